@@ -1,7 +1,7 @@
-"""Clones of workspaces: fetched, vetted like everything from a remote, and put in place whole or not at all.
+"""Clones of workspaces: fetched, vetted like everything from a remote, and then put in place completely or not at all.
 
-`Clones` keeps read-only clones of workspaces that the registry knows only by a remote. Such a clone is fetched once in
-the background; later it only pulls, and has no work tree.
+`Clones` keeps read-only clones of workspaces for which the registry has a remote but no path. Such a clone has no work
+tree. It is fetched once in the background; after that it only pulls.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from kgd.git.store import ObjectStore
 from kgd.sync.vetting import vet
 
 PAUSE, LONGEST_PAUSE = 2.0, 300.0
-"""Seconds between a failed fetch and the next attempt; doubled each time."""
+"""Seconds between a failed fetch and the next attempt: the first pause, which doubles each time, and the longest."""
 CLOSE_SECONDS = 3.0
 
 log = logging.getLogger("kgd.clones")
 
 
 class NothingThere(Trouble):
-    """The remote answers but holds no workspace under the expected refs."""
+    """The remote answers, but has no workspace under the expected refs."""
 
 
 def clone(
@@ -55,14 +55,14 @@ def clone(
     The remote becomes `origin` of the new repository.
 
     Args:
-        entry: `id` is the expected workspace id, empty for any; `ref` the remote's ref, empty for the usual names;
-            `token` and `sync` become settings of the remote.
+        entry: `id` is the expected workspace id, or empty for any; `ref` is the remote's ref, or empty for the usual
+            names; `token` and `sync` become settings of the remote.
         allow: Called with the workspace's id before anything is kept; an exception leaves nothing behind.
 
     Raises:
         NothingThere: The remote has no workspace.
         Trouble: The remote cannot be reached, or its workspace has another id.
-        KgdError: The content was refused.
+        KgdError: The content of the workspace was refused.
     """
     cloned = ""
 
@@ -101,7 +101,7 @@ def _look(remote: GitRemote, wanted: Sequence[str]) -> tuple[str, ObjectId]:
 
 
 def _settings(incoming: Incoming, tip: ObjectId) -> Settings:
-    """The settings of a workspace; id and sharding never change after its first commit."""
+    """The settings of a workspace, whose id and sharding never change after its first commit."""
     blob = incoming.entry(incoming.tree_of(tip), PATH)
     if blob is None:
         raise Refused("the remote's ref has no workspace", next="Name another ref with --ref.")
@@ -127,26 +127,31 @@ class Clones:
         self._failed: dict[Path, _Failure] = {}
 
     def layout(self, entry: Entry) -> Layout:
-        """The clone of an entry that has a remote and no path; starts to fetch a missing one. Never waits.
+        """The clone for an entry with a remote but no path. Starts to fetch it if it is missing, and never waits.
 
         Raises:
-            Fetching: It is being fetched.
-            Unavailable: The last attempt failed. A later call starts another.
+            Fetching: The clone is being fetched.
+            Unavailable: The last attempt failed. A later call starts another attempt.
         """
-        place = self.place(entry)
-        if (place / ".git").exists() and (there := locate(place)) is not None:
+        if (there := self.found(entry)) is not None:
             return there
+        place = self.place(entry)
         with self._lock:
             failure = self._failed.get(place)
             if failure is not None and time.monotonic() < failure.until:
                 raise Unavailable(
-                    f"it could not be fetched: {failure.error.message}", at=entry.remote, next=failure.error.next
+                    f"the clone could not be fetched: {failure.error.message}", at=entry.remote, next=failure.error.next
                 )
             if place not in self._running and not self._stop.is_set():
                 thread = threading.Thread(target=self._run, args=(entry, place), name="kgd-clone", daemon=True)
                 self._running[place] = thread
                 thread.start()
         raise Fetching(f"workspace '{entry.id}' is being fetched", at=entry.remote, next="Ask again in a moment.")
+
+    def found(self, entry: Entry) -> Layout | None:
+        """The clone for an entry, if it has been fetched."""
+        place = self.place(entry)
+        return locate(place) if (place / ".git").exists() else None
 
     def problems(self) -> list[str]:
         """Clones that could not be fetched, one sentence each."""
@@ -162,7 +167,7 @@ class Clones:
             thread.join(CLOSE_SECONDS)
 
     def place(self, entry: Entry) -> Path:
-        """The folder of a clone; it depends on address and ref, so that a changed entry gets a new clone."""
+        """The folder of a clone. Its name depends on address and ref, so a changed entry gets a new clone."""
         known = hashlib.sha256(f"{entry.remote}\0{entry.ref}".encode()).hexdigest()[:10]
         return self._folder / f"{entry.id}-{known}"
 

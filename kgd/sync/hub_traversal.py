@@ -12,9 +12,8 @@ from typing import Any
 
 from kgd.errors import KgdError
 from kgd.graph.cross_workspace import Question
-from kgd.graph.edges import WEIGHT_DIGITS, Card, Edge
+from kgd.graph.edges import UNIT, WEIGHT_DIGITS, Card, Edge
 from kgd.graph.hub_region import FAR, AnsweredNode, Patch, Reach
-from kgd.graph.walk_values import UNIT
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, parse, workspace_of
 
@@ -23,13 +22,13 @@ LONGEST_NAME = 300
 LONGEST_SUMMARY = 100
 LONGEST_TYPE = 100
 _WHOLE = ("max_cost", "max_depth")
-"""Limits of the question itself; reaching them does not make the answer incomplete."""
+"""Limits that the question sets; reaching them does not make the answer incomplete."""
 
 
 def patch_from(pages: Sequence[dict[str, Any]], question: Question, *, more: bool) -> Patch:
-    """The patch from the pages of one answer; `more` if the hub had further pages.
+    """The patch from the pages of one answer; `more` tells whether the hub had further pages.
 
-    Malformed parts are dropped. If the hub cut its answer, the patch's reach is smaller than the question's.
+    Malformed entries are dropped. If the hub cut its answer short, the patch covers less than the question asked for.
     """
     nodes, links = list(_nodes(pages, question)), []
     gone, forbidden, moved = set[Uri](), set[Uri](), dict[Uri, Uri]()
@@ -84,7 +83,7 @@ def _nodes(pages: Sequence[dict[str, Any]], question: Question) -> Iterable[Answ
 
 
 def _hops(one: dict[str, Any], known: Mapping[Uri, int]) -> int | None:
-    """The number of relations on the path to a node. Hubs up to 0.1.0 list the whole path."""
+    """The number of relations on the path to a node. Hubs up to version 0.1.0 list the whole path."""
     if "path" in one:
         return len(one["path"]) if isinstance(one["path"], list) else None
     via = one.get("via", {})
@@ -139,13 +138,13 @@ def _line(value: Any, limit: int) -> str:
 
 
 def _uri(value: Any) -> Uri | None:
-    """The value as a URI if it is canonical, as hubs send it."""
+    """The value as a URI, or None if it is not canonical; hubs send canonical URIs."""
     return _canonical(value) if isinstance(value, str) and len(value) <= 4_096 else None
 
 
 @lru_cache(maxsize=4_096)
 def _canonical(value: str) -> Uri | None:
-    """Cached: each URI occurs several times in an answer, and again in the next one."""
+    """The result is cached: each URI occurs several times in an answer, and again in the next answer."""
     try:
         uri = parse(value)
     except KgdError:

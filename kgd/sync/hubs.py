@@ -1,7 +1,8 @@
 """The client of a hub: calls one tool of one workspace with a token.
 
-Answers to reads are cached with the hub's validator, so a repeated question costs a short "304 Not Modified". Answers
-are untrusted text: parsed, bounded, and redirects are not followed.
+Answers to reads are cached with the hub's validator, so a repeated question costs a short "304 Not Modified". Reads
+include the client's earlier writes at other hubs of the same team. Answers are untrusted: they are bounded and
+validated, and redirects are not followed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import orjson
 from kgd.errors import BY_CODE, KgdError, Stale, Unauthorized, Unavailable, from_dict
 from kgd.http_client import Address, HttpClient, Response
 from kgd.model.uri import is_workspace_id
+from kgd.sync.positions import HEADER, Positions
 
 DEADLINE = 2.0
 """Seconds for a read."""
@@ -29,12 +31,12 @@ GRACE = 0.2
 """Seconds beyond the deadline before the caller continues without an answer: name lookup has no timeout of its own."""
 TOKEN_SECONDS = 60.0
 STUCK = 4
-"""Hanging calls to one hub after which further calls are refused at once."""
+"""Number of hanging calls to one hub at which further calls are refused at once."""
 REST_SECONDS = 5.0
-"""Pause in seconds after a hub missed a deadline, so that only one walk waits for it."""
+"""Seconds without further calls after a hub misses a deadline, so that only one traversal waits for it."""
 ANSWER_LIMIT = 8 << 20
 KEPT_BYTES = 16 << 20
-"""Cached answers of one client."""
+"""Maximum bytes of cached answers of one client."""
 _AGENT = "kgd"
 
 _BY_STATUS = {
@@ -75,6 +77,7 @@ class HubClient:
         self._kept: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
         self._held = 0
         self._lock = threading.Lock()
+        self._positions = Positions()
 
     @property
     def url(self) -> str:
@@ -86,22 +89,24 @@ class HubClient:
         """The structured answer of a tool.
 
         Args:
-            reads: Whether the tool only reads: it has less time, and an answer that is unchanged is not sent again.
+            reads: Whether the tool only reads. A read has a shorter deadline, and the hub does not send an unchanged
+                answer again.
 
         Raises:
             KgdError: The hub's refusal, with its code; `Stale` carries the current version.
             Unauthorized: The token is missing, expired or revoked.
-            Unavailable: No valid answer in time. A write may have been carried out: repeat it with the same request id.
+            Unavailable: There was no valid answer in time. A write may have been carried out: repeat it with the same
+                request id.
             Limit: The answer is longer than 8 MiB.
         """
         if not is_workspace_id(workspace) or not tool.replace("_", "").isalnum():
-            raise Unavailable("this is not a workspace or tool of a hub", at=workspace[:63])
+            raise Unavailable("the name of the workspace or tool is not valid", at=workspace[:63])
         body = orjson.dumps(dict(args), option=orjson.OPT_SORT_KEYS)
         seconds = deadline or (DEADLINE if reads else WRITE_DEADLINE)
-        return self._ask("POST", f"/v1/{workspace}/{tool}", body, seconds, keep=reads)
+        return self._ask("POST", f"/v1/{workspace}/{tool}", body, seconds, keep=reads, workspace=workspace)
 
     def workspaces(self, *, deadline: float = DEADLINE * 5) -> dict[str, Any]:
-        """The hub's `workspaces` and, with a token, its holder."""
+        """The hub's `workspaces` and, if a token is sent, its holder."""
         return self._ask("GET", "/v1/workspaces", None, deadline, keep=False)
 
     def link(self, workspace: str) -> dict[str, Any]:
@@ -111,7 +116,9 @@ class HubClient:
     def close(self) -> None:
         self._http.close()
 
-    def _ask(self, method: str, path: str, body: bytes | None, deadline: float, *, keep: bool) -> dict[str, Any]:
+    def _ask(
+        self, method: str, path: str, body: bytes | None, deadline: float, *, keep: bool, workspace: str = ""
+    ) -> dict[str, Any]:
         token = self._token()
         headers = {"Accept": "application/json", "User-Agent": _AGENT}
         if body is not None:
@@ -122,7 +129,10 @@ class HubClient:
         known = self._known(key) if keep else None
         if known:
             headers["If-None-Match"] = known[0]
+        if positions := self._positions.of(workspace):
+            headers[HEADER] = ", ".join(positions)
         response = self._http.request(method, path, body, headers, deadline=deadline, limit=ANSWER_LIMIT)
+        self._positions.answered(workspace, response.headers.get(HEADER, ""), positions if keep else [])
         if response.status == 304 and known:
             self._answered()
             return self._read(known[1])
@@ -147,10 +157,10 @@ class HubClient:
         return answer
 
     def _refusal(self, response: Response) -> KgdError:
-        """The error for a refusal: from its problem details, or Unavailable if the answer is not a hub's."""
+        """The error for a refusal: from its problem details, or Unavailable if the answer did not come from a hub."""
         if 300 <= response.status < 400:
             return Unavailable(
-                "the hub redirects to another address, which is not followed",
+                "the hub redirects to another address; kgd does not follow redirects",
                 at=self.url,
                 next="If you trust that address, put it into workspaces.yaml.",
             )
@@ -200,7 +210,7 @@ class HubClient:
 
 
 def _key(path: str, body: bytes | None, token: str) -> str:
-    """The cache key; it contains the token, since another token may not see the same answer."""
+    """The cache key. It contains the token, because another token may not see the same answer."""
     return hashlib.blake2b(b"\0".join((path.encode(), body or b"", token.encode())), digest_size=16).hexdigest()
 
 
@@ -222,14 +232,14 @@ class Hub:
         self._known_until = 0.0
 
     def ask(self, job: Callable[[HubClient], T], deadline: float) -> T:
-        """The result of `job` within `deadline` seconds, from a thread that is abandoned when it hangs.
+        """Run `job` in a thread and return its result; after `deadline` seconds the thread is abandoned.
 
         Raises:
             KgdError: Raised by the job.
-            Unavailable: The deadline passed, now or a few seconds ago.
+            Unavailable: The deadline passed, or an earlier call missed its deadline a few seconds ago.
         """
         if self._stuck >= STUCK or time.monotonic() < self._resting_until:
-            raise Unavailable(f"it is not asked again for some seconds: {self.problem}", at=self.client.url)
+            raise Unavailable(f"the hub is not asked again for some seconds: {self.problem}", at=self.client.url)
         started, done = time.monotonic(), Future[T]()
         threading.Thread(target=_settle, args=(done, job, self.client), name="kgd-hub", daemon=True).start()
         try:

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Mapping
 
 from kgd.config import person_environment
-from kgd.config.credentials import secret
 from kgd.git.remote import PATIENCE, Network
+from kgd.sync.hub_sign_in import bearer
 
 
 def network_of(
@@ -27,4 +27,4 @@ def network_of(
     Raises:
         KgdError: The credential cannot be read.
     """
-    return Network(dict(environment or {}) or person_environment(), secret(token) if token else "", patience, stop=stop)
+    return Network(dict(environment or {}) or person_environment(), bearer(token) if token else "", patience, stop=stop)

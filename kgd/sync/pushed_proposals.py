@@ -1,7 +1,7 @@
-"""Pushes that a hub kept as a proposal, and how they were decided.
+"""Pushes that a hub kept as a proposal, and the decisions about them.
 
-A hub keeps the push of a holder without the right to write as a proposal. Its name is recorded in the local ref
-``refs/kgd/proposed/<remote>/<name>``; the decision shows in the remote's refs.
+If the holder of a token may not write, a hub keeps their push as a proposal. Its name is recorded in the local ref
+``refs/kgd/proposed/<remote>/<name>``; the decision can be seen from the remote's refs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class PushTarget(NamedTuple):
 
 
 class ProposalState(NamedTuple):
-    """Nothing to push: `how` is ``waits`` or ``rejected`` for the proposal, ``settled`` if all of ours was merged."""
+    """The reason not to push: `how` is ``waits`` or ``rejected`` for the proposal, or ``settled`` if the remote has
+    merged all our commits."""
 
     name: str
     tip: ObjectId
@@ -64,13 +65,13 @@ def push_target(
             return ProposalState(name, there, "waits")
         return PushTarget(name, there) if host.store.is_ancestor(there, ours) else plain
     if host.store.tree_of(ours) == host.store.tree_of(theirs):
-        remember(host, remote, name, ours)  # separates later commits from the decided ones
+        remember(host, remote, name, ours)  # so that later commits are distinguished from the decided ones
         return ProposalState(name, ours, "settled")
     return ProposalState(name, tip, "rejected") if not again and _adds(host, theirs, tip) else plain
 
 
 def remembered(host: Host, remote: Remote) -> tuple[str, ObjectId] | None:
-    """The full name and the commit of the proposal that holds the last push, or None."""
+    """The full name and the commit of the proposal that contains the last push, or None."""
     if not _may_propose(remote):
         return None
     base = _base(remote)
@@ -92,7 +93,7 @@ def remember(host: Host, remote: Remote, name: str, tip: ObjectId) -> None:
 
 
 def forget(host: Host, remote: Remote) -> None:
-    """Drop the record: the proposal was decided, or the remote removed."""
+    """Drop the record: the proposal was decided, or the remote was removed."""
     if not _may_propose(remote):
         return
     with contextlib.suppress(KgdError):
@@ -109,7 +110,7 @@ def _base(remote: Remote) -> str:
 
 
 def _has_work(host: Host, ours: ObjectId, known: list[ObjectId]) -> bool:
-    """Whether `ours` adds commits other than merges to `known`."""
+    """Whether `ours` has commits, other than merges, that `known` lacks."""
     try:
         new = host.store.commits_between(known, ours, limit=COMMITS_LIMIT)
     except Limit:

@@ -1,6 +1,7 @@
-"""The sync state of one remote between rounds: results, waits, and the time of the next attempt.
+"""The sync state of one remote between rounds: results, pending decisions, and the time of the next attempt.
 
-Values and rules only; clock and chance are arguments. The caller runs the rounds and reports how each one ended.
+This module has only values and rules: time and randomness are arguments. The caller runs the rounds and reports how
+each one ended.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from kgd.sync.round import Done, Wait
 from kgd.workspace.answers import Stage
 
 NEAR, FAR = 5.0, 15.0
-"""Seconds between two polls of a directory or hub, and of any other remote."""
+"""Seconds between two polls: `NEAR` for a directory or a hub, `FAR` for any other remote."""
 LAZY, LAZY_AFTER = 60.0, 600.0
-"""The interval after so many seconds without a change."""
+"""The interval between polls once there was no change for `LAZY_AFTER` seconds."""
 FIRST_BACKOFF, LAST_BACKOFF = 1.0, 300.0
 PATIENT = (
     "host-key",
@@ -38,7 +39,7 @@ PATIENT = (
 """Troubles that a person has to fix; retried at a slower rate."""
 PATIENT_BACKOFF = 30.0
 DECIDED_THERE = ("proposed", "rejected")
-"""Waits about a push; fetching continues."""
+"""Kinds of `Wait` that concern only the push; fetching continues."""
 AFTER_FETCH = ("proposal", *DECIDED_THERE)
 
 
@@ -88,7 +89,7 @@ class Machine:
         return LAZY if tick - self.moved_at > LAZY_AFTER else usual
 
     def record_success(self, done: Done, now: Now, chance: Random) -> None:
-        """Record a round without an error; it may have waits."""
+        """Record a round without an error; decisions may still be pending."""
         moved = bool(done.pulled or done.pushed) or done.theirs != self.theirs
         self.theirs = done.theirs
         self.moved_at = now.tick if moved else self.moved_at
@@ -102,7 +103,7 @@ class Machine:
         self._plan(now.tick, self.interval(now.tick), chance)
 
     def record_failure(self, error: KgdError, stage: str, now: Now, chance: Random) -> None:
-        """Record a round that failed; plans the next one with exponential backoff."""
+        """Record a failed round, and plan the next round with exponential backoff."""
         if stage == "push":
             self.fetched_at = now.wall
         self.since = self.since or now.wall
@@ -113,7 +114,7 @@ class Machine:
             self._plan(now.tick, pause, chance)
 
     def wake(self, tick: float) -> bool:
-        """Whether an event such as a commit starts a round now; not while the remote is failing."""
+        """Whether an event such as a commit starts a round now. No event starts a round while the remote is failing."""
         return self.trouble is None or (self.failures < 3 and not self._is_stuck()) or tick >= self.next_at
 
     def stages(self, suffix: str = "") -> tuple[Stage, Stage]:

@@ -1,8 +1,8 @@
 """One sync round with one remote: list, fetch, vet, merge, push; repeated after a lost race.
 
-Plain code over a workspace and a transport. Time, chance and waiting are arguments, so that a simulator can run it.
-No push is forced, and no local commit is dropped. If the remote rewrote its history, its old tip is kept under a ref
-until the user decides.
+The code depends only on a workspace and a transport. Time, randomness and sleeping are arguments, so that a simulator
+can run it. No push is forced, and no local commit is dropped. If the remote rewrote its history, its old tip is kept
+under a ref until the user decides.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from kgd.workspace.publishing import adoption
 from kgd.workspace.publishing.adoption import Host
 
 TRIES = 5
-"""Pushes per round; after each lost race the other commits are merged first."""
+"""Maximum pushes per round. After each lost race the commits that arrived first are merged before the next push."""
 PROPOSALS_LIMIT = 200
 COUNTED = 10_000
-"""Commits that are counted for a report."""
+"""Maximum number of commits that a report counts."""
 FIRST_PAUSE = 0.1
 LEDGER = Allowance(objects=5_000_000, bytes=1 << 30, blob=pushers.LARGEST, tree=8 << 20)
-"""The most that a fetch of the ledger of pushes may bring."""
+"""Limits for fetching the ledger of pushes."""
 REMEMBERED = ("refused", "newer", "unrelated", "other-workspace", "bad-objects", "limit")
-"""Troubles with the remote's content, which fetching it again would repeat."""
+"""Kinds of trouble with the remote's content that would recur if it were fetched again."""
 
 
 log = logging.getLogger("kgd.sync")
@@ -96,16 +96,16 @@ def run(
     refused: dict[ObjectId, Trouble] | None = None,
     done: Done | None = None,
 ) -> Done:
-    """Merge a remote into a workspace and push the result, as far as possible without a user's decision.
+    """Merge a remote into a workspace and push the result, as far as that needs no decision by the user.
 
     Args:
         confirm: The commit (or a prefix of it) named by a wait, or ``yes`` for all current waits.
-        refused: Tips that vetting refused before and that are not fetched again; this round adds its own.
-        done: Filled as the round proceeds, so that the caller sees its progress after an error.
+        refused: Tips that vetting refused earlier; they are not fetched again. This round adds to them.
+        done: Filled in as the round proceeds, so that the caller sees how far the round came before an error.
 
     Raises:
-        Trouble: The remote does not work, or its objects were refused. The workspace holds at most further vetted
-            commits.
+        Trouble: The remote does not work, or its objects were refused. The workspace may have gained vetted commits,
+            and is otherwise unchanged.
         KgdError: The workspace could not be written.
     """
     done = Done() if done is None else done
@@ -132,10 +132,12 @@ def run(
             return done
         done.stage = "push"
         try:
-            return _push(host, remote, transport, theirs, listed, done, confirm)
+            _push(host, remote, transport, theirs, listed, done, confirm)
+            _push_ledger(host, remote, transport)
+            return done
         except LostRace as lost:
             if number + 1 == TRIES:
-                raise Trouble("race", f"others pushed first {TRIES} times: {lost}"[:200]) from None
+                raise lost.lasting(TRIES) from None
             sleep(FIRST_PAUSE * 2**number * (0.5 + chance.random()))
     raise AssertionError("unreachable")
 
@@ -152,7 +154,7 @@ def _take_ledger(host: Host, transport: Transport) -> None:
         with transport.fetch({NOTES: there}) as incoming:
             measure(incoming, incoming.ids, LEDGER)
             incoming.keep()
-            pushers.take(host.layout, host.store, incoming.tips[NOTES])
+            pushers.take(host.layout, host.store, incoming.tips[NOTES], host.signing)
     except (KgdError, OSError) as error:
         log.warning("the ledger of pushes was not fetched", extra={"reason": str(error)[:200]})
 
@@ -179,7 +181,7 @@ def _take(
     if not pull:
         if _holds(host, theirs):
             return True
-        raise Trouble("behind", "the remote has commits that are not here", next="`kgd sync` fetches them first.")
+        raise Trouble("behind", "the remote has commits that are missing here", next="`kgd sync` fetches them first.")
     if _holds(host, theirs):
         return _follow(host, remote, host.store, theirs, done, confirm)
     with transport.fetch({remote.ref: theirs}) as incoming:
@@ -198,7 +200,8 @@ def _follow(
     confirm: str,
     incoming: Incoming | None = None,
 ) -> bool:
-    """Merge a vetted tip, or add a wait. `store` reads the tip; objects of `incoming` are kept first."""
+    """Merge a vetted tip, or record that a decision is needed. `store` reads the tip; objects of `incoming` are kept
+    first."""
     merges = _may_follow(host, remote, store, theirs, done, confirm)
     if incoming is not None and (merges or _known(host, remote.tracking) != theirs):
         incoming.keep()
@@ -221,7 +224,7 @@ def _may_follow(host: Host, remote: Remote, store: ObjectStore, theirs: ObjectId
             done.waits.append(
                 Wait(
                     "diverged",
-                    "the remote's history was rewritten: it no longer holds "
+                    "the remote's history was rewritten: it no longer contains "
                     f"{known.hex()[:10]}, which is kept as {remote.kept(known)}",
                     "`kgd sync --confirm` merges the new history; no commit of either side is dropped.",
                     theirs.hex(),
@@ -235,8 +238,8 @@ def _may_follow(host: Host, remote: Remote, store: ObjectStore, theirs: ObjectId
             Wait(
                 "held",
                 f"the remote has deleted {gone} of {total} nodes; they are kept until you confirm",
-                "Look with `git log -p` at "
-                f"{theirs.hex()[:10]}; `kgd sync --confirm` deletes them here, a revert on the remote restores them.",
+                f"Inspect `git log -p {theirs.hex()[:10]}`; "
+                "`kgd sync --confirm` deletes them here, a revert on the remote restores them there.",
                 theirs.hex(),
             )
         )
@@ -260,10 +263,10 @@ def _unrelated(host: Host, remote: Remote, known: ObjectId | None) -> Trouble:
         _keep(host, remote, known)
     return Trouble(
         "unrelated",
-        "the remote holds another history: it shares no commit with this workspace",
+        "the remote has an unrelated history: it shares no commit with this workspace",
         at=remote.url.text,
-        next="Restore the remote's repository, or share under another ref or address. To use the other history, clone "
-        "it into its own folder.",
+        next="Restore the remote's repository, or share under another ref or address. To use the remote's history, "
+        "clone it into its own folder.",
     )
 
 
@@ -285,7 +288,7 @@ def _take_proposals(
             with transport.fetch({name: tip}) as incoming:
                 tip = incoming.tips[name]
                 if not vet(incoming, tip, host.workspace, host.sharded):
-                    raise Trouble("unrelated", "it shares no commit with this workspace")
+                    raise Trouble("unrelated", "the proposal shares no commit with this workspace")
                 incoming.keep()
                 _move(host, local, known.get(local), tip)
                 done.proposals += 1
@@ -311,7 +314,7 @@ def _push(
         _note(host, remote, ours)
         return done
     if theirs is not None and not host.store.is_ancestor(theirs, ours):
-        raise LostRace("the workspace changed in between")
+        raise LostRace("the workspace changed during the round")
     before = pushed_proposals.remembered(host, remote)
     again = before is not None and _confirms(confirm, before[1])
     target = pushed_proposals.push_target(host, remote, theirs, listed, again=again)
@@ -332,13 +335,35 @@ def _push(
     return done
 
 
+def _push_ledger(host: Host, remote: Remote, transport: Transport) -> None:
+    """Push the ledger if kgd signs commits, because it attests the unsigned ones. It is not pushed to hubs, which have
+    ledgers of their own.
+
+    A failure is only logged; the next round tries again unless the remote refuses this ref."""
+    ours, name = host.store.ref(NOTES), f"refs/kgd/ledger/{remote.name}"
+    if ours is None or not host.signing.is_on or _known(host, name) == ours or remote.is_hub_of(host.workspace):
+        return
+    try:
+        there = transport.ls(NOTES).get(NOTES)
+        if there is not None and not (host.store.exists(there) and host.store.is_ancestor(there, ours)):
+            _take_ledger(host, transport)
+            ours = host.store.ref(NOTES) or ours
+        if there != ours:
+            transport.push(NOTES, there, ours)
+        _set(host, name, ours)
+    except (KgdError, LostRace) as error:
+        if isinstance(error, Trouble) and error.kind == "refused":
+            _set(host, name, ours)
+        log.warning("the ledger was not pushed", extra={"reason": str(error)[:200]})
+
+
 def _wait_for_decision(remote: Remote, stands: pushed_proposals.ProposalState, done: Done) -> None:
     name = stands.name.removeprefix(remote.proposals)
     if stands.how == "waits":
         done.waits.append(
             Wait(
                 "proposed",
-                f"the new commits are the proposal {name} on the remote, until it is accepted there",
+                f"the remote keeps the new commits as the proposal {name} until it is accepted there",
                 commit=stands.tip.hex(),
             )
         )
@@ -346,7 +371,7 @@ def _wait_for_decision(remote: Remote, stands: pushed_proposals.ProposalState, d
         done.waits.append(
             Wait(
                 "rejected",
-                f"the proposal {name} was rejected there, or accepted only in part: the rest is only here",
+                f"the remote rejected the proposal {name}, or accepted only some of it; the rest is only here",
                 "`kgd sync --confirm` proposes it again with all later commits; `kgd revert` reverts a commit here.",
                 stands.tip.hex(),
             )
@@ -420,7 +445,7 @@ def _confirms(confirm: str, commit: ObjectId) -> bool:
 
 
 def _count(host: Host, tip: ObjectId, known: Sequence[ObjectId]) -> int:
-    """Commits reachable from `tip` and not from `known`, at most `COUNTED`."""
+    """The number of commits reachable from `tip` and not from `known`, at most `COUNTED`."""
     try:
         return host.store.count(tip, known, limit=COUNTED)
     except Damaged:

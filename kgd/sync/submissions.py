@@ -1,6 +1,6 @@
 """Submissions to a plain git server: a commit on its tip, pushed to a branch under ``proposals/``.
 
-The other side needs no kgd: it accepts a submission by merging the branch.
+The maintainers of the server do not need kgd: they accept a submission by merging the branch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 SUBMITTED = "refs/kgd/submitted/"
-"""Refs that keep submitted commits from gc."""
+"""Prefix of the refs that protect submitted commits from gc."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def offer(
 
     Raises:
         Invalid: The changes change nothing on the remote.
-        Trouble: The remote refused or cannot be reached; ask again with the same request id.
+        Trouble: The remote refused the push, or cannot be reached; try again with the same request id.
         KgdError: The changes are invalid.
     """
     tip = base or workspace.store.ref(remote.incoming) or bytes.fromhex(workspace.tip)
@@ -56,11 +56,11 @@ def offer(
     if known is not None:
         name, commit, outcome = known[0], known[1], Outcome(known[1].hex(), repeated=True)
     else:
-        staging = Staging(workspace.store, workspace.store.tree_of(tip))
+        staging = Staging(workspace.store, workspace.store.tree_of(tip), workspace.signing)
         around = workspace.surroundings_at(tip)
         made = Transaction(changes, around, workspace.now(), seal=workspace.seal).stage(staging, tip)
         if made.commit is None:
-            raise Invalid("the remote has all of that already", at="changes")
+            raise Invalid("the remote already has all these changes", at="changes")
         name, commit, outcome = f"{holder_name(changes.author.name)}-{made.commit.hex()[:8]}", made.commit, made.answer
         keep(workspace, staging, f"{SUBMITTED}{remote.name}/{name}", commit, f"kgd: for {remote.name}")
     ref = remote.proposals + name

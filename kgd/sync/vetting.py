@@ -2,8 +2,8 @@
 
 Object headers are checked for sizes first, then the changes of each new commit, within a budget. Harmful content
 (links, submodules, paths that leave the tree, bombs) is refused anywhere in the history. Faults that a later commit can
-fix (an executable bit, an oversized file) count in the newest tree only. A malformed node file is accepted and reported
-as invalid, so that it does not stop a team's sync.
+fix (an executable bit, an oversized file) are refused only in the newest tree. A malformed node file is accepted and
+reported as invalid, so that it does not stop a team's sync.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kgd.git.store import ObjectStore
 from kgd.workspace.files.parts import NodeFiles
 
 _MEND = "Nothing was merged. Fix it with another commit on the remote."
-_DROP = "Nothing was merged. Its owner has to remove the commit from the remote's history."
+_DROP = "Nothing was merged. The remote's owner has to remove the commit from its history."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,15 @@ class Budget(Allowance):
     blob: int = 64 << 20
     tree: int = 8 << 20
     file: int = 1 << 20
-    """Bytes of a file in the newest tree."""
+    """Maximum bytes of a file in the newest tree."""
     changes: int = 5_000_000
-    """Changed paths of all new commits together."""
+    """Maximum number of changed paths in all new commits together."""
 
 
 BUDGET = Budget()
 
 FREE = 10
-"""Nodes that a sync may always remove."""
+"""Number of nodes that a sync may always remove."""
 SHARE = 0.2
 """Share of all nodes above which a sync that removes more than `FREE` waits for confirmation."""
 
@@ -63,7 +63,7 @@ def vet(
         newer: Accept a format or merge rules that this kgd can only read; for read-only clones.
 
     Raises:
-        Trouble: Of kind ``refused``, with the fault and its path; of kind ``newer`` for an unsupported format.
+        Trouble: With kind ``refused`` and the path of the fault, or with kind ``newer`` for an unsupported format.
         Damaged: An object of this workspace cannot be read.
     """
     try:
@@ -85,7 +85,7 @@ def vet(
 
 
 def _is_ours(incoming: Incoming, at: str) -> bool:
-    """Whether this is the id of an object that was not sent, because git assumed that we have it."""
+    """Whether this is the id of an object that was not sent because git assumed that we have it."""
     try:
         return not incoming.is_new(parse_id(at))
     except Damaged:
@@ -93,7 +93,7 @@ def _is_ours(incoming: Incoming, at: str) -> bool:
 
 
 def _new_commits(incoming: Incoming, tip: ObjectId) -> tuple[list[Commit], bool]:
-    """The new commits from the tip on, and whether one of them has a parent that we have."""
+    """The new commits reachable from the tip, and whether one of them has a parent that we already have."""
     if not incoming.is_new(tip):
         return [], True
     found, waiting, seen, related = list[Commit](), [tip], {tip}, False
@@ -120,7 +120,7 @@ def _check_commits(store: ObjectStore, commits: Iterable[Commit], budget: Budget
 
 
 def _changes(incoming: ObjectStore, commit: Commit) -> Iterator[tuple[str, Entry]]:
-    """The entries that it added or changed against its first parent."""
+    """The entries that the commit added or changed compared with its first parent."""
     before = incoming.tree_of(commit.parents[0]) if commit.parents else None
     for path, entry in incoming.changed_entries(before, commit.tree):
         if entry is not None:
@@ -129,7 +129,7 @@ def _changes(incoming: ObjectStore, commit: Commit) -> Iterator[tuple[str, Entry
 
 def _check_harmless(path: str, entry: Entry, commit: Commit, budget: Budget) -> None:
     if harm := unsafe_reason(path, entry[0], budget):
-        raise _refused(f"the remote holds {harm}", commit, path)
+        raise _refused(f"the remote contains {harm}", commit, path)
 
 
 def _check_newest(incoming: ObjectStore, newest: Commit, known: ObjectId | None, budget: Budget) -> None:
@@ -143,7 +143,7 @@ def _check_newest(incoming: ObjectStore, newest: Commit, known: ObjectId | None,
         if found is None or found[0] != "blob":
             raise _refused("a file is missing", newest, path, _DROP)
         if found[1] > budget.file:
-            raise _refused(f"a file has {found[1]} bytes, {budget.file} are served at most", newest, path, _MEND)
+            raise _refused(f"a file has {found[1]} bytes; the limit is {budget.file}", newest, path, _MEND)
 
 
 def _known_tree(incoming: Incoming, commits: list[Commit]) -> ObjectId | None:
@@ -156,15 +156,18 @@ def _known_tree(incoming: Incoming, commits: list[Commit]) -> ObjectId | None:
 
 
 def _check_top(incoming: ObjectStore, tip: ObjectId, workspace: str, sharded: frozenset[str]) -> None:
-    """Check that kgd's folders are folders and the settings belong to this workspace."""
+    """Check that the paths of kgd's folders are folders, and that the settings belong to this workspace."""
     top = incoming.tree(incoming.tree_of(tip))
     for folder in OWNED_FOLDERS:
         if (found := top.get(folder.encode())) and found[0] != FOLDER:
-            raise Trouble("refused", f"on the remote '{folder}' is not a folder", at=folder, next=_MEND)
+            raise Trouble("refused", f"'{folder}' is not a folder on the remote", at=folder, next=_MEND)
     mode, id = top.get(SETTINGS.encode(), (b"", b""))
     if not mode.startswith(PLAIN):
         raise Trouble(
-            "other-workspace", "the remote's ref holds no workspace", at=SETTINGS, next="Name another ref with --ref."
+            "other-workspace",
+            "the remote's ref does not contain a workspace",
+            at=SETTINGS,
+            next="Name another ref with --ref.",
         )
     try:
         settings = decode_settings(incoming.read(id, BUDGET.file), newer=True)
@@ -175,17 +178,17 @@ def _check_top(incoming: ObjectStore, tip: ObjectId, workspace: str, sharded: fr
     if settings.workspace != workspace:
         raise Trouble(
             "other-workspace",
-            f"the remote holds the workspace '{settings.workspace}', this one is '{workspace}'",
+            f"the remote holds the workspace '{settings.workspace}', but this is '{workspace}'",
             at=SETTINGS,
-            next="Clone the other into its own folder (`git clone URL`, then `kgd up` there); to "
+            next="Clone the remote into its own folder (`git clone URL`, then `kgd up` there); to "
             "join the two, see docs/sync.md, 'Merge two workspaces'.",
         )
     if settings.sharded != sharded:
         raise Trouble(
             "other-workspace",
-            "the remote's workspace is sharded differently, so the two cannot be one",
+            "the remote's workspace is sharded differently, so the two cannot be merged",
             at=SETTINGS,
-            next="Clone the other into its own folder, and move your nodes there.",
+            next="Clone the remote into its own folder, and move your nodes there.",
         )
 
 
@@ -209,7 +212,7 @@ def _refused(what: str, commit: Commit, path: str, then: str = _DROP) -> Trouble
 
 
 def removed_nodes(store: ObjectStore, ours: ObjectId, theirs: ObjectId) -> int:
-    """How many of our nodes the other side deleted since the merge base; moved nodes do not count."""
+    """The number of our nodes that the other side deleted since the merge base, not counting moved nodes."""
     store = NodeFiles(store, frozenset())
     bases = store.merge_bases(ours, theirs)
     base = store.tree_of(bases[0]) if bases else None
@@ -227,7 +230,7 @@ def removed_nodes(store: ObjectStore, ours: ObjectId, theirs: ObjectId) -> int:
 
 
 def held(store: ObjectStore, ours: ObjectId, theirs: ObjectId) -> tuple[int, int] | None:
-    """(nodes to remove, all nodes) if a merge would remove so many that it needs confirmation, else None.
+    """(nodes to remove, all nodes) if a merge would remove so many nodes that it needs confirmation, otherwise None.
 
     Costs a diff of their changes; our nodes are counted only if more than `FREE` would be removed.
     """
@@ -239,7 +242,7 @@ def held(store: ObjectStore, ours: ObjectId, theirs: ObjectId) -> tuple[int, int
 
 
 def _moved(store: ObjectStore, base: ObjectId | None, gone: list[str], came: list[ObjectId]) -> int:
-    """How many of the removed nodes still exist under another URI, with the old one as an alias."""
+    """The number of removed nodes that still exist under another URI, with the old URI as an alias."""
     aliases = set[str]()
     for blob in came:
         try:

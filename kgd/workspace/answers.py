@@ -1,4 +1,4 @@
-"""The answers of a workspace: plain values that every surface can print."""
+"""The answers of a workspace: plain values that any surface can display."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kgd.model.uri import Uri
 Version = VersionRow
 """The version of a node: the number of reachable commits that changed it, and authors and times of first and last.
 
-Times are Unix seconds as the commits claim them; order never comes from them.
+Times are Unix seconds as stated in the commits; they never determine an order.
 """
 
 
@@ -31,7 +31,7 @@ class NodeChange:
     before: Node | None
     after: Node | None
     detail: tuple[str | None, str | None] = (None, None)
-    """The text of its memory before and after; None if absent or unchanged."""
+    """The text of the node's memory before and after; None if absent or unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Would:
-    """The commit of a dry run, which was not made. `more` counts its nodes beyond `nodes`.
+    """The commit that a dry run would make. `more` is the number of its nodes that are not in `nodes`.
 
-    `is_empty`: nothing would change, conflict records included.
+    `is_empty` means that nothing would change, not even a conflict record.
     """
 
     message: str
@@ -69,7 +69,7 @@ class Outcome:
     similar: tuple[Similar, ...] = ()
     warnings: tuple[str, ...] = ()
     repeated: bool = False
-    """The request id was used before: this is the first result."""
+    """Whether the request id was used before; this is then the first result."""
     deleted: tuple[Uri, ...] = ()
     would: Would | None = None
     """Set for a dry run."""
@@ -79,7 +79,8 @@ class Outcome:
 class Stage:
     """Health of one step of the work: commit, publish, integrate, index or embedding.
 
-    `state` is ok, waiting, blocked, degraded or off. `blocker` is the reason and the remedy, `about` the progress.
+    `state` is ok, waiting, blocked, degraded or off. `blocker` gives the reason and the remedy, and `about` the
+    progress.
     """
 
     name: str
@@ -101,7 +102,7 @@ class InvalidFile:
 
     @classmethod
     def refused(cls, path: str, uri: Uri | None, refusal: KgdError) -> InvalidFile:
-        """The file, at the line that a refusal names."""
+        """The invalid file, with the line from the refusal."""
         place, _, line = refusal.at.rpartition(":")
         return cls(path, uri, int(line) if place and line.isdigit() else 1, refusal.message)
 
@@ -133,10 +134,11 @@ class Entry:
     nodes: tuple[Uri, ...]
     more_nodes: int = 0
     pushed_by: str = ""
-    """The holder and the token that pushed it, if a hub recorded them; the author is then the pusher's claim."""
+    """The holder and the token that pushed the commit, if a hub recorded them; the author is then only what the pusher
+    claims."""
     pushed_by_agent: bool = False
     accepted_by: str = ""
-    """Who accepted the proposal that it carries out."""
+    """The person who accepted the proposal that this commit carries out."""
 
 
 @dataclass(frozen=True, slots=True)

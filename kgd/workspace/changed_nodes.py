@@ -1,6 +1,6 @@
 """Changed nodes: a set of URIs for features that keep derived state in memory.
 
-The writer's thread only records the URIs; the next reader reads the nodes.
+The thread that flushes only records the URIs; the nodes are read by the next reader.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kgd.workspace.workspace import Workspace
 class Changed:
     """Nodes of some schemes, or of all, written or deleted since the last `take`.
 
-    Thread-safe. Each node is held once, so the set is bounded by the workspace.
+    Thread-safe. Each node is recorded once, so the set cannot be larger than the workspace.
     """
 
     def __init__(self, workspace: Workspace, *schemes: str) -> None:

@@ -1,6 +1,7 @@
-"""The check of a workspace: stored files are readable, and derived data equals stored data.
+"""The check of a workspace: that stored files are readable, and that derived data matches stored data.
 
-`kgd fsck` prints the findings; they are also the last assertion of the fault tests. Reads only. Cost: the whole tip.
+`kgd fsck` prints the findings, and the fault tests end with this check. The check writes nothing, but it reads the
+whole tip.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from kgd.model.fields import misspelt
 from kgd.model.node import Node
 from kgd.workspace.answers import Finding
 from kgd.workspace.files import memory_files
+from kgd.workspace.files.parts import misspelt_keys
 from kgd.workspace.tip.served import Served
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing import admission
@@ -31,7 +33,7 @@ FSCK_DEADLINE = 600.0
 BEAT_SECONDS = 0.2
 Progress = Callable[[int, int | None, str], None]
 Beat = Callable[[], None]
-"""Reports progress within a part; raises if nobody waits for the result any more."""
+"""Reports progress within a part; raises if no caller waits for the result any more."""
 _MEND = "Fix the file, or revert the commit that broke it."
 _HARMLESS = ("dangling", "Checking", "notice:", "unreachable")
 
@@ -40,8 +42,8 @@ def check(workspace: Workspace, progress: Progress = lambda done, total, message
     """All findings, worst first: ``damage``, ``error``, ``warning``.
 
     Args:
-        progress: Called again and again with the number of parts done, of all parts, and the part's name. An exception
-            from it ends the check, and the git program that runs for it.
+        progress: Called repeatedly with the number of finished parts, the number of all parts, and the name of the
+            current part. If `progress` raises, the check and its git program end.
     """
     found: list[Finding] = []
     parts = (_objects, _files, _doubled, _memories, _graph, _versions, _index, _ref)
@@ -60,7 +62,7 @@ def check(workspace: Workspace, progress: Progress = lambda done, total, message
 def _objects(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     """Check the repository with git itself."""
     lines = _git_fsck(workspace, beat)
-    if lines:  # a roll-up or a gc may remove packs while git reads; real damage is found twice
+    if lines:  # a roll-up or a gc may remove packs while git reads; real damage is found again
         again = set(_git_fsck(workspace, beat))
         lines = [line for line in lines if line in again]
     for line in lines:
@@ -87,7 +89,7 @@ def _git_fsck(workspace: Workspace, beat: Beat) -> list[str]:
 
 
 def _files(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
-    """Check that every file of kgd's is readable and in its place."""
+    """Check that every file that kgd owns is readable and in the right place."""
     store = workspace.store
     home = memory_files.Home(workspace.id, workspace.sharded, lambda path: None)
     for path, mode, blob in store.files(store.tree_of(bytes.fromhex(workspace.tip))):
@@ -104,8 +106,7 @@ def _files(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
             elif path == SETTINGS:
                 yield from _misspelt(path, misspelt_settings(decode_settings(data, newer=True)))
             elif bulk.is_path(path):
-                for entry in bulk.read(data, path, workspace.id).nodes.values():
-                    yield from _misspelt(path, misspelt(documents.decode(entry)))
+                yield from _misspelt(path, misspelt_keys(data, path, workspace.id))
             elif path.startswith("log/"):
                 admission.admit_entry(path, data, data, home)
             else:
@@ -118,7 +119,7 @@ def _files(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
 
 
 def _texts(node: Node, data: bytes, path: str) -> Iterator[Finding]:
-    """Report rules that a merge or a sync let pass."""
+    """Report violations of rules that a merge or a sync does not check."""
     try:
         admission.admit_text(node, None, data)
     except KgdError as refusal:
@@ -133,11 +134,11 @@ def _misspelt(path: str, found: Iterable[str]) -> Iterator[Finding]:
 def _doubled(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     """Report nodes stored more than once."""
     for uri, path in workspace.doubled():
-        yield Finding("error", path, f"holds {uri}, which lies in another part as well", "Remove it from this file.")
+        yield Finding("error", path, f"contains {uri}, which is also in another part", "Remove it from this file.")
 
 
 def _memories(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
-    """Check that each memory's node names it, each named memory exists, and the two agree."""
+    """Check that each memory is named by its node, each named memory exists, and node and memory agree."""
     store = workspace.store
     tree = store.tree_of(bytes.fromhex(workspace.tip))
     found: dict[str, Memory] = {}
@@ -148,7 +149,7 @@ def _memories(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
                 found[path] = memories.decode(data, at=path)
             except KgdError as refusal:
                 if not data.startswith(b"---"):
-                    continue  # a user's own file, which needs no node
+                    continue  # a user's own file, which does not need a node
                 yield Finding("warning", path, refusal.message, refusal.next or "Fix the file.")
     named: dict[str, Node] = {}
     for uri in list(workspace.graph.uris()):
@@ -161,7 +162,7 @@ def _memories(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
             continue
         memory = found.get(file)
         if memory is None:
-            yield Finding("error", uri, f"its memory {file} is missing", f"Bring it back, or `kgd put {uri} --detail`.")
+            yield Finding("error", uri, f"its memory {file} is missing", f"Restore it, or `kgd put {uri} --detail`.")
         elif not memory_files.belongs(memory, node):
             whose = memory_files.owner_of(memory)
             yield Finding("error", uri, f"it names {file}, the memory of {whose}", "Remove data.file with `--unset`.")
@@ -169,14 +170,14 @@ def _memories(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
             named[file] = node
             data = memory_files.read_blob(store, tree, file) or b""
             if memory_files.mirrored(data, memory, node) != data:
-                yield Finding("warning", file, f"its front matter differs from {uri}", "Correct the wrong one.")
+                yield Finding("warning", file, f"its front matter differs from {uri}", "Correct the file or the node.")
     for path in sorted(found.keys() - named.keys()):
         owner = memory_files.owner_of(found[path])
         yield Finding(
             "warning",
             path,
-            f"no node names this memory, whose owner is {owner}",
-            "Delete it, or let the node name it in data.file.",
+            f"its owner is {owner}, but no node names this memory",
+            "Delete it, or set data.file of the node to this path.",
         )
 
 
@@ -196,20 +197,25 @@ def _versions(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     wrong = [path for path, count in nodes if workspace.version(path, anew=True) != count]
     if wrong:
         yield Finding(
-            "error", "versions", f"{len(wrong)} versions differ from history, {wrong[0]} first", "Run `kgd reindex`."
+            "error", "versions", f"{len(wrong)} versions differ from history, such as {wrong[0]}", "Run `kgd reindex`."
         )
 
 
 def _index(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     indexed, stored = workspace.text().count(), len(workspace.graph)
     if indexed != stored:
-        yield Finding("error", "index", f"{indexed} nodes are indexed, {stored} are stored", "Run `kgd reindex`.")
+        yield Finding("error", "index", f"{indexed} nodes are indexed, but {stored} are stored", "Run `kgd reindex`.")
 
 
 def _ref(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     head = workspace.store.ref(HEAD)
     if head is None or head.hex() != workspace.tip:
-        yield Finding("error", HEAD, "the ref is not where this process left it", "Restart the daemon with `kgd down`.")
+        yield Finding(
+            "error",
+            HEAD,
+            "the ref is not at the tip that kgd last wrote",
+            "Restart the daemon with `kgd down`.",
+        )
 
 
 def _facts(graph: LiveGraph) -> dict[str, object]:

@@ -1,12 +1,11 @@
-"""Usage of a workspace: reads are queued, and counted in a file on this machine."""
+"""Usage of a workspace: reads are noted, and counted in a file on this machine."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -14,19 +13,21 @@ from kgd.errors import KgdError
 from kgd.index.usage_file import UsageFile
 from kgd.model.uri import Uri
 from kgd.model.usage import LEAST_TOGETHER, Conversations, Link, Suggestion, Tally, suggestions
+from kgd.shared_threads import Task
+from kgd.workspace.repository import THREADS
 from kgd.workspace.workspace import Workspace
 
-WAITING = 1_000
-"""Queued notes; further ones are not counted."""
-FLUSH_SECONDS = 5.0
+WAITING, MANY = 1_000, 500
+"""Maximum number of uncounted notes, above which notes are dropped; the number from which they are counted early."""
+COUNT_SECONDS = 5.0
 AGAIN = 2
-"""A decided suggestion returns when its evidence has grown by this factor."""
+"""A suggestion that was decided on is made again once its evidence has grown by this factor."""
 
 log = logging.getLogger(__name__)
 
 
 class Evidence(Protocol):
-    """A suggestion, with `count` as its evidence."""
+    """A suggestion, whose `count` is its evidence."""
 
     @property
     def id(self) -> str: ...
@@ -42,46 +43,47 @@ class _Note(NamedTuple):
 
 
 class Usage:
-    """The nodes that conversations of this machine read in one workspace. Counts after `start`.
+    """The nodes that conversations of this machine read in one workspace. Counting begins with `start`.
 
-    `note` only adds to a queue. A crash loses the notes that are not on disk yet.
+    A crash loses the notes that are not on disk yet.
     """
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._file = UsageFile(workspace.layout.derived_dir / "usage.sqlite")
-        self._queue: queue.Queue[_Note | threading.Event | None] = queue.Queue(WAITING)
-        self._thread: threading.Thread | None = None
+        self._notes: deque[_Note] = deque()
+        self._conversations, self._counting = Conversations(), threading.Lock()
+        self._task: Task | None = None
 
     @classmethod
     def of(cls, workspace: Workspace) -> Usage:
         return workspace.beside(cls, cls)
 
     def start(self) -> None:
-        if self._thread is None:
-            thread = threading.Thread(target=self._follow, name="kgd-usage", daemon=True)
-            thread.start()
-            self._thread = thread
+        if self._task is None:
+            self._task = Task(THREADS, self._step)
+            self._task.wake(COUNT_SECONDS)
 
     def close(self) -> None:
-        """Count the queued notes, and stop."""
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join(30)
+        """Count the last notes, and stop."""
+        if self._task is not None:
+            self._task.close(30)
+            self._count()
 
     def note(self, conversation: str, read: Sequence[Uri], shown: Sequence[Link] = ()) -> None:
-        """Note that a conversation read these nodes and was then shown these relations. Never blocks."""
-        if self._thread is not None and conversation:
-            with contextlib.suppress(queue.Full):
-                self._queue.put_nowait(_Note(conversation, read, shown, time.monotonic()))
+        """Record that a conversation read these nodes and was then shown these relations. Never blocks."""
+        if self._task is not None and conversation and len(self._notes) < WAITING:
+            self._notes.append(_Note(conversation, read, shown, time.monotonic()))
+            if len(self._notes) >= MANY:  # waking the task for each note would double the cost of a short read
+                self._task.wake()
 
     def suggestions(self) -> list[Suggestion]:
-        """Suggestions from usage that are not decided yet. Waits for queued notes.
+        """Suggestions from usage that have not been decided on.
 
         Raises:
             Unavailable: The counts cannot be read.
         """
-        self._counted()
+        self._count()
         decided = self._file.decided()
         found = suggestions(self._file.tally(LEAST_TOGETHER), self._between, self._weight_of)
         exists = self._workspace.exists
@@ -89,12 +91,12 @@ class Usage:
 
     def tally(self) -> Tally:
         """All counts. Raises as `suggestions`; O(read nodes and relations)."""
-        self._counted()
+        self._count()
         return self._file.tally(LEAST_TOGETHER)
 
     def read_since(self, at: int) -> set[Uri]:
         """Nodes that a conversation read at or after a time (Unix seconds). Raises as `suggestions`."""
-        self._counted()
+        self._count()
         return self._file.read_since(at)
 
     def decide(self, id: str, count: int) -> None:
@@ -102,23 +104,15 @@ class Usage:
         self._file.decide(id, count)
 
     def is_decided(self, one: Evidence, decided: Mapping[str, int]) -> bool:
-        """Whether it was decided, and its evidence has not doubled since."""
+        """Whether a decision was made on a suggestion whose evidence has not doubled since then."""
         return one.count < AGAIN * decided.get(one.id, 0)
 
     def decided(self) -> Mapping[str, int]:
-        """Decided suggestions with their evidence at that time.
+        """Suggestions that were decided on, with their evidence at that time.
 
         Raises:
-            Unavailable: It cannot be read.
-        """
+            Unavailable: The file cannot be read."""
         return self._file.decided()
-
-    def _counted(self) -> None:
-        """Wait for the queued notes."""
-        if self._thread is not None:
-            counted = threading.Event()
-            self._queue.put(counted)
-            counted.wait(FLUSH_SECONDS)
 
     # ---- edges between nodes
 
@@ -136,33 +130,25 @@ class Usage:
         edges = self._workspace.graph.out(source)
         return next((edge.weight for edge in edges if (edge.target, edge.type) == (target, type)), None)
 
-    # ---- counting (its own thread)
+    # ---- counting
 
-    def _follow(self) -> None:
-        conversations, tally = Conversations(), Tally()
-        due = 0.0
-        while True:
-            try:
-                note = self._queue.get(timeout=max(0.1, due - time.monotonic()) if tally else None)
-            except queue.Empty:
-                note = _NOTHING
-            if isinstance(note, _Note) and note is not _NOTHING:
-                due = due if tally else note.at + FLUSH_SECONDS
-                conversations.read(tally, note.conversation, note.read, note.at)
-                conversations.shown(tally, note.conversation, note.shown, note.at)
-            if tally and (not isinstance(note, _Note) or time.monotonic() >= due):
+    def _step(self) -> float:
+        self._count()
+        return COUNT_SECONDS
+
+    def _count(self) -> None:
+        """Add the notes to the file."""
+        with self._counting:
+            tally = Tally()
+            for _ in range(len(self._notes)):
+                note = self._notes.popleft()
+                self._conversations.read(tally, note.conversation, note.read, note.at)
+                self._conversations.shown(tally, note.conversation, note.shown, note.at)
+            if tally:
                 self._write(tally)
-                tally = Tally()
-            if isinstance(note, threading.Event):
-                note.set()
-            if note is None:
-                return
 
     def _write(self, tally: Tally) -> None:
         try:
             self._file.add(tally, self._workspace.now())
-        except KgdError as error:  # a lost count does no harm
+        except KgdError as error:  # a lost count is harmless
             log.warning("usage was not counted", extra={"reason": str(error)[:200]})
-
-
-_NOTHING = _Note("", (), (), 0.0)

@@ -1,6 +1,6 @@
 """A workspace: opening, reading, changing and closing one graph in one repository.
 
-Reads answer from memory or with one blob, and never wait for a commit, a publication or a merge. Every change is a
+Reads use memory or at most one blob, and never wait for a commit, a publication or a merge. Every change is a
 ChangeSet through `submit`. Opening recovers from any crash of the last process.
 """
 
@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from kgd import tracing
 from kgd.codec import documents, paths
 from kgd.errors import Damaged, Invalid, KgdError, Unavailable
 from kgd.git import integrity, ref_repair
@@ -24,7 +25,6 @@ from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
-from kgd.graph.arrays import Arrays
 from kgd.graph.edges import BrokenLink, EdgeSource
 from kgd.graph.live_graph import LiveGraph
 from kgd.index.change_feed import Feed
@@ -36,27 +36,38 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri, workspace_of
 from kgd.workspace.answers import InvalidFile, Outcome, Stage, Version
 from kgd.workspace.derived.derived import Derived
+from kgd.workspace.derived.graph_file import GraphMoment
 from kgd.workspace.derived.meaning import Meaning
+from kgd.workspace.derived.node_texts import Place
 from kgd.workspace.files import memory_files
+from kgd.workspace.history import pushers
 from kgd.workspace.history.commits import Past
 from kgd.workspace.history.history import History
-from kgd.workspace.ownership import Ownership
+from kgd.workspace.publishing.branch import BranchPublication
 from kgd.workspace.publishing.publication import Publication
+from kgd.workspace.repository import Ownership, Upkeep
 from kgd.workspace.tip import settings
 from kgd.workspace.tip.open_conflicts import OpenConflicts
 from kgd.workspace.tip.sent_versions import SentVersions
 from kgd.workspace.tip.served import Change, Served
-from kgd.workspace.upkeep import Upkeep
-from kgd.workspace.writing import reverting
+from kgd.workspace.writing import settling
+from kgd.workspace.writing.commit_point import CommitPoint
 from kgd.workspace.writing.seal import Seal
+from kgd.workspace.writing.signing import CommitSigning
 from kgd.workspace.writing.surroundings import PastSurroundings, PendingBatch, Surroundings
 from kgd.workspace.writing.touched_nodes import Permit
 from kgd.workspace.writing.transaction import Transaction
 from kgd.workspace.writing.writer import Staged, Writer
 
+if TYPE_CHECKING:
+    from kgd.signatures.keys import SigningKey
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+LATER_COMMITS = 1_000
+"""Largest number of commits that are searched for the commit of a graph."""
 
 Clock = Callable[[], float]
 Listener = Callable[[frozenset[Uri]], None]
@@ -68,8 +79,11 @@ class Workspace:
     Safe for any number of threads. Use `Workspace.open`.
     """
 
-    def __init__(self, layout: Layout, *, clock: Clock, publish: bool) -> None:
+    def __init__(self, layout: Layout, *, clock: Clock, publish: bool, key: Callable[[], SigningKey | None]) -> None:
         self.layout = layout
+        self.is_published = publish and not layout.is_bare
+        """Whether there is a work tree that is kept up to date."""
+        self.signing = CommitSigning(key)
         self.overlay: EdgeSource | None = None
         """The code tree as nodes; set by its watcher."""
         self.code_files: Callable[[], Sequence[FileDoc]] = tuple
@@ -80,18 +94,18 @@ class Workspace:
             (),
             frozenset(),
         )
-        """Looks up files of the code tree whose whole text has words of a query, and the words that occur in any file;
-        set by the reader of the tree."""
+        """Finds the files of the code tree whose full text has words of a query, and which of the words occur in any
+        file; set by the reader of the tree."""
         self.is_registered: Callable[[str], bool] = lambda id: False
         """Whether the registry lists another workspace. A relation into an unlisted one is a broken link."""
         self._clock, self._listeners = clock, list[Listener]()
         self._uncommitted_listeners: list[Callable[[], object]] = []
         self._displaced_listeners: list[Callable[[], object]] = []
         self._closing = list[Callable[[], None]]()
-        self._stages = list[Callable[[], Stage]]()
+        self._stages, self._problems = list[Callable[[], Stage]](), list[Callable[[], str]]()
         self._last_commit: float | None = None
         self._beside, self._beside_lock = dict[type, object](), threading.Lock()
-        self._wake_publication: Callable[[], None] = lambda: None  # recovery commits before there is a publication
+        self._wake_publication: Callable[[], None] = lambda: None  # recovery may commit before publication starts
         self._owner = Ownership(layout.derived_dir)
         self._spare = None if self._owner.can_write else TemporaryDirectory(prefix="kgd-")
         derived_dir = Path(self._spare.name) if self._spare else layout.derived_dir
@@ -126,20 +140,33 @@ class Workspace:
             around = (self.past, self._served, self.sent, self.version, self.in_overlay, known)
             self.around, self._pending = Surroundings(*around), PendingBatch(*around)
             self._writer = Writer(
-                self._store, derived_dir, pending=self._pending, flushed=self._flushed, moved=self._moved
+                self._store,
+                derived_dir,
+                pending=self._pending,
+                flushed=self._flushed,
+                moved=self._moved,
+                sign=self.signing,
             )
             opened.callback(self._writer.close)
-            self._derived.start(self._writer.tip)
-            self.meaning = Meaning(self.feed, derived_dir, clock)
+            self._read_tip = self._writer.tip
+            self._derived.start(self._read_tip)
+            self.meaning = Meaning(self.feed, self.index_place, derived_dir, clock)
             """Vectors of texts; idle until `follow`."""
             self.on_indexed(self.meaning.wake)
             self.on_close(self.meaning.close)
+            self._problems += [self._derived.problem, self.meaning.problem, self.signing.problem]
             self._upkeep = Upkeep(self._store, clock)
             opened.callback(self._upkeep.close)
-            self._publication = Publication(
-                self, publish=publish and not self.read_only, clock=clock, in_place=self._look_around
+            is_published = publish and not self.read_only
+            self._publication: Publication | BranchPublication = (
+                BranchPublication(self, clock=clock, in_place=self._look_around)
+                if layout.is_bare and is_published
+                else Publication(self, publish=is_published, clock=clock, in_place=self._look_around)
             )
             self._wake_publication = self._publication.wake
+            if not self._store.commit(self._writer.tip).parents:
+                self._writer.unsigned.append(self._writer.tip)
+                self._attest()
         except BaseException as failure:
             with contextlib.suppress(Exception):  # call every callback, even if one raises
                 opened.close()
@@ -152,17 +179,25 @@ class Workspace:
             raise
 
     @classmethod
-    def open(cls, layout: Layout, *, clock: Clock = time.time, publish: bool = True) -> Workspace:
-        """Open a workspace and bring its derived data to the tip.
+    def open(
+        cls,
+        layout: Layout,
+        *,
+        clock: Clock = time.time,
+        publish: bool = True,
+        key: Callable[[], SigningKey | None] = lambda: None,
+    ) -> Workspace:
+        """Open a workspace and update its derived data to the tip.
 
         Args:
-            publish: Whether its work tree is kept in step; off for tools that only read or write objects.
+            publish: Whether its work tree is kept up to date; off for tools that only read or write objects.
+            key: Returns the key that signs commits; None if they are not signed. Raises Unavailable.
 
         Raises:
             Unavailable: Another process has it open (the message names it), or the repository cannot be used.
-            Damaged: The tip cannot be read and no copy of it was found.
+            Damaged: The tip cannot be read, and no copy of it was found.
         """
-        return cls(layout, clock=clock, publish=publish)
+        return cls(layout, clock=clock, publish=publish, key=key)
 
     # ---- reading
 
@@ -187,38 +222,59 @@ class Workspace:
         """Unix seconds, by the workspace's clock."""
         return int(self._clock())
 
+    def graph_moment(self, *, anew: bool = False) -> tuple[str, GraphMoment]:
+        """The stored graph for another process, and the commit that it shows; see `GraphFile.moment`.
+
+        Raises:
+            Unavailable: The file cannot be written, or the graph does not yet follow the tip.
+        """
+        moment, commit = self._derived.graph_file.moment(anew=anew), self._writer.tip
+        for _ in range(LATER_COMMITS):  # further flushes since that moment
+            found = self._store.commit(commit)
+            if found.tree.hex() == moment.now:
+                return commit.hex(), moment
+            if not found.parents:
+                break
+            commit = found.parents[0]
+        raise Unavailable("the graph is being reloaded", at=self.id, next="Try again.")
+
     def sources(self) -> list[EdgeSource]:
-        """The sources of a walk: the stored graph, then the code tree."""
+        """The sources of a traversal: the stored graph, then the code tree."""
         return [self.graph, *([self.overlay] if self.overlay else [])]
 
     def exists(self, uri: Uri) -> bool:
-        return self.graph.card(uri) is not None or self.in_overlay(uri)
+        return uri in self.graph or self.in_overlay(uri)
 
     def node(self, uri: Uri, as_of: str | None = None) -> Node | None:
         """The stored node, now or at a commit; None if absent. Aliases are not followed.
 
         Raises:
             NotFound: There is no such commit.
-            Damaged: The node's blob cannot be read.
-        """
+            Damaged: The node's blob cannot be read."""
         if as_of is not None:
             return self.past.node_at(uri, self.past.commit_id(as_of))
         data = self._served.bytes_of(uri)
         return documents.decode(data, at=uri) if data is not None else None
 
     def stored(self, uri: Uri) -> bytes | None:
-        """The bytes of the node's file; for a node in a part, of the file it would have. Raises as `node`."""
+        """The bytes of the node's file; for a node in a part, of the separate file that it would have. Raises as
+        `node`."""
         return self._served.bytes_of(uri)
 
     def readable(self, uri: Uri) -> Node | None:
-        """As `node`, but None for a damaged file too; `kgd fsck` reports those."""
+        """As `node`, but None for a damaged file as well; `kgd fsck` reports the damage."""
         try:
             return self.node(uri)
         except KgdError:
             return None
 
+    @property
+    def knows_versions(self) -> bool:
+        """Whether `node_version` does not wait for a count of history."""
+        return self._derived.versions.is_ready
+
     def node_version(self, uri: Uri) -> Version | None:
-        """The node's version. Waits while versions are counted after a start without a cache."""
+        """The node's version. Waits while versions are counted after startup without a cache."""
         return self._derived.versions.version(self.path(uri))
 
     def version_at(self, uri: Uri, as_of: str) -> int:
@@ -227,7 +283,7 @@ class Workspace:
         while True:
             tip = self.tip
             count = self._derived.versions.version_at(path, commit, bytes.fromhex(tip))
-            if tip == self.tip:  # a commit in between may be counted on one side only
+            if tip == self.tip:  # a commit in between may be counted on only one side
                 return count
 
     def detail(self, node: Node, as_of: str | None = None) -> tuple[str, str] | None:
@@ -242,7 +298,7 @@ class Workspace:
         if as_of:
             tree: ObjectId | None = self._store.tree_of(self.past.commit_id(as_of))
         else:
-            with self.graph.lock:  # a half-served flush has new nodes and the old tree
+            with self.graph.lock:  # during a flush, nodes may be new while the tree is still old
                 tree = self._served.tree
         found = memory_files.detail_of(node, lambda path: memory_files.read_blob(self._store, tree, path))
         return (found[0], found[1].text) if found else None
@@ -251,12 +307,21 @@ class Workspace:
         """Full text of stored nodes and of the code tree, with every change acknowledged before the call.
 
         Raises:
-            Unavailable: The index is being built and is not ready after two minutes.
+            Unavailable: The index is being built, and is not ready after two minutes.
         """
         return self._derived.text()
 
+    def text_so_far(self) -> TextIndex:
+        """As `text`, but does not wait if `is_text_partial`. For searches, whose answers then report this."""
+        return self._derived.text_so_far()
+
+    @property
+    def is_text_partial(self) -> bool:
+        """Whether the text index, which takes long to build, has only some of the texts."""
+        return self._derived.is_partial
+
     def misspelt_keys(self) -> list[str]:
-        """A sentence for each unknown key of a node's file that is probably a misspelt field."""
+        """A sentence for each unknown key of a node that is probably a misspelt field, with the node's file."""
         return self._served.misspelt_keys()
 
     def invalid_files(self) -> tuple[InvalidFile, ...]:
@@ -269,7 +334,7 @@ class Workspace:
     def is_broken(self, target: Uri) -> bool:
         """Whether a relation to the target is a broken link: a missing node here, or an unknown workspace.
 
-        Only a walk finds out whether another known workspace has the node.
+        Whether another known workspace has the node is found only by a traversal.
         """
         owner = workspace_of(target)
         if owner not in (None, self.id):
@@ -277,7 +342,7 @@ class Workspace:
         return not self.exists(self.resolve(target))
 
     def counted(self, changes: Sequence[FileChange]) -> list[str]:
-        """The paths whose versions a commit counts for; see `Served.counted`."""
+        """The paths whose versions a commit increases; see `Served.counted`."""
         return self._served.counted(changes)
 
     # ---- changing
@@ -285,13 +350,14 @@ class Workspace:
     def submit(self, changes: ChangeSet, *, dry_run: bool = False, permit: Permit | None = None) -> Outcome:
         """Apply a ChangeSet as one commit; return when it is durable.
 
-        `permit` is called in the writer's thread with everything the change touches and the current policy.
+        `permit` is called in the thread that flushes with everything the change touches and the current policy.
 
-        A repeated request id returns the first result. After an error nothing was written, except for `Unavailable`
-        from a disk that did not confirm; a retry with the same request id then answers.
+        A repeated request id returns the first result. After an error nothing was written. There is one exception:
+        after `Unavailable` because the disk did not confirm a write, repeat the request with the same id to learn the
+        result.
 
         Raises:
-            KgdError: The problem and the next step.
+            KgdError: The change was refused; the error gives the problem and the next step.
         """
         self._check_writable(dry_run)
         if len(changes.request_id) > 200 or not changes.request_id.isprintable():
@@ -299,18 +365,19 @@ class Workspace:
         if repeated := self.repeated(changes.request_id):
             return repeated
         if any(isinstance(edit, Revert) for edit in changes.edits):
-            changes = reverting.named_in_message(changes, self.past)
+            changes = settling.named_in_message(changes, self.past)
         now = int(self._clock())
         transaction = Transaction(changes, self._pending, now, dry_run, permit, self.seal)
 
         def stage(staging: Staging, parent: ObjectId) -> Staged[Outcome]:
-            self._check_writable(dry_run)  # the writer may have followed the tip of a newer kgd
-            # Again: an earlier call with this id may have finished in between.
+            self._check_writable(dry_run)  # the writer may have moved to a tip written by a newer kgd
+            # Checked again, since an earlier call with this id may have finished in between.
             done = self.repeated(changes.request_id)
             return Staged(done) if done else transaction.stage(staging, parent)
 
-        outcome = self._writer.run(stage, request="" if dry_run else changes.request_id)
-        # A courtesy: it must not delay other writers, and importing a document needs none.
+        with tracing.span("commit", workspace=self.id):
+            outcome = self._writer.run(stage, request="" if dry_run else changes.request_id)
+        # Similar nodes are optional: finding them must not delay other writers, and an import of a document needs none.
         if outcome.created and not self._writer.is_busy and changes.operation != "ingest":
             if outcome.would:
                 named = {one.uri: one.after.name for one in outcome.would.nodes if one.before is None and one.after}
@@ -320,24 +387,78 @@ class Workspace:
             outcome = replace(outcome, similar=self._derived.similar(named))
         return outcome
 
-    def run(self, job: Callable[..., Staged[object]], *, alone: bool = True) -> object:
-        """Run a job in the writer's thread: publication and sync bring in foreign commits this way.
+    def commit_at(self, point: CommitPoint) -> None:
+        """Let an upstream's ref decide from the next flush on. Commits that the upstream lacks reach it with the
+        next flush."""
+        self._writer.commit_point = point
 
-        It shares a flush with other changes only if `Staged.nodes` lists its effect on nodes.
+    def share_seal(self, key: Callable[[bytes], bytes]) -> None:
+        """Seal with the key that hubs share, and recognise the requests of the commits that it sealed.
+
+        Args:
+            key: Returns the shared key; called with this workspace's own.
         """
-        return self._writer.run(job, alone=alone)
+        own = self.seal.key()
+        if (shared := key(own)) != own:
+            self.seal.replace(shared)
+            self._derived.count_again()
+        self.past.was_made_by_kgd = lambda commit: self.seal.is_on(self._store, commit)
+
+    @property
+    def read_tip(self) -> ObjectId:
+        """The commit that reads see: during a flush, still the tip before it."""
+        return self._read_tip
+
+    def holds(self, commit: ObjectId) -> bool:
+        """Whether reads see a commit."""
+        tip = self._read_tip
+        return tip == commit or (self._store.exists(commit) and self._store.is_ancestor(commit, tip))
+
+    def catch_up(self, told: ObjectId | None = None) -> None:
+        """Follow the upstream of `commit_at`. Writes wait only while the ref moves, not for the fetch.
+
+        Args:
+            told: The tip that another hub reported.
+
+        Raises:
+            Unavailable: The upstream cannot be reached, or does not contain this hub's last commit.
+        """
+        point = self._writer.commit_point
+        if point and not (told and self.holds(told)):
+            with point.newest(told) as tip:
+                self._writer.follow(tip)
+
+    def run(self, job: Callable[..., Staged[object]], *, alone: bool = True) -> object:
+        """Run a job in the thread that flushes. Publication and sync bring in commits from elsewhere in this way.
+
+        The job shares a flush with other changes only if `Staged.nodes` lists its effect on nodes.
+        """
+        try:
+            return self._writer.run(job, alone=alone)
+        finally:
+            self._attest()
 
     @property
     def waiting(self) -> int:
-        """Changes in the writer's queue."""
+        """The number of changes in the writer's queue."""
         return self._writer.waiting
+
+    @property
+    def has_committed(self) -> bool:
+        """Whether there was a commit since the workspace was opened."""
+        return self._last_commit is not None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing waits to be written, published or indexed."""
+        return self._writer.is_idle and self._publication.is_in_step and self._derived.is_in_step
 
     def hint(self, changed: Iterable[str] | None = None) -> None:
         """Report changed paths in the work tree or the repository; None for any path. Never blocks."""
         self._publication.hint(changed)
 
     def confirm_deletions(self) -> None:
-        """Confirm the deletion of the missing files that are held because they are many."""
+        """Confirm the deletion of missing files, which is held because there are many."""
         self._publication.confirm_deletions()
 
     def note_files(self, present: Sequence[FileDoc], gone: Sequence[Uri] = (), *, complete: bool = False) -> None:
@@ -345,11 +466,16 @@ class Workspace:
         self._derived.note_files(present, gone, complete=complete)
 
     def note_tree(self, file: Uri, docs: Sequence[Doc]) -> None:
-        """Replace what search knows of one file of the code tree. Any thread; returns at once."""
+        """Replace the indexed content of one file of the code tree. May be called from any thread; returns at once."""
         self._derived.note_tree(file, docs)
 
+    @property
+    def index_place(self) -> Place:
+        """The text index, for a child process."""
+        return self._derived.place
+
     def feed(self) -> Feed:
-        """Additions to and removals from the text index; waits and raises as `text`."""
+        """Additions to and removals from the text index. Waits and raises as `text`."""
         return self._derived.feed()
 
     def on_indexed(self, listener: Callable[[], None]) -> None:
@@ -360,13 +486,17 @@ class Workspace:
         """Include `stage` in the workspace's health."""
         self._stages.append(stage)
 
+    def on_problem(self, problem: Callable[[], str]) -> None:
+        """Include the sentence that `problem` returns in `degraded`, unless it is empty."""
+        self._problems.append(problem)
+
     def on_close(self, listener: Callable[[], None]) -> None:
-        """Call `listener` before the workspace closes, to stop work beside it."""
+        """Call `listener` before the workspace closes, so that it can stop background work."""
         self._closing.append(listener)
 
     def on_commit(self, listener: Listener) -> None:
-        """Call `listener` in the writer's thread with the nodes of each flush, and those whose conflicts came or went:
-        it must not block."""
+        """Call `listener` in the thread that flushes with the nodes of each flush, including nodes whose conflicts were
+        added or removed. `listener` must not block."""
         self._listeners.append(listener)
 
     def on_uncommitted(self, listener: Callable[[], object]) -> None:
@@ -374,7 +504,7 @@ class Workspace:
         self._uncommitted_listeners.append(listener)
 
     def tell_uncommitted(self) -> None:
-        """Announce a change that is not a commit."""
+        """Notify listeners of a change that is not a commit."""
         for listener in self._uncommitted_listeners:
             listener()
 
@@ -384,11 +514,12 @@ class Workspace:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the folder of derived data is still the opened one; otherwise the workspace must be reopened."""
+        """Whether the folder of derived data is still the one that was opened. If not, the workspace must be
+        reopened."""
         return self._owner.is_in_place()
 
     def beside(self, kind: type[T], make: Callable[[Workspace], T]) -> T:
-        """In-memory state of a feature for this workspace: made at the first call, dropped with the workspace."""
+        """In-memory state of a feature for this workspace: created at the first call, dropped with the workspace."""
         with self._beside_lock:
             if kind not in self._beside:
                 self._beside[kind] = make(self)
@@ -406,7 +537,7 @@ class Workspace:
             for stage in (
                 commit,
                 *self._publication.health(),
-                *self._derived.health(),
+                self._derived.health(),
                 *self.meaning.health(),
                 self._upkeep.health(),
                 *(stage() for stage in self._stages),
@@ -423,6 +554,7 @@ class Workspace:
         ]
         found += self.recovery.notes if self.recovery.damaged else []
         found += ref_repair.kept_notes(self._store)
+        found += filter(None, (problem() for problem in self._problems))
         return tuple(found)
 
     def reindex(self) -> None:
@@ -434,19 +566,21 @@ class Workspace:
     def close(self) -> None:
         """Finish pending work, publish once more, write the snapshot and release the workspace. A full disk is not an
         error."""
-        for listener in self._closing:
-            listener()
+        self._derived.stop_soon()
         try:
-            self._publication.stop()
-            self._writer.close()
-            self._upkeep.close()
-            self._derived.close()
+            with contextlib.ExitStack() as ends:  # in reverse order, and all of them, even if one fails
+                for end in (self._derived.close, self._upkeep.close, self._writer.close, self._publication.stop):
+                    ends.callback(end)
+                for listener in reversed(self._closing):
+                    ends.callback(listener)
             self._served.close()
             if self._spare:
                 self._spare.cleanup()
             else:
                 integrity.checkpoint(self.layout)
-        except OSError as error:  # acknowledged changes are durable; the next start only checks more
+            with contextlib.suppress(KgdError):  # the repository may have been deleted
+                self._store.renew(anew=True)  # close its packs, even if a caller still has this object
+        except OSError as error:  # acknowledged changes are durable; the next startup only checks more
             log.warning("the workspace could not be closed cleanly", extra={"reason": str(error)})
         finally:
             self._owner.release()
@@ -460,11 +594,12 @@ class Workspace:
         return self.graph.resolve(uri)
 
     def twin(self, uri: Uri) -> Uri | None:
-        """Another node whose name some file systems cannot tell from this one, changes in this flush included."""
+        """Another node whose name some file systems cannot distinguish from this node's name, including changes in this
+        flush."""
         return self._pending.twin(uri)
 
     def surroundings_at(self, commit: ObjectId) -> PastSurroundings:
-        """The surroundings of a change that was made against an older commit."""
+        """The surroundings of a change that is based on an older commit."""
         return self.around.at(commit, self._writer.tip)
 
     def in_overlay(self, uri: Uri) -> bool:
@@ -475,31 +610,31 @@ class Workspace:
         return found.count if found else 0
 
     def part_of(self, uri: Uri) -> str:
-        """The part that the node is served from; empty for none."""
+        """The part from which the node is served; empty if there is no part."""
         at = self._served.locations.part_with(uri)
         return at.path if at else ""
 
     def doubled(self) -> list[tuple[Uri, str]]:
-        """Nodes stored more than once, with each further path; they are served from the first."""
+        """Nodes stored more than once, with each additional path; they are served from the first path."""
         return self._served.locations.doubled()
 
     # ---- inside
 
     def _flushed(self, staged: Sequence[Staged[object]], old: ObjectId, new: ObjectId) -> None:
-        """Update memory in the writer's thread, before callers are answered."""
+        """Update memory in the thread that flushes, before callers are answered."""
         tree = self._store.tree_of(new)
-        with self.graph.lock:
-            if any(one.changed is None for one in staged):
-                changes = self._served.load(tree)
-            else:
-                files, nodes = dict[str, ObjectId | None](), dict[str, Node]()
-                for one in staged:  # a later change may rewrite the file of an earlier one's node
-                    for path in one.changed or ():
-                        nodes.pop(path, None)
-                    files.update(one.changed or {})
-                    nodes.update((self.path(uri), node) for uri, node in one.nodes.items() if node)
-                changes = self._served.follow(files.items(), tree, nodes)
+        if any(one.changed is None for one in staged):
+            changes = self._served.load(tree)
+        else:
+            files, nodes = dict[str, ObjectId | None](), dict[str, Node]()
+            for one in staged:  # a later change may rewrite the file of an earlier one's node
+                for path in one.changed or ():
+                    nodes.pop(path, None)
+                files.update(one.changed or {})
+                nodes.update((self.path(uri), node) for uri, node in one.nodes.items() if node)
+            changes = self._served.follow(files.items(), tree, nodes)
         self._derived.note(staged, changes, new, tree)
+        self._read_tip = new
         self._last_commit = self._clock()
         self._upkeep.note_flush()
         self._tell(changes)
@@ -511,7 +646,7 @@ class Workspace:
             listener(touched)
 
     def _look_around(self) -> bool:
-        """`is_in_place`, announced once to its listeners."""
+        """`is_in_place`; if it is False, tell the listeners once."""
         if self.is_in_place:
             return True
         listeners, self._displaced_listeners = self._displaced_listeners, []
@@ -520,21 +655,34 @@ class Workspace:
         return False
 
     def _load_anew(self, staging: Staging, tip: ObjectId) -> Staged[None]:
-        """Load the graph from the tip's files, and replace the old one at once."""
+        """Load the graph from the tip's files, and replace the old graph in one step."""
         fresh = Served(self._store, self.id, self.sharded, self.past.last_good)
         fresh.load(self._store.tree_of(tip))
         _, frozen, care = fresh.export()
-        self._served.restore(self._store.tree_of(tip), Arrays(b"".join(frozen.parts())), care)
+        self._served.restore(self._store.tree_of(tip), frozen.arrays(), care)
         return Staged(None)
 
     def _moved(self, tip: ObjectId, left: ObjectId) -> None:
-        """Follow a ref that was moved by hand, and keep the commits that only `left` leads to."""
+        """Follow a ref that was moved by hand, and keep the commits that are reachable only from `left`."""
         ref_repair.keep(self.layout, left, tip)
         changes = self._served.load(self._store.tree_of(tip))
         self._derived.start(tip)
+        self._read_tip = tip
         self._tell(changes)
-        with contextlib.suppress(KgdError):  # the tip may be a newer kgd's: then the workspace becomes read-only
+        with contextlib.suppress(KgdError):  # if a newer kgd wrote the tip, the workspace becomes read-only
             self.read_only = self.read_only or settings.why_read_only(settings.read(self.layout, self._store))
+
+    def _attest(self) -> None:
+        """Record kgd's own unsigned commits in the signed ledger. A failure is only logged: `is_pure` proves them."""
+        made = list[ObjectId]()
+        with contextlib.suppress(IndexError):
+            while True:
+                made.append(self._writer.unsigned.popleft())
+        if made and self.signing.is_on:
+            try:
+                pushers.attest(self.layout, self._store, made, self.now(), self.signing)
+            except KgdError as error:
+                log.warning("not attested", extra={"reason": str(error)[:200]})
 
     def _make_seal(self) -> Seal:
         seal = Seal(self.layout.git_dir)
@@ -549,7 +697,8 @@ class Workspace:
             raise Unavailable(f"this workspace is read-only: {self.read_only}", next=way_out)
 
     def repeated(self, request: str) -> Outcome | None:
-        """The result of an earlier change with this request id, from the history of the tip; None if there is none."""
+        """The result of an earlier change with this request id, from the history of the tip; None if there is no such
+        change."""
         commit = self._derived.versions.request(request) if request else None
         if commit is None:
             return None

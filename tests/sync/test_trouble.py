@@ -140,7 +140,7 @@ def test_another_workspace_is_refused_with_both_names_and_its_remote_is_not_kept
     ann: Person, person: People, hub: Path
 ) -> None:
     person("bob", id="billing").share(hub)
-    with pytest.raises(Trouble, match="holds the workspace 'billing', this one is 'infra'"):
+    with pytest.raises(Trouble, match="holds the workspace 'billing', but this is 'infra'"):
         ann.share(hub)
     assert ann.call("remote")["remotes"] == []
     assert git(ann.tree, "remote") == ""
@@ -154,7 +154,7 @@ def test_a_repository_of_code_is_not_a_workspace(ann: Person, hub: Path, tmp_pat
     git(code, "add", ".")
     git(code, "commit", "-qm", "code")
     git(code, "push", "-q", str(hub), "main")
-    with pytest.raises(Trouble, match="no workspace"):
+    with pytest.raises(Trouble, match="does not contain a workspace"):
         ann.share(hub)
     assert git(hub, "rev-parse", "main") == git(code, "rev-parse", "HEAD")
 
@@ -487,6 +487,36 @@ def test_addresses_that_git_could_take_for_something_else_or_that_hold_a_secret_
         assert "secret" not in str(refused.value)
     assert ann.call("remote")["remotes"] == []
     assert not (ann.tree / "ran").exists()
+
+
+@pytest.mark.slow
+def test_a_stop_in_the_middle_of_a_push_leaves_no_lock_in_a_remote_on_this_machine(shared: Person, hub: Path) -> None:
+    lock, hook = hub / "refs/heads/main.lock", hub / "hooks/reference-transaction"
+    hook.write_text("#!/bin/sh\ntest $1 != prepared || exec sleep 60\n")
+    hook.chmod(0o755)
+    shared.put("a", summary="a")
+    pushing = threading.Thread(target=lambda: shared.call("sync"))
+    pushing.start()
+    until(lock.exists)
+    shared.daemon.close()
+    pushing.join()
+    assert not lock.exists()
+    hook.unlink()
+    shared.restart()
+    assert shared.sync()["state"] == "ok"
+    assert git(hub, "rev-parse", "main") == shared.tip
+
+
+@pytest.mark.slow
+def test_a_lock_that_was_left_in_a_remote_is_named_and_the_push_succeeds_without_it(shared: Person, hub: Path) -> None:
+    lock = hub / "refs/heads/main.lock"
+    lock.touch()
+    shared.put("a", summary="a")
+    (wait,) = shared.sync()["waits"]
+    assert (wait["kind"], "contains refs/heads/main.lock" in wait["reason"]) == ("locked", True)
+    assert "remove this file" in wait["next"]
+    lock.unlink()
+    assert shared.sync()["state"] == "ok"
 
 
 @pytest.mark.slow

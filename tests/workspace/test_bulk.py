@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,7 @@ from kgd.model.change import Append, Delete, Edit, Move, Relate, Revert
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.check import check
-from kgd.workspace.files import choosing_parts
+from kgd.workspace.files import choosing_parts, parts
 from kgd.workspace.tip.served import Served
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, commit_file, to, upsert
@@ -277,3 +278,24 @@ def test_many_writers_of_one_thread_each_add_their_messages_once(
     assert all(said[number % 8].count(f"<{number}>") == 20 for number in range(100, 164))
     assert [ws.version(ws.path(message(n))) for n in range(8)] == [9] * 8
     assert check(reloaded(ws)) == []
+
+
+def test_parts_that_arrive_together_are_each_decoded_once(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if they are more than the cache holds."""
+    fresh = Served(ws.store, ws.id, ws.sharded, ws.past.last_good)
+    fresh.load(ws.store.tree_of(bytes.fromhex(ws.tip)))
+    talks = [f"bulk/message/{paths.shard(b't%d' % n)}/t{n}/1.yaml" for n in range(8)]
+    for number, path in enumerate(talks):
+        commit_file(ws, path, part(Node(message(1, f"t{number}"), content="hello\n")))
+    decoded, read = Counter[str](), bulk.read
+
+    def counting(data: bytes, path: str, *workspace: str) -> bulk.Entries:
+        decoded[path] += threading.current_thread() is threading.main_thread()
+        return read(data, path, *workspace)
+
+    monkeypatch.setattr(parts, "KEPT", 3)
+    monkeypatch.setattr(bulk, "read", counting)
+    parts._kept.clear()
+    fresh.load(ws.store.tree_of(bytes.fromhex(ws.tip)))
+    assert decoded == Counter(talks)
+    assert len(fresh.graph) == len(talks)

@@ -39,6 +39,7 @@ def test_a_check_ends_with_its_client_while_git_works(
     slow = tmp_path / "git"
     slow.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
     slow.chmod(0o755)
+    ws.text()  # no other work of the workspace meets this git
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(Unavailable, match="disconnected"):
         check(ws, Client("objects", 4).progress)

@@ -60,7 +60,7 @@ def planted(ws: Workspace) -> Workspace:
     [HERE, paths.conflict_path(OTHER.uri, "0123456789abcdef"), "conflicts/concept/app/checkout.yaml"],
 )
 def test_a_misplaced_record_is_not_admitted(path: str) -> None:
-    with pytest.raises(Invalid, match="not where its content belongs"):
+    with pytest.raises(Invalid, match="belongs at another path"):
         check(path, PLANTED, None, HOME)
     check(paths.conflict_path(OTHER.uri, OTHER.digest), PLANTED, None, HOME)
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
 
 from kgd.errors import Unavailable
 from kgd.graph.traverse import traverse
-from kgd.index.version_cache import Versions
+from kgd.index import graph_snapshot
+from kgd.index.database import LOG_KEPT
+from kgd.index.version_cache import VersionFile
 from kgd.model.change import Delete
 from kgd.workspace.check import check
+from kgd.workspace.derived import derived
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, to, upsert, uri
 from tests.waiting import until
@@ -49,7 +53,7 @@ def test_versions_and_requests_stay_correct_while_the_database_is_behind_and_unu
     ws = reopen()
     ws.submit(change(upsert("lease", name="Lease"), request="first"))
     ws.close()
-    [file] = ws.layout.derived_dir.glob("index.sqlite")
+    [file] = ws.layout.derived_dir.glob("versions.sqlite")
     lagging = file.read_bytes()
     ws = reopen()
     done = ws.submit(change(upsert("lease", summary="renewed"), request="second"))
@@ -60,8 +64,8 @@ def test_versions_and_requests_stay_correct_while_the_database_is_behind_and_unu
     def refused(*_: object, **__: object) -> None:
         raise Unavailable("the index cannot be used just now (SQLITE_FULL)")
 
-    monkeypatch.setattr(Versions, "head", refused)
-    monkeypatch.setattr(Versions, "replace", refused)
+    monkeypatch.setattr(VersionFile, "head", refused)
+    monkeypatch.setattr(VersionFile, "replace", refused)
     ws = reopen()
     version = ws.node_version(uri("lease"))
     assert version is not None
@@ -70,6 +74,26 @@ def test_versions_and_requests_stay_correct_while_the_database_is_behind_and_unu
     assert (again.commit, again.repeated) == (done.commit, True)
     until(lambda: any("SQLITE_FULL" in line for line in ws.degraded()))
     monkeypatch.undo()
+
+
+def test_a_snapshot_that_cannot_be_made_stops_no_search(
+    reopen: Callable[[], Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(derived, "IDLE", 0.05)
+    monkeypatch.setattr(derived, "SNAPSHOT_AFTER", 1)
+    failed = threading.Event()
+
+    def fails(*_: object) -> None:
+        failed.set()
+        raise MemoryError
+
+    monkeypatch.setattr(graph_snapshot, "write", fails)
+    ws = reopen()
+    ws.submit(change(upsert("lease", content="A kumquat.\n")))
+    assert failed.wait(60)
+    ws.submit(change(upsert("later", content="A zebra.\n")))
+    assert [hit.uri for hit in ws.text().search("zebra")] == [uri("later")]
+    assert list(ws.degraded()) == []
 
 
 @pytest.mark.slow
@@ -91,3 +115,17 @@ def test_a_graph_that_is_mapped_in_an_idle_moment_answers_and_changes_as_before(
     assert list(check(ws)) == []
     ws = reopen()
     assert [link.target for link in ws.graph.broken_links()] == [uri("note-1"), uri(f"note-{NODES}")]
+
+
+@pytest.mark.slow
+def test_the_logs_of_much_work_are_emptied_in_an_idle_moment(reopen: Callable[[], Workspace]) -> None:
+    ws = reopen()
+    ws.meaning.follow()
+    ws.submit(change(*(upsert(f"note-{n}", name=f"Lease {n}", content=f"Word {n}") for n in range(3 * NODES))))
+    assert ws.meaning.catch_up(60)
+
+    def logs() -> list[int]:
+        return [file.stat().st_size for file in ws.layout.derived_dir.glob("*.sqlite-wal")]
+
+    assert max(logs()) > LOG_KEPT
+    until(lambda: max(logs()) <= LOG_KEPT, say=logs)

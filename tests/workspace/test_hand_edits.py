@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kgd.daemon import watch
+from kgd.workspace.publishing import hand_edits, publication
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
 from tests.workspace.people import Desk, code_layout, eventually, hurry, node_text
@@ -37,14 +39,18 @@ def team(desk: Desk) -> Desk:
 
 
 @pytest.mark.requirement("B11")
-def test_a_saved_file_is_served_within_a_second_and_committed_as_the_person(team: Desk) -> None:
-    took = []
+def test_a_saved_file_is_served_within_a_second_and_committed_as_the_person(
+    team: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All pauses together are shorter than a second, and no edit waits for the next poll; the clock of a busy machine
+    proves nothing."""
+    assert watch.LONGEST_SECONDS + publication.DEBOUNCE + hand_edits.QUIET < 1.0
+    monkeypatch.setattr(publication, "POLL", 300.0)
     for i in range(3):
         began = time.monotonic()
         team.edit(f"n{i}", "as it was", "by hand")
         team.serves(f"n{i}", "summary", "by hand")
-        took.append(time.monotonic() - began)
-    assert min(took) < 1.0
+        assert time.monotonic() - began < 10
     team.published()
     assert team.subjects("-1") == ["Ann Person: edit concept://ws/n2 by hand"]
 
@@ -196,7 +202,7 @@ def test_a_missing_work_tree_is_reported_and_put_back(team: Desk) -> None:
     team.ws.hint(None)
     eventually(lambda: team.file("n19").exists(), lambda: team.ws.health())
     team.published()
-    eventually(lambda: "put back" in team.ws.health()["integrate"].blocker, lambda: team.ws.health())
+    eventually(lambda: "restored" in team.ws.health()["integrate"].blocker, lambda: team.ws.health())
     assert team.ref("refs/kgd/head") == head
     assert "Newest" in team.file("n1").read_text()
 

@@ -22,7 +22,7 @@ from kgd.workspace.merging.trees import merge_trees
 from kgd.workspace.publishing import adoption
 from kgd.workspace.publishing.adoption import merge_commit
 from kgd.workspace.workspace import Workspace
-from tests.builders import change, new_layout, uri
+from tests.builders import change, new_layout, upsert, uri
 
 NONE: frozenset[str] = frozenset()
 Files = dict[str, bytes]
@@ -104,7 +104,7 @@ def test_unknown_merge_rules_are_not_guessed(past: Histories) -> None:
     base = past.commit({})
     newer = encode_settings(Settings("ws", merge_rules=2))
     one, two = past.commit({"kgd.yaml": newer, **node()}, base), past.commit({"kgd.yaml": newer, **node("b")}, base)
-    with pytest.raises(Unavailable, match="rules of version 2"):
+    with pytest.raises(Unavailable, match="version 2 of the merge rules"):
         merge_commits(past.store, one, two, NONE)
     older = past.commit(node("c"), base)
     assert set(past.nodes(past.merge(one, older))) == {uri("a"), uri("c")}
@@ -428,3 +428,26 @@ def test_a_defect_in_the_merge_of_a_node_loses_nothing_and_stops_no_other_file(
     said = b"".join(files.values())
     assert b"one" in said
     assert b"two" in said
+
+
+def test_readers_of_the_graph_do_not_wait_while_merged_nodes_are_read(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ws.submit(change(*(upsert(f"a{number}", summary="before") for number in range(20))))
+    base, past = bytes.fromhex(ws.tip), Histories(ws.store)
+    files = past.files(base)
+    theirs = past.commit({path: data.replace(b"before", b"after") for path, data in files.items()}, base)
+    ws.submit(change(upsert("b")))
+    read, waited = ObjectStore.read, list[ObjectId]()
+
+    def watched(self: ObjectStore, id: ObjectId, *limit: int) -> bytes:
+        if ws.graph.lock._is_owned():  # type: ignore[attr-defined]
+            waited.append(id)
+        return read(self, id, *limit)
+
+    monkeypatch.setattr(ObjectStore, "read", watched)
+    ws.run(adoption.merge(ws, theirs))
+    card = ws.graph.card(uri("a19"))
+    assert card is not None
+    assert card.summary == "after"
+    assert not waited

@@ -22,6 +22,7 @@ from kgd.git.layout import Layout
 from kgd.model.change import Delete, Edit
 from kgd.workspace import workspace as module
 from kgd.workspace.publishing.publication import Publication
+from kgd.workspace.publishing.publication_plan import PlanFolder
 from kgd.workspace.publishing.work_tree import WorkTree, _no_exchange
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change, upsert, uri
@@ -170,7 +171,7 @@ def test_files_in_an_unfinished_stash_pop_are_left_to_the_person(desk: Desk) -> 
     desk.published()
     assert desk.git("stash", "pop", "-q", check=False)[0] == "1"
     desk.ws.submit(change(upsert("n2", name="later")))
-    desk.blocked("not merged yet")
+    desk.blocked("unfinished merge")
     desk.git("checkout", "--theirs", "--", desk.ws.path(uri("n1")))
     desk.git("add", "-A")
     desk.serves("n1", "name", "stashed")
@@ -696,3 +697,12 @@ def test_an_executable_file_stays_in_a_rebuilt_index(layout: Layout, damage: str
     assert git(layout.work_tree, "status", "--porcelain") == ""
     assert ws.exists(uri("a"))
     ws.close()
+
+
+def test_a_flush_of_plans_that_were_deleted_with_their_repository_is_no_error(tmp_path: Path) -> None:
+    """It runs at the end of each pass and of the daemon; an error would end the publication for good."""
+    folder = PlanFolder(tmp_path / "aside")
+    folder.end(folder.begin(bytes(20), bytes(20), ()))
+    shutil.rmtree(folder.folder)
+    folder.flushed(time.monotonic())
+    assert folder.unflushed == []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kgd.codec import documents, paths
 from kgd.errors import Invalid, KgdError, Limit
-from kgd.model.change import Append, Edit, Log, LogEntry, Move, Relate, Revert, Settle, Untag, Upsert
+from kgd.model.change import Append, Delete, Edit, Log, LogEntry, Move, Relate, Revert, Settle, Untag, Upsert
 from kgd.model.conflict import Conflict, FieldConflict, conflict_of
 from kgd.model.fields import misspelt
 from kgd.model.node import RESERVED, Node, Relation, Source
@@ -247,6 +247,27 @@ def test_a_likely_mistake_is_reported_by_a_check_by_the_status_and_by_each_chang
     assert again.submit(change(upsert("a", summary="x", unset=("sumary",)))).warnings == ()
     assert stored(again).others == {}
     assert again.misspelt_keys() == []
+
+
+def test_a_likely_mistake_in_a_part_is_reported_with_its_node(ws: Workspace, reopen: Callable[[], Workspace]) -> None:
+    path = f"bulk/message/{paths.shard(b'talk')}/talk/1.yaml"
+    one, two = Uri("message://ws/talk/1"), Uri("message://ws/talk/2")
+    part = "nodes:\n- uri: message://ws/talk/1\n  sumary: x\n- uri: message://ws/talk/2\n"
+    commit_file(ws, path, part)
+    said = "the key 'sumary' has no meaning; did you mean 'summary'?"
+    assert ws.misspelt_keys() == [f"{path}: {one}: {said}"]
+    assert [(found.where, found.message) for found in check(ws)] == [(path, f"{one}: {said}")]
+    again = reopen()
+    assert again.misspelt_keys() == [f"{path}: {one}: {said}"]
+    own = again.path(one)
+    commit_file(again, own, f"uri: {one}\nsumary: mine\ntgas: []\n")  # the part counts
+    assert again.misspelt_keys() == [f"{path}: {one}: {said}"]
+    assert reopen().misspelt_keys() == [f"{path}: {one}: {said}"]
+    last = reopen()
+    commit_file(last, path, f"nodes:\n- uri: {two}\n")
+    assert last.misspelt_keys() == [f"{own}: {said}", f"{own}: the key 'tgas' has no meaning; did you mean 'tags'?"]
+    last.submit(change(Delete(one)))
+    assert last.misspelt_keys() == []
 
 
 def test_a_misspelt_setting_is_reported_by_a_check(ws: Workspace) -> None:

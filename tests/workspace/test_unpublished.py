@@ -14,6 +14,7 @@ from kgd.git import files
 from kgd.git.layout import Layout
 from kgd.model.change import Delete
 from kgd.workspace.publishing import unpublished
+from kgd.workspace.publishing.publication import Publication
 from kgd.workspace.publishing.work_tree import WorkTree
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
@@ -105,7 +106,9 @@ def test_a_node_recreated_by_an_agent_is_not_deleted_again(desk: Desk, layout: L
     desk.ws.submit(change(Delete(uri("mine"))))
     desk.file("mine").unlink()
     desk.ws.hint(None)
-    eventually(lambda: "mine" not in str(desk.ws._publication._unpublished.paths()))
+    publication = desk.ws._publication
+    assert isinstance(publication, Publication)
+    eventually(lambda: "mine" not in str(publication._unpublished.paths()))
     desk.ws.submit(change(upsert("mine", name="Mine")))
     lock.unlink()
     desk.published()

@@ -4,7 +4,7 @@ The same tree and nodes give the same files on every replica:
 
 - A node stays in its part.
 - A new node goes to the last part while that part is small, otherwise to a new one. So growing threads rewrite little.
-- A part that is too large keeps its first nodes; the others are placed like new ones.
+- A part that is too large keeps its first nodes; its other nodes are placed like new nodes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from kgd.model.uri import Uri, workspace_of
 from kgd.workspace.files import parts
 
 OPEN_BYTES = 32 * 1024
-"""A larger part is not rewritten for a new node: 10,000 single messages write 160 MB this way, not 640."""
+"""Parts above this size are not rewritten for a new node: 10,000 single messages then write 160 MB instead of 640."""
 
 
 class Tree(Protocol):
-    """The tree under a change, earlier changes of the flush included."""
+    """The tree that a change is based on, including earlier changes of the flush."""
 
     def blob_at(self, path: str) -> ObjectId | None: ...
     def read(self, path: str) -> bytes | None: ...
@@ -46,14 +46,14 @@ READABLE = Capacity(NODE_BYTES, canonical.MAX_EVENTS)
 
 @dataclass(slots=True)
 class Folder:
-    """The parts of one thread or document in a tree, and as a change leaves them."""
+    """The parts of one thread or document, in a tree and after a change."""
 
     path: str
     tree: Tree
     known: Callable[[Uri], Collection[str] | None]
-    """The parts that may hold a node; None if only the tree tells."""
+    """Returns the parts that may hold a node; None if that can only be found in the tree."""
     workspace: str = ""
-    """The workspace of the nodes, if set: a part with foreign nodes is unreadable."""
+    """The workspace of the nodes, if set: a part with nodes of another workspace is treated as unreadable."""
     changed: dict[str, dict[Uri, bytes]] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class Folder:
         """The part in the tree that holds the node.
 
         Raises:
-            KgdError: It may be in an unreadable part.
+            KgdError: The node may be in an unreadable part.
         """
         known = self.known(uri)
         if known is not None and len(known) == 1 and uri in self.part(*known).ids:
@@ -79,15 +79,15 @@ class Folder:
         return None
 
     def part(self, path: str) -> parts.DecodedPart:
-        """A decoded part of the tree; an empty one if absent.
+        """A decoded part of the tree; an empty part if it is absent.
 
         Raises:
-            KgdError: It cannot be read.
+            KgdError: The part cannot be read.
         """
         blob = self.tree.blob_at(path)
         found = parts.decoded(path, blob, self._reader(path)) if blob else parts.DecodedPart(bulk.Entries(), {})
         if self.workspace and found.ids and workspace_of(next(iter(found.ids))) != self.workspace:
-            raise Invalid("this part holds nodes of another workspace", at=f"{path}:1")
+            raise Invalid("this part contains nodes of another workspace", at=f"{path}:1")
         return found
 
     def _reader(self, path: str) -> parts.Read:
@@ -101,7 +101,7 @@ class Folder:
         """Store these nodes (None: removed), in these parts if given.
 
         Raises:
-            KgdError: A part to be written cannot be read, and a write would overwrite a person's text.
+            KgdError: A part to be written cannot be read; writing it would overwrite a person's text.
         """
         places, new = places or {}, dict[Uri, bytes]()
         for uri in sorted({*nodes, *places}):
@@ -150,7 +150,7 @@ class Folder:
             size, events = size + more, events + many
 
     def _last(self) -> tuple[str, int, int]:
-        """The last part and its size, for new nodes; no path if it has no room."""
+        """The last part and its size, for new nodes; without a path if the part has no room."""
         number, path = self._newest()
         if not number:
             return "", 0, 0
@@ -168,7 +168,7 @@ class Folder:
         return f"{self.path}/{self._newest()[0] + 1:04d}.yaml"
 
     def _newest(self) -> tuple[int, str]:
-        """The highest number of a part that has nodes, with its path; 0 if there is none."""
+        """The highest number of a part that has nodes, with its path; 0 if there is no such part."""
         there = {path for path in (*self.names(), *self.changed) if self.changed.get(path, {"": b""})}
         return max(((number_of(path), path) for path in there), default=(0, ""))
 
@@ -185,13 +185,13 @@ def measure(entries: Iterable[bytes]) -> tuple[int, int]:
 
 
 def number_of(path: str) -> int:
-    """The number of a part that kgd named; 0 for every other name."""
+    """The number in a part's name if kgd chose the name; 0 for any other name."""
     name = path.rpartition("/")[2].removesuffix(".yaml")
     return int(name) if name.isascii() and name.isdigit() and len(name) < 10 else 0
 
 
 def _overflow(nodes: dict[Uri, bytes], room: Capacity) -> dict[Uri, bytes]:
-    """Remove the nodes that a part has no room for, from its end, down to a writer's limit."""
+    """Remove nodes from the end of a part until it is within the limits for writing; returns the removed nodes."""
     size, events = measure(nodes.values())
     if size <= room.bytes and events <= room.events:
         return {}

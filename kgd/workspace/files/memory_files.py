@@ -1,9 +1,9 @@
 """Memory files: keeping a node and its detail file in step, for submitted edits and edits by hand (docs/memories.md).
 
 The node's file owns id, type and tags, and names the detail file; the front matter mirrors them and names the node. A
-file belongs to a node only if both name each other, so naming a file gives no access to it. An edit of either file is
-an edit of the node. A renamed file is found by its front matter, a file written by hand gets a node, and a deleted file
-leaves its node in place.
+file belongs to a node only if each names the other, so naming a file does not give access to it. An edit of either file
+is an edit of the node. A renamed file is found by its front matter. A node is created for a file written by hand.
+Deleting the file does not delete the node.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Files = dict[str, bytes | None]
 
 Read = Callable[[str], bytes | None]
 TOPIC = 60
-"""The longest part of a node's path in the name of its file, in characters."""
+"""Maximum number of characters of a node's path in the name of its memory file."""
 
 
 def file_of(node: Node | None) -> str | None:
-    """The path of the node's detail file; the file itself may be missing."""
+    """The path of the node's detail file, which may be missing."""
     path = node.data.get(FILE) if node else None
     return path if isinstance(path, str) and memories.is_path(path) else None
 
@@ -64,10 +64,10 @@ def read_blob(store: ObjectStore, tree: ObjectId | None, path: str) -> bytes | N
 
 
 def mirrored(data: bytes, memory: Memory, node: Node) -> bytes:
-    """The file with its front matter updated from the node; the same bytes if nothing differs.
+    """The file with its front matter updated from the node; unchanged if nothing differs.
 
     Raises:
-        Invalid, Limit: The front matter would hold values that YAML cannot.
+        Invalid, Limit: The front matter would contain values that YAML cannot represent.
     """
     wanted: dict[str, Json] = dict(memory.front) | {"id": str(node.uri), "type": node.type}
     if set(_folded(memory.tags, node.type)) != set(node.tags):
@@ -81,7 +81,7 @@ def with_front_matter(node: Node, before: Memory | None, after: Memory) -> Node:
     """The node with type and tags as changed in the front matter.
 
     Raises:
-        Invalid: No node can have such a type or tag.
+        Invalid: A node cannot have such a type or tag.
     """
     was = before.front.get("type") if before else None
     kind = after.front.get("type")
@@ -98,7 +98,7 @@ def node_for(path: str, memory: Memory, owner: Uri) -> Node:
     """A node for a file that a person created; its first line becomes name and summary.
 
     Raises:
-        KgdError: The front matter holds values that no node can have.
+        KgdError: The front matter has values that a node cannot have.
     """
     kind = memory.front.get("type")
     title = cut_at_word(next((line.strip("# \t") for line in memory.text.split("\n") if line.strip("# \t")), ""))
@@ -110,7 +110,7 @@ def written(node: Node, old: Memory | None, text: str, now: int) -> bytes:
     """The file with this detail of the node, replacing `old`.
 
     Raises:
-        Invalid: No file can hold the text.
+        Invalid: The text cannot be stored in a file.
     """
     _check_text(text, f"{node.uri} detail"[:80])
     prose = "\n" + text.strip("\n") + "\n"
@@ -142,7 +142,7 @@ def refuse_detail(node: Node) -> None:
 def no_detail(node: Node, at: str) -> Invalid:
     """The refusal of a detail for a node of another type."""
     return Invalid(
-        f"a node of type '{node.type[:60]}' has no detail; {', '.join(sorted(MEMORY_TYPES))} have",
+        f"a node of type '{node.type[:60]}' cannot have a detail; only {', '.join(sorted(MEMORY_TYPES))} can",
         at=at,
         next="Put the text into content.",
     )
@@ -163,9 +163,9 @@ def _check_text(text: str, at: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Invalid("the detail holds an incomplete character", at=at) from None
+        raise Invalid("the detail contains an unpaired surrogate", at=at) from None
     if "\0" in text:
-        raise Invalid("the detail holds a zero byte", at=at)
+        raise Invalid("the detail contains a zero byte", at=at)
 
 
 def _folded(tags: Iterable[str], kind: str) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ def _folded(tags: Iterable[str], kind: str) -> tuple[str, ...]:
 
 
 def _in_order(old: Iterable[str], node: Node) -> list[str]:
-    """The node's tags, in the file's order first."""
+    """The node's tags: first those in the file, in the file's order, then the others."""
     kept = [tag for tag in dict.fromkeys(_folded(old, node.type)) if tag in node.tags]
     return [*kept, *(tag for tag in node.tags if tag not in kept)]
 
@@ -183,12 +183,12 @@ def keep_in_step(
 ) -> dict[str, bytes | None]:
     """The detail files that change with these nodes (before, after).
 
-    A file is removed with its node or when the detail is unset, renamed when the node names another path, and its front
-    matter follows the node.
+    A file is removed with its node or when the detail is unset, is renamed when the node names another path, and gets
+    its front matter from the node.
 
     Args:
         read: Reads a file as the change leaves it so far.
-        by_hand: The nodes were edited as files: a file that its node no longer names stays.
+        by_hand: Whether the nodes were edited as files; a file that its node no longer names then stays.
     """
     changed = list(nodes)
     files: dict[str, bytes | None] = {}
@@ -225,7 +225,7 @@ class Home:
     names: Callable[[str], list[str]] = lambda folder: []
 
     def node(self, uri: Uri) -> Node | None:
-        """A node of this workspace with a file of its own; None if it is absent or cannot be read."""
+        """A node of this workspace that has a separate file; None if the node is absent or cannot be read."""
         try:
             is_here = is_owned(uri) and workspace_of(uri) == self.workspace
             return node_in(path := self.path(uri), self.read(path)) if is_here else None
@@ -241,14 +241,14 @@ class Home:
 
 
 def follow_memory(around: Home, path: str, base: bytes | None, data: bytes | None) -> tuple[Files, Uri | None]:
-    """Further files that an edit of a detail file changes, and its node.
+    """The other files that change with an edit to a detail file, and the node of the detail file.
 
     Args:
         base: The version that the person started from.
-        data: The present bytes.
+        data: The current bytes.
 
     Raises:
-        KgdError: The node cannot take the values of the front matter.
+        KgdError: The node cannot have the values in the front matter.
     """
     before, after = memories.read(base, path), memories.read(data, path)
     owner = _owner(around, after or before)
@@ -262,7 +262,7 @@ def follow_memory(around: Home, path: str, base: bytes | None, data: bytes | Non
     named = file_of(node)
     if named != path:
         if named is not None and detail_of(node, around.read) is not None:
-            return {}, owner  # a copy: the node keeps the file that it names
+            return {}, owner  # this file is a copy: the node keeps the file that it names
         node, before = replace(node, data={**node.data, FILE: path}), None
     node = with_front_matter(node, before, after)
     assert data is not None
@@ -270,9 +270,9 @@ def follow_memory(around: Home, path: str, base: bytes | None, data: bytes | Non
 
 
 def follow_node(around: Home, before: Node | None, after: Node | None, beside: Collection[Uri]) -> Files:
-    """Further files that an edit of a node's file changes. `beside` are nodes edited together with it.
+    """The other files that change with an edit to a node's file. `beside` are nodes edited together with it.
 
-    A node renamed by hand appears as one removed and one new node; its file follows the new one.
+    A node renamed by hand appears as one removed and one new node; its detail file goes with the new node.
     """
     present = after or before
     if present is None:
@@ -291,7 +291,8 @@ def follow_node(around: Home, before: Node | None, after: Node | None, beside: C
 def follow_commits(
     around: Home, changed: Mapping[str, tuple[bytes | None, bytes | None]], apply: Callable[[Files], None]
 ) -> set[Uri]:
-    """The same for commits made with plain git: files by path, before and after. Returns the affected nodes."""
+    """Like `follow_memory` and `follow_node`, for commits made with plain git. `changed` has files by path, before and
+    after. Returns the affected nodes."""
     uris: set[Uri] = set()
     for path, (before, after) in sorted(changed.items()):
         try:
@@ -319,7 +320,7 @@ def _owner(around: Home, memory: Memory | None) -> Uri | None:
 
 
 def _after_deletion(around: Home, node: Node, path: str) -> Files:
-    """After a file was deleted: find it under another name by its front matter, or unset the detail."""
+    """Handle the deletion of a file: find it under another name by its front matter, or unset the detail."""
     if file_of(node) != path:
         return {}
     for name in around.names(FOLDER.rstrip("/")):
@@ -335,6 +336,6 @@ def _node_by_hand(around: Home, path: str, memory: Memory, owner: Uri) -> Files:
     kind = memory.front.get("type")
     if scheme_of(owner) not in MEMORY_TYPES and kind not in MEMORY_TYPES:
         return {}
-    if around.read(around.path(owner)) is not None:  # it exists and cannot be read
+    if around.read(around.path(owner)) is not None:  # the node exists but cannot be read
         return {}
     return {around.path(owner): documents.encode(node_for(path, memory, owner))}

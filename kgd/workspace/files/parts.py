@@ -1,7 +1,7 @@
-"""Parts of threads and documents: decoding them once, and reading the repository as if every node had its own file.
+"""Parts of threads and documents: decodes each part once, and reads the repository as if every node had its own file.
 
-Decoded parts are cached by blob, for any tree. A node in a part has the path and the blob that its own file would have,
-so it stays the same node when it moves into a part.
+Decoded parts are cached by blob, independently of the tree. A node in a part has the path and the blob that its own
+file would have, so it does not change when it moves into a part.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from kgd.git.history import Change
 from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, object_id, text
 from kgd.git.store import READ_LIMIT, ObjectStore
 from kgd.git.walk import ENTRY_BUDGET
+from kgd.model.fields import misspelt
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 
 Hint = Callable[[Uri], str | None]
 
 FILE_LIMIT = 1 << 20
-"""Bytes of a file; a node file has at most a quarter of it. Larger files are not read."""
+"""Maximum bytes of a file; larger files are not read. A node's file has at most a quarter of this."""
 KEPT = 64
-"""Decoded parts kept; 10 MB at most, usually 2."""
+"""Maximum number of decoded parts in memory; they take at most 10 MB, usually 2."""
 
 Read = Callable[[ObjectId], bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedPart:
-    """A decoded part: per node the blob that its own file would have, and its bytes."""
+    """A decoded part: for each node, the blob that its own file would have, and its bytes."""
 
     entries: bulk.Entries
     ids: Mapping[Uri, ObjectId]
@@ -56,7 +57,7 @@ class Difference:
     unread: set[str] = field(default_factory=set)
 
     def uris(self) -> list[Uri]:
-        """The nodes that changed, regardless of their part; sorted."""
+        """The sorted URIs of nodes that changed; moving to another part is not a change."""
         both = {*self.old, *self.new}
         return sorted(uri for uri in both if _id(self.old.get(uri)) != _id(self.new.get(uri)))
 
@@ -69,7 +70,7 @@ def decoded(path: str, blob: ObjectId, read: Read) -> DecodedPart:
     """The decoded part at a path with this blob. Calls `read` unless it is cached.
 
     Raises:
-        KgdError: It cannot be read, or holds a node that belongs elsewhere.
+        KgdError: The part cannot be read, or contains a node that belongs elsewhere.
     """
     known = _known(path, blob)
     if known is not None:
@@ -81,6 +82,13 @@ def decoded(path: str, blob: ObjectId, read: Read) -> DecodedPart:
         while len(_kept) > KEPT:
             _kept.popitem(last=False)
     return made
+
+
+def misspelt_keys(data: bytes, path: str, workspace: str | None = None) -> Iterator[str]:
+    """A sentence for each unknown key in a part that is probably a misspelt field, with the URI of its node. Raises as
+    `bulk.read`."""
+    for uri, entry in bulk.read(data, path, workspace).nodes.items():
+        yield from (f"{uri}: {said}" for said in misspelt(documents.decode(entry)))
 
 
 def node_bytes(path: str, blob: ObjectId, uri: Uri, id: ObjectId, read: Read) -> bytes:
@@ -99,8 +107,8 @@ def node_bytes(path: str, blob: ObjectId, uri: Uri, id: ObjectId, read: Read) ->
 
 
 def difference(changes: Iterable[tuple[str, ObjectId | None, ObjectId | None]], read: Read) -> Difference:
-    """The nodes of these parts (path, blob before, blob after), before and after. A node in two parts counts in the
-    first."""
+    """The nodes of these parts (path, blob before, blob after), before and after. A node in two parts is taken from the
+    first part."""
     found = Difference()
     for path, old, new in sorted(changes):
         try:
@@ -116,7 +124,7 @@ def difference(changes: Iterable[tuple[str, ObjectId | None, ObjectId | None]], 
 
 
 def may_name(path: str, blob: ObjectId, name: str, read: Read) -> bool:
-    """Whether the part may hold a node whose URI ends in `name`, without decoding the part."""
+    """Whether the part may contain a node whose URI ends in `name`, determined without decoding the part."""
     known = _known(path, blob)
     if known is not None:
         return any(uri.endswith(name) for uri in known.ids)
@@ -143,9 +151,9 @@ FOLDERS = tuple(f"nodes/{scheme}/" for scheme in sorted(bulk.PARTS_OF))
 
 
 class NodeFiles(ObjectStore):
-    """The same repository with nodes in place of parts, for one thread and one computation.
+    """A view of the repository with nodes instead of parts, for one thread and one computation.
 
-    A part that is unreadable or holds a misplaced node stays an ordinary file. `tree` and its users (`Lookup`,
+    A part that is unreadable or contains a misplaced node appears as an ordinary file. `tree` and its users (`Lookup`,
     `check_history`) see the repository unchanged.
 
     Args:
@@ -195,7 +203,7 @@ class NodeFiles(ObjectStore):
         return self.expanded(super().changes(old, new))
 
     def expanded(self, changes: Iterable[Changed]) -> Iterator[Changed]:
-        """Changes of files with nodes in place of parts; moving a node into a part is no change."""
+        """Changes of files with nodes instead of parts; moving a node into a part is not a change."""
         own: dict[str, tuple[Entry | None, Entry | None]] = {}
         changed: dict[str, tuple[Entry | None, Entry | None]] = {}
         for path, old, new in changes:
@@ -250,7 +258,7 @@ def node_in(path: str, data: bytes | None) -> Node | None:
 
 
 def is_about_parts(path: str) -> bool:
-    """Whether a path may be a part, or the own file of a node in a part."""
+    """Whether a path may be a part, or the path that a node in a part would have for its own file."""
     return bulk.is_path(path) or path.startswith(FOLDERS)
 
 
@@ -259,7 +267,7 @@ def _plain(blob: ObjectId | None) -> Entry | None:
 
 
 def uri_in_part(path: str, sharded: frozenset[str]) -> Uri | None:
-    """A URI for this path, if its nodes live in parts; the workspace is a placeholder."""
+    """A URI for this path if its node may be in a part; the workspace in it is a placeholder."""
     if not path.startswith(FOLDERS):
         return None
     try:

@@ -1,1 +1,1 @@
-"""A workspace's commits: who made them, what each changed, and who pushed them."""
+"""A workspace's commits: their authors, their changes, and the tokens that pushed them."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from kgd.codec import bulk, documents, memories, paths
-from kgd.errors import KgdError, NotFound
+from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.git.history import Change as FileChange
 from kgd.git.history import LogEntry
 from kgd.git.history import log as git_log
@@ -17,6 +18,7 @@ from kgd.git.refs import HEAD
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card, Edge, EdgeSource
 from kgd.graph.live_graph import LiveGraph
+from kgd.model.dates import span_of
 from kgd.model.fields import join, plain, plain_relation
 from kgd.model.node import FIELDS, Json, Node
 from kgd.model.uri import Uri, workspace_of
@@ -26,9 +28,11 @@ from kgd.workspace.files.parts import NodeFiles, node_changes, uri_in_part
 from kgd.workspace.history import pushers
 
 ACCEPTED_BY = "Kgd-Accepted-By"
-"""The trailer that names who accepted a proposal."""
+"""The trailer with the name of the person who accepted a proposal."""
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,200}(?:[~^][0-9]*)*\Z").match
 _OF_TIP = re.compile(r"(?:HEAD|head)(?:[~^][0-9]*)*\Z|[0-9a-f]{7,40}\Z").match
+_ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
+"""For checking whether a text is a date, which does not depend on the current time."""
 _CLIENT = re.compile(r"(.*?)(?: \(([^()]*)\))?\Z", re.S).match
 
 Blobs = tuple[str, ObjectId | None, ObjectId | None]
@@ -38,11 +42,14 @@ Files = Sequence[File]
 
 
 def _no_such_commit(text: str) -> NotFound:
-    return NotFound("there is no such commit", at=text[:60], next="Find one with `kgd history`.")
+    if len(text) <= 60 and span_of(text, _ANY_TIME):
+        first = Advice("Take the first commit of ", Do("history", until=text), ".")
+        return NotFound("this is a date, but a commit is needed", at=text, next=first)
+    return NotFound("there is no such commit", at=text[:60], next=Advice("Find one with ", Do("history"), "."))
 
 
 class Past:
-    """History of one workspace, read from git alone.
+    """History of one workspace, read only from git.
 
     Args:
         part_of: The part that holds a node now; it is searched first.
@@ -56,16 +63,19 @@ class Past:
         part_of: Callable[[Uri], str | None] = lambda uri: None,
     ) -> None:
         self.store, self.workspace, self.sharded, self._part_of = store, workspace, sharded, part_of
+        self.was_made_by_kgd: Callable[[ObjectId], bool] = lambda commit: pushers.of(store, commit) is None
+        """Whether the trailers of a commit can be trusted. Replaced if other hubs also receive pushes."""
 
     def nodes(self) -> NodeFiles:
-        """The repository with nodes in place of parts, for one computation."""
+        """The repository with nodes instead of parts, for one computation."""
         return NodeFiles(self.store, self.sharded, self._part_of)
 
     def commit_id(self, text: str, *, of: ObjectId | None = None) -> ObjectId:
         """The commit named by a full or short id, ``HEAD``, ``HEAD~2`` or another revision.
 
         Args:
-            of: Restricts the answer to this commit and its ancestors, named by id or from ``HEAD`` but by no ref.
+            of: Restricts the answer to this commit and its ancestors, given by id or relative to ``HEAD``, but not by a
+                ref.
 
         Raises:
             NotFound: There is no such commit.
@@ -99,7 +109,7 @@ class Past:
         """The node at the commit; None if absent.
 
         Raises:
-            Invalid: Its file could not be read then.
+            Invalid: The node's file was unreadable in that commit.
         """
         path, store = paths.path_of(uri, self.sharded), self.nodes()
         blob = store.entry(store.tree_of(commit), path)
@@ -125,7 +135,8 @@ class Past:
         return None
 
     def files_of(self, commit: Commit) -> Sequence[Blobs]:
-        """The files a commit changed; for a merge, against every parent. Old is the first parent's."""
+        """The files that a commit changed; for a merge, compared with every parent. The old version is the first
+        parent's."""
         return self._files(commit, self.store)
 
     @staticmethod
@@ -136,7 +147,8 @@ class Past:
         return [(path, old, new) for path, old, new in first if all(path in other for other in others)]
 
     def changes(self, commit: ObjectId, only: Collection[Uri] | None = None) -> tuple[NodeChange, ...]:
-        """The node changes of a commit, all or of these nodes alone; no other node is read."""
+        """The node changes of a commit: all, or only the changes to the nodes in `only`, in which case no other node is
+        read."""
         store = self.nodes()
         files = self._files(store.commit(commit), store)
         if only is not None:
@@ -148,7 +160,7 @@ class Past:
         return self._changes(store.diff(store.tree_of(a), store.tree_of(b)), b, store)
 
     def entry(self, commit: Commit, files: Files | None = None, *, limit: int = 50) -> Entry:
-        """One line of history. `files` are its changes with nodes in place of parts, if known."""
+        """One line of history. `files` are its changes with nodes instead of parts, if known."""
         store = self.nodes()
         changed = self._files(commit, store) if files is None else files
         about = (self.about(path, new or old, store) for path, old, new, *_ in changed)
@@ -156,7 +168,9 @@ class Past:
         noted = dict(trailers(commit.message))
         name, client = _CLIENT(commit.author_name).groups()  # type: ignore[union-attr]
         subject, _, rest = commit.message.partition("\n")
-        pusher = pushers.of(self.store, commit.id)
+        pusher, accepted = pushers.of(self.store, commit.id), noted.get(ACCEPTED_BY, "")
+        if accepted and not self.was_made_by_kgd(commit.id):
+            accepted = ""  # a trailer written by the pusher proves nothing
         return Entry(
             commit=commit.id.hex(),
             parents=tuple(parent.hex() for parent in commit.parents),
@@ -171,7 +185,7 @@ class Past:
             more_nodes=max(0, len(uris) - limit),
             pushed_by=str(pusher or ""),
             pushed_by_agent=pusher is not None and pusher.kind != "person",
-            accepted_by="" if pusher else noted.get(ACCEPTED_BY, ""),  # the pusher's own trailer proves nothing
+            accepted_by=accepted,
         )
 
     def removal_of(self, path: str, tip: ObjectId) -> Entry | None:
@@ -200,10 +214,10 @@ class Past:
         until: int | None = None,
         after: ObjectId | None = None,
     ) -> list[LogEntry]:
-        """The newest commits that changed one of these files; for a node in a part, that changed the node.
+        """The newest commits that changed one of these files or, for a node in a part, changed the node.
 
         Args:
-            versions: The node's version, if known: its own part may list all of its commits.
+            versions: The node's version, if known: the history of its current part may then suffice.
 
         Raises:
             As `kgd.git.history.log`.
@@ -239,7 +253,7 @@ class Past:
         return asked([*files, folder], limit)
 
     def graph_at(self, commit: ObjectId, tip: ObjectId, graph: LiveGraph) -> PastGraph:
-        """The graph at a commit: the served graph with the nodes that changed since put back. O(changes)."""
+        """The graph at a commit: the served graph, with nodes that changed later restored. O(changes)."""
         return PastGraph(graph, self.changes_between(tip, commit))
 
     def about(self, path: str, blob: ObjectId | None, store: ObjectStore) -> Uri | None:
@@ -252,7 +266,7 @@ class Past:
             return None
 
     def _changes(self, files: Iterable[File], after: ObjectId, store: ObjectStore) -> tuple[NodeChange, ...]:
-        """Node changes from file changes; `after` is the commit after them."""
+        """Node changes from file changes; `after` is the commit that has these changes."""
         found: dict[Uri, NodeChange] = {}
         details: dict[Uri, list[str | None]] = {}
         for path, old, new, *_ in files:
@@ -302,9 +316,9 @@ def _readable(store: ObjectStore, path: str, blob: ObjectId | None) -> Node | No
 
 
 class PastGraph:
-    """An `EdgeSource`: the graph of another commit, as the live graph with some nodes put back.
+    """An `EdgeSource`: the graph at another commit, made of the live graph with some nodes restored.
 
-    Changes of the live graph during a walk are not taken out.
+    The live graph may change during a traversal, and the traversal may see such changes.
     """
 
     def __init__(self, graph: LiveGraph, changes: Sequence[NodeChange]) -> None:
@@ -339,7 +353,7 @@ class PastGraph:
 
 
 def changed_fields(change: NodeChange) -> tuple[FieldChange, ...]:
-    """The changed fields, as `field_diff`, with the memory's text as the field `detail`."""
+    """The changed fields, as in `field_diff`, with the memory's text as the field `detail`."""
     own = field_diff(change.before, change.after)
     return (*own, FieldChange("detail", *change.detail)) if change.detail[0] != change.detail[1] else own
 

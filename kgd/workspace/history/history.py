@@ -16,23 +16,24 @@ from kgd.workspace.tip.sent_versions import SentVersions, Written
 from kgd.workspace.tip.served import Served
 
 UNDO = "undo"
-"""The operation of a commit made by undo, which the next undo passes over. A `revert` is an ordinary change: the next
-undo takes it back."""
+"""The operation of a commit made by undo, which the next undo skips. A `revert` is an ordinary change: the next undo
+reverts it."""
 ACCEPT = "accept"
-"""The operation of a commit that accepts a proposal: a merge if accepted whole, a plain commit if in part."""
+"""The operation of a commit that accepts a proposal: a merge if it was accepted as a whole, a plain commit if in
+part."""
 LOOKED_AT = 100
-"""Commits searched for one to undo."""
+"""Maximum number of commits to search for a commit that can be undone."""
 
 _REVERTS = re.compile("Reverts [0-9a-f]{40}").fullmatch
-"""The line for a commit that is reverted whole."""
+"""The line in a message for a commit that is reverted as a whole."""
 
 
 class History:
-    """The commits that led to the tip. Every method that takes a commit raises `NotFound` for an unknown one.
+    """The commits that led to the tip. Every method that takes a commit raises `NotFound` if the commit is unknown.
 
     Args:
-        count: The version of a file; 0 if it has none.
-        tip: The id of the tip.
+        count: Returns the version of a file; 0 if it has none.
+        tip: Returns the id of the tip.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class History:
         limit: int = 20,
         after: str | None = None,
     ) -> tuple[Entry, ...]:
-        """Commits, newest first; of a node alone, or also of its `former` URIs.
+        """Commits, newest first; with `uri`, only commits of the node, and of its `former` URIs if given.
 
         `since` and `until` are Unix seconds; `after` is the last commit already seen.
         """
@@ -72,7 +73,7 @@ class History:
         return tuple(self._past.entry(one.commit, one.changes) for one in found)
 
     def former(self, uri: Uri, sees: Callable[[Uri], bool] | None = None) -> tuple[Uri, ...]:
-        """The URIs from which a node was moved, without hidden ones and without those of another node now."""
+        """The URIs from which a node was moved, except hidden URIs and URIs that another node has now."""
         graph = self._served.graph
         return tuple(one for one in graph.aliases(uri) if graph.resolve(one) == uri and (sees is None or sees(one)))
 
@@ -83,11 +84,11 @@ class History:
         return tuple(path for path in (self._served.path_of(uri), memory_files.file_of(node)) if path)
 
     def commit_id(self, text: str, *, of_tip: bool = False) -> str:
-        """The full id in hex; with `of_tip` only of the tip or its ancestors. See `Past.commit_id`."""
+        """The full id in hex; with `of_tip`, only if it is the tip or an ancestor. See `Past.commit_id`."""
         return self._past.commit_id(text, of=self._tip() if of_tip else None).hex()
 
     def changes(self, commit: str, only: Collection[Uri] | None = None) -> tuple[NodeChange, ...]:
-        """The node changes of a commit, all or of these nodes alone."""
+        """The node changes of a commit: all, or only the changes to the nodes in `only`."""
         return self._past.changes(self._past.commit_id(commit), only)
 
     def changes_between(self, a: str, b: str) -> tuple[NodeChange, ...]:
@@ -98,13 +99,13 @@ class History:
         return self._past.graph_at(self._past.commit_id(commit), self._tip(), self._served.graph)
 
     def undoable(self) -> Iterator[str]:
-        """The undoable ones of the newest hundred commits; see the function `undoable`."""
+        """The commits among the newest hundred that can be undone; see the function `undoable`."""
         return undoable(self.entries(limit=LOOKED_AT))
 
     def node_read(self, uri: Uri, version: int) -> Node | None:
-        """The node as it was sent under a version; None if that is not recorded, or differs from history.
+        """The node as it was sent with a version number; None if that was not recorded, or differs from history.
 
-        The record of a read may be newer than its version, if a writer came between. Raises as `Workspace.node`.
+        The recorded content may be newer than the version if there was a write in between. Raises as `Workspace.node`.
         """
         path, store = self._served.path_of(uri), self._past.store
         sent = self._sent.get(path, version)
@@ -122,10 +123,11 @@ class History:
 
 
 def undoable(entries: Sequence[Entry]) -> Iterator[str]:
-    """Those of these commits that a person would want undone: no merge, no undo, and not undone already.
+    """The commits among these that a person would want to undo: commits that are not merges, not undos, and not already
+    undone.
 
-    An undone commit is passed over, and the commits that it had reverted count again. A proposal accepted whole is one
-    change: its merge stands for the commits that it brought in.
+    An undone commit is skipped, and commits that it had reverted can be undone again. A proposal accepted as a whole is
+    one change: its merge stands for the commits that it brought in.
 
     Args:
         entries: The newest commits, the tip first.
@@ -141,7 +143,7 @@ def undoable(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _own(entries: Sequence[Entry]) -> set[str]:
-    """The commits that did not come in through an acceptance alone."""
+    """The commits that did not come in only through the acceptance of a proposal."""
     known = {entry.commit: entry for entry in entries}
     found, open = set[str](), [entry.commit for entry in entries[:1]]
     while open:

@@ -1,33 +1,37 @@
-"""The ledger of pushes: the token that brought each commit, as git notes under ``refs/notes/kgd``.
+"""The ledger of commits: the token that pushed each commit, as git notes under ``refs/notes/kgd``.
 
-A pushed commit keeps its id and its pusher's choice of author, so its origin is recorded beside it. The first record of
-a commit stays. The ref only moves forward, cannot be pushed to, and is fetched by clones.
+A pushed commit keeps its id and the author that the pusher chose, so its origin is recorded separately. The first
+record of a commit is never replaced. The ref only moves forward, cannot be pushed to, and is fetched by clones.
+
+If commits are signed, so are the ledger's own. Each of them is an attestation of the commits whose records it adds:
+of pushed commits, and of kgd's merges, which have no signature.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kgd.errors import KgdError, Unavailable
 from kgd.git.layout import Layout
-from kgd.git.objects import ObjectId, Signature
+from kgd.git.objects import ObjectId, Signature, signed_parts, with_trailers
 from kgd.git.refs import NOTES, RefMoved, move_ref
-from kgd.git.staging import KGD, Staging
+from kgd.git.staging import KGD, Sign, Staging
 from kgd.git.store import ObjectStore
 from kgd.model.access import Principal
 
 TRIES = 20
+PUSHED_BY, MADE_BY = "Kgd-Pushed-By", "Kgd-Made-By"
 LARGEST = 4_096
 """The largest note in bytes; a longer one is not kgd's."""
-_NOTE = re.compile(r"Kgd-Pushed-By: ([^\x00-\x1f\x7f]{1,200}) \(([0-9A-Za-z]{1,40})\), (person|agent|token)\n").match
+_NOTE = re.compile(PUSHED_BY + r": ([^\x00-\x1f\x7f]{1,200}) \(([0-9A-Za-z]{1,40})\), (person|agent|token)\n").match
 _PATH = re.compile(r"[0-9a-f]{2}/[0-9a-f]{38}").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
 class Pusher:
-    """The holder of the token that brought a commit."""
+    """The holder of the token that pushed a commit."""
 
     name: str
     token: str
@@ -37,8 +41,16 @@ class Pusher:
         return f"{self.name} ({self.token})"
 
 
+@dataclass(frozen=True, slots=True)
+class Attestation:
+    """The key that signed the record of a commit, and the time in seconds since 1970."""
+
+    key: bytes
+    time: int
+
+
 def of(store: ObjectStore, commit: ObjectId) -> Pusher | None:
-    """The pusher of a commit; None if it was made here or is unknown."""
+    """The pusher of a commit; None if the commit was made here or its pusher is unknown."""
     tip = store.ref(NOTES)
     try:
         blob = store.entry(store.tree_of(tip), _path(commit)) if tip else None
@@ -48,21 +60,65 @@ def of(store: ObjectStore, commit: ObjectId) -> Pusher | None:
     return Pusher(*found.groups()) if found else None
 
 
-def record(layout: Layout, store: ObjectStore, commits: Iterable[ObjectId], holder: Principal, now: int) -> None:
+def record(
+    layout: Layout,
+    store: ObjectStore,
+    commits: Iterable[ObjectId],
+    holder: Principal,
+    now: int,
+    sign: Sign | None = None,
+) -> None:
     """Record that this holder pushed these commits; durable on return.
 
     Raises:
-        Unavailable: It could not be written.
+        Unavailable: The record could not be written.
     """
-    note = f"Kgd-Pushed-By: {holder.name} ({holder.id}), {holder.kind}\n".encode()
-    _add(layout, store, {_path(commit): note for commit in commits}, now, f"pushed by {holder.name} ({holder.id})")
+    pusher = f"{holder.name} ({holder.id})"
+    note = f"{PUSHED_BY}: {pusher}, {holder.kind}\n".encode()
+    message = with_trailers(f"pushed by {pusher}", [(PUSHED_BY, f"{pusher}, {holder.kind}")])
+    _add(layout, store, {_path(commit): note for commit in commits}, now, message, sign)
 
 
-def take(layout: Layout, store: ObjectStore, theirs: ObjectId) -> None:
-    """Add the records of a remote; for a commit that both know, ours stays.
+def attest(layout: Layout, store: ObjectStore, commits: Iterable[ObjectId], now: int, sign: Sign) -> None:
+    """Record unsigned commits that kgd made here, in a signed commit; durable on return.
 
     Raises:
-        Unavailable: It could not be written.
+        Unavailable: The record could not be signed or written.
+    """
+    note = f"{MADE_BY}: kgd\n".encode()
+    _add(layout, store, {_path(commit): note for commit in commits}, now, "made by kgd", sign)
+
+
+def attestations(store: ObjectStore) -> Mapping[ObjectId, Attestation]:
+    """The attested commits. Reads the whole ledger, about 0.3 ms for each of its commits.
+
+    Raises:
+        Damaged: The ledger cannot be read.
+    """
+    from kgd.signatures import keys  # cryptography, which most workspaces do not need
+
+    tip, found = store.ref(NOTES), dict[ObjectId, Attestation]()
+    for commit in store.history([tip] if tip else []):
+        covered, signature = signed_parts(store.read(commit.id))
+        if not signature or len(commit.parents) > 1:  # a merge only unites what its parents attest
+            continue
+        try:
+            by = Attestation(keys.check(signature, covered), commit.committer.time)
+        except (keys.WrongSignature, keys.UnknownSignature):
+            continue
+        before = store.tree_of(commit.parents[0]) if commit.parents else None
+        for path, old, new in store.diff(before, commit.tree):
+            if old is None and new is not None and _PATH(path):
+                found[bytes.fromhex(path.replace("/", ""))] = by
+    return found
+
+
+def take(layout: Layout, store: ObjectStore, theirs: ObjectId, sign: Sign | None = None) -> None:
+    """Add the records of a remote, and the commits that attest them; if both have a record of a commit, our record is
+    kept.
+
+    Raises:
+        Unavailable: The records could not be written.
     """
     ours = store.ref(NOTES)
     if ours is not None and store.is_ancestor(theirs, ours):
@@ -78,19 +134,29 @@ def take(layout: Layout, store: ObjectStore, theirs: ObjectId) -> None:
         for path, _, new in store.diff(store.tree_of(ours) if ours else None, store.tree_of(theirs))
         if new is not None and _PATH(path)
     }
-    _add(layout, store, notes, store.commit(theirs).author_time, "from a remote")
+    _add(layout, store, notes, store.commit(theirs).author_time, "from a remote", sign, theirs)
 
 
-def _add(layout: Layout, store: ObjectStore, notes: dict[str, bytes], now: int, subject: str) -> None:
+def _add(
+    layout: Layout,
+    store: ObjectStore,
+    notes: dict[str, bytes],
+    now: int,
+    message: str,
+    sign: Sign | None,
+    theirs: ObjectId | None = None,
+) -> None:
+    subject = message.partition("\n")[0]
     for _ in range(TRIES):
         tip = store.ref(NOTES)
-        staging = Staging(store, store.tree_of(tip) if tip else None)
+        staging = Staging(store, store.tree_of(tip) if tip else None, sign)
         for path, note in notes.items():
             if staging.blob_at(path) is None:
                 staging.put(path, note)
-        if not staging.changed:
+        if not staging.changed and theirs is None:
             return
-        made = staging.commit(staging.write_tree(), [tip] if tip else [], Signature(*KGD, now), subject)
+        parents = [parent for parent in (tip, theirs) if parent is not None]
+        made = staging.commit(staging.write_tree(), parents, Signature(*KGD, now), message)
         try:
             staging.advance(layout.derived_dir, NOTES, tip, made, f"kgd: {subject}")
             return

@@ -1,7 +1,8 @@
 """Colliding names: nodes that some file systems cannot tell apart, found when a merge brings them together.
 
-Both nodes stay in their files; a conflict records the collision (CONTRACT section 1). Only the folders above new nodes
-are read; for a sharded scheme all of its folders, since there two such names lie in different folders.
+Both nodes stay in their files, and a conflict records the collision (CONTRACT section 1). Only the folders above new
+nodes are read; for a sharded scheme, all of its folders are read, because two colliding names are then in different
+folders.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def colliding(
     sharded: frozenset[str],
     ever_open: EverOpen,
 ) -> list[Conflict]:
-    """Pairs of nodes with colliding names that meet for the first time, or that one side never recorded.
+    """Conflicts for pairs of nodes with colliding names that meet for the first time, or whose conflict one side never
+    recorded.
 
     Args:
         trees: Base, ours and theirs.
@@ -63,7 +65,7 @@ def colliding(
 
 
 def _pair(path: str, other: str, sides: Sequence[Names]) -> Conflict | None:
-    """The conflict about two paths; None if they are no nodes or their names do not collide."""
+    """The conflict about two paths; None if they are not nodes or their names do not collide."""
     uris = [next((uri for side in sides if (uri := side.uri(name))), None) for name in (path, other)]
     if uris[0] is None or uris[1] is None or collision_key(uris[0]) != collision_key(uris[1]):
         return None
@@ -72,7 +74,7 @@ def _pair(path: str, other: str, sides: Sequence[Names]) -> Conflict | None:
 
 
 class Names:
-    """The names in one tree; folders are read once."""
+    """The names in one tree; each folder is read only once."""
 
     def __init__(self, store: ObjectStore, tree: ObjectId, sharded: frozenset[str]) -> None:
         self._store, self._tree = store, tree
@@ -90,10 +92,11 @@ class Names:
             return None
 
     def alike(self, path: str) -> list[str]:
-        """The files whose names equal this one up to case and normal form, itself included."""
+        """The files whose paths are equal to this one except for letter case and normal form, including the file
+        itself."""
         _, scheme, *names = path.split("/")
         if scheme not in OWNED:
-            return []  # an external resource with another spelling is another resource
+            return []  # an external resource with a different spelling is a different resource
         found: list[tuple[str, ObjectId]] = [("", self._tree)]
         shard = len(names) if scheme in self._sharded else 0
         for depth, name in enumerate(("nodes", scheme, *names)):

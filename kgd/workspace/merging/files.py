@@ -1,7 +1,7 @@
 """Merging three versions of one file, by the kind that its path indicates.
 
-Total: any input gives bytes. Content that cannot be merged goes to a conflict or to a file beside. The result is the
-same for both sides.
+Every input gives a result. Content that cannot be merged goes into a conflict or into a second file next to the first.
+The result is the same for both sides.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from kgd.model.uri import Uri, parse, settings_uri
 log = logging.getLogger(__name__)
 
 TEXT_LIMIT = 1024 * 1024
-"""Bytes of an ordinary file; a larger one is not merged by lines."""
+"""Maximum bytes of an ordinary file that is merged by lines."""
 MEMORIES = "memories"
-"""The first part of a field name in the file of a memory: ``memories/<file>/prose``."""
+"""The first segment of the name of a field in a memory file: ``memories/<file>/prose``."""
 
 Data = bytes | None
 """None means absent."""
@@ -45,7 +45,7 @@ Data = bytes | None
 
 @dataclass(frozen=True, slots=True)
 class MergedFile:
-    """The content of one path after a merge. `beside` are further files, such as a kept variant."""
+    """The content of one path after a merge. `beside` are additional files, such as a variant that was kept."""
 
     data: Data
     conflicts: tuple[Conflict, ...] = ()
@@ -53,7 +53,7 @@ class MergedFile:
 
     @property
     def conflict(self) -> Conflict | None:
-        """The only conflict, if any: bulk parts alone hold several nodes."""
+        """The conflict, if there is one; only a bulk part can have several."""
         return self.conflicts[0] if self.conflicts else None
 
 
@@ -61,7 +61,7 @@ def merge_file(path: str, base: Data, ours: Data, theirs: Data, records: Three =
     """Merge three versions of one file; never raises, for any content.
 
     Moves and other changes across files are merged in `kgd.workspace.merging.histories`. `records` are the open
-    conflicts about fields of settings and memories; then `conflicts` are all remaining ones.
+    conflicts about fields of settings and memories; if given, `conflicts` contains all conflicts that remain open.
     """
     acted = records != NOTHING_OPEN
     if ours == theirs and not acted:
@@ -81,7 +81,7 @@ def merge_file(path: str, base: Data, ours: Data, theirs: Data, records: Three =
             return _merge_bulk(path, base, ours, theirs)
     except KgdError:
         pass  # malformed, or too large together: keep both
-    except Exception:  # a defect: one file must not stop the merge of all others
+    except Exception:  # a defect in kgd: one file must not stop the merge of all others
         log.exception("a file could not be merged by its kind", extra={"path": path})
     if ours in (base, theirs):
         return MergedFile(theirs)
@@ -89,7 +89,7 @@ def merge_file(path: str, base: Data, ours: Data, theirs: Data, records: Three =
 
 
 def record_files(conflicts: Iterable[Conflict], sharded: frozenset[str]) -> dict[str, bytes]:
-    """The files of these conflicts, one for each field. A value too large for a record goes to a file beside it."""
+    """The files of these conflicts, one for each field. A value too large for a record goes into a separate file."""
     files: dict[str, bytes] = {}
     for conflict in conflicts:
         for one in conflict.by_field():
@@ -101,7 +101,7 @@ def record_files(conflicts: Iterable[Conflict], sharded: frozenset[str]) -> dict
 
 
 def _large_record(conflict: Conflict, sharded: frozenset[str]) -> dict[str, bytes]:
-    """The record without the base; if it is still too large, with file names instead of the sides.
+    """The record without the base or, if it is still too large, with file names instead of the sides.
 
     Its name is the digest of its content, as for every record.
     """
@@ -143,7 +143,7 @@ def _merge_node_file(path: str, base: Data, ours: Data, theirs: Data) -> MergedF
         return MergedFile(None)
     try:
         data = bytes_of(merged.node, [(ours, a), (theirs, b)])
-    except KgdError:  # two sides that each fit can be too large together
+    except KgdError:  # the sides may each be small enough, but too large together
         if a is None or b is None:
             raise
         merged = either(old, a, b)
@@ -155,7 +155,7 @@ def bytes_of(node: Node, sides: Iterable[tuple[Data, Node | None]]) -> bytes:
     """The file of a merged node; a side equal to the result keeps its bytes and its comments.
 
     Raises:
-        Invalid, Limit: No file can hold it.
+        Invalid, Limit: The node cannot be stored in a file.
     """
     written = [(data, side) for data, side in sides if data is not None and side is not None]
     same_bytes = [data for data, side in written if same(side, node)]
@@ -167,10 +167,10 @@ def bytes_of(node: Node, sides: Iterable[tuple[Data, Node | None]]) -> bytes:
 
 
 def merge_unreadable(ours: Data, theirs: Data, a: Node | str | None, b: Node | str | None) -> MergedFile:
-    """Merge with an unreadable side: serve the readable one, and keep the text of the other in the conflict."""
+    """Merge with an unreadable side: serve the readable side, and keep the text of the other side in the conflict."""
     uri = next((side.uri for side in (a, b) if isinstance(side, Node)), None)
     if uri is None:
-        # Neither is readable, or one was deleted: keep the present text for its author.
+        # Neither is readable, or one was deleted: keep a text for its author.
         kept, *other = sorted((data for data in (ours, theirs) if data is not None), reverse=True)
         return MergedFile(kept, beside={f"kept/unreadable-{_short_hash(data)}.txt": data for data in other})
     sides = tuple(sorted((_side_of(ours, a), _side_of(theirs, b)), key=canonical_json))
@@ -188,7 +188,7 @@ def _side_of(data: Data, side: Node | str | None) -> Json:
 
 
 def decoded(path: str, data: Data) -> Node | str | None:
-    """The node in these bytes, or the reason why there is none."""
+    """The node in these bytes, or the reason why they are not a node."""
     if data is None:
         return None
     try:
@@ -224,7 +224,7 @@ def _merge_memory(path: str, base: Data, ours: Data, theirs: Data, records: Thre
     uri = max(parse(str(side.front.get("id"))) for side in sides)
     whole = join(MEMORIES, name)
     if len(sides) == 1 and records == NOTHING_OPEN and sides[0].prose == _memory(path, base).prose and base is not None:
-        return MergedFile(None)  # only mirrored fields were edited, and the node's own file has them
+        return MergedFile(None)  # only mirrored fields were edited, and these are in the node's own file
     if len(sides) == 1 or any(whole in each for each in records):
         return _merge_whole_memory(uri, whole, (base, ours, theirs), records)
     a, b = sides
@@ -282,10 +282,11 @@ def _text(data: Data) -> str | None:
 
 
 def _merge_bulk(path: str, base: Data, ours: bytes, theirs: bytes) -> MergedFile:
-    """Merge a part node by node; chunks of two document versions are taken whole from one of them."""
+    """Merge a part node by node; if the chunks come from two versions of a document, all chunks are taken from one
+    version."""
     a, b = (bulk.decode(data, at=path) for data in (ours, theirs))
     if not all(bulk.belongs(node.uri, path) for side in (a, b) for node in side.nodes):
-        raise Invalid("this part holds nodes that belong elsewhere", at=path)  # a conflict would name those
+        raise Invalid("this part contains nodes that belong in another file", at=path)  # a conflict would name those
     if path.startswith("bulk/chunk/") and a.source != b.source:
         return MergedFile(max((a.source, ours), (b.source, theirs))[1])
     old = {node.uri: node for node in bulk.decode(base, at=path).nodes} if base else {}
@@ -300,7 +301,7 @@ def _merge_bulk(path: str, base: Data, ours: bytes, theirs: bytes) -> MergedFile
 
 
 def merge_unknown(path: str, base: Data, ours: Data, theirs: Data) -> MergedFile:
-    """Merge any other file: text by lines; otherwise keep both side by side."""
+    """Merge any other file: text by lines; if that is not possible, keep both versions."""
     if ours is None or theirs is None:
         # Deleting a conflict's record settles it. For every other file an edit beats a deletion.
         return MergedFile(None if path.startswith("conflicts/") else ours if ours is not None else theirs)
@@ -318,7 +319,7 @@ def merge_unknown(path: str, base: Data, ours: Data, theirs: Data) -> MergedFile
 
 
 def variant_of(path: str, data: bytes) -> str:
-    """The path of the variant kept beside a file, named after its bytes."""
+    """The path for a variant of a file that is kept in addition, with a name derived from its bytes."""
     folder, slash, name = path.rpartition("/")
     stem, dot, extension = name.rpartition(".")
     if not stem:

@@ -1,7 +1,7 @@
 """Merging two histories: the content of two commits against their common ancestors.
 
-A pure function of stored objects, the same for both sides, so two replicas that merge the same pair write the same
-bytes. Nothing is written here.
+The merge is a pure function of stored objects, the same for both sides, so two replicas that merge the same pair get
+the same bytes. This module writes nothing.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class ReadableTree(NamedTuple):
 
 
 def merge_commits(store: ObjectStore, ours: ObjectId, theirs: ObjectId, sharded: frozenset[str]) -> MergedTree:
-    """Merge the content of two commits against their common ancestors: one, several, or none.
+    """Merge the content of two commits against their common ancestors, of which there may be one, several or none.
 
     Nothing is written. The result is the same for both sides.
 
     Raises:
-        Unavailable: A commit follows merge rules that this kgd does not know; it can only fast-forward.
+        Unavailable: A commit uses merge rules that this kgd does not know; kgd can then only fast-forward.
         Damaged: An object is missing or broken.
     """
     check_rules(store, (ours, theirs))
@@ -49,7 +49,7 @@ def merge_commits(store: ObjectStore, ours: ObjectId, theirs: ObjectId, sharded:
 
 
 def new_twins(store: ObjectStore, old: ObjectId | None, new: ObjectId, sharded: frozenset[str]) -> list[Conflict]:
-    """Colliding names in `new` that are not in its ancestor `old`, and that were never recorded in between."""
+    """Conflicts for colliding names in `new` that are not in its ancestor `old` and were never recorded in between."""
     before, after = store.tree_of(old) if old else None, store.tree_of(new)
     added = [path for path, was, now in store.diff(before, after) if now and not was and path.startswith("nodes/")]
     return colliding_names.colliding(
@@ -63,15 +63,15 @@ def new_twins(store: ObjectStore, old: ObjectId | None, new: ObjectId, sharded: 
 
 
 def _ever_open(store: ObjectStore, tip: ObjectId, until: Iterable[ObjectId], record: str) -> bool:
-    """Whether any commit back to `until` had a conflict's record."""
+    """Whether any commit between `until` and `tip` had this conflict record."""
     return any(store.entry(commit.tree, record) for commit in store.history([tip], until=until))
 
 
 def merged_tree(store: ObjectStore, parents: Sequence[ObjectId], sharded: frozenset[str]) -> ReadableTree:
-    """The tree of kgd's own merge of these commits, in memory, to compare a merge commit with.
+    """The tree of kgd's own merge of these commits, in memory, for comparison with a merge commit.
 
     Raises:
-        Invalid: There are not two commits.
+        Invalid: There are fewer or more than two commits.
         Unavailable, Damaged: As `merge_commits`.
     """
     if len(parents) != 2:
@@ -95,12 +95,12 @@ def check_rules(store: ObjectStore, commits: Iterable[ObjectId]) -> int:
     """The merge rules to follow: the lowest version that the commits name.
 
     Raises:
-        Unavailable: This kgd does not know it.
+        Unavailable: This kgd does not know that version.
     """
     rules = min(_rules_of(store, commit) for commit in commits)
     if rules != RULES_VERSION:
         raise Unavailable(
-            f"the workspace merges by rules of version {rules}, this kgd knows {RULES_VERSION}",
+            f"the workspace has version {rules} of the merge rules; this kgd supports {RULES_VERSION}",
             at=SETTINGS,
             next="Upgrade kgd; until then nothing is merged.",
         )

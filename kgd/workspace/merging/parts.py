@@ -1,8 +1,8 @@
 """Merging parts of threads and documents, node by node.
 
 Changes in parts are expanded into changes of nodes and merged with all other nodes; the results are folded back into
-parts. Locations are merged too: a side that moved a node to another part wins. Chunks are made from their document: if
-both sides remade them, one source wins for all.
+parts. Locations are merged too: if one side moved a node to another part, the node goes there. Chunks are generated
+from their document: if both sides regenerated the chunks, all chunks are taken from one side.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Files = dict[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class _Ours:
-    """Our tree, as a `filling.Tree`."""
+    """Our tree, as a `choosing_parts.Tree`."""
 
     store: ObjectStore
     tree: ObjectId
@@ -45,11 +45,11 @@ class _Ours:
 
 
 class PartsMerge:
-    """The parts that two sides changed, and the same changes as `ours` and `theirs` with nodes in place of parts.
+    """The parts that two sides changed. `ours` and `theirs` are the same changes with nodes instead of parts.
 
     Args:
         tree: Our tree.
-        view: The same store; nodes of parts are read from it.
+        view: The store from which nodes of parts are read.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class PartsMerge:
     ) -> None:
         self._store, self._view, self._tree, self._sharded = store, view, tree, sharded
         self.files: Files = {}
-        """Parts that are already decided."""
+        """Files of parts that are already merged."""
         self._sides: tuple[Changes, Changes] = (ours, theirs)
         decided = self._choose_chunks()
         self._paths = self._expandable(decided)
@@ -108,7 +108,7 @@ class PartsMerge:
         return change.new and change.new[1]
 
     def _expandable(self, decided: set[str]) -> set[str]:
-        """Parts that are readable in every version; the others are merged as files."""
+        """Parts that are readable in every version; other parts are merged as files."""
         found = set[str]()
         for path in {p for side in self._sides for p in side if bulk.is_path(p)} - decided:
             versions = [entry for side in self._sides if path in side for entry in side[path] if entry]
@@ -195,7 +195,7 @@ class PartsMerge:
         return placed
 
     def _uri(self, path: str, data: bytes | None, placed: Mapping[Uri, str]) -> Uri | None:
-        """The node at a path. For a removed node, the parts tell; a removed own file alone is no node."""
+        """The node at a path. A removed node is found from the parts; a removed separate file alone is not a node."""
         if data is not None:
             return _named(data, path)
         named = uri_in_part(path, self._sharded)
@@ -204,7 +204,7 @@ class PartsMerge:
         return uri if uri in placed else None
 
     def _parts_of(self, uri: Uri) -> Collection[str] | None:
-        """The part of our tree that holds a node; None if only the tree tells."""
+        """The part of our tree that contains a node; None if that can only be found in the tree."""
         (ours, theirs) = self._found
         if uri in ours.new or uri in ours.old:
             return (ours.new[uri].path,) if uri in ours.new else ()
@@ -222,7 +222,8 @@ class PartsMerge:
         return self._store.read(own) if own else None
 
     def _bytes(self, path: str, nodes: Mapping[Uri, bytes]) -> bytes | None:
-        """The bytes of a part with these nodes; from the side that has exactly these, comments included."""
+        """The bytes of a part with these nodes. If a side's part has exactly these nodes, its bytes are used, including
+        comments."""
         if not nodes:
             return None
         changed = path in self._sides[0] or path in self._sides[1]
@@ -234,7 +235,7 @@ class PartsMerge:
         return min(same) if same else bulk.encode_entries(bulk.Entries(nodes, source))
 
     def _merged_source(self, path: str, sources: list[str]) -> str:
-        """The merged source of a part, from the side that remade it."""
+        """The merged source of a part, from the side that regenerated it."""
         old = next((side[path].old for side in self._sides if path in side), None)
         was = self._source(path, [old])
         return max((source for source in sources if source != was), default=max(sources, default=""))

@@ -1,8 +1,8 @@
 """Merging two trees: file by file, and nodes as a set.
 
-Only changed files are considered, and only files changed on both sides are read; a file that one side changed alone is
-taken unread. Nodes are merged as a set (`kgd.model.merge_graph`) if both sides changed them, or if one side moved or
-deleted a node that the other touched, together with their conflict records.
+Only changed files are considered. Files changed on both sides are read; a file that only one side changed is taken
+without reading it. Nodes and their conflict records are merged as a set (`kgd.model.merge_graph`) if both sides changed
+them, or if one side moved or deleted a node that the other side touched.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Versions = tuple[Data, Data, Data]
 class MergedTree:
     """The files to write onto `ours`, by path; None is removal. Remove before you write.
 
-    `conflicts` are the new ones; their records are among the files.
+    `conflicts` are the new conflicts; their records are among the files.
     """
 
     files: dict[str, bytes | None]
@@ -67,7 +67,7 @@ def merge_trees(
     sharded: frozenset[str],
     ever_open: EverOpen = lambda side, path: True,
 ) -> MergedTree:
-    """Merge `theirs` into `ours`. Cost follows the number of changed files and the size of their folders.
+    """Merge `theirs` into `ours`. The cost depends on the number of changed files and the size of their folders.
 
     Raises:
         Damaged, Limit: A tree or a file cannot be read.
@@ -79,13 +79,13 @@ def merge_trees(
 
 @dataclass(slots=True)
 class _Record:
-    """A conflict record in three versions; each of its fields is a conflict of its own."""
+    """A conflict record in three versions; each of its fields is a separate conflict."""
 
     versions: tuple[tuple[Conflict, ...], tuple[Conflict, ...], tuple[Conflict, ...]]
 
     @property
     def is_of_nodes(self) -> bool:
-        """Whether it concerns node files and their names, not the file of a memory."""
+        """Whether the record concerns node files and their names, not the file of a memory."""
         names = {name for version in self.versions for conflict in version for name in conflict.fields}
         return all(is_of_node(name) or name in (PLACE, TWIN) for name in names)
 
@@ -152,7 +152,7 @@ class _TreeMerge:
         for path, (old, new) in changes.items():
             blob = self._plain(new)
             found[path] = _Change(old and old[1], blob)
-            if is_ours and new and new[0] != FILE:  # a mode that no workspace has; theirs would be written without it
+            if is_ours and new and new[0] != FILE:  # an unsupported mode; theirs would be written without it
                 self.odd.add(path)
                 self.files[path] = self._read(blob) if blob else None
         return found
@@ -165,7 +165,7 @@ class _TreeMerge:
 
     @staticmethod
     def _plain(entry: Entry | None) -> ObjectId | None:
-        """The blob of a plain file. A merge leaves out links and submodules."""
+        """The blob of a plain file. A merge omits links and submodules."""
         return entry[1] if entry and entry[0].startswith(PLAIN) else None
 
     # ---- reading
@@ -200,7 +200,7 @@ class _TreeMerge:
         try:
             self._merge_together(hot)
         except Exception:
-            # A defect, or a result too large for a file: merge each of these files alone.
+            # A defect, or a result too large for a file: merge each of these files separately.
             log.exception("nodes could not be merged together")
             for uri, file in sorted(hot.items()):
                 path = paths.path_of(uri, self.sharded)
@@ -248,10 +248,10 @@ class _TreeMerge:
         return {text(name): id for name, (mode, id) in entries.items() if mode != FOLDER}
 
     def _record(self, path: str, blobs: Iterable[ObjectId | None]) -> _Record:
-        """The record in three versions. A file in the wrong place is no record in any version.
+        """The record in three versions. A file in the wrong place is not a record in any version.
 
         Raises:
-            KgdError: It is an ordinary file.
+            KgdError: The file is an ordinary file.
         """
         old, a, b = (
             documents.read_record(self._read(blob), path, self.sharded).by_field() if blob else () for blob in blobs
@@ -259,7 +259,7 @@ class _TreeMerge:
         return _Record((old, a, b))
 
     def _hot(self) -> dict[Uri, _Node]:
-        """The nodes to merge together, by URI. A path with a file that is no node is merged as a file."""
+        """The nodes to merge together, by URI. A path with a file that is not a node is merged as a file."""
         chosen = {
             path
             for path in self.ours.keys() & self.theirs.keys()
@@ -320,7 +320,7 @@ class _TreeMerge:
             self._took(path, merge_file(path, *versions))
 
     def _claims(self) -> dict[str, set[str]]:
-        """Changed files by the aliases they list: a node that is gone may have moved there."""
+        """Changed files by the aliases that they list: a node that is missing may have moved there."""
         found: dict[str, set[str]] = {}
         for changes in (self.ours, self.theirs):
             for path, change in changes.items():
@@ -341,7 +341,7 @@ class _TreeMerge:
         try:
             return bytes_of(node, sides)
         except KgdError:
-            # Two sides that each fit can be too large together.
+            # The sides may each be small enough, but too large together.
             held = [moved(side, uri) for _, side in sides if side is not None]
             choice = either(hot[uri].nodes[0], held[0], max(held[1:], key=lambda side: not same(side, held[0])))
             self._took(path, MergedFile(None, (choice.conflict,) if choice.conflict else ()))
@@ -367,7 +367,7 @@ class _TreeMerge:
             self._took(path, merged)
 
     def _disputed_files(self) -> dict[str, set[str]]:
-        """Settings and memories, with the paths of the records about them."""
+        """Settings and memories that are in conflict, with the paths of the records about them."""
         about: dict[str, set[str]] = {}
         for record_path, record in self.records.items():
             for conflict in (conflict for version in record.versions for conflict in version):
@@ -379,7 +379,7 @@ class _TreeMerge:
         return about
 
     def _nodes_of(self, path: str) -> set[Uri]:
-        """The URIs that records about the settings or a memory name: the nodes that its versions name."""
+        """The URIs under which conflicts about the settings or a memory are recorded: its versions name these nodes."""
         found = set[Uri]()
         for data in self._versions_at(path):
             with contextlib.suppress(KgdError):
@@ -402,7 +402,7 @@ class _TreeMerge:
             self._write(record, data)
 
     def _record_files(self, conflicts: Iterable[Conflict]) -> dict[str, bytes]:
-        """The files of these conflicts, with the unknown keys of the records of the same names."""
+        """The files of these conflicts, with the unknown keys of existing records of the same names."""
         ones = (self._with_others(one) for conflict in conflicts for one in conflict.by_field())
         return record_files(ones, self.sharded)
 
@@ -437,7 +437,7 @@ class _TreeMerge:
         return self.store.entry(self.trees[1], path)
 
     def _keep_details(self) -> None:
-        """Keep a memory that one side deleted if the node that names it stays, since the other side edited it."""
+        """Keep a memory that one side deleted and the other side edited, if the node that names it stays."""
         for path in sorted(self.ours.keys() | self.theirs.keys()):
             if not memories.is_path(path) or self._final(path) is not None:
                 continue
@@ -455,7 +455,7 @@ class _TreeMerge:
                 self._write(path, left)
 
     def _final(self, path: str) -> Data:
-        """The content of a path in the present result."""
+        """The content of a path in the result so far."""
         if path in self.files:
             return self.files[path]
         blob = self._there_id(path)
@@ -471,7 +471,7 @@ class _TreeMerge:
             self._write(path, data)
 
     def _added(self, changes: Mapping[str, _Change]) -> list[str]:
-        """New node files whose names may collide; nodes in parts have none."""
+        """New node files whose names may collide; nodes in parts have no file names."""
         there = (path for path, change in changes.items() if not change.old and change.new)
         return [path for path in there if path.startswith("nodes/") and uri_in_part(path, self.sharded) is None]
 

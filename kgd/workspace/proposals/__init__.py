@@ -1,1 +1,1 @@
-"""Submitted changes that wait for a decision."""
+"""Submitted changes that await a decision."""

@@ -1,4 +1,4 @@
-"""Deciding proposals: accepting them whole by kgd's own merge or in part as one commit, and rejecting them."""
+"""Deciding on proposals: accepting them as a whole by kgd's own merge, or in part as one commit, and rejecting them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Literal
 
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
-from kgd.errors import Invalid, KgdError, Limit, NotFound, Unavailable
+from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Unavailable
 from kgd.git import program
 from kgd.git.objects import ObjectId, Signature, signature, trailers
-from kgd.git.refs import HEAD, PROPOSALS, REJECTED, list_refs, move_ref, read_log
+from kgd.git.refs import HEAD, PROPOSALS, REJECTED, RefUpdate, list_refs, move_ref, read_log
 from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet
 from kgd.model.uri import Uri
@@ -22,6 +22,8 @@ from kgd.workspace.merging.trees import MergedTree
 from kgd.workspace.proposals import records
 from kgd.workspace.proposals.proposals import Proposal, is_name, left_of, vet
 from kgd.workspace.proposals.records import Bundle
+from kgd.workspace.proposals.shared import shared
+from kgd.workspace.publishing.adoption import check_signatures
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.secrets import refuse_secret_text
 from kgd.workspace.writing.touched_nodes import Permit, Touched, of_files, touched_by
@@ -32,7 +34,7 @@ ORIGIN = "Kgd-Origin"
 _BY = "kgd: rejected by "
 
 MAX_COMMITS = 1_000
-"""Commits that one proposal may have; each is authorized."""
+"""Maximum number of commits in one proposal; each is authorized."""
 
 Job = Callable[[Staging, ObjectId], Staged[object]]
 
@@ -47,24 +49,25 @@ def accept(
     message: str = "",
     dry_run: bool = False,
 ) -> Outcome:
-    """Bring a proposal into the tip: whole, by kgd's own merge, or `only` these nodes as one commit of its author.
+    """Add a proposal to the tip: as a whole, by kgd's own merge, or `only` these nodes, as one commit by the proposal's
+    author.
 
-    A proposal made here for a request that names its bundles (`proposal_records`) always becomes one plain commit.
+    A proposal made here whose message lists bundles (`records`) always becomes one plain commit.
 
-    Changes that differ from newer ones at the tip become a conflict, and neither side is lost. `permit` is called with
-    everything that the proposal's commits touch. A proposal accepted whole is no longer pending. With `dry_run` nothing
-    is written, and the outcome has no commit.
+    Changes that disagree with newer changes at the tip become a conflict, so neither side is lost. `permit` is called
+    with everything that the proposal's commits touch. A proposal accepted as a whole is no longer pending. With
+    `dry_run` nothing is written, and the outcome has no commit.
 
     Raises:
-        Invalid: No workspace can hold it, or a node of `only` cannot be accepted without another.
-        NotFound: It changes no node of `only`.
+        Invalid: The proposal is not valid content, or a node of `only` cannot be accepted without another node.
+        NotFound: The proposal does not change a node of `only`.
     """
     refuse_secret_text(message, "the message", at="message")
     commit = bytes.fromhex(proposal.commit)
     store = workspace.store
     bases = store.merge_bases(bytes.fromhex(workspace.tip), commit)
     if not bases:
-        raise Invalid("this proposal has nothing in common with the workspace", at=proposal.name)
+        raise Invalid("this proposal shares no history with the workspace", at=proposal.name)
     vet(workspace, bases[0], commit)
     told = records.read(store.commit(commit).message)
     job = (
@@ -79,31 +82,30 @@ def accept(
         return replace(would, commit=None)
     outcome = workspace.run(job)
     assert isinstance(outcome, Outcome)
+    if proposal.remote:
+        return outcome
     tip = bytes.fromhex(workspace.tip)
-    if not proposal.remote and (
-        not only or not left_of(workspace, store.tree_of(tip), merge_commits(store, tip, commit, workspace.sharded))
-    ):
+    if outcome.commit and (hubs := shared(workspace)):
+        hubs.changed()  # the push of the commit has removed the proposal
+    elif not only or not left_of(workspace, store.tree_of(tip), merge_commits(store, tip, commit, workspace.sharded)):
         _remove(workspace, proposal)
     return outcome
 
 
 def reject(workspace: Workspace, proposal: Proposal, by: str, reason: str = "", *, permit: Permit | None = None) -> str:
-    """Remove a proposal from the pending ones; return the full name of the ref that keeps it.
+    """Reject a pending proposal; return the full name of the ref that keeps it.
 
     Raises:
-        Forbidden: `permit` refuses a node that it touches.
-        Unavailable: It moved at this moment.
+        Forbidden: `permit` refuses a node that the proposal touches.
+        Overruled: Another hub has just decided about it.
+        Unavailable: The proposal was changed at the same time.
     """
     commit = bytes.fromhex(proposal.commit)
     if permit:
         permit(touches(workspace, proposal), workspace.policy)
-    git_dir, scratch = workspace.layout.git_dir, workspace.layout.derived_dir
-    flat = REJECTED + proposal.name.replace("/", ".")
-    known = list_refs(git_dir, REJECTED)
-    kept = flat if known.get(flat, commit) == commit else f"{flat}-{proposal.commit[:10]}"
-    note = f"kgd: rejected by {by}" + (f": {reason}" if reason else "")
-    if kept not in known:
-        move_ref(git_dir, scratch, kept, None, commit, note=note[:500])
+    if not proposal.remote and (hubs := shared(workspace)):
+        return hubs.reject(proposal.name, commit, by, reason)
+    kept = archive(workspace, proposal.name, commit, by, reason)
     if proposal.remote:
         workspace.tell_uncommitted()
     else:
@@ -111,12 +113,27 @@ def reject(workspace: Workspace, proposal: Proposal, by: str, reason: str = "", 
     return kept
 
 
+def archive(workspace: Workspace, name: str, commit: ObjectId, by: str, reason: str) -> str:
+    """Keep a rejected proposal; return the full name of the ref that keeps it. Has no effect the second time."""
+    git_dir, scratch = workspace.layout.git_dir, workspace.layout.derived_dir
+    flat = REJECTED + name.replace("/", ".")
+    known = list_refs(git_dir, REJECTED)
+    kept = flat if known.get(flat, commit) == commit else f"{flat}-{commit.hex()[:10]}"
+    note = f"kgd: rejected by {by}" + (f": {reason}" if reason else "")
+    if kept not in known:
+        move_ref(git_dir, scratch, kept, None, commit, note=note[:500])
+    return kept
+
+
 def drop_merged(workspace: Workspace) -> None:
-    """Remove pending proposals that the tip holds already, because they were accepted elsewhere."""
-    tip = bytes.fromhex(workspace.tip)
+    """Remove pending proposals that the tip already contains, because they were accepted elsewhere."""
+    tip, hubs = bytes.fromhex(workspace.tip), shared(workspace)
     for ref, commit in list_refs(workspace.layout.git_dir, PROPOSALS).items():
         with contextlib.suppress(KgdError, program.GitFailed):
             if workspace.store.is_ancestor(commit, tip):
+                if hubs:
+                    hubs.remove(ref.removeprefix(PROPOSALS), commit)
+                    continue
                 program.run(workspace.layout.git_dir, ["update-ref", "-d", ref, commit.hex()])
                 workspace.tell_uncommitted()
 
@@ -125,18 +142,22 @@ def touches(workspace: Workspace, proposal: Proposal) -> Touched:
     """Everything that the proposal changes, in total and in each of its commits that the tip lacks.
 
     Raises:
-        Limit: It has more than a thousand commits.
+        Limit: The proposal has more than a thousand commits.
     """
     tip = bytes.fromhex(workspace.tip)
     return _touched_by_commits(workspace, tip, bytes.fromhex(proposal.commit))
 
 
 def _remove(workspace: Workspace, proposal: Proposal) -> None:
+    if hubs := shared(workspace):
+        return hubs.remove(proposal.name, bytes.fromhex(proposal.commit))
     try:
         program.run(workspace.layout.git_dir, ["update-ref", "-d", proposal.ref, proposal.commit])
     except program.GitFailed as error:
         raise Unavailable(
-            f"the proposal is still listed: {error.said[:100]}", at=proposal.name, next="It may have moved: look again."
+            f"the proposal is still listed: {error.said[:100]}",
+            at=proposal.name,
+            next="It may have changed: look again.",
         ) from None
     workspace.tell_uncommitted()
 
@@ -149,6 +170,11 @@ def _whole(
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
         if store.is_ancestor(commit, tip):
             return Staged(Outcome(None, warnings=("this proposal is in the workspace already",)))
+        try:
+            check_signatures(workspace, tip, commit)
+        except Forbidden as refusal:
+            refusal.next = "Accept its nodes with `--only`, as a commit signed by kgd; or ask the proposer to sign it."
+            raise
         merged = merge_commits(store, tip, commit, workspace.sharded)
         files = left_of(workspace, store.tree_of(tip), merged)
         touched = touched_by(staging, files, workspace.id, workspace.sharded)
@@ -165,8 +191,10 @@ def _whole(
         text = message_of(changes, touched.uris)
         would = dry_run_effect(text, author.name, files, staging.read) if dry_run else None
         staging.write(files)
-        made = staging.commit(staging.write_tree(), [tip, commit], signature(author, workspace.now()), text)
-        return Staged(_outcome(made, touched, merged, would), made, None)
+        tree = staging.write_tree()
+        also = _also(workspace, proposal, staging, is_done=True)
+        made = _commit(workspace, staging, tree, [tip, commit], signature(author, workspace.now()), text)
+        return Staged(_outcome(made, touched, merged, would), made, None, also=also)
 
     return job
 
@@ -181,7 +209,7 @@ def _part(
     message: str,
     dry_run: bool,
 ) -> Job:
-    """One plain commit with `only` these nodes, or with all remaining changes, so that one revert undoes it."""
+    """Make one plain commit with `only` these nodes, or with all remaining changes, so that one revert undoes it."""
     store, commit = workspace.store, bytes.fromhex(proposal.commit)
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
@@ -208,10 +236,26 @@ def _part(
         would = dry_run_effect(text, by_author.name, files, staging.read) if dry_run else None
         changed = staging.write(files)
         by = Signature(original.author_name, original.author_email, workspace.now())
-        made = staging.commit(staging.write_tree(), [tip], by, text)
-        return Staged(_outcome(made, touched, merged, would), made, changed, by)
+        made = _commit(workspace, staging, staging.write_tree(), [tip], by, text)
+        also = _also(workspace, proposal, staging, is_done=left.keys() == files.keys())
+        return Staged(_outcome(made, touched, merged, would), made, changed, by, also=also)
 
     return job
+
+
+def _commit(
+    workspace: Workspace, staging: Staging, tree: ObjectId, parents: list[ObjectId], by: Signature, text: str
+) -> ObjectId:
+    """Make the commit; with several hubs, its seal proves to the others that a hub made it, not a pusher."""
+    make = workspace.seal.commit if shared(workspace) else Staging.commit
+    return make(staging, tree, parents, by, text)
+
+
+def _also(workspace: Workspace, proposal: Proposal, staging: Staging, *, is_done: bool) -> Sequence[RefUpdate]:
+    """The updates of the upstream's refs that belong to an acceptance; see `SharedProposals.also`."""
+    if proposal.remote or (hubs := shared(workspace)) is None:
+        return ()
+    return hubs.also(proposal.name, bytes.fromhex(proposal.commit), staging, is_done=is_done)
 
 
 def _message(proposal: Proposal, told: Sequence[Bundle], touched: Touched) -> str:
@@ -242,7 +286,9 @@ def _chosen(
 
 def _incomplete(other: Uri) -> Invalid:
     return Invalid(
-        "a node of these cannot be taken alone", at="only", next=f"Take {other[:160]} as well: the two are one change."
+        "one of these nodes cannot be accepted alone",
+        at="only",
+        next=f"Accept {other[:160]} too: they are one change.",
     )
 
 
@@ -253,7 +299,7 @@ def _authorize(permit: Permit | None, staging: Staging, workspace: Workspace, to
 
 def _outcome(commit: ObjectId, touched: Touched, merged: MergedTree, would: Would | None) -> Outcome:
     uris = {one.uri for one in merged.conflicts} & touched.uris
-    warnings = tuple(f"{uri} was changed here too: both versions are kept as a conflict" for uri in sorted(uris))
+    warnings = tuple(f"{uri} was also changed here: both versions are kept as a conflict" for uri in sorted(uris))
     return Outcome(commit.hex(), tuple((uri, 0) for uri in sorted(touched.uris)), warnings=warnings, would=would)
 
 
@@ -280,7 +326,7 @@ def _commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> Sequence[
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision about a proposal, its author (empty if unknown) and time; `commit` and `nodes` if accepted."""
+    """The decision on a proposal, who made it (empty if unknown), and when; `commit` and `nodes` if it was accepted."""
 
     how: Literal["accepted", "rejected"]
     by: str
@@ -291,17 +337,21 @@ class Decision:
 
 
 def decision(workspace: Workspace, id: str) -> Decision | None:
-    """The last decision about a proposal of this name, or name and commit; None if none is known.
+    """The last decision on a proposal with this name (and this commit, if given); None if no decision is known.
 
     Reads the messages of the whole history.
     """
     name, _, commit = id.removeprefix(PROPOSALS).removeprefix("proposals/").partition("@")
     if not is_name(name):
         return None
-    return _rejection(workspace, name, commit) or _acceptance(workspace, name, commit)
+    return _rejection(workspace, name, commit) or acceptance(workspace, name, commit)
 
 
 def _rejection(workspace: Workspace, name: str, commit: str) -> Decision | None:
+    if hubs := shared(workspace):
+        with contextlib.suppress(Unavailable):
+            found = hubs.rejection(name, commit)
+            return Decision("rejected", found.by, found.at, reason=found.reason) if found else None
     git_dir, flat = workspace.layout.git_dir, REJECTED + name.replace("/", ".")
     for ref, tip in list_refs(git_dir, flat).items():
         if ref not in (flat, f"{flat}-{tip.hex()[:10]}") or not tip.hex().startswith(commit):
@@ -313,7 +363,8 @@ def _rejection(workspace: Workspace, name: str, commit: str) -> Decision | None:
     return None
 
 
-def _acceptance(workspace: Workspace, name: str, commit: str) -> Decision | None:
+def acceptance(workspace: Workspace, name: str, commit: str) -> Decision | None:
+    """The last acceptance of a proposal with this name at a commit with this prefix; None if there is none."""
     origin = f"proposals/{name}@{commit[:10]}"
     try:
         said = program.run(
@@ -327,6 +378,6 @@ def _acceptance(workspace: Workspace, name: str, commit: str) -> Decision | None
     except (KgdError, program.GitFailed):
         return None
     if not dict(trailers(made.message)).get(ORIGIN, "").startswith(origin):
-        return None  # other text with the same words
-    by = entry.author if len(made.parents) > 1 else ""  # an accepted part is a commit of the proposal's author
+        return None  # the message only resembles one of an acceptance
+    by = entry.author if len(made.parents) > 1 else ""  # for a part, the commit's author is the proposal's author
     return Decision("accepted", by, entry.at, id, nodes=entry.nodes)

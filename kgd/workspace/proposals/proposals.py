@@ -1,17 +1,19 @@
-"""Proposals: changes that wait for acceptance, as commits of their own.
+"""Proposals: changes that wait for acceptance, as separate commits.
 
 A proposal is a commit, or a chain of them, at ``refs/heads/proposals/<name>``; a remote's proposal is at
-``refs/kgd/in/<remote>/proposals/<name>``. It changes nothing until it is accepted: whole by kgd's own merge, or in part
-as one commit with the chosen nodes (`kgd.workspace.proposals.deciding`). Rejected proposals stay under
-``refs/kgd/rejected/``.
+``refs/kgd/in/<remote>/proposals/<name>``. It has no effect until it is accepted: as a whole by kgd's own merge, or in
+part as one commit with the chosen nodes (`kgd.workspace.proposals.deciding`). Rejected proposals stay under
+``refs/kgd/rejected/``. Several hubs share their proposals through the upstream (`kgd.workspace.proposals.shared`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from kgd.codec.settings import PATH as SETTINGS
@@ -29,6 +31,7 @@ from kgd.workspace.merging.histories import merge_commits, new_twins
 from kgd.workspace.merging.trees import MergedTree
 from kgd.workspace.proposals import records
 from kgd.workspace.proposals.records import NOBODY, Origin
+from kgd.workspace.proposals.shared import shared, turn
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.admission import check, twins_among
 from kgd.workspace.writing.touched_nodes import Permit, touched_by
@@ -39,15 +42,16 @@ State = Literal["open", "conflicts", "merged", "broken"]
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?:[./][A-Za-z0-9_][A-Za-z0-9_-]*){0,7}").fullmatch
 _making = threading.Lock()
-"""Of two simultaneous calls with one request, the second finds the proposal of the first."""
+"""Held while a proposal is made: if two calls have the same request id, the second finds the first one's proposal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """One proposal, read from the commit at its tip. `remote` is empty for this repository's own.
 
-    `request` is the request it was made for here; other messages prove nothing. The author of a pushed commit is the
-    pusher's claim, and `pusher` is the token that brought it. The owner in `origin` may withdraw or continue it.
+    `request` is the request id for which the proposal was made here; a request id in a commit made elsewhere proves
+    nothing. The author of a pushed commit is only what the pusher claims; `pusher` is the token that pushed it. The
+    owner in `origin` may withdraw or continue it.
     """
 
     name: str
@@ -67,7 +71,7 @@ class Proposal:
 
     @property
     def id(self) -> str:
-        """Name and commit: a decision about an id is refused after the proposal has moved."""
+        """Name and commit: a decision that gives this id is refused once the proposal has changed."""
         return f"{self.name}@{self.commit[:10]}"
 
 
@@ -75,7 +79,7 @@ class Proposal:
 class Look:
     """The effect of a proposal on the tip.
 
-    `base` is its merge base; `conflicts` are nodes that the tip has changed differently since.
+    `base` is its merge base; `conflicts` are nodes that have since been changed differently at the tip.
     """
 
     state: State
@@ -86,7 +90,7 @@ class Look:
 
 
 def listed(workspace: Workspace) -> tuple[Proposal, ...]:
-    """All pending proposals, oldest first: this repository's own, then proposals of remotes."""
+    """All pending proposals, oldest first: first this repository's own, then proposals of remotes."""
     git_dir = workspace.layout.git_dir
     refused = set(list_refs(git_dir, REJECTED).values())
     found = [
@@ -101,7 +105,7 @@ def listed(workspace: Workspace) -> tuple[Proposal, ...]:
 
 
 def count(workspace: Workspace) -> int:
-    """The number of pending proposals; reads no commit of this repository's own."""
+    """The number of pending proposals; does not read the commits of this repository's own proposals."""
     git_dir = workspace.layout.git_dir
     own = len(list_refs(git_dir, PROPOSALS))
     return own + sum(1 for one in listed(workspace) if one.remote) if list_refs(git_dir, INCOMING) else own
@@ -111,13 +115,22 @@ def named(workspace: Workspace, id: str, known: Callable[[Proposal], bool] = lam
     """The proposal with a name or an id of `listed`, among those `known` to the caller.
 
     Raises:
-        NotFound: There is none of that name.
-        Stale: It is another commit than the id says.
+        NotFound: There is no proposal of that name.
+        Stale: The proposal is no longer at the commit in the id.
     """
     name, _, commit = id.removeprefix(PROPOSALS).removeprefix("proposals/").partition("@")
-    found = [one for one in listed(workspace) if one.name == name and known(one)]
+
+    def found_here() -> list[Proposal]:
+        return [one for one in listed(workspace) if one.name == name and known(one)]
+
+    found, here = found_here(), shared(workspace)
+    if here and not (found and found[0].commit.startswith(commit)):  # another hub may have just made or decided it
+        with contextlib.suppress(KgdError):
+            workspace.catch_up()
+            here.refresh()
+        found = found_here()
     if not found:
-        raise NotFound("no proposal of that name waits", at=id[:80], next="`kgd proposals` lists pending ones.")
+        raise NotFound("no pending proposal has that name", at=id[:80], next="`kgd proposals` lists pending ones.")
     if commit and not found[0].commit.startswith(commit):
         raise Stale("this proposal has changed since it was listed", current=0, at=id[:80], next="Look at it again.")
     return found[0]
@@ -126,13 +139,13 @@ def named(workspace: Workspace, id: str, known: Callable[[Proposal], bool] = lam
 def look(workspace: Workspace, proposal: Proposal) -> Look:
     """The effect of a proposal. Costs a merge in memory.
 
-    A proposal that no workspace could hold is `broken`, with the reason in `why`.
+    A proposal with content that is not valid in a workspace is `broken`, with the reason in `why`.
     """
     store, tip, commit = workspace.store, bytes.fromhex(workspace.tip), bytes.fromhex(proposal.commit)
     try:
         bases = store.merge_bases(tip, commit)
         if not bases:
-            raise Invalid("it has nothing in common with this workspace")
+            raise Invalid("it shares no history with this workspace")
         base = bases[0]
         if base == commit:
             return Look("merged", base.hex(), ())
@@ -162,19 +175,19 @@ def propose(
     """Propose a ChangeSet made against `base`; return when the proposal is durable. The tip does not move.
 
     Args:
-        holder: The proposer's name as part of a ref; see `holder_name`.
+        holder: The proposer's name as it appears in a ref; see `holder_name`.
         owner: The owner; None for a person of this machine.
-        most: The limit of pending proposals from tokens of the owner's line.
+        most: The limit on pending proposals from the owner's line of tokens (`Principal.line`).
 
     Raises:
         Limit: The limit is reached.
-        Invalid: It changes nothing.
+        Invalid: The changes have no effect.
         KgdError: As `Workspace.submit`.
     """
     if workspace.read_only:
-        raise Unavailable(f"this workspace is read-only: {workspace.read_only}", next="Propose it at another copy.")
+        raise Unavailable(f"this workspace is read-only: {workspace.read_only}", next="Propose it to another copy.")
     store = workspace.store
-    with _making:
+    with turn(workspace) as hubs, contextlib.nullcontext() if hubs else _making:
         known = by_request(workspace, changes.request_id)
         if known:
             return known, Outcome(known.commit, repeated=True)
@@ -184,22 +197,24 @@ def propose(
                 at="proposals",
                 next="Wait until some are accepted or rejected, or withdraw one.",
             )
-        staging = Staging(store, store.tree_of(base))
+        staging = Staging(store, store.tree_of(base), workspace.signing)
         around = workspace.surroundings_at(base)
         staged = Transaction(changes, around, workspace.now(), permit=permit, seal=workspace.seal).stage(staging, base)
         if staged.commit is None:
             raise Invalid(
                 "the proposal would change nothing", at="changes", next="The workspace already has these values."
             )
-        name = free_name(workspace, holder)
-        keep(workspace, staging, PROPOSALS + name, staged.commit, records.proposed(changes.author.name, owner))
+        name, commit = free_name(workspace, holder), staged.commit
+        note = records.proposed(changes.author.name, owner)
+        put = partial(hubs.put, name, commit, note) if hubs else None
+        keep(workspace, staging, PROPOSALS + name, commit, note, agree=put)
     made = _read(workspace, PROPOSALS + name, name, "", staged.commit)
     assert made is not None
     return made, staged.answer
 
 
 def why_not(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> str:
-    """The reason why `base` cannot take a ChangeSet; empty if it can. Nothing is written."""
+    """The reason why a ChangeSet cannot be applied to `base`; empty if it can. Nothing is written."""
     store = workspace.store
     try:
         around = workspace.surroundings_at(base)
@@ -228,10 +243,10 @@ def left_of(workspace: Workspace, tree: ObjectId, merged: MergedTree) -> dict[st
 
 
 def vet(workspace: Workspace, base: ObjectId, commit: ObjectId) -> None:
-    """Refuse content that no workspace can hold, in the proposal and in any of its commits.
+    """Refuse content that is not valid in a workspace, in the proposal and in each of its commits.
 
     Raises:
-        Invalid, Refused, Limit, Damaged: The place is the file.
+        Invalid, Refused, Limit, Damaged: The content is not valid; the error's place is the file.
     """
     store = workspace.store
     before, after = store.tree_of(base), store.tree_of(commit)
@@ -256,14 +271,22 @@ def vet(workspace: Workspace, base: ObjectId, commit: ObjectId) -> None:
         raise twin
 
 
-def keep(workspace: Workspace, staging: Staging, ref: str, commit: ObjectId, note: str) -> None:
-    """Create a ref for a staged commit; return when it is durable.
+def keep(
+    workspace: Workspace,
+    staging: Staging,
+    ref: str,
+    commit: ObjectId,
+    note: str,
+    *,
+    agree: Callable[[], None] | None = None,
+) -> None:
+    """Create a ref for a staged commit; return when it is durable. `agree` as in `Staging.advance`.
 
     Raises:
-        Unavailable: The ref exists already, or the disk did not take it.
+        Unavailable: The ref already exists, or could not be written.
     """
     try:
-        staging.advance(workspace.layout.derived_dir, ref, None, commit, note)
+        staging.advance(workspace.layout.derived_dir, ref, None, commit, note, agree=agree)
         workspace.tell_uncommitted()
     except RefMoved:
         raise Unavailable("another proposal just took that name", next="Ask again.") from None
@@ -272,12 +295,12 @@ def keep(workspace: Workspace, staging: Staging, ref: str, commit: ObjectId, not
 
 
 def is_name(name: str) -> bool:
-    """Whether this is a valid name: it becomes a path below refs, and must not end like a lock."""
+    """Whether this is a valid name. It becomes a path below refs, and must not end in ``.lock``."""
     return len(name) <= NAME_LIMIT and not name.endswith(".lock") and _NAME(name) is not None
 
 
 def holder_name(name: str) -> str:
-    """A holder's name as a part of a ref."""
+    """A holder's name as it appears in a ref."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:60] or "someone"
 
 
@@ -288,20 +311,21 @@ def pending(workspace: Workspace) -> dict[str, tuple[ObjectId, Origin]]:
 
 
 def of_line(workspace: Workspace, line: str) -> int:
-    """The number of pending proposals from tokens of one line; see `Principal.line`."""
+    """The number of pending proposals from one line of tokens; see `Principal.line`."""
     return sum(1 for _, origin in pending(workspace).values() if origin.line == line)
 
 
 def is_called_after(ref: str, holder: str) -> bool:
-    """Whether a ref belongs to a holder's name: ``<holder>-<number>``, or below ``<holder>/``."""
+    """Whether a ref is named after a holder: ``<holder>-<number>``, or below ``<holder>/``."""
     rest = ref.removeprefix(PROPOSALS + holder)
     return ref.startswith(PROPOSALS + holder) and (rest.startswith("/") or bool(re.fullmatch(r"-\d+", rest)))
 
 
 def free_name(workspace: Workspace, holder: str) -> str:
-    """The next free number, counting rejected proposals: a name must not change its meaning."""
-    git_dir = workspace.layout.git_dir
-    taken = [0]
+    """A name with the next free number. Rejected proposals keep their numbers, so that a name never gets a second
+    meaning."""
+    git_dir, hubs = workspace.layout.git_dir, shared(workspace)
+    taken = [hubs.last_number(holder) if hubs else 0]
     for prefix in (PROPOSALS, REJECTED):
         for ref in list_refs(git_dir, prefix + holder):
             number = re.match(r"-(\d{1,9})(?:/|$)", ref.removeprefix(prefix + holder))

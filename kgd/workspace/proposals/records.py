@@ -1,9 +1,10 @@
-"""Records about a proposal beside its content: the owner in its reflog, and bundles of nodes in its commit message.
+"""Records about a proposal apart from its content: the owner in its reflog, and bundles of nodes in its commit message.
 
-A commit's author is its maker's claim, so the owner is a token, by its identity. The token's line is recorded too,
-since it bounds pending proposals. A proposal without an owner belongs to the user of this machine.
+The author of a commit can be anything that its creator chose, so the owner is recorded as the identity of a token. The
+token's line is recorded as well, since the limit on pending proposals applies to it. A proposal without an owner
+belongs to the user of this machine.
 
-The nodes of a bundle are accepted together. Otherwise a duplicate could be deleted without a replacement.
+The nodes of a bundle are accepted together; otherwise a duplicate could be deleted without its replacement.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Origin:
     pusher: str = ""
 
     def is_of(self, who: Principal) -> bool:
-        """Whether this principal, or a token made from its own, proposed it."""
+        """Whether this principal, or a token derived from its own, made the proposal."""
         return who.identity in (self.owner, self.line)
 
 
@@ -48,7 +49,7 @@ def pushed(holder: Principal) -> str:
 
 
 def proposed(name: str, holder: Principal | None) -> str:
-    """The reflog message of a submission; None is a person of this machine."""
+    """The reflog message of a submission; a holder of None is a person on this machine."""
     owner = f"{holder.identity} {holder.line}" if holder else " "
     return f"kgd: proposed by {name[:100]} [{owner}]"
 
@@ -91,7 +92,7 @@ def read(message: str) -> list[Bundle]:
 
 
 def incomplete(told: Iterable[Bundle], chosen: Iterable[Uri], left: Iterable[Uri]) -> Uri | None:
-    """A pending node of a bundle that was chosen in part only; None if all bundles are whole."""
+    """A pending node of a bundle of which only a part was chosen; None if all bundles are complete."""
     wanted, waiting = set(chosen), set(left)
     for bundle in told:
         missing = [uri for uri in bundle.nodes if uri in waiting and uri not in wanted]

@@ -27,14 +27,15 @@ from kgd.workspace.writing.transaction import Transaction, commit_of, message_of
 from kgd.workspace.writing.writer import Staged
 
 VERSIONS_LOOKED_AT = 10_000
-"""How many commits of a node's history are searched for an expected version."""
+"""Maximum number of commits of a node's history to search for an expected version."""
 
 What = Literal["merged", "proposed", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """The result of a submission. `conflicts` are nodes changed on both sides; `why` is the reason to wait."""
+    """The result of a submission. `conflicts` are nodes changed on both sides; `why` is the reason why the submission
+    waits for a decision."""
 
     what: What
     outcome: Outcome
@@ -47,8 +48,8 @@ class Submission:
 class Submitter:
     """The submitter, with the checks before a merge and before a proposal.
 
-    `owner` will own a proposal, None for a person of this machine; `most` limits pending proposals of the owner's line,
-    None for no limit.
+    `owner` will own a proposal; None means a person on this machine. `most` limits pending proposals of the owner's
+    line; None means no limit.
     """
 
     holder: str
@@ -59,22 +60,22 @@ class Submitter:
 
 
 class _Clash(Invalid):
-    """The tip has changed the same nodes since."""
+    """The same nodes have been changed at the tip in the meantime."""
 
     def __init__(self, conflicts: tuple[Uri, ...]) -> None:
-        super().__init__("the same nodes were changed here too")
+        super().__init__("the same nodes were also changed here")
         self.conflicts = conflicts
 
 
 def submit(workspace: Workspace, changes: ChangeSet, who: Submitter, *, base: str = "") -> Submission:
     """Merge the changes, or propose them; return when that is durable.
 
-    A repeated request id returns the first result. Without a base, the expected versions determine it; without those,
-    it is the tip.
+    A repeated request id returns the first result. If no base is given, the expected versions determine the base;
+    without expected versions, the base is the tip.
 
     Raises:
-        Forbidden: A part may be neither changed nor proposed. Nothing was written.
-        Stale: No commit has all expected versions.
+        Forbidden: The submitter may neither make nor propose some of the changes. Nothing was written.
+        Stale: There is no commit with all expected versions.
         Invalid: The base is not in the history of this workspace.
         KgdError: As `Workspace.submit`.
     """
@@ -153,7 +154,7 @@ def _proposed(
     conflicts: tuple[Uri, ...],
     refusal: Forbidden | None,
 ) -> Submission:
-    """Propose the changes; if that is forbidden too, raise the clearer of the two refusals."""
+    """Propose the changes; if that is also forbidden, raise the clearer of the two refusals."""
     if refusal is not None and who.propose is None:
         raise refusal
     try:
@@ -161,9 +162,9 @@ def _proposed(
             workspace, changes, base, holder=who.holder, owner=who.owner, permit=who.propose, most=who.most
         )
     except Forbidden as second:
-        # Name a node that may not even be proposed; a refused write alone is no reason.
+        # Report a node that may not even be proposed; a refused write alone is not a reason.
         raise (second if second.at or refusal is None else refusal) from None
-    why = refusal.message if refusal else "the same nodes were changed here too"
+    why = refusal.message if refusal else "the same nodes were also changed here"
     return Submission("proposed", outcome, proposal, conflicts, why)
 
 
@@ -174,12 +175,12 @@ def _base(workspace: Workspace, text: str) -> ObjectId:
         raise Invalid(
             "the base is not in the history of this workspace",
             at="base",
-            next="Give a commit that one of its answers named, or leave it out.",
+            next="Give a commit from an answer of this workspace, or omit the base.",
         ) from None
 
 
 def expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> ChangeSet:
-    """The changes with versions of a base: a submitter who names a base has seen the content they replace."""
+    """The changes with expected versions taken from a base: a submitter who gives a base has seen the content there."""
     then = workspace.surroundings_at(base)
 
     def seen(edit: Edit) -> Edit:
@@ -192,13 +193,13 @@ def expecting(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> Chang
 
 
 def _exists_already(workspace: Workspace, changes: ChangeSet) -> bool:
-    """Whether a node that should be new exists already: then no older commit helps."""
+    """Whether a node that should be new already exists, so that searching older commits does not help."""
     new = [one.uri for one in changes.edits if isinstance(one, Upsert) and one.expect_version == 0]
     return any(workspace.node(workspace.resolve(uri)) is not None for uri in new)
 
 
 def _base_of_versions(workspace: Workspace, changes: ChangeSet) -> ObjectId | None:
-    """The newest commit at which every expected node has its expected version; None if there is none."""
+    """The newest commit at which every expected node has its expected version; None if there is no such commit."""
     expected = {
         workspace.history.files_of(workspace.resolve(edit.uri)): edit.expect_version
         for edit in changes.edits

@@ -1,1 +1,1 @@
-"""The branch and the work tree that people see: publication, edits by hand, flushes and repair."""
+"""The branch and the work tree that users see: publication, edits by hand, flushes and repair."""

@@ -13,32 +13,36 @@ from typing import Protocol, TypeVar
 from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, why_too_new
-from kgd.errors import Invalid, KgdError, Unavailable
+from kgd.errors import Forbidden, Invalid, KgdError, Unavailable
 from kgd.git.layout import Layout
-from kgd.git.objects import FOLDER, PLAIN, ObjectId, Signature, signature, with_trailers
+from kgd.git.objects import FOLDER, PLAIN, ObjectId, Signature, signature
 from kgd.git.staging import KGD, Staging
 from kgd.git.store import ObjectStore
 from kgd.model.change import Author, ChangeSet
-from kgd.model.merge import RULES_VERSION
 from kgd.model.node import MEMORY_TYPES, Node
 from kgd.model.uri import Uri, collision_key
 from kgd.workspace.files.choosing_parts import READABLE, Folder
 from kgd.workspace.files.memory_files import Home, follow_commits, follow_memory, follow_node
 from kgd.workspace.files.parts import FILE_LIMIT, node_in
+from kgd.workspace.history.signed_history import SignedHistory
 from kgd.workspace.merging.files import merge_file, record_files
-from kgd.workspace.merging.histories import check_rules, merge_commits, new_twins
+from kgd.workspace.merging.histories import merge_commits, new_twins
+from kgd.workspace.merging.pure_commits import COLLISIONS, of_merge
 from kgd.workspace.merging.trees import merge_trees
 from kgd.workspace.publishing.hand_edits import HandEdit
 from kgd.workspace.publishing.work_tree import OWNED_FOLDERS
 from kgd.workspace.writing.admission import check, twin_of
 from kgd.workspace.writing.draft import conflict_records, is_resource
+from kgd.workspace.writing.signing import CommitSigning
 from kgd.workspace.writing.transaction import message_of
 from kgd.workspace.writing.writer import Staged
 
 R = TypeVar("R")
+COMMITS = 100_000
+"""Largest number of a person's new commits whose signatures are checked at once."""
 
 _OF_MEMORIES = tuple(f"nodes/{scheme}/" for scheme in sorted(MEMORY_TYPES))
-"""The usual places of nodes with a memory; changes of any other node cost nothing here."""
+"""The usual folders of nodes with a memory; changes to other nodes cost nothing here."""
 
 
 class Job(Protocol):
@@ -46,11 +50,12 @@ class Job(Protocol):
 
 
 class Host(Protocol):
-    """The workspace as publication needs it."""
+    """The interface of the workspace that publication needs."""
 
     layout: Layout
     workspace: str
     sharded: frozenset[str]
+    signing: CommitSigning
 
     @property
     def store(self) -> ObjectStore: ...
@@ -64,7 +69,7 @@ class Host(Protocol):
 
 @dataclass(slots=True)
 class Committed:
-    """The edits committed, and the reasons for the refused ones."""
+    """The committed edits, and the reasons why others were refused."""
 
     edits: list[HandEdit] = field(default_factory=list)
     refused: list[tuple[str, KgdError]] = field(default_factory=list)
@@ -72,7 +77,7 @@ class Committed:
 
 
 def commit_edits(host: Host, edits: Sequence[HandEdit], author: Author, now: int) -> Job:
-    """One commit by that person with all the edits. A refused file does not stop the others."""
+    """Make one commit by this person with all the edits. A refused file does not stop the others."""
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
         taken, uris = Committed(), set[Uri]()
@@ -100,14 +105,15 @@ def commit_edits(host: Host, edits: Sequence[HandEdit], author: Author, now: int
 
 
 def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, now: int) -> Job:
-    """Merge the person's branch into the tip: nothing to do, a fast-forward, or one merge commit.
+    """Merge the person's branch into the tip: by a fast-forward or one merge commit, if there is anything to merge.
 
-    `known` is the branch when it was last in step. If the person rewrote it from there (reset, amend, a rebase that
-    drops), a commit removes the same changes here; history keeps them, and a revert restores them
-    (docs/decisions/0004-rewritten-branch.md). The job must run alone. It answers whether the tip moved.
+    `known` is the commit of the branch when it was last in step. If the person has rewritten the branch since (reset,
+    amend, a rebase that drops commits), a commit removes the dropped changes here as well; history keeps them, and a
+    revert restores them (docs/decisions/0004-rewritten-branch.md). The job must run alone. It returns whether the tip
+    moved.
 
     Raises:
-        KgdError: The branch holds content that no workspace can hold; nothing was merged.
+        KgdError: The branch contains content that is not valid in a workspace; nothing was merged.
     """
     store = host.store
     _look_through(host, branch)
@@ -123,17 +129,20 @@ def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, 
 
 
 def merge(host: Host, other: ObjectId) -> Job:
-    """Merge `other` into the tip: nothing to do, a fast-forward, or one merge commit. The job must run alone.
+    """Merge `other` into the tip: by a fast-forward or one merge commit, if there is anything to merge. The job must
+    run alone.
 
-    The merge commit is a function of its two parents, so every replica makes the same one. `other` must be vetted and
-    in the repository. The job answers whether the tip moved.
+    The merge commit is a function of its two parents, so every replica makes the same commit. `other` must be vetted
+    and in the repository. The job returns whether the tip moved.
 
     Raises:
-        Unavailable: It has an unknown format or unknown merge rules; the tip stays.
+        Unavailable: `other` has an unknown format or unknown merge rules; the tip stays.
     """
     blob = host.store.entry(host.store.tree_of(other), SETTINGS)
     if blob and (why := why_too_new(decode_settings(host.store.read(blob, FILE_LIMIT), newer=True))):
-        raise Unavailable(f"the other side has {why}", at=SETTINGS, next="Install a newer kgd; nothing was merged.")
+        raise Unavailable(
+            f"the commits to merge have {why}", at=SETTINGS, next="Install a newer kgd; nothing was merged."
+        )
     return lambda staging, tip: _joined(host, staging, tip, other)
 
 
@@ -147,16 +156,15 @@ def _joined(host: Host, staging: Staging, tip: ObjectId, other: ObjectId) -> Sta
 
 
 def _fast_forward(host: Host, staging: Staging, tip: ObjectId, other: ObjectId) -> ObjectId:
-    """Go to `other`, or to one further commit, the same on every replica, that records colliding names."""
+    """Move to `other`, or to a commit on top of it that records colliding names and is the same on every replica."""
     store = host.store
     staging.reset(store.tree_of(other))
     found = new_twins(store, tip, other, host.sharded)
     if not found:
         return other
     staging.write(record_files(found, host.sharded))
-    message = with_trailers("report names that collide", [("Kgd-Op", "merge"), ("Kgd-Rules", str(RULES_VERSION))])
     when = store.commit(other).committer.time
-    return staging.commit(staging.write_tree(), [other], Signature(*KGD, when), message)
+    return staging.commit(staging.write_tree(), [other], Signature(*KGD, when), COLLISIONS, pure=True)
 
 
 def merge_commit(
@@ -167,42 +175,47 @@ def merge_commit(
     Raises:
         Unavailable, Damaged: As `merge_commits`; nothing was staged.
     """
-    rules = check_rules(store, (tip, other))
     staging.write(merge_commits(store, tip, other, sharded).files)
-    parents = sorted((tip, other))
-    when = max(store.commit(parent).committer.time for parent in parents)
-    subject = " and ".join(parent.hex()[:10] for parent in parents)
-    message = with_trailers(f"merge {subject}", [("Kgd-Op", "merge"), ("Kgd-Rules", str(rules))])
-    return staging.commit(staging.write_tree(), parents, Signature(*KGD, when), message)
+    parents, by, message = of_merge(store, (tip, other))
+    return staging.commit(staging.write_tree(), parents, by, message, pure=True)
 
 
 def _look_through(host: Host, branch: ObjectId) -> None:
-    """Refuse content that no workspace can hold before a ref leads to it; the workspace could no longer be opened."""
+    """Refuse content that is not valid in a workspace, before a ref points to it: otherwise the workspace could not be
+    opened."""
     store, name = host.store, host.layout.branch.removeprefix("refs/heads/")
     try:
         tip = bytes.fromhex(host.tip)
         store.check_history(branch, [tip, *store.merge_bases(tip, branch)])
+        check_signatures(host, tip, branch)
         _check_top(host, store.tree_of(branch))
-    except Unavailable:
-        raise  # a newer format is no error
+    except (Unavailable, Forbidden):
+        raise  # a newer format is not an error, and an unsigned commit has a next step of its own
     except KgdError as error:
         error.next = (
-            f"Nothing of '{name}' is merged until a further commit fixes that; "
-            f"`git update-ref refs/heads/{name} refs/kgd/head` drops the commits there."
+            f"Nothing on '{name}' is merged until another commit fixes that; "
+            f"`git update-ref refs/heads/{name} refs/kgd/head` drops the branch's commits."
         )
         error.args = (str(error),)
         raise
 
 
+def check_signatures(host: Host, tip: ObjectId, branch: ObjectId) -> None:
+    """Check that the new commits of a branch are signed, if the settings at the tip require it. Raises Forbidden."""
+    history = SignedHistory(host.store, tip, host.sharded)
+    if history.requires(tip):
+        history.check_new(host.store.commits_between([tip], branch, limit=COMMITS), tip, branch)
+
+
 def _check_top(host: Host, tree: ObjectId) -> None:
-    """Check that kgd's folders are folders, and that the settings are this workspace's."""
+    """Check that kgd's folders are folders, and that the settings belong to this workspace."""
     top = host.store.tree(tree)
     for folder in OWNED_FOLDERS:
         if (found := top.get(folder.encode())) and found[0] != FOLDER:
-            raise Invalid("this has to be a folder", at=folder)
+            raise Invalid("this must be a folder", at=folder)
     mode, id = top.get(SETTINGS.encode(), (b"", b""))
     if not mode.startswith(PLAIN):
-        raise Invalid("the branch lacks this plain file, which every workspace needs", at=SETTINGS)
+        raise Invalid("the branch lacks this plain file, which every workspace must have", at=SETTINGS)
     home = Home(host.workspace, host.sharded, lambda path: None)  # the settings are checked alone
     check(SETTINGS, host.store.read(id, FILE_LIMIT), None, home)
 
@@ -210,9 +223,10 @@ def _check_top(host: Host, tree: ObjectId) -> None:
 def restore_skipped(
     host: Host, path: str, base: bytes | None, ours: bytes | None, theirs: bytes | None, now: int
 ) -> Job:
-    """Repair the tip after a person committed a file based on `base`, while `ours` was already published.
+    """Repair the tip after a person committed a file based on `base` although `ours` was already published.
 
-    Their commit seems to revert the changes in between; this restores them, unless both changed the same.
+    Their commit seems to revert the changes in between. This restores those changes, unless the person changed the same
+    content.
     """
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
@@ -234,7 +248,7 @@ def restore_skipped(
 
 
 def _refuse_twin(host: Host, staging: Staging, edit: HandEdit, gone: Collection[str], made: dict[str, Uri]) -> None:
-    """Refuse a new file whose name some file systems cannot tell from another node's."""
+    """Refuse a new file if some file systems cannot distinguish its name from the name of another node's file."""
     node = node_in(edit.path, edit.data) if edit.path.startswith("nodes/") and edit.base is None else None
     if node is None:
         return
@@ -246,7 +260,7 @@ def _refuse_twin(host: Host, staging: Staging, edit: HandEdit, gone: Collection[
 
 
 def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Committed, uris: set[Uri]) -> dict[str, bytes | None]:
-    """The files that an edit changes, merged with the tip."""
+    """The files that change with an edit, merged with the tip."""
     current = staging.read(edit.path)
     if bulk.is_path(edit.path) and (of_part := _merged_part(host, staging, edit, taken, uris)) is not None:
         return of_part
@@ -276,8 +290,8 @@ def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Committed, uris
 def _merged_part(
     host: Host, staging: Staging, edit: HandEdit, taken: Committed, uris: set[Uri]
 ) -> dict[str, bytes | None] | None:
-    """The files that an edit of a part changes: each node is merged in its present place. None if only bytes can be
-    merged."""
+    """The files that change with an edit to a part: each node is merged at its current place. None if the part can only
+    be merged as bytes."""
     try:
         base, mine = ({} if data is None else bulk.split(data, at=edit.path).nodes for data in (edit.base, edit.data))
     except KgdError:
@@ -309,7 +323,7 @@ def _merged_part(
 
 
 def sync_memories(host: Host, before: ObjectId, after: ObjectId, now: int) -> Job:
-    """Bring nodes and memories back in step after a person's commits were adopted; these are the commits' trees."""
+    """Make nodes and memories agree again after a person's commits were adopted; `before` and `after` are trees."""
     store = host.store
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
@@ -350,11 +364,11 @@ def _follow_rewrite(
     subject = f"take '{name}' back to {branch.hex()[:10]}" if rewound else f"merge {name}"
     message = message_of(ChangeSet((), Author(by.name, by.email), subject, operation="merge"), ())
     commit = staging.commit(staging.write_tree(), parents, by, message)
-    return Staged(True, commit, None)  # only history tells how foreign commits change versions
+    return Staged(True, commit, None)  # commits from elsewhere change versions too, so these are counted from history
 
 
 def _new_resources(host: Host, staging: Staging, before: Node | None, after: Node) -> dict[str, bytes | None]:
-    """E8: create the resources that new relations lead to."""
+    """Create the resources that new relations lead to (rule E8)."""
     known = {relation.key for relation in before.relations} if before else set()
     made: dict[str, bytes | None] = {}
     for relation in after.relations:

@@ -1,7 +1,7 @@
 """Flush and repair: flushing published files in the background, and restoring files lost in an unclean stop.
 
-A file is damaged only if an unflushed plan names it and it is absent, cut, zeroed or an earlier version. Everything
-else is a person's edit (docs/decisions/0028-what-a-power-cut-damages.md).
+A file is treated as damaged only if an unflushed plan lists it, and it is absent, truncated, zeroed or an earlier
+version. Any other difference is a person's edit (docs/decisions/0028-what-a-power-cut-damages.md).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from kgd.git.files import is_cut, sync_file_system
 from kgd.git.objects import PLAIN, ObjectId
 from kgd.git.store import ObjectStore
 from kgd.git.walk import Lookup
+from kgd.shared_threads import Task, Threads
 from kgd.workspace.files.parts import FILE_LIMIT
 from kgd.workspace.publishing.adoption import Host
 from kgd.workspace.publishing.hand_edits import HandEdits
@@ -29,25 +29,27 @@ from kgd.workspace.publishing.publish_steps import INDEX
 from kgd.workspace.publishing.work_tree import WorkTree
 
 AFTER = 0.5
-"""Seconds from a publication to its flush; further publications in that time share it."""
+"""Seconds from a publication to its flush; other publications within that time share the flush."""
 SHARE = 10
 """The pause is also this many times the duration of the last flush, to spare a slow disk."""
+
+THREADS = Threads("kgd-flush", 2)
 
 log = logging.getLogger(__name__)
 
 
 class Healing:
-    """The unflushed publications of the last process, until they are checked. For the publication's thread."""
+    """The unflushed publications of the last process, until they are checked. Used only in the publication's thread."""
 
     def __init__(self, host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
         self._host, self._store, self._tree, self._plan_folder = host, host.store, tree, plan_folder
         self._unpublished = edits.unpublished
         self._plans = plan_folder.unflushed
         self.is_due = True
-        """Every start checks the index; an unclean stop checks files too."""
+        """Every startup checks the index; after an unclean stop, files are checked as well."""
 
     def mend_index(self, published: ObjectId) -> bool:
-        """Rebuild an index that git cannot read; whether that was needed. Staged changes stay staged.
+        """Rebuild an index that git cannot read; returns whether that was needed. Staged changes stay staged.
 
         Raises:
             FileExistsError: A git command has the index locked.
@@ -67,7 +69,7 @@ class Healing:
         return True
 
     def restore_files(self, published: ObjectId) -> int:
-        """Restore damaged files and return their number. Afterwards every different file is an edit."""
+        """Restore damaged files and return their number. After that, every file that still differs is an edit."""
         damaged = self._damaged(published) if self._plans else []
         if damaged:
             carry_out_restore(
@@ -80,7 +82,7 @@ class Healing:
     # ---- inside
 
     def _damaged(self, published: ObjectId) -> list[Placement]:
-        """The files to restore. Damaged displaced files are removed: they are no late edits."""
+        """The files to restore. Damaged files that were moved aside are removed, because they are not late edits."""
         branch, tip = self._tree_of(published), self._tree_of(bytes.fromhex(self._host.tip))
         versions, placed = self._versions(published)
         self._drop_damaged_slots(versions)
@@ -99,7 +101,7 @@ class Healing:
         return Lookup(self._store.tree, self._store.tree_of(commit))
 
     def _versions(self, published: ObjectId) -> tuple[dict[str, set[ObjectId]], dict[str, set[ObjectId | None]]]:
-        """Versions that the plans placed or found, by path; and the same for published plans."""
+        """For each path, the versions in all plans, and the versions in published plans."""
         versions, placed = defaultdict[str, set[ObjectId]](set), defaultdict[str, set[ObjectId | None]](set)
         for plan in self._plans:
             is_published = self._store.exists(plan.after) and self._store.is_ancestor(plan.after, published)
@@ -123,7 +125,7 @@ class Healing:
                     slot.unlink()
 
     def _follow(self, plan: Plan, published: ObjectId, mine: Path) -> bool:
-        """Write the replaced index of a plan, updated to the published tree; whether it was readable."""
+        """Write the index that a plan replaced, updated to the published tree; returns whether it was readable."""
         known = defaultdict[str, set[ObjectId | None]](set)
         for one in self._plans:
             for file in one.files:
@@ -134,7 +136,7 @@ class Healing:
             replacements = [
                 index_file.Replacement(path, frozenset(known[path] | {old, new}), new) for path, old, new in changes
             ]
-            index_file.rewrite(plan.place / FORMER_INDEX, mine, replacements)
+            index_file.Rewriter(plan.place / FORMER_INDEX, mine).rewrite(replacements)
         except (index_file.DamagedIndex, index_file.Unmerged, FileNotFoundError, KgdError):
             return False
         return True
@@ -156,7 +158,7 @@ def carry_out_restore(plan: Plan, plan_folder: PlanFolder, tree: WorkTree, store
 
 
 def _read(slot: Path) -> bytes | None:
-    """The bytes of a plain file; None for anything else."""
+    """The bytes of a plain file, or None if it is anything else."""
     with contextlib.suppress(OSError):
         if slot.is_file() and not slot.is_symlink() and slot.stat().st_size <= FILE_LIMIT:
             return slot.read_bytes()
@@ -167,25 +169,25 @@ class Flusher:
     """Flushes file systems shortly after `ask`, until `close`.
 
     Args:
-        folders: The written folders; one flush serves all on one file system.
-        flushed: Called in the flusher's thread after each flush.
+        folders: The folders that are written to; one flush covers all of them on the same file system.
+        flushed: Called after each flush, in the thread that flushed.
     """
 
     def __init__(self, folders: list[Path], flushed: Callable[[], object]) -> None:
         self._folders, self._flushed = folders, flushed
         self._wanted = self.until = float("-inf")
-        """By the monotonic clock: the time up to which a flush is wanted, and the start of the last successful one."""
+        """By the monotonic clock: the time up to which writes are to be flushed, and the start of the last successful
+        flush."""
         self.failure = ""
         """Why the last flush failed; empty after a success."""
-        self._wake, self._stopping = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="kgd-flush", daemon=True)
-        self._thread.start()
+        self._pause = 0.0
+        self._task = Task(THREADS, self._step)
 
     def ask(self, at: float) -> None:
         """Request a flush of all writes up to `at`, by the monotonic clock. Returns at once."""
         if at > self._wanted:
             self._wanted = at
-            self._wake.set()
+            self._task.wake(max(AFTER, self._pause))
 
     def flush(self) -> None:
         """Flush now. A failure is kept in `failure`."""
@@ -200,21 +202,13 @@ class Flusher:
             self.until, self.failure = began, ""
 
     def close(self) -> None:
-        """End the thread; only `flush` flushes afterwards."""
-        self._stopping.set()
-        self._wake.set()
-        self._thread.join()
+        """Stop; after that only `flush` flushes."""
+        self._task.close()
 
-    def _run(self) -> None:
-        pause = 0.0
-        while self._wake.wait():
-            self._wake.clear()
-            while self._wanted > self.until:
-                if self._stopping.wait(max(AFTER, pause)):
-                    return
-                began = time.monotonic()
-                self.flush()
-                pause = SHARE * (time.monotonic() - began)
-                self._flushed()
-            if self._stopping.is_set():
-                return
+    def _step(self) -> float | None:
+        if self._wanted > self.until:
+            began = time.monotonic()
+            self.flush()
+            self._pause = SHARE * (time.monotonic() - began)
+            self._flushed()
+        return max(AFTER, self._pause) if self._wanted > self.until else None

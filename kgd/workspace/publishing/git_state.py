@@ -1,6 +1,7 @@
-"""The state of a person's git, read from the files of the git directory.
+"""The state of git in the user's work tree, read from the files of the git directory.
 
-Costs a dozen file look-ups and runs no program, so an idle pass does not depend on the size of the workspace.
+Reading it takes a dozen file look-ups and runs no program, so the cost of an idle pass does not depend on the size of
+the workspace.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from kgd.git import index_file
 from kgd.git.objects import ObjectId
 from kgd.git.refs import read_ref
 
 LOCK_PATIENCE = 60.0
-"""Age in seconds from which a foreign lock is reported with the command that removes it. kgd never removes it."""
+"""Age in seconds from which a lock of another program is reported, with the command that removes it. kgd never removes
+such a lock."""
 
 _HOW_TO_END = {
     "MERGE_HEAD": ("a merge", "git merge --continue", "git merge --abort"),
@@ -30,18 +33,20 @@ _HOW_TO_END = {
 
 
 class Signature(NamedTuple):
-    """Values that differ after every relevant git command. If equal, no git command ran in between."""
+    """Values that change with every relevant git command. If two signatures are equal, no such command ran in
+    between."""
 
     head: bytes
     branch: ObjectId | None
-    stamp: tuple[int, int, int]
-    """Inode, time and size of the index."""
+    stamp: index_file.Stamp
+    """The stamp of the index."""
     states: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """The reason not to publish now. `stuck`: it will not pass soon, and `reason` says how to end it."""
+    """The reason not to publish now. With `stuck`, the obstacle will not pass by itself, and `reason` explains how to
+    remove it."""
 
     reason: str
     stuck: bool = False
@@ -53,25 +58,17 @@ def signature(git_dir: Path, branch: str) -> Signature:
     except FileNotFoundError:
         head = b""
     states = tuple(name for name in (*_HOW_TO_END, "HEAD.lock", "index.lock") if os.path.lexists(git_dir / name))
-    return Signature(head, read_ref(git_dir, branch), index_stamp(git_dir / "index"), states)
-
-
-def index_stamp(path: Path) -> tuple[int, int, int]:
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return (0, 0, 0)
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return Signature(head, read_ref(git_dir, branch), index_file.stamp(git_dir / "index"), states)
 
 
 def busy(found: Signature, git_dir: Path, branch: str, *, clock: float | None = None) -> Busy | None:
-    """The git operation that a person began and did not end; None if there is none."""
+    """The git operation that a person began but has not finished; None if there is no such operation."""
     name = branch.removeprefix("refs/heads/")
     for state in found.states:
         if state in _HOW_TO_END:
             what, onward, back = _HOW_TO_END[state]
             ways = " or ".join(f"`{way}`" for way in (onward, back) if way)
-            return Busy(f"{what} is under way in the work tree; it ends with {ways}", stuck=True)
+            return Busy(f"{what} is under way in the work tree; end it with {ways}", stuck=True)
     if "index.lock" in found.states or "HEAD.lock" in found.states:
         lock = git_dir / ("index.lock" if "index.lock" in found.states else "HEAD.lock")
         return locked(lock, clock) or Busy("a git command has just ended")
@@ -81,12 +78,12 @@ def busy(found: Signature, git_dir: Path, branch: str, *, clock: float | None = 
             return Busy(f"the branch '{other}' is checked out; `git switch {name}` resumes publication", stuck=True)
         return Busy(f"HEAD is detached; `git switch {name}` resumes publication", stuck=True)
     if found.branch is None:
-        return Busy(f"the branch '{name}' is gone; `git branch {name} refs/kgd/head` brings it back", stuck=True)
+        return Busy(f"the branch '{name}' is missing; `git branch {name} refs/kgd/head` restores it", stuck=True)
     return None
 
 
 def locked(lock: Path, clock: float | None = None) -> Busy | None:
-    """The state of a lock of git; None if it is absent."""
+    """The state of one of git's locks; None if the lock is absent."""
     try:
         age = (time.time() if clock is None else clock) - os.lstat(lock).st_mtime
     except FileNotFoundError:

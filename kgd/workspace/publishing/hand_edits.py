@@ -1,8 +1,8 @@
-"""Edits by hand: noticing and checking a person's changes in the work tree, and telling them from kgd's own.
+"""Edits by hand: noticing and checking a person's changes in the work tree, and distinguishing them from kgd's own.
 
-Hints name paths to check; a scan checks all. An edit is committed after its bytes were quiet for a moment and passed
-admission. An inadmissible file is reported and waits alone. A missing file is a deletion only while its folder exists,
-and only if few files are missing at once.
+Hints list paths to check; a scan checks all paths. An edit is committed once its bytes have not changed for a moment
+and have passed admission. An inadmissible file is reported and waits, without delaying others. A missing file is
+treated as deleted only while its folder exists, and only if few files are missing at once.
 """
 
 from __future__ import annotations
@@ -33,17 +33,19 @@ RECENT_VERSIONS = 6
 
 QUIET = 0.3
 QUIET_CAP = 2.0
-"""Seconds without a change before an edit is committed, and after which it is committed despite further changes."""
+"""Seconds without a change before an edit is committed, at most; after this time it is committed despite further
+changes."""
 BRAKE_SHARE = 0.2
 BRAKE_COUNT = 10
-"""If more node files than both are missing, their deletion is held until a person confirms it."""
+"""If more node files are missing than both limits allow, their deletion is held until a person confirms it."""
 HINTS_LIMIT = 500
-"""With more hints than this, a scan is cheaper: a checkout touches everything."""
+"""With more hints than this a scan is cheaper, as after a checkout, which touches everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandEdit:
-    """A person's edit of one file; `data` is None for a deletion. `base` is the version they started from."""
+    """A person's edit of one file; `data` is None for a deletion. `base` is the version that the person started
+    from."""
 
     path: str
     data: bytes | None
@@ -55,7 +57,7 @@ class HandEdit:
 
 
 class Look(NamedTuple):
-    """The result of one look: edits to commit now, whether files are still changing, and paths to put back."""
+    """The result of one look: edits to commit now, whether files are still changing, and paths to restore."""
 
     edits: list[HandEdit]
     unsettled: bool
@@ -71,7 +73,8 @@ class _Seen:
 
 
 class HandEdits:
-    """The observed state of one work tree, for the publication's thread. `invalid_files` and `hint` are thread-safe."""
+    """The observed state of one work tree. Used only in the publication's thread, except for `invalid_files` and
+    `hint`, which are thread-safe."""
 
     def __init__(
         self, store: ObjectStore, tree: WorkTree, workspace: str, sharded: frozenset[str], memory: Path
@@ -79,7 +82,7 @@ class HandEdits:
         self._tree, self._store = tree, store
         self.unpublished, self.buffers = Unpublished(store, tree, memory), Buffers()
         self.home = Home(workspace, sharded, tree.read)
-        """Edits are judged against the files in the work tree."""
+        """Edits are checked against the files in the work tree."""
         self._hinting = threading.Lock()
         self._hints: set[str] = set()
         """Files, and folders that appeared or disappeared."""
@@ -90,12 +93,12 @@ class HandEdits:
         self._confirmed = False
         self._invalid: dict[str, InvalidFile] = {}
         self.held = ""
-        """Why missing files are not deleted, and what to do; empty if none are held."""
+        """Why the deletion of missing files is held, and what to do; empty if none is held."""
 
     # ---- notes
 
     def hint(self, changed: Iterable[str] | None) -> None:
-        """Note paths below the work tree that may have changed; None for any. Thread-safe."""
+        """Record paths below the work tree that may have changed; None means any path. Thread-safe."""
         with self._hinting:
             if changed is None:
                 self._rescan = True
@@ -105,7 +108,7 @@ class HandEdits:
                 self._rescan = True
 
     def committed(self, edit: HandEdit) -> None:
-        """Note that the edit is part of the workspace now."""
+        """Record that the edit is now part of the workspace."""
         self.unpublished.record_edit(edit.path, edit.id, edit.data)
         self._seen.pop(edit.path, None)
         self._invalid.pop(edit.path, None)
@@ -125,7 +128,7 @@ class HandEdits:
         self._invalid[path] = InvalidFile.refused(path, uri, error)
 
     def published(self, path: str, old: ObjectId | None, new: ObjectId | None) -> None:
-        """Note that the path was published; an editor may still hold the `old` version."""
+        """Record that the path was published; an editor may still have the `old` version open."""
         self._forget(path)
         self.buffers.note(path, self.unpublished.text(old), self.unpublished.text(new))
 
@@ -139,7 +142,7 @@ class HandEdits:
         return tuple(found for _, found in sorted(self._invalid.copy().items()))
 
     def seen_before(self, path: str) -> frozenset[ObjectId | None]:
-        """Ids of all bytes at the path that the workspace or its history holds."""
+        """Ids of all content observed at the path that is in the workspace or its history."""
         return self.unpublished.ids(path) | self.buffers.ids(path)
 
     def may_pass(self, path: str) -> bool:
@@ -153,7 +156,7 @@ class HandEdits:
         )
 
     def missing_folders(self, published: ObjectId) -> list[str]:
-        """Top folders of the published tree that are missing as a whole; that is never a deletion."""
+        """Top-level folders of the published tree that are completely missing. This is never treated as a deletion."""
         if not self._tree.exists():
             return [""]
         return [
@@ -165,9 +168,9 @@ class HandEdits:
     def look(self, published: ObjectId, head: ObjectId, *, settle: bool = False) -> Look:
         """Compare the work tree with the published tree and return a person's edits.
 
-        Costs a look-up per hinted file and a scan per hinted folder, or one scan of all after a hint without a path or
-        with a special file. `head` is the tree of the tip; its bytes are no edit. With `settle` only missing files wait
-        for quiet.
+        Takes one look-up per hinted file and one scan per hinted folder. After a hint without a path or about a special
+        file, it scans everything once. `head` is the tree of the tip; content that is in it is not an edit. With
+        `settle`, only missing files wait until changes have stopped.
         """
         missing_folders = self.missing_folders(published)
         if missing_folders:
@@ -214,21 +217,21 @@ class HandEdits:
             missing = {path for path in missing if None not in self.unpublished.ids(path) and tip.entry(path)}
             edits += self._deletions(frozenset(missing), base, now)
         elif missing - self._missing:
-            self._rescan = True  # only a scan tells whether one file is missing or all
+            self._rescan = True  # only a scan shows whether one file is missing or all are
         moving = any(not seen.refused for seen in self._seen.values())
         return Look(edits, moving or self._rescan or bool(self._missing and not self.held), restore)
 
     # ---- inside
 
     def _scan(self, published: ObjectId, below: str = "") -> tuple[dict[str, Found], dict[str, ObjectId | None]]:
-        """The files of the work tree and those of the published tree, in all of kgd's folders or in one."""
+        """The files of the work tree and of the published tree, in all of kgd's folders or in one."""
+        files, odd_folders = self._tree.scan(below)
         base: dict[str, ObjectId | None] = {}
         tree = self._folder(published, below)
         for name, mode, id in self._store.files(tree) if tree else ():
             path = f"{below}/{name}" if below else name
             if is_owned(path) and mode.startswith(PLAIN):  # not a committed link or submodule
                 base[path] = id
-        files, odd_folders = self._tree.scan(below)
         hidden = tuple(folder + "/" for folder in odd_folders)
         if hidden:
             base = {path: id for path, id in base.items() if not path.startswith(hidden)}
@@ -239,14 +242,15 @@ class HandEdits:
         return entry[1] if entry and entry[0] == FOLDER else None
 
     def _hides_files(self, path: str, published: ObjectId) -> bool:
-        """Whether a path that is neither a folder nor a file of kgd's is a special file, or was a published folder."""
+        """Whether a path that is neither one of kgd's folders nor one of its files is a special file, or was a
+        published folder."""
         at = self._tree.look(path)
         if at.odd:
             return not is_temporary(path.rpartition("/")[2])
         return at.id is None and self._folder(published, path) is not None
 
     def _is_settled(self, path: str, at: Found, base: ObjectId | None, head: Lookup) -> bool:
-        """Whether the content of a path needs no further look: known, or reported as special."""
+        """Whether the content of a path needs no further check: it is known, or was reported as special."""
         if at.odd:
             self._seen.pop(path, None)
             self.refuse(path, Invalid(at.odd))
@@ -287,9 +291,9 @@ class HandEdits:
         total = sum(path.startswith(("nodes/", "bulk/")) for path in base)
         if nodes > BRAKE_COUNT and nodes > BRAKE_SHARE * total and not self._confirmed:
             self.held = (
-                f"{nodes} of {total} node files are missing in the work tree, but not deleted without confirmation: "
-                "`kgd doctor --confirm-deletions` deletes them, or `git commit -am deleted` there; "
-                "`git checkout -- nodes` there brings them back"
+                f"{nodes} of {total} node files are missing in the work tree; kgd deletes them only if you confirm: "
+                "`kgd doctor --confirm-deletions` deletes them, as does `git commit -am deleted` there; "
+                "`git checkout -- nodes` there restores them"
             )
             return []
         self.held = ""
@@ -313,14 +317,14 @@ class HandEdits:
 
 
 class Buffers:
-    """Versions that an editor may hold, by path: the last few of the last few files."""
+    """Versions that an editor may have open, by path: the last few versions of the last few files."""
 
     def __init__(self) -> None:
         self._texts: OrderedDict[str, list[tuple[bytes, float]]] = OrderedDict()
-        """Newest last, with the time."""
+        """By path, versions with their times, the newest last."""
 
     def note(self, path: str, before: bytes | None, now: bytes | None) -> None:
-        """Note the former and the current version of a file, in this order."""
+        """Record the former and the current version of a file, in this order."""
         kept = [known for known in self._texts.pop(path, []) if known[0] != now]
         at = time.monotonic()
         if before is not None and before != now and all(before != text for text, _ in kept):
@@ -335,10 +339,10 @@ class Buffers:
         return frozenset(object_id("blob", text) for text, _ in self._texts.get(path, []))
 
     def closest(self, path: str, data: bytes, latest: bytes | None) -> bytes | None:
-        """The version that `data` was most likely made from: `latest` or a recent one.
+        """The version from which `data` was most likely made: `latest` or another recent version.
 
-        An editor with an old buffer would revert later publications. So the recent version closest to the saved text
-        counts. Saving an old version unchanged is a deliberate revert.
+        Saving an editor's old buffer would revert later publications, so the recent version closest to the saved text
+        is taken as the base. Saving an old version unchanged is treated as a deliberate revert.
         """
         start = time.monotonic() - RECENT_SECONDS
         recent = [text for text, when in reversed(self._texts.get(path, [])) if when >= start]

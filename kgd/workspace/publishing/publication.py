@@ -1,8 +1,8 @@
-"""Publication: the workspace's tip becomes branch, index and work tree, and a person's work becomes commits.
+"""Publication: bringing the workspace's tip to the branch, index and work tree, and a person's work into commits.
 
-One thread, one pass at a time. A pass first merges the person's commits and commits their saved files. Only then does
-it publish, under git's own index lock and while no git command runs. A pass inspects what hints or git's own files
-point to; without either it costs a dozen look-ups.
+One pass is made at a time, in threads that all workspaces share. A pass first merges the person's commits and commits
+their saved files. Only then does it publish, under git's own index lock and while no git command runs. A pass inspects
+only the paths that hints or git's own files indicate; if there are none, it takes a dozen look-ups.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kgd.config import git_own_file
 from kgd.errors import KgdError
-from kgd.git import creation, identity, index_file, layout, ref_repair, refs
+from kgd.git import creation, index_file, layout, ref_repair, refs
 from kgd.git.files import replace, same_file, sync_file_system, sync_folder
 from kgd.git.objects import ObjectId
+from kgd.shared_threads import Task, Threads
 from kgd.workspace.answers import InvalidFile, Stage
 from kgd.workspace.publishing import adoption, git_state
 from kgd.workspace.publishing.adoption import Committed, Host
@@ -35,7 +35,7 @@ from kgd.workspace.publishing.publish_steps import (
     record_abandoned,
     record_placed,
 )
-from kgd.workspace.publishing.work_tree import WorkTree, same_device
+from kgd.workspace.publishing.work_tree import Hurried, WorkTree, same_device
 from kgd.workspace.writing.admission import check
 from kgd.workspace.writing.writer import Staged
 
@@ -44,20 +44,28 @@ DEBOUNCE = 0.25
 LOCK_SHARE = 60
 LOCK_SHARE_LARGE = 20
 LARGE_INDEX = 4_000_000
-"""The pause is also this many times as long as the index lock was held, so that a person's command rarely finds it
-taken. For an index of this many bytes (50,000 files) the factor is lower, so that publications stay frequent."""
+"""The pause is also at least `LOCK_SHARE` times as long as the index lock was held, so that a person's command rarely
+finds it taken. For an index of `LARGE_INDEX` bytes (50,000 files) the factor is lower, so that publications stay
+frequent."""
 PAUSE_LIMIT = 2.0
 LOOK_PAUSE = 0.05
 POLL = 1.0
-"""Seconds between two looks at git's files without a hint, and from a person's git command to the next pass."""
+"""Seconds between two checks of git's files if there is no hint, and from a person's git command to the next pass."""
 DELETING_SECONDS = 2.0
-"""Seconds that HEAD or refs may be missing before a repair: a deletion of the repository removes them early."""
+"""Seconds that HEAD or refs may be missing before they are repaired, since deleting a repository removes them early."""
 ACTIVITY_CAP = 5.0
-"""Programs that refresh the index every second (prompts, editors) delay publication at most this many seconds."""
+"""Maximum seconds for which programs that refresh the index every second (prompts, editors) delay publication."""
 FLUSHED_EDITS = 50
-"""Edited files that are flushed before they are committed. More at once are a checkout, which can be repeated."""
+"""Maximum number of edited files that are flushed before they are committed. More at once are a checkout, which can be
+repeated."""
 RESCAN = 300.0
+LAST_FILES = 50_000
+"""Files that a stop may look at, to publish once more; about a third of a second on a quiet machine."""
 RESTORED_SHOWN = 60.0
+PUBLISHED = "published"
+"""The file with the commit of the last publication."""
+
+THREADS = Threads("kgd-publication", 6)
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +74,8 @@ class Publication:
     """Keeps one work tree and the workspace in step until `stop`.
 
     Args:
-        publish: False for tools that only read or write objects: then nothing is touched or inspected.
-        in_place: Whether the folder of derived data is still the opened one.
+        publish: False for tools that only read or write objects: the work tree is then neither changed nor inspected.
+        in_place: Returns whether the folder of derived data is still the one that was opened.
         at_step: Called with the name of each step of a publication; tests stop the process there.
     """
 
@@ -84,12 +92,12 @@ class Publication:
         self._git_dir, self._derived = host.layout.git_dir, host.layout.derived_dir
         self._branch = host.layout.branch
         self._off, self._in_place = not publish, in_place
-        self._wake, self._stopping = threading.Event(), threading.Event()
+        self._is_stopped = False
         self._stages = {name: Stage(name, "off" if self._off else "ok") for name in ("publish", "integrate")}
         if self._off:
             return
         self._published: ObjectId | None = None
-        """The branch when it was last in step; an ancestor of the tip."""
+        """The commit of the branch when it was last in step; an ancestor of the tip."""
         self._last: Signature | None = None
         self._foreign_at = self._foreign_since = float("-inf")
         self._whole_at = time.monotonic()
@@ -101,16 +109,16 @@ class Publication:
         self._unreadable: tuple[InvalidFile, ...] = ()
         try:
             self._prepare(at_step)
-        except OSError as error:  # the disk cannot be written: reads continue without publication
+        except OSError as error:  # the disk is not writable: reads continue without publication
             self._off = True
             self._block("publish", f"the workspace cannot be written: {error.strerror}", stuck=True)
             return
-        self._thread = threading.Thread(target=self._run, name="kgd-publication", daemon=True)
         try:
-            self._thread.start()
+            self._task = Task(THREADS, self._step, gap=LOOK_PAUSE)
         except RuntimeError:
             self._flusher.close()
             raise
+        self._task.wake()
 
     def _prepare(self, at_step: Callable[[str], None]) -> None:
         """Finish the work of a former process before anything reads the work tree."""
@@ -122,31 +130,33 @@ class Publication:
         self._publisher = Publisher(host, self._tree, self._plan_folder, self._edits, at_step)
         finish_interrupted(host, self._tree, self._plan_folder, self._edits)
         self._restoring = [file.path for file in self._plan_folder.restoring]
-        self._published = self._read_published()
+        self._published = read_published(host)
         record_abandoned(host, self._tree, self._plan_folder, self._edits)
         record_placed(host, self._published, self._tip, self._tree, self._edits)
         self._healing = Healing(host, self._tree, self._plan_folder, self._edits)
-        self._flusher = Flusher([host.layout.work_tree, self._git_dir], self._wake.set)
+        self._flusher = Flusher([host.layout.work_tree, self._git_dir], self.wake)
 
     # ---- any thread
 
     def hint(self, changed: Iterable[str] | None = None) -> None:
-        """Report possibly changed paths of work tree or git directory (absolute or relative); None for any path."""
+        """Report paths of the work tree or git directory that may have changed (absolute or relative); None means any
+        path."""
         if self._off:
             return
         inside = map(self._relative, changed) if changed is not None else None
         self._edits.hint([path for path in inside if path is not None] if inside is not None else None)
-        self._wake.set()
+        self._task.wake()
 
     def wake(self) -> None:
         """Report that the tip moved."""
-        self._wake.set()
+        if not self._off:
+            self._task.wake()
 
     def confirm_deletions(self) -> None:
-        """Confirm that the files whose deletion is held were deleted on purpose."""
+        """Confirm that the files whose deletion is held were deleted deliberately."""
         if not self._off:
             self._edits.confirm()
-            self._wake.set()
+            self._task.wake()
 
     def invalid_files(self) -> tuple[InvalidFile, ...]:
         return () if self._off else self._edits.invalid_files()
@@ -156,16 +166,23 @@ class Publication:
 
     @property
     def blocker(self) -> str:
-        """The reason why the work tree is not in step, or empty."""
+        """The reason why the work tree is not up to date; empty if it is up to date."""
         return next((stage.blocker for stage in self._stages.values() if stage.state == "blocked"), "")
 
+    @property
+    def is_in_step(self) -> bool:
+        """Whether the branch and the work tree are at the tip, or kgd does not update them."""
+        return self._off or self._published == self._tip
+
     def stop(self) -> None:
-        """Publish once more if nothing blocks it, and end."""
-        if self._off or self._stopping.is_set():
+        """Publish once more, if nothing blocks it and only a few files have changed, and end."""
+        if self._off or self._is_stopped:
             return
-        self._stopping.set()
-        self._wake.set()
-        self._thread.join()
+        self._is_stopped = True
+        self._tree.hurry(LAST_FILES)
+        self._task.close()
+        self._not_before = 0.0
+        self._attempt()
         self._flusher.close()
         if self._plan_folder.unflushed and not self._healing.is_due:
             self._flusher.flush()
@@ -173,16 +190,11 @@ class Publication:
             with contextlib.suppress(OSError):
                 sync_folder(self._plan_folder.folder)
 
-    # ---- the thread
+    # ---- the pass
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._wake.clear()
-            self._attempt()
-            self._stopping.wait(LOOK_PAUSE)
-            self._wake.wait(self._pause())
-        self._not_before = 0.0
+    def _step(self) -> float:
         self._attempt()
+        return self._pause()
 
     def _pause(self) -> float:
         if self._unsettled or not self._plan_folder.is_empty:
@@ -196,11 +208,14 @@ class Publication:
         except Blocked as wait:
             self._unsettled = self._unsettled or not wait.stuck
             self._block("publish", str(wait), stuck=wait.stuck)
+        except Hurried:
+            self._edits.hint(None)  # the files of this pass were not compared
+            self._block("publish", "kgd is stopping; the next start publishes", stuck=False)
         except (KgdError, OSError, refs.RefMoved) as error:
             self._block("publish", str(error)[:300], stuck=True)
         except Exception as defect:
             log.exception("a publication failed")
-            self._block("publish", f"a defect of kgd: {defect!r}"[:300], stuck=True)
+            self._block("publish", f"a defect in kgd: {defect!r}"[:300], stuck=True)
         else:
             in_step = self._published == self._tip
             self._stages["publish"] = Stage(
@@ -209,7 +224,7 @@ class Publication:
                 self._clock() if in_step else self._stages["publish"].last_success,
                 self._flusher.failure,
             )
-        if not self._healing.is_due:  # unflushed files may be damaged until they were checked
+        if not self._healing.is_due:  # unflushed files may be damaged until they have been checked
             self._plan_folder.flushed(self._flusher.until)
             self._flusher.ask(max((plan.at for plan in self._plan_folder.unflushed), default=float("-inf")))
 
@@ -241,11 +256,13 @@ class Publication:
             self._publish(found)
 
     def _look_after_refs(self) -> None:
-        """Have the writer follow a tip that was moved or removed by hand; repair a lost branch and a damaged HEAD."""
+        """Make the writer follow a tip that was moved or removed by hand; repair a lost branch and a damaged HEAD."""
         if all((self._git_dir / name).exists() for name in ("HEAD", "refs")):
             self._whole_at = time.monotonic()
         elif time.monotonic() - self._whole_at < DELETING_SECONDS:
-            raise Blocked("HEAD or refs is missing: the repository is being deleted, or will be repaired")
+            raise Blocked(
+                "HEAD or refs is missing: either the repository is being deleted, or kgd repairs it in a moment"
+            )
         ref_repair.repair_head_file(self._host.layout)
         if refs.value_of(self._git_dir, refs.HEAD) != self._tip:
             self._host.run(lambda staging, tip: Staged[object](None))  # the writer checks the ref before each job
@@ -257,7 +274,7 @@ class Publication:
         return bytes.fromhex(self._host.tip)
 
     def _notice(self, found: Signature) -> None:
-        """Notice a git command since the last look, and rescan the files it may have changed."""
+        """Detect a git command since the last pass, and rescan the files that it may have changed."""
         now = time.monotonic()
         if self._last is not None and found != self._last:
             only_index = found._replace(stamp=self._last.stamp) == self._last
@@ -271,7 +288,7 @@ class Publication:
         self._last = found
 
     def _heal(self) -> None:
-        """Restore files that an unclean stop damaged, before they can count as edits."""
+        """Restore files that an unclean stop damaged, before they are mistaken for edits."""
         assert self._published is not None
         tree = self._store.tree_of(self._published)
         self._unpublished.set_published(tree)
@@ -283,7 +300,7 @@ class Publication:
             self._restore(missing)
         files = self._healing.restore_files(self._published)
         if is_mended or files:
-            done = f"{files} files were restored" + (", and the git index was built again" if is_mended else "")
+            done = f"{files} files were restored" + (", and the git index was rebuilt" if is_mended else "")
             self._restored = (f"after an unclean stop {done}", time.monotonic())
             self._edits.hint(None)
 
@@ -292,9 +309,9 @@ class Publication:
     def _adopt(self, branch: ObjectId) -> None:
         """Merge a branch that another process moved."""
         before = self._published
-        by = identity.person(self._host.layout, git_own_file())
-        sync_file_system(self._git_dir)  # git may leave its loose objects to the next power cut
-        # Then kgd moved it: a process was killed before it recorded the move.
+        by = layout.person(self._host.layout, git_own_file())
+        sync_file_system(self._git_dir)  # git does not flush its loose objects, so a power cut could lose them
+        # In this case kgd moved it: a process was killed before it recorded the move.
         is_in = self._store.is_ancestor
         is_ours = before is not None and is_in(before, branch) and is_in(branch, self._tip)
         self._host.run(adoption.adopt(self._host, before, branch, by, int(self._clock())), alone=True)
@@ -308,7 +325,7 @@ class Publication:
         self._succeed("integrate")
 
     def _repair(self, before: ObjectId | None, branch: ObjectId) -> None:
-        """Merge committed versions of files that were published without touching the person's copy."""
+        """Merge the committed versions of files whose publication left the person's copy untouched."""
         if before is None or not self._unpublished.bases:
             return
         old, new = self._store.tree_of(before), self._store.tree_of(branch)
@@ -337,7 +354,7 @@ class Publication:
                 self._plan_folder.done(late)
 
     def _put_back(self, late: LateEdit) -> None:
-        """Put a person's unreadable bytes back into the work tree, where the person sees them."""
+        """Put a person's unreadable file back into the work tree, where the person sees it."""
         assert self._published is not None
         published = self._store.entry(self._store.tree_of(self._published), late.path)
         if self._tree.look(late.path) == (published, ""):
@@ -363,7 +380,7 @@ class Publication:
         if look.restore:
             self._restore(look.restore)
         if look.edits:
-            for edit in look.edits[:FLUSHED_EDITS]:  # editors flush nothing, and a lost edit would look undone
+            for edit in look.edits[:FLUSHED_EDITS]:  # editors do not flush, and a lost edit would look like an undo
                 self._tree.flush(edit.path)
             taken = self._commit_edits(look.edits)
             for path, error in taken.refused:
@@ -376,7 +393,7 @@ class Publication:
         self._report_edits()
 
     def _commit_edits(self, edits: list[HandEdit]) -> Committed:
-        by = identity.person(self._host.layout, git_own_file())
+        by = layout.person(self._host.layout, git_own_file())
         answer = self._host.run(adoption.commit_edits(self._host, edits, by, int(self._clock())))
         assert isinstance(answer, Committed)
         return answer
@@ -394,7 +411,7 @@ class Publication:
             self._succeed("integrate")
 
     def _restore(self, missing: list[str]) -> None:
-        """Put back a missing folder as a whole: that is an accident, never a deletion."""
+        """Restore a completely missing folder, which is treated as an accident and never as a deletion."""
         assert self._published is not None
         creation.link_work_tree(self._host.layout)
         if not self._tree.exists():
@@ -411,13 +428,13 @@ class Publication:
         listed = index_file.entries(self._git_dir / "index", [file.path for file in absent])
         if not any(listed.values()):
             raise Blocked(
-                f"the deletion of {missing[0] or 'everything'} is staged; `git commit` there carries it out, "
-                "`git reset` and `git checkout -- .` take it back",
+                f"the deletion of {missing[0] or 'everything'} is staged; `git commit` there completes it, "
+                "`git reset` and `git checkout -- .` undo it",
                 stuck=True,
             )
         plan = self._plan_folder.begin(self._published, self._published, absent)
-        self._restoring = missing  # a file not yet put back is not deleted either
-        for path in self._unpublished.paths():  # nor is an edit undone by that
+        self._restoring = missing  # a file that is not yet restored is not deleted either
+        for path in self._unpublished.paths():  # and this does not undo an edit
             if is_missing(path):
                 self._unpublished.record_own(path, self._store.entry(tree, path))
         self._unpublished.save_edits()
@@ -425,7 +442,7 @@ class Publication:
         self._restoring = []
         what = "the work tree was" if missing == [""] else f"{missing[0]} was"
         self._restored = (
-            f"{what} missing, which does not count as a deletion; {len(absent)} files were put back",
+            f"{what} missing, which is not treated as a deletion; {len(absent)} files were restored",
             time.monotonic(),
         )
         log.warning("restored missing files", extra={"files": len(absent), "missing": missing[0] or "."})
@@ -436,7 +453,7 @@ class Publication:
     def _publish(self, found: Signature) -> None:
         before, after = self._published, self._tip
         assert before is not None
-        if held := git_state.locked(self._git_dir / f"{self._branch}.lock"):  # waiting would lock the index
+        if held := git_state.locked(self._git_dir / f"{self._branch}.lock"):  # waiting would keep the index locked
             raise Blocked(held.reason, stuck=held.stuck)
         done = self._publisher.publish(found, before, after)
         self._last = done.signature
@@ -459,7 +476,7 @@ class Publication:
         self._stages[name] = Stage(name, "ok", self._clock())
 
     def _relative(self, path: str) -> str | None:
-        """The path below the work tree; None for the git directory, empty if only a scan can tell."""
+        """The path below the work tree; None for the git directory, empty if a scan is needed."""
         root, path = str(self._host.layout.work_tree), os.fspath(path)
         if path == root or not path:
             return ""
@@ -468,16 +485,18 @@ class Publication:
             return None
         return "" if os.path.isabs(path) else path
 
-    def _read_published(self) -> ObjectId | None:
-        try:
-            known = bytes.fromhex((self._derived / "published").read_text())
-        except (OSError, ValueError):
-            return None
-        return known if len(known) == 20 and self._store.exists(known) else None
-
     def _set_published(self, commit: ObjectId) -> None:
         self._published = commit
-        replace(self._derived / "published", commit.hex().encode(), flush=False)
+        replace(self._derived / PUBLISHED, commit.hex().encode(), flush=False)
+
+
+def read_published(host: Host) -> ObjectId | None:
+    """The commit of the last publication; None if it is not known."""
+    try:
+        known = bytes.fromhex((host.layout.derived_dir / PUBLISHED).read_text())
+    except (OSError, ValueError):
+        return None
+    return known if len(known) == 20 and host.store.exists(known) else None
 
 
 def _is_below(path: str, folders: list[str]) -> bool:
@@ -485,7 +504,7 @@ def _is_below(path: str, folders: list[str]) -> bool:
 
 
 def _scratch(place: layout.Layout) -> Path:
-    """A private folder on the work tree's file system: files are exchanged between the two by name."""
+    """A private folder on the work tree's file system, so that files can be swapped between the two by renaming."""
     if same_device(place.derived_dir, place.work_tree):
         return place.derived_dir
     folder = place.work_tree / ".kgd-aside"

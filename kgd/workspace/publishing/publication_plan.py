@@ -1,10 +1,12 @@
-"""Publication plans: each publication's files on record, and the files it displaced, until they are examined.
+"""Publication plans: a record of the files of each publication, and the files that it moved aside, until they are
+examined.
 
-A plan lies beside the files that it displaces. Until the last of them is examined, it tells known bytes from a
-person's. After a crash, the newest plan under kgd's own index lock must be finished. An abandoned plan stays until the
-next one: it alone names unpublished files in the work tree.
+A plan is stored next to the files that its publication moves aside ("displaced files"). Until the last of them is
+examined, the plan distinguishes known content from a person's edits. After a crash, the newest plan must be finished if
+kgd's own index lock still exists. An abandoned plan stays until the next plan, because only this plan lists the
+unpublished files in the work tree.
 
-A plan also stays until its files are flushed: after an unclean stop the plans name the files that may be damaged.
+A plan also stays until its files are flushed: after an unclean stop, the plans list the files that may be damaged.
 """
 
 from __future__ import annotations
@@ -30,11 +32,11 @@ QUIET = 1.0
 PLAN, DONE = "plan", "done"
 """The file of a plan, and its name after publication: a rename needs no space."""
 FLUSHED = "flushed"
-"""Marks a plan whose files are flushed but that stays for another reason."""
+"""Marks a plan that is kept for another reason although its files are flushed."""
 FORMER_INDEX = "index"
-"""A second link to the replaced index, because the new one is not flushed."""
+"""A second link to the replaced index, needed because the new index is not flushed."""
 PATIENCE = 600.0
-"""Seconds to keep a file that another program still has open for writing."""
+"""Maximum seconds to wait for another program that still has a file open for writing."""
 
 
 log = logging.getLogger(__name__)
@@ -42,11 +44,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One file of a plan: its published and its new version, and bytes that the workspace already has.
+    """One file of a plan: its published version, its new version, and content that the workspace already has.
 
     Args:
-        taken: The last known unpublished version at the path; empty, or one.
-        back: `taken` is a person's edit of `old`, so `old` in its place means that they undid the edit.
+        taken: The last known unpublished version at the path, if there is one.
+        back: Whether `taken` is a person's edit of `old`; finding `old` then means that they undid the edit.
     """
 
     path: str
@@ -57,7 +59,7 @@ class Placement:
 
     @property
     def known(self) -> frozenset[ObjectId | None]:
-        """Versions that may be replaced; any other is a person's."""
+        """Versions that may be replaced; any other version is a person's edit."""
         return self.taken | {self.new} if self.back else self.taken | {self.old, self.new}
 
     @property
@@ -75,13 +77,13 @@ class Plan:
     after: ObjectId
     files: tuple[Placement, ...]
     is_done: bool = False
-    """It was published, or a newer plan includes it."""
+    """Whether it was published, or a newer plan includes it."""
     at: float = field(default_factory=time.monotonic)
-    """When it ended, by the monotonic clock; a plan found at a start ends then."""
+    """When the plan ended, by the monotonic clock; for a plan found at startup, the time of startup."""
     is_flushed: bool = False
-    """Its files are on the disk."""
+    """Whether its files are flushed to the disk."""
     has_slots: bool = True
-    """Displaced files may wait to be examined."""
+    """Whether displaced files may still have to be examined."""
 
     def slot(self, number: int) -> Path:
         return self.place / str(number)
@@ -89,7 +91,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class LateEdit:
-    """Bytes of a person that a publication displaced, or that an editor wrote afterwards."""
+    """A person's edit in a file that a publication moved aside, including anything an editor wrote to it afterwards."""
 
     path: str
     data: bytes
@@ -107,25 +109,27 @@ class PlanFolder:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no displaced file waits to be examined."""
+        """Whether all displaced files have been examined."""
         return not any(plan.is_done and plan.has_slots for plan in self._waiting)
 
     @property
     def unflushed(self) -> list[Plan]:
-        """Plans whose files may not be on the disk, oldest first."""
+        """Plans whose files may not have reached the disk, oldest first."""
         return [plan for plan in self._waiting if not plan.is_flushed]
 
     def flushed(self, until: float) -> None:
-        """Note a finished flush that began at `until`, by the monotonic clock. Plans that only waited for it go."""
+        """Record a finished flush that began at `until`, by the monotonic clock. Plans that only waited for a flush are
+        removed."""
         for plan in self.unflushed:
             if plan.at <= until:
                 plan.is_flushed = True
-                if not self._forgotten(plan):
-                    with contextlib.suppress(OSError):  # on a full disk a crash finds it unflushed
+                # On a full disk, and while the repository is being deleted, the next start finds the plan unflushed.
+                with contextlib.suppress(OSError):
+                    if not self._forgotten(plan):
                         (plan.place / FLUSHED).touch()
 
     def load(self) -> Plan | None:
-        """Read the plans of a former process; the newest one, if any. An incomplete plan never began."""
+        """Read the plans of a former process and return the newest, if any. An incomplete plan was never begun."""
         self._waiting = []
         for place in sorted(self.folder.iterdir(), key=lambda entry: entry.name):
             plan = _read(place)
@@ -137,13 +141,13 @@ class PlanFolder:
 
     @property
     def unfinished(self) -> Plan | None:
-        """The newest loaded plan that publishes, if it is not done: it was abandoned."""
+        """The newest loaded plan of a publication, if that publication was not completed and is therefore abandoned."""
         newest = next((plan for plan in reversed(self._waiting) if not _puts_back(plan)), None)
         return None if newest is None or newest.is_done else newest
 
     @property
     def restoring(self) -> tuple[Placement, ...]:
-        """Files of unfinished plans that put back missing files."""
+        """Files of unfinished plans that restore missing files."""
         return tuple(file for plan in self._waiting if _puts_back(plan) and not plan.is_done for file in plan.files)
 
     def begin(self, before: ObjectId, after: ObjectId, files: Iterable[Placement]) -> Plan:
@@ -168,8 +172,8 @@ class PlanFolder:
         """End a plan; its displaced files are examined after a while.
 
         Args:
-            is_abandoned: Its files are in the work tree and not published. It stays until the next plan; a plan that
-                puts back files stays until a further plan has done so.
+            is_abandoned: Whether its files are in the work tree but not published. The plan then stays until the next
+                plan; a plan that restores missing files stays until a later plan has restored them.
         """
         plan.at = time.monotonic()
         if not is_abandoned:
@@ -179,7 +183,8 @@ class PlanFolder:
         self._waiting.append(plan)
 
     def late_edits(self, quiet: float = QUIET) -> Iterator[LateEdit]:
-        """A person's displaced bytes, once they are quiet. Pass each to `done` after it is durable elsewhere."""
+        """A person's edits in displaced files, once these files have stopped changing. Pass each edit to `done` once it
+        is durable elsewhere."""
         now = time.monotonic()
         for plan in list(self._waiting):
             if not plan.has_slots or now - plan.at < quiet:
@@ -195,17 +200,17 @@ class PlanFolder:
             self._forgotten(plan)
 
     def _forgotten(self, plan: Plan) -> bool:
-        """Remove a plan that is no longer needed."""
+        """Remove a plan if it is no longer needed; returns whether it was removed."""
         if is_over := plan.is_done and plan.is_flushed and not plan.has_slots:
-            _remove(plan.place)
             self._waiting.remove(plan)
+            _remove(plan.place)
         return is_over
 
     def done(self, late: LateEdit) -> None:
         late.slot.unlink(missing_ok=True)
 
     def keep(self, late: LateEdit) -> None:
-        """Keep bytes that can be neither committed nor put back, and log their place."""
+        """Keep bytes that can be neither committed nor restored, and log where they are."""
         _keep(late.slot)
 
 
@@ -217,7 +222,7 @@ def finished(plan: Plan) -> None:
 
 
 def slots(plan: Plan) -> Iterator[tuple[Path, Placement]]:
-    """Displaced and unused prepared files of the plan, each with its entry."""
+    """Displaced files, and prepared files that were not used, each with its entry in the plan."""
     for entry in sorted(plan.place.iterdir(), key=lambda entry: entry.name):
         number = entry.name.partition(".")[0]
         if number.isdigit() and int(number) < len(plan.files):
@@ -225,7 +230,7 @@ def slots(plan: Plan) -> Iterator[tuple[Path, Placement]]:
 
 
 def is_being_written(fd: int) -> bool:
-    """Whether another program has the file open for writing. False where the system cannot tell.
+    """Whether another program has the file open for writing. False if the system does not support the check.
 
     Takes a lease and returns it at once: Linux grants a read lease only on a file without writers.
     """
@@ -241,7 +246,7 @@ def is_being_written(fd: int) -> bool:
 
 
 def _examine(slot: Path, file: Placement, quiet: float, age: float) -> Iterator[LateEdit]:
-    """Remove a known file at once; yield any other as a late edit, as soon as no program writes to it."""
+    """Remove a file with known content at once; yield any other file as a late edit, once no program writes to it."""
     try:
         fd = os.open(slot, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -306,7 +311,7 @@ def id_of(text: str | None) -> ObjectId | None:
 def _remove(place: Path) -> None:
     if place.is_dir() and not place.is_symlink():
         for entry in place.iterdir():
-            entry.unlink()
+            entry.unlink(missing_ok=True)
         place.rmdir()
     else:
-        place.unlink()
+        place.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
-"""One publication, step by step: plan, index lock, files, branch, index; and finishing an interrupted one.
+"""One publication, step by step: plan, index lock, files, branch, index; and completing an interrupted publication.
 
-The order makes every moment recoverable. The new index is complete and the plan durable before the lock is taken. The
-lock is a second link to that index, so it is provably kgd's. Files are placed only under the lock, the branch moves
-after them, and the lock becomes the index last. After a crash, any process that finds the lock continues forward: files
-with their new bytes would otherwise count as edits.
+The order of steps makes a crash at any moment recoverable. The new index is complete and the plan is durable before the
+lock is taken. The lock is a second link to that index, which proves that the lock is kgd's. Files are placed only under
+the lock, the branch moves after them, and finally the lock becomes the index. After a crash, any process that finds the
+lock completes the publication: otherwise, kgd would mistake files with new bytes for edits.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Set
 from pathlib import Path
 from typing import NamedTuple
 
 from kgd.errors import KgdError
 from kgd.git import index_file, refs
 from kgd.git.files import same_file
-from kgd.git.objects import PLAIN, ObjectId
+from kgd.git.objects import PLAIN, Entry, ObjectId
 from kgd.git.refs import RefMoved, move_ref
 from kgd.git.walk import Lookup
 from kgd.workspace.publishing import git_state
@@ -26,19 +26,19 @@ from kgd.workspace.publishing.adoption import Host
 from kgd.workspace.publishing.git_state import Signature
 from kgd.workspace.publishing.hand_edits import HandEdits
 from kgd.workspace.publishing.publication_plan import FORMER_INDEX, Placement, Plan, PlanFolder, finished
-from kgd.workspace.publishing.work_tree import Found, Odd, WorkTree, is_owned
+from kgd.workspace.publishing.work_tree import Found, Hurried, Odd, WorkTree, is_owned
 
 LOOKED_THROUGH = 1_000
-"""Commits searched for a file's bytes, at a start after an abandoned publication."""
+"""Maximum number of commits searched for a file's bytes, at startup after an abandoned publication."""
 INDEX = "index.new"
 """The prepared index. A lock with the same inode is kgd's, in any process."""
 
 BRANCH_DEADLINE = 1.0
-"""Seconds to wait for a lock of the branch; short, because the index is locked meanwhile."""
+"""Seconds to wait for a lock of the branch; short, because the index is locked during the wait."""
 
 
 class Blocked(Exception):
-    """Publication must wait for the reason in the text. `stuck`: a person must act."""
+    """Publication must wait, for the reason in the message. With `stuck` set, a person must act."""
 
     def __init__(self, reason: str, *, stuck: bool = False) -> None:
         super().__init__(reason)
@@ -46,7 +46,7 @@ class Blocked(Exception):
 
 
 class Done(NamedTuple):
-    """Git's files after a publication, and its cost in seconds."""
+    """The state of git's files after a publication, and its duration in seconds."""
 
     signature: Signature
     seconds: float
@@ -54,7 +54,7 @@ class Done(NamedTuple):
 
 
 class Publisher:
-    """Carries out publications of one work tree, in the publication's thread."""
+    """Publishes to one work tree, in the publication's thread."""
 
     def __init__(
         self, host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits, at_step: Callable[[str], None]
@@ -63,20 +63,23 @@ class Publisher:
         self._unpublished = edits.unpublished
         self._at_step = at_step
         self._git_dir, self._derived, self._branch = host.layout.git_dir, host.layout.derived_dir, host.layout.branch
+        self._index = index_file.Rewriter(self._git_dir / "index", self._derived / INDEX)
 
     def publish(self, found: Signature, before: ObjectId, after: ObjectId) -> Done:
         """Move branch, index and work tree from `before` to `after`. `found` is the current state of git's files.
 
-        After an exception either nothing moved and the placed files are recorded, or the lock remains and
-        `finish_interrupted` continues. `Blocked` is an expected reason to wait.
+        After an exception, either nothing moved and the placed files are recorded, or the lock remains and
+        `finish_interrupted` completes the publication. `Blocked` is an expected reason to wait.
         """
         began = time.monotonic()
-        files, passed = self._divide(before, after)
+        changes = list(self._store.changes(self._store.tree_of(before), self._store.tree_of(after)))
+        files, passed, absent = self._divide(changes)
         mine, lock = self._derived / INDEX, self._git_dir / "index.lock"
-        staged = self._prepare_index(mine, [*files, *passed], before, after)
+        modes = {path: new[0] for path, _, new in changes if new}
+        staged = self._prepare_index(mine, [*files, *passed], modes, after)
         plan = self._plan_folder.begin(before, after, files)
         try:
-            self._prepare_files(plan)
+            self._prepare_files(plan, absent)
             for path in staged:
                 self._unpublished.skip(path, self._store.entry(self._store.tree_of(before), path))
             for file in passed:
@@ -86,7 +89,7 @@ class Publisher:
                 os.link(self._git_dir / "index", plan.place / FORMER_INDEX)
             locked = time.monotonic()
             os.link(mine, lock)
-            stamp = git_state.index_stamp(mine)
+            stamp = index_file.stamp(mine)
             self._at_step("locked")
             if git_state.signature(self._git_dir, self._branch) != found._replace(states=("index.lock",)):
                 raise Blocked("a git command is at work")
@@ -103,7 +106,7 @@ class Publisher:
         except (Odd, refs.RefMoved) as error:
             self._abandon(mine, lock, plan)
             raise Blocked(str(error)) from None
-        except (Blocked, KgdError, OSError):
+        except (Blocked, Hurried, KgdError, OSError):
             self._abandon(mine, lock, plan)
             raise
         ended = time.monotonic()
@@ -115,40 +118,49 @@ class Publisher:
         self._at_step("done")
         return Done(Signature(found.head, after, stamp, ()), ended - began, ended - locked)
 
-    def _divide(self, before: ObjectId, after: ObjectId) -> tuple[list[Placement], list[Placement]]:
-        """The files to place, and those to skip because a person's version waits there.
+    def _divide(
+        self, changes: Iterable[tuple[str, Entry | None, Entry | None]]
+    ) -> tuple[list[Placement], list[Placement], set[str]]:
+        """The files to place, those to skip because a person's version is waiting there, and the paths of those to
+        place that do not have their new version yet.
 
-        A change that was reverted before it was published is placed too: the commits agree, but the work tree differs.
+        A change that was reverted before it was published is placed as well: the commits agree, but the work tree
+        differs.
         """
         files: list[Placement] = []
         passed: list[Placement] = []
         unsettled: list[str] = []
         same = self._unpublished.differing()
-        for path, old, new in self._store.diff(self._store.tree_of(before), self._store.tree_of(after)):
+        absent = set[str]()
+        for path, before, after in changes:
+            old, new = before and before[1], after and after[1]
             same.pop(path, None)
             there = self._tree.look(path)
             file = self._placement(path, old, new)
             known = there.id in (old, new) or self._unpublished.is_committed(path, there)
             if known and not there.odd and not self._unpublished.is_undone(path, there):
                 files.append(file)
+                if there.id != new:
+                    absent.add(path)
             elif self._edits.may_pass(path) or not is_owned(path):
                 passed.append(file)
             else:
                 unsettled.append(path)
         files += [self._placement(path, blob, blob) for path, blob in same.items()]
+        absent |= same.keys()
         if unsettled:
             self._edits.hint(unsettled)
             raise Blocked(f"an edit of {unsettled[0]} is not settled yet")
-        return files, passed
+        return files, passed, absent
 
     def _placement(self, path: str, old: ObjectId | None, new: ObjectId | None) -> Placement:
         return Placement(path, old, new, self._unpublished.ids(path), self._unpublished.is_undone(path, Found(old)))
 
-    def _prepare_index(self, mine: Path, files: list[Placement], before: ObjectId, after: ObjectId) -> list[str]:
-        """Write the new index; return the paths that a person staged and that stay staged."""
+    def _prepare_index(
+        self, mine: Path, files: list[Placement], modes: Mapping[str, bytes], after: ObjectId
+    ) -> list[str]:
+        """Write the new index; return the paths that a person has staged, which stay staged."""
         mine.unlink(missing_ok=True)
-        trees = self._store.tree_of(before), self._store.tree_of(after)
-        modes = {path: entry[0] for path, entry in self._store.changed_entries(*trees) if entry}
         replacements = [
             index_file.Replacement(
                 f.path, f.known | {f.old} | self._edits.seen_before(f.path), f.new, modes.get(f.path)
@@ -156,31 +168,31 @@ class Publisher:
             for f in files
         ]
         try:
-            return index_file.rewrite(self._git_dir / "index", mine, replacements)
+            return self._index.rewrite(replacements)
         except index_file.Unmerged as error:
             raise Blocked(
-                f"{error.path} is not merged yet; `git add` or `git checkout` it in the work tree", stuck=True
+                f"{error.path} has an unfinished merge; `git add` or `git checkout` it in the work tree", stuck=True
             ) from None
         except (index_file.DamagedIndex, FileNotFoundError):
             files_after = self._store.files(self._store.tree_of(after))
             index_file.build(mine, (entry for entry in files_after if entry.mode.startswith(PLAIN)))
             return []
 
-    def _prepare_files(self, plan: Plan) -> None:
-        """Write the files before the lock is taken; under it only names are exchanged."""
+    def _prepare_files(self, plan: Plan, absent: Set[str]) -> None:
+        """Write the new files at these paths, before the lock is taken; under the lock, names are only swapped."""
         for number, file in enumerate(plan.files):
-            if file.new is not None and self._tree.look(file.path).id != file.new:
+            if file.new and file.path in absent:
                 self._tree.prepare(self._store.read(file.new), plan.slot(number))
 
     def _place(self, plan: Plan) -> set[str]:
-        """Exchange the files; return the paths left alone because they were saved since the last look.
+        """Swap the files in; return the paths that were skipped because they were saved since the last look.
 
-        A file saved between this look and the exchange is displaced and examined later.
+        A file saved between this check and the swap is moved aside and examined later.
         """
         left = set()
         for number, file in enumerate(plan.files):
             slot, there = plan.slot(number), self._tree.look(file.path)
-            if there.odd:  # it was a plain file when the plan was made: the disk failed, or a program replaced it
+            if there.odd:  # it was a plain file when the plan was made, so the disk failed or a program replaced it
                 raise Blocked(f"{file.path}: {there.odd}")
             if there.id not in file.known:
                 self._unpublished.skip(file.path, file.base)
@@ -194,7 +206,7 @@ class Publisher:
         return left
 
     def _abandon(self, mine: Path, lock: Path, plan: Plan) -> None:
-        """After a failure, record the placed files; if the branch moved, let the next pass write its index."""
+        """After a failure, record the placed files. If the branch has moved, leave the index to the next pass."""
         if same_file(mine, lock) and self._store.ref(self._branch) == plan.after:
             return  # the next pass finishes it
         if same_file(mine, lock):
@@ -207,10 +219,10 @@ class Publisher:
 
 
 def finish_interrupted(host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
-    """Finish the newest plan if its lock remains, and remove kgd's temporary files. Idempotent.
+    """Complete the newest plan if its lock remains, and remove kgd's temporary files. Idempotent.
 
-    While the lock remained, no git command can have committed half-placed files. Unknown bytes are a person's: they
-    stay and are examined later like any edit. A foreign lock is not touched.
+    While the lock existed, git commands could not commit partly placed files. Unknown bytes are a person's edit: they
+    stay, and are examined later like any edit. A lock of another program is not touched.
     """
     git_dir, derived = host.layout.git_dir, host.layout.derived_dir
     mine, lock = derived / INDEX, git_dir / "index.lock"
@@ -228,15 +240,15 @@ def finish_interrupted(host: Host, tree: WorkTree, plan_folder: PlanFolder, edit
 
 
 def record_abandoned(host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
-    """Record the files of an abandoned publication as kgd's, and edits of them as based on it.
+    """Record the files of an abandoned publication as kgd's own, and edits to these files as based on that publication.
 
-    This holds for later changes at the tip too, and for any commit that the person's branch moved to.
+    This works even if the tip has changed since, and for any commit to which the person's branch has moved.
     """
     plan, store, branch = plan_folder.unfinished, host.store, host.store.ref(host.layout.branch)
     if plan is None or branch is None or not store.exists(plan.after) or store.is_ancestor(plan.after, branch):
         return
     published = Lookup(store.tree, store.tree_of(branch))
-    is_lost = not store.is_ancestor(plan.after, bytes.fromhex(host.tip))  # the tip was reset to before it
+    is_lost = not store.is_ancestor(plan.after, bytes.fromhex(host.tip))  # the tip was reset to an earlier commit
     for file in plan.files:
         there, placed = tree.look(file.path), file.taken | {file.new}
         if is_lost and file.back:
@@ -251,10 +263,10 @@ def record_abandoned(host: Host, tree: WorkTree, plan_folder: PlanFolder, edits:
 
 
 def record_placed(host: Host, published: ObjectId | None, tip: ObjectId, tree: WorkTree, edits: HandEdits) -> None:
-    """Record files that a former process placed and then failed to publish.
+    """Record files that a former process placed but failed to publish.
 
-    They match a version between the published commit and the tip, which only kgd can have written there. Only files
-    that match neither commit are searched for, in case the plan is gone.
+    These files match a version between the published commit and the tip, which only kgd can have written. This search
+    is needed only if the plan is gone, and covers only files that match neither commit.
     """
     store = host.store
     if published is None or published == tip:
@@ -278,7 +290,7 @@ def record_placed(host: Host, published: ObjectId | None, tip: ObjectId, tree: W
 
 
 def _roll_forward(host: Host, plan: Plan, tree: WorkTree, edits: HandEdits) -> bool:
-    """Complete a plan; whether the branch is at its new commit."""
+    """Complete a plan; returns whether the branch is at its new commit."""
     branch = host.store.ref(host.layout.branch)
     if branch == plan.after:
         return True

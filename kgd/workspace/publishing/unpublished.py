@@ -1,7 +1,7 @@
 """Unpublished files: known differences between work tree and published tree, and their authors.
 
-A person's edit is committed before it is published, and an abandoned publication leaves files behind. Neither counts as
-a new edit. A person may undo the former, not the latter.
+A person's edit is committed before it is published, and an abandoned publication leaves files behind. kgd does not
+treat either of them as a new edit. A person may undo a committed edit, but not an abandoned publication.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from kgd.workspace.publishing.work_tree import Found, WorkTree, is_owned
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """The known content of a path. `before`: the published version when a person wrote it; None if kgd wrote it."""
+    """The known content of a path. `before` is the version that was published when a person wrote the content; None if
+    kgd wrote it."""
 
     id: ObjectId | None
     data: bytes | None
@@ -32,7 +33,7 @@ class _Content:
 
 
 class Unpublished:
-    """Paths of one work tree that differ from the published tree. For the publication's thread.
+    """Paths of one work tree that differ from the published tree. Used only in the publication's thread.
 
     Args:
         memory: The file that keeps a person's edits across a restart.
@@ -42,7 +43,8 @@ class Unpublished:
         self._store, self._tree, self._memory = store, tree, memory
         self._published: Lookup | None = None
         self.bases, self._contents = _load(memory, store)
-        """Files published without touching a person's waiting version: the version it started from."""
+        """For each file published without touching a person's waiting version: the version that the person started
+        from."""
         self._saved = self._persons()
         self._is_loaded = True
 
@@ -51,31 +53,31 @@ class Unpublished:
     def set_published(self, tree: ObjectId) -> None:
         """Set the published tree."""
         self._published = Lookup(self._store.tree, tree)
-        if self._is_loaded:  # an entry published after it was saved, before a kill, is obsolete
+        if self._is_loaded:  # an entry that was published after it was saved, before a kill, is obsolete
             self._is_loaded = False
             for path, known in list(self._contents.items()):
                 if known.before not in (None, Found(self._published_blob(path))) and path not in self.bases:
                     del self._contents[path]
 
     def record_edit(self, path: str, id: ObjectId | None, data: bytes | None) -> None:
-        """Record a person's edit that is part of the workspace now."""
+        """Record a person's edit that is now part of the workspace."""
         if id is not None and data is not None and not self._store.exists(id):
-            with contextlib.suppress(OSError, KgdError):  # after a merge its own bytes are in no commit
+            with contextlib.suppress(OSError, KgdError):  # after a merge, the edit's own bytes are not in any commit
                 self._store.release(self._store.write([Object(id, "blob", data)]))
         self._contents[path] = _Content(id, data, Found(self._published_blob(path)))
         self.end_skip(path)
 
     def record_own(self, path: str, blob: ObjectId | None) -> None:
-        """Record kgd's own unpublished bytes at a path: a publication was abandoned half way.
+        """Record kgd's own unpublished bytes at a path, left by an abandoned publication.
 
-        If a person wrote the same bytes, they stay the person's.
+        If a person wrote the same bytes, they remain recorded as the person's.
         """
         known = self._contents.get(path)
         if known is None or known.before is None or known.id != blob:
             self._contents[path] = _Content(blob, None if blob is None else self._store.read(blob))
 
     def forget(self, path: str) -> None:
-        """The path matches the published tree, and no version of a person waits there."""
+        """Record that the path matches the published tree, and that no version of a person is waiting there."""
         self._contents.pop(path, None)
         self.end_skip(path)
 
@@ -86,13 +88,14 @@ class Unpublished:
             self._save()
 
     def end_skip(self, path: str) -> None:
-        """No version of a person waits at the path any longer."""
+        """Record that no version of a person is waiting at the path any longer."""
         if path in self.bases:
             del self.bases[path]
             self._save()
 
     def save_edits(self) -> None:
-        """Save a person's committed but unpublished edits, so that undoing one while kgd is down is recognised."""
+        """Save a person's committed but unpublished edits, so that kgd recognises an edit that is undone while kgd is
+        not running."""
         if self._saved != self._persons():
             self._save()
 
@@ -103,7 +106,8 @@ class Unpublished:
         return list(self._contents)
 
     def differing(self) -> dict[str, ObjectId | None]:
-        """Paths with known unpublished content, and the published blob. Looks at each candidate.
+        """Paths with known unpublished content, with the published blob of each. Checks each candidate in the work
+        tree.
 
         Paths that match the published tree are forgotten.
         """
@@ -117,12 +121,12 @@ class Unpublished:
         return found
 
     def ids(self, path: str) -> frozenset[ObjectId | None]:
-        """Known unpublished content of the path: blob ids, None for absence."""
+        """Known unpublished content of the path, as blob ids; None means absent."""
         known = self._contents.get(path)
         return frozenset([known.id]) if known else frozenset()
 
     def is_committed(self, path: str, found: Found) -> bool:
-        """Whether the content of the path is committed already, so that it may be replaced."""
+        """Whether the content of the path is already committed, so that it may be replaced."""
         known = self._contents.get(path)
         return not found.odd and known is not None and known.id == found.id
 
@@ -132,7 +136,8 @@ class Unpublished:
         return known is not None and known.before == found != Found(known.id)
 
     def latest(self, path: str) -> bytes | None:
-        """The version a person edits next: their last one, the one it started from, or the published one."""
+        """The version from which a person's next edit starts: their last version, the version from which that one
+        started, or the published version."""
         if path in self._contents:
             return self._contents[path].data
         return self.text(self.bases[path] if path in self.bases else self._published_blob(path))
@@ -162,7 +167,7 @@ class Unpublished:
 
 
 def _load(memory: Path, store: ObjectStore) -> tuple[dict[str, ObjectId | None], dict[str, _Content]]:
-    """The saved bases and edits; nothing for unreadable ones."""
+    """The saved bases and edits, without unreadable entries."""
     bases, contents = dict[str, ObjectId | None](), dict[str, _Content]()
     try:
         saved = json.loads(memory.read_bytes())
@@ -170,7 +175,7 @@ def _load(memory: Path, store: ObjectStore) -> tuple[dict[str, ObjectId | None],
         taken = [(str(path), id_of(id), id_of(before)) for path, (id, before) in saved["taken"].items()]
         at, tip = id_of(saved.get("tip")), store.ref(HEAD)
         if not (at and tip and store.exists(at) and store.is_ancestor(at, tip)):
-            taken = []  # the tip was reset to before it, and no version has the user's text
+            taken = []  # the tip was reset to an earlier commit, so no version has the user's text
     except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError, KgdError):
         return bases, contents
     for path, base in found:
@@ -187,7 +192,7 @@ def _load(memory: Path, store: ObjectStore) -> tuple[dict[str, ObjectId | None],
 
 
 def _is_a_file(path: str) -> bool:
-    """Whether a workspace file can have this path. Raises ValueError if it is not UTF-8."""
+    """Whether a file of the workspace can have this path. Raises ValueError if the path is not UTF-8."""
     return bool(path.encode()) and is_owned(path)
 
 

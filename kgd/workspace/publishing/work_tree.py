@@ -1,7 +1,7 @@
-"""The work tree's files: untrusted input, shared with editors that hold no lock.
+"""The work tree's files: untrusted input, shared with editors that take no lock.
 
-Nothing here follows a link, opens a special file or reads past a limit. A file is replaced by exchanging two names
-atomically, so its former content survives in the aside folder, where an editor with an open descriptor may still write
+This module never follows a link, opens a special file or reads past a limit. It replaces a file by swapping two names
+atomically, so the former content survives in a private folder, where an editor with an open descriptor may still write
 to it.
 """
 
@@ -19,15 +19,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kgd.codec.settings import PATH as SETTINGS
+from kgd.errors import whole
 from kgd.git.files import write_new
 from kgd.git.objects import ObjectId, object_id
 from kgd.workspace.files.parts import FILE_LIMIT
 
 DEPTH_LIMIT = 80
 TICK_NS = 50_000_000
-"""A file written this recently may change again without a new time, so its hash is not cached."""
+"""A file written within the last `TICK_NS` may change again without a new time stamp, so its hash is not cached."""
 OWNED_FOLDERS = {"nodes": ".yaml", "conflicts": ".yaml", "memories": ".md", "bulk": ".yaml"}
-"""Kgd's part of the work tree, beside the settings: files with these endings in these folders."""
+"""The files of the work tree that kgd owns, apart from the settings: those with these extensions in these folders."""
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS = {
@@ -44,7 +45,8 @@ _64_BITS = 2**64 - 1
 
 
 class Found(NamedTuple):
-    """The blob id of the bytes at a path, or the reason why they are not read. Without either, the path is empty."""
+    """The blob id of the bytes at a path, or the reason why they are not read. If both are missing, there is no
+    file."""
 
     id: ObjectId | None
     odd: str = ""
@@ -58,8 +60,13 @@ class Odd(Exception):
         self.where, self.reason = where, reason
 
 
+READ = 10
+"""The cost of reading or writing a file in looks at files."""
+
+
 class Scan(NamedTuple):
-    """All of kgd's files by path. `odd_folders` hide their content: a file missing there is not deleted."""
+    """All of kgd's files by path. The content of `odd_folders` cannot be seen, so a file missing there is not treated
+    as deleted."""
 
     files: dict[str, Found]
     odd_folders: tuple[str, ...]
@@ -79,12 +86,17 @@ def is_temporary(name: str) -> bool:
 
 
 def _stamp(found: os.stat_result) -> bytes:
-    """A value that changes with every write. Times may exceed 64 bits: some file systems reach the year 2446."""
+    """A value that changes with every write. Times may exceed 64 bits, because some file systems allow years up to
+    2446."""
     return _STAMP(found.st_mtime_ns & _64_BITS, found.st_ctime_ns & _64_BITS, found.st_size, found.st_ino)
 
 
+class Hurried(Exception):
+    """The process stops and has no time for more files; the next start continues."""
+
+
 class WorkTree:
-    """One work tree, for one thread.
+    """One work tree. For one thread; only `hurry` is thread-safe.
 
     Args:
         root: Its top folder, which may be missing.
@@ -96,8 +108,20 @@ class WorkTree:
         self.root, self.parts = root, parts
         self._exchange = exchange
         self._known: dict[str, bytes] = {}
-        """Stamp and blob id by path, in one object per file to save memory."""
+        """Stamp and blob id by path, packed into one object per file to save memory."""
         self._serial = 0
+        self._left: int | None = None
+
+    def hurry(self, files: int) -> None:
+        """From now on, raise `Hurried` after looking at this many files, or after reading or writing a tenth as
+        many."""
+        self._left = files
+
+    def _spend(self, files: int) -> None:
+        if self._left is not None:
+            self._left -= files
+            if self._left < 0:
+                raise Hurried
 
     # ---- reading
 
@@ -119,13 +143,13 @@ class WorkTree:
             return Found(None, odd.reason)
 
     def read(self, path: str) -> bytes | None:
-        """The bytes at the path; None if it is empty or not readable."""
+        """The bytes at the path; None if there is no file or it cannot be read."""
         with contextlib.suppress(OSError, Odd), self._at(path) as (fd, name):
             return _read(name, fd)
         return None
 
     def is_folder(self, path: str) -> bool:
-        """Whether there is a folder inside one of kgd's folders, or one of them, at the path."""
+        """Whether the path is a folder, and one of kgd's folders or inside one."""
         if path.partition("/")[0] not in OWNED_FOLDERS:
             return False
         with contextlib.suppress(OSError, Odd):
@@ -134,7 +158,8 @@ class WorkTree:
         return False
 
     def scan(self, below: str = "") -> Scan:
-        """All of kgd's files, and the special files in its folders; or those in one folder. About 7 us a file."""
+        """All of kgd's files, and the special files in its folders; with `below`, only the files in that folder. About
+        7 us per file."""
         files: dict[str, Found] = {}
         odd: list[str] = []
         if not below and ((settings := self.look(SETTINGS)).id or settings.odd):
@@ -164,20 +189,21 @@ class WorkTree:
             os.fsync(fd)
 
     def prepare(self, data: bytes, aside: Path) -> None:
-        """Write bytes to `aside` for `place`. The file appears whole or not at all."""
+        """Write bytes to `aside` for `place`. The file appears complete or not at all."""
+        self._spend(READ)
         self._serial += 1
         part = self.parts / f"part-{self._serial}"
         part.unlink(missing_ok=True)
-        write_new(part, data, flush=False)  # no flush: git holds the content
+        write_new(part, data, flush=False)  # no flush, since git has the content
         os.rename(part, aside)
 
     def place(self, path: str, aside: Path) -> bool:
-        """Put the prepared file at the path; its former content moves to `aside`. False if the path was empty.
+        """Put the prepared file at the path; its former content moves to `aside`. False if there was no former content.
 
         Creates missing folders.
 
         Raises:
-            Odd: A link or a file stands where a folder belongs; nothing was changed.
+            Odd: There is a link or a file where a folder is needed; nothing was changed.
             OSError: The disk is full, read-only or broken.
         """
         self._known.pop(path, None)
@@ -186,7 +212,7 @@ class WorkTree:
                 try:
                     os.link(aside, name, dst_dir_fd=fd)
                 except FileExistsError:
-                    with contextlib.suppress(FileNotFoundError):  # it was deleted in between: link again
+                    with contextlib.suppress(FileNotFoundError):  # it was deleted in the meantime: link again
                         self._swap(aside, name, fd)
                         return True
                 else:
@@ -194,7 +220,7 @@ class WorkTree:
                     return False
 
     def take_away(self, path: str, aside: Path) -> bool:
-        """Empty the path; its former content moves to `aside`. False if the path was empty.
+        """Remove the file at the path; its former content moves to `aside`. False if there was no file.
 
         Empty folders are removed too.
 
@@ -245,6 +271,7 @@ class WorkTree:
         return fd
 
     def _look(self, path: str, name: str, fd: int, found: os.stat_result) -> Found:
+        self._spend(1)
         reason = _why_not(found)
         if reason:
             return Found(None, reason)
@@ -252,6 +279,7 @@ class WorkTree:
         known = self._known.get(path)
         if known and known.startswith(key):
             return Found(known[len(key) :])
+        self._spend(READ)
         hashed_at = time.time_ns()
         try:
             data = _read(name, fd)
@@ -268,7 +296,7 @@ class WorkTree:
         return Found(id)
 
     def _scan(self, folder: str, fd: int, odd: list[str], depth: int) -> Iterator[tuple[str, Found]]:
-        """Closes `fd`."""
+        """Scan a folder recursively, and close `fd`."""
         try:
             with os.scandir(fd) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
@@ -327,18 +355,18 @@ class WorkTree:
 
 
 _IGNORED = dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
-"""Characters that some file systems drop from names."""
+"""Characters that some file systems ignore in names."""
 
 
 def _split(path: str) -> tuple[str, str]:
     """Folder and name.
 
     Raises:
-        Odd: The path leads out of the work tree or into a repository's own folder, on any file system.
+        Odd: The path points outside the work tree or into a repository's own folder, on any file system.
     """
     for part in path.translate(_IGNORED).lower().split("/"):
         if part in ("", ".", "..", ".git", "git~1") or "\0" in part:
-            raise Odd(path, "its path leads out of the work tree, or into a repository")
+            raise Odd(path, "its path points outside the work tree, or into a repository")
     folder, _, name = path.rpartition("/")
     return folder, name
 
@@ -374,14 +402,14 @@ def _read(name: str, fd: int) -> bytes:
 
 
 def _why_not(found: os.stat_result) -> str:
-    """The reason not to read this; empty for a regular file within the limit."""
+    """The reason not to read a file; empty for a regular file within the size limit."""
     if not stat.S_ISREG(found.st_mode):
-        return f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'no file')}, and only plain files are read"
+        return f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'not a file')}, and only plain files are read"
     return _too_large(found.st_size) if found.st_size > FILE_LIMIT else ""
 
 
 def _too_large(size: int) -> str:
-    return f"it has over {size >> 20} MiB; at most {FILE_LIMIT >> 20} MiB are read"
+    return f"it has {whole(size, 1 << 20)} MiB; the limit is {FILE_LIMIT >> 20} MiB"
 
 
 def _why_no_folder(name: str, fd: int, error: OSError) -> str:
@@ -391,7 +419,7 @@ def _why_no_folder(name: str, fd: int, error: OSError) -> str:
         return f"it cannot be opened: {error.strerror}"
     if stat.S_ISDIR(found.st_mode):
         return f"the folder cannot be opened: {error.strerror}"
-    return f"{_KINDS.get(stat.S_IFMT(found.st_mode), 'a file')} stands where a folder belongs; links are not followed"
+    return f"{_KINDS.get(stat.S_IFMT(found.st_mode), 'a file')} is where a folder should be; links are not followed"
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -409,12 +437,13 @@ def _exchange_names(aside: Path, name: str, fd: int) -> None:
 
 
 def _no_exchange(aside: Path, name: str, fd: int) -> None:
-    """Marks a file system without exchange; `_exchange_by_steps` replaces it."""
+    """Marks a file system that cannot swap names; `_exchange_by_steps` is used instead."""
     raise OSError(errno.ENOSYS, "no exchange")
 
 
 def _exchange_by_steps(aside: Path, name: str, fd: int) -> None:
-    """Swap without system support: the name is free for a moment, and the first program to take it keeps it."""
+    """Swap without system support. For a moment no file has the name; a file that another program creates there first
+    is kept."""
     out = aside.with_name(aside.name + ".out")
     os.rename(name, out, src_dir_fd=fd)
     with contextlib.suppress(FileExistsError):

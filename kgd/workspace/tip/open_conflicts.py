@@ -1,4 +1,4 @@
-"""Open conflicts: finding and counting them, while reading as few records as possible."""
+"""Open conflicts: finding and counting them while reading as few records as possible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kgd.workspace.tip.served import Served
 READ_TO_COUNT = 20
 """If more records than this are about some nodes, only their paths are counted."""
 SUBJECTS = 20_000
-"""Cached subjects of records."""
+"""Maximum number of cached subjects of records."""
 
 Counts = Callable[[Uri], bool]
 
@@ -44,9 +44,9 @@ class OpenConflicts:
         """Open conflicts of one node, or all, in the order of their records, starting after the record `after`.
 
         Args:
-            digest: Only the record with this name; no other is read.
-            about: Whether a node counts: a record counts if all nodes it mentions do. Reads records only until
-                `limit` is reached.
+            digest: Find only the record with this name; no other record is read.
+            about: Predicate for nodes; a record is included if it holds for all nodes that the record mentions. Records
+                are read only until `limit` is reached.
         """
         chosen = (path for path in self._paths(uri) if path > after)
         if digest:
@@ -59,10 +59,11 @@ class OpenConflicts:
         return tuple(islice(found, limit))
 
     def count(self, uri: Uri | None = None, *, about: Counts | None = None) -> int:
-        """The number of open conflicts, of one node or about nodes that count. Reads a record only if its path does not
-        name its node.
+        """The number of open conflicts of one node, or of nodes for which `about` holds. Reads a record only if its
+        path does not identify its node.
 
-        With many records, further nodes that a record mentions are ignored, so ten thousand are counted quickly.
+        If there are many records, other nodes mentioned in a record are ignored, so that ten thousand records can be
+        counted quickly.
         """
         if about is not None and len(few := self.find(uri, limit=READ_TO_COUNT, about=about)) < READ_TO_COUNT:
             return len(few)
@@ -85,7 +86,8 @@ class OpenConflicts:
         return self._served.conflict_paths(folder)
 
     def _subject(self, path: str) -> Uri | None:
-        """The node in a record's path, if the path tells; reading thousands of records would be slow."""
+        """The node of a record, from the record's path if possible, because reading thousands of records would be
+        slow."""
         return _subject_in(path, self._workspace, self._sharded)
 
     def _read(self, path: str) -> OpenConflict | None:

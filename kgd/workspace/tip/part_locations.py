@@ -1,7 +1,7 @@
 """Part locations: the part that each node is served from, in memory.
 
-Nodes with files of their own cost nothing here. People may store a node in several places: then the first path counts,
-and parts come before own files. So a fresh load and an incremental one agree.
+Nodes with separate files take no memory here. People may store a node in several places: the first path is then used,
+and parts take precedence over separate files. So a full load and an incremental one give the same result.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from kgd.model.uri import Uri
 
 
 class At(NamedTuple):
-    """A part as served: its last good version."""
+    """A part as it is served: in its last good version."""
 
     path: str
     blob: ObjectId
 
 
 class PartLocations:
-    """Changed in the writer's thread under the graph's lock."""
+    """The locations of all nodes in parts. Changed in the thread that flushes under the graph's lock."""
 
     def __init__(self) -> None:
         self._parts: dict[str, tuple[At, Sequence[Uri]]] = {}
         self._at: dict[Uri, At] = {}
         self._more: dict[Uri, set[str]] = {}
-        """Further parts with the node."""
+        """Additional parts that contain the node."""
         self._own: dict[Uri, tuple[str, ObjectId]] = {}
-        """Own files, path and blob, of nodes that are in parts too."""
+        """Path and blob of the separate files of nodes that are also in parts."""
 
     def part_with(self, uri: Uri) -> At | None:
         """The part that the node is served from. O(1)."""
@@ -39,7 +39,7 @@ class PartLocations:
         return uri in self._at
 
     def place(self, uri: Uri) -> At | ObjectId | None:
-        """The node's part, otherwise the blob of the own file that a part replaced, otherwise None."""
+        """The node's part; otherwise the blob of the separate file that a part replaced; otherwise None."""
         own = self._own.get(uri)
         return self._at.get(uri) or (own[1] if own else None)
 
@@ -51,17 +51,17 @@ class PartLocations:
         return self._parts[path][1] if path in self._parts else ()
 
     def doubled(self) -> list[tuple[Uri, str]]:
-        """Nodes stored more than once, with the further path."""
+        """Nodes stored more than once, with each additional path."""
         own = [(uri, path) for uri, (path, _) in self._own.items()]
         return sorted([*own, *((uri, path) for uri, paths in self._more.items() for path in paths)])
 
     def put(
         self, path: str, blob: ObjectId | None, uris: Collection[Uri], own: Callable[[Uri], tuple[str, ObjectId] | None]
     ) -> list[Uri]:
-        """Set the nodes of a part (no blob: it is gone). Return the nodes to check, sorted.
+        """Set the nodes of a part (without a blob, the part is gone). Returns the nodes to check, sorted.
 
         Args:
-            own: Path and blob of the own file that a node is served from so far.
+            own: Returns path and blob of the separate file from which a node has been served so far.
         """
         before = self.uris(path)
         known = set(before)
@@ -80,7 +80,7 @@ class PartLocations:
         return sorted(known.union(uris))
 
     def shadow(self, uri: Uri, path: str, blob: ObjectId | None) -> None:
-        """Note that a node in a part has an own file too (None: it is gone)."""
+        """Record that a node in a part also has a separate file (with a blob of None, that the file is gone)."""
         if blob is None:
             self._own.pop(uri, None)
         else:
@@ -113,7 +113,7 @@ class PartLocations:
     # ---- the snapshot
 
     def export(self) -> list[str]:
-        """The input of `restore`: per part its path, blob, number of nodes and their URIs."""
+        """The input for `restore`: for each part its path, blob, number of nodes and their URIs."""
         flat: list[str] = []
         for at, uris in self._parts.values():
             flat += [at.path, at.blob.hex(), str(len(uris)), *uris]
@@ -123,7 +123,7 @@ class PartLocations:
         return sorted(path for path, _ in self._own.values())
 
     def restore(self, flat: Sequence[str], same: Callable[[Uri], Uri]) -> None:
-        """Load the output of `export`. `same` returns the copy of a URI that is in memory already."""
+        """Load the output of `export`. `same` returns the copy of a URI that is already in memory."""
         at = 0
         while at < len(flat):
             path, blob, count = flat[at], bytes.fromhex(flat[at + 1]), int(flat[at + 2])

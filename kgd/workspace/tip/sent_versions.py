@@ -1,7 +1,7 @@
 """The content that was sent to clients under each version, for the lifetime of the process.
 
-A version is a count. If history is rewritten, the same number may stand for other content, so an expected version is
-checked against the content that was read.
+A version is a count. After history is rewritten, the same number may stand for different content, so an expected
+version is checked against the content that was read.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from kgd.model.uri import Uri
 from kgd.workspace.tip.served import Served
 
 KEPT, KEPT_OF_ONE = 20_000, 500
-"""Answers kept, of all files and of one file, the newest."""
+"""Maximum number of answers kept, in total and per file; the newest are kept."""
 _VERSION = struct.Struct("<I")
 _ANSWER = struct.Struct("<I?20s")
-"""Version, whether the id is of the commit that wrote the file (else of its blob), and the id."""
+"""The version, whether the id is the id of the commit that wrote the file (otherwise of the blob), and the id."""
 
 
 class Written(NamedTuple):
@@ -37,22 +37,22 @@ class SentVersions:
         self._store, self._served = store, served
         self._lock = threading.Lock()
         self._answers: OrderedDict[str, bytearray] = OrderedDict()
-        """By path, packed: an object for each answer would take 400 bytes, 8 MB in all."""
+        """Answers by path, packed: as separate objects they would take 400 bytes each, 8 MB in total."""
         self._count = 0
 
     def note(self, uri: Uri, version: int) -> None:
-        """Record that the node is sent in its present state, under this version."""
+        """Record that the node is sent in its current state with this version."""
         card = self._served.graph.card(uri)
         if card and card.blob:
             self._keep(self._served.path_of(uri), version, card.blob)
 
     def note_written(self, commit: str, nodes: Iterable[tuple[Uri, int]]) -> None:
-        """Record the content that the author of a commit knows under the versions in the answer."""
+        """Record that the author of a commit knows its content under the versions in the answer."""
         for uri, version in nodes:
             self._keep(self._served.path_of(uri), version, bytes.fromhex(commit), is_commit=True)
 
     def note_detail(self, path: str, version: int) -> None:
-        """Record that a detail file is sent under a version of its node; see `note`."""
+        """Record that a detail file is sent with a version of its node; see `note`."""
         tree = self._served.tree
         blob = self._store.entry(tree, path) if tree else None
         if blob:
@@ -93,8 +93,8 @@ class SentVersions:
 
 
 def _find(answers: bytes | bytearray, version: int) -> int:
-    """The offset of the answer for a version; -1 if there is none."""
-    if version >> 32:  # an expectation may be any number
+    """The offset of the answer for a version; -1 if there is no answer."""
+    if version >> 32:  # an expected version may be any number
         return -1
     number = _VERSION.pack(version)
     at = answers.find(number)

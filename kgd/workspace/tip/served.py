@@ -1,15 +1,15 @@
 """The served state of the tip: live graph, unreadable files and open conflicts.
 
-All of it is derived: it equals a fresh load of the tip at any time, and follows by tree diffs. An unreadable file is
-reported, and its last good value stays served.
+All of it is derived: it always equals a fresh load of the tip, and is updated by diffs of trees. An unreadable file is
+reported, and its last good version is still served.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -17,21 +17,26 @@ from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.fast_reader import Lean, glance
 from kgd.errors import Invalid, KgdError
 from kgd.git.history import Change as History
-from kgd.git.objects import FOLDER, LINK, PLAIN, Entry, ObjectId
+from kgd.git.objects import FILE, FOLDER, LINK, PLAIN, Entry, ObjectId
 from kgd.git.store import ObjectStore
+from kgd.graph.array_builder import Frozen
+from kgd.graph.array_stream import ArrayStream
 from kgd.graph.arrays import Arrays
 from kgd.graph.edges import Card
-from kgd.graph.live_graph import Frozen, LiveGraph
+from kgd.graph.live_graph import LiveGraph
 from kgd.model.fields import misspelt
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, parse, workspace_of
 from kgd.workspace.answers import InvalidFile
 from kgd.workspace.files import memory_files, parts
 from kgd.workspace.files.parts import FILE_LIMIT, NodeFiles, node_changes
-from kgd.workspace.tip.part_locations import PartLocations
+from kgd.workspace.tip.part_locations import At, PartLocations
 
 FREEZE_FROM = 5_000
-"""Nodes loaded at once from which on they are exempt from garbage collection."""
+"""If at least this many nodes are loaded at once, they are exempted from garbage collection."""
+
+READ_AHEAD = 20_000
+"""Largest number of nodes that a change reads before it locks the graph; it reads further nodes under the lock."""
 
 NO_NODES: Mapping[str, Node] = MappingProxyType({})
 
@@ -47,27 +52,30 @@ class Change(NamedTuple):
 
 
 class Served:
-    """The graph and related state of one workspace. Changed in the writer's thread, read by any.
+    """The graph and related state of one workspace. Changed only in the thread that flushes; any thread may read.
 
     Args:
-        last_good: The newest readable blob in the history of a path; called for unreadable files only.
+        last_good: Returns the newest readable blob in the history of a path; called only for unreadable files.
     """
 
     def __init__(self, store: ObjectStore, workspace: str, sharded: frozenset[str], last_good: LastGood) -> None:
-        self._store, self._workspace, self._sharded, self._last_good = store, workspace, sharded, last_good
+        self._store, self.workspace, self.sharded, self._last_good = store, workspace, sharded, last_good
         self._lock = threading.Lock()
         self.reset()
 
     def reset(self) -> None:
-        """Serve nothing, as before the first `load`."""
-        self.graph = LiveGraph(self._workspace)
+        """Go back to serving nothing, as before the first `load`."""
+        self.graph = LiveGraph(self.workspace)
+        self._target: LiveGraph | ArrayStream = self.graph
+        """The graph, or during the first load the arrays that it will read."""
         self.tree: ObjectId | None = None
         self._invalid: dict[str, InvalidFile] = {}
         self._conflicts: dict[str, set[str]] = {}
         self._disputed: set[Uri] = set()
         self._misspelt: dict[str, tuple[str, ...]] = {}
+        """By the path that a node has or would have as a separate file."""
         self._cut: dict[str, Uri] = {}
-        """Paths that do not tell their URI."""
+        """URIs by path, for paths from which the URI cannot be derived."""
         self.locations = PartLocations()
 
     # ---- reading
@@ -80,18 +88,25 @@ class Served:
         return self._invalid.get(path)
 
     def misspelt_keys(self) -> list[str]:
-        """A sentence for each unknown key of a node's file that is probably a misspelt field."""
-        with self._lock:
-            return [f"{path}: {said}" for path, all in sorted(self._misspelt.items()) for said in all]
+        """A sentence for each unknown key of a node that is probably a misspelt field, with the node's file."""
+        with self.graph.lock, self._lock:  # a flush may move a node to another part
+            return sorted(f"{self._file_of(path)}: {said}" for path, all in self._misspelt.items() for said in all)
+
+    def _file_of(self, path: str) -> str:
+        """The path at which the node of this path is stored; with its URI if it is in a part."""
+        uri = self._uri_of(path)
+        at = self.locations.part_with(uri) if uri else None
+        return f"{at.path}: {uri}" if at else path
 
     def conflict_paths(self, folder: str | None = None) -> list[str]:
-        """Paths of the open records of one node's folder, or of all; sorted."""
+        """The sorted paths of open conflict records, in one node's folder or all."""
         with self._lock:
             chosen = self._conflicts.values() if folder is None else [self._conflicts.get(folder, set())]
             return sorted(path for paths in chosen for path in paths)
 
     def disputed(self) -> set[Uri]:
-        """The nodes whose conflict records came, changed or went since the last call. For the writer's thread."""
+        """The nodes whose conflict records were added, changed or removed since the last call. For the writer's
+        thread."""
         found, self._disputed = self._disputed, set()
         return found
 
@@ -100,14 +115,13 @@ class Served:
         return sum(map(len, self._conflicts.values()))
 
     def path_of(self, uri: Uri) -> str:
-        return paths.path_of(uri, self._sharded)
+        return paths.path_of(uri, self.sharded)
 
     def bytes_of(self, uri: Uri) -> bytes | None:
         """The bytes of the node's file, real or virtual; None if there is no such node.
 
         Raises:
-            Damaged: It cannot be read.
-        """
+            Damaged: The file cannot be read."""
         with self.graph.lock:  # a flush may move the node to another part
             card, at = self.graph.card(uri), self.locations.part_with(uri)
         if card is None or card.blob is None:
@@ -116,8 +130,16 @@ class Served:
             return self._store.read(card.blob)
         return parts.node_bytes(*at, uri, card.blob, self._store.read)
 
+    def places(self, uris: Iterable[Uri]) -> tuple[ObjectId, dict[Uri, tuple[ObjectId, At | None]]]:
+        """The served tree, and the blobs and parts that `bytes_of` reads; without nodes that do not exist."""
+        with self.graph.lock:
+            found = {uri: (self.graph.card(uri), self.locations.part_with(uri)) for uri in uris}
+            tree = self.tree
+        assert tree is not None
+        return tree, {uri: (card.blob, at) for uri, (card, at) in found.items() if card and card.blob}
+
     def node_path_of(self, path: str, blob: ObjectId | None) -> str | None:
-        """The path of the node that owns a memory: a change of the detail is a change of the node."""
+        """The path of the node that owns a memory, because a change to the detail is a change to the node."""
         if blob is None or not memories.is_path(path):
             return None
         try:
@@ -127,15 +149,15 @@ class Served:
             return None
 
     def counted(self, changes: Sequence[History]) -> list[str]:
-        """The paths whose versions a commit counts for: files, nodes in parts, and nodes of details."""
-        own = node_changes(self._store, self._sharded, changes)
+        """The paths whose versions a commit increases: files, nodes in parts, and nodes of details."""
+        own = node_changes(self._store, self.sharded, changes)
         details = (self.node_path_of(change.path, change.new) for change in own)
         return list(dict.fromkeys([*(change.path for change in own), *filter(None, details)]))
 
     def uris_between(self, old: ObjectId, new: ObjectId) -> list[Uri]:
-        """The nodes that differ between two trees, including those with a last good value."""
+        """The nodes that differ between two trees, including nodes whose last good version is served."""
         found: dict[Uri, None] = {}
-        for path, before, after in NodeFiles(self._store, self._sharded).diff(old, new):
+        for path, before, after in NodeFiles(self._store, self.sharded).diff(old, new):
             if path.startswith("nodes/"):
                 found |= {uri: None for uri in (self._uri_of(path),) if uri}
             elif bulk.is_path(path):
@@ -146,10 +168,14 @@ class Served:
 
     # ---- the snapshot
 
-    def export(self) -> tuple[str, Frozen, dict[str, list[str]]]:
-        """A consistent input for `restore`: the tree, the graph, and paths that need care."""
+    def freeze(self) -> tuple[str, Frozen]:
+        """The root tree, in hex, and its graph."""
         with self.graph.lock:
-            tree, frozen = self.tree.hex() if self.tree else "", self.graph.freeze()
+            return self.tree.hex() if self.tree else "", self.graph.freeze()
+
+    def export(self) -> tuple[str, Frozen, dict[str, list[str]]]:
+        """Consistent input for `restore`: the tree, the graph, and paths that need special treatment."""
+        tree, frozen = self.freeze()
         with self._lock:
             conflicts = [path for paths in self._conflicts.values() for path in paths]
             care = {"invalid": sorted(self._invalid), "conflicts": sorted(conflicts), "cut": sorted(self._cut)}
@@ -158,10 +184,11 @@ class Served:
         return tree, frozen, care
 
     def restore(self, tree: ObjectId, arrays: Arrays, care: Mapping[str, list[str]]) -> None:
-        """Load the output of `export`; `load` then brings it to the tip. O(moved nodes, and paths that need care)."""
+        """Load the output of `export`; `load` then updates it to the tip. O(moved nodes, and paths that need special
+        treatment)."""
         self.graph.load(arrays)
         self.tree = tree
-        # One walk: ten thousand single look-ups would read the parent folders as often.
+        # One walk, since ten thousand separate look-ups would read the parent folders ten thousand times.
         folder = self._store.lookup(tree, "conflicts") if care.get("conflicts") else None
         records = self._store.files(folder[1]) if folder and folder[0] == FOLDER else ()
         there = {f"conflicts/{file.path}" for file in records}
@@ -169,16 +196,20 @@ class Served:
             if path in there:
                 self._note_conflict(path, True)
         self.locations.restore(care.get("parts", ()), lambda uri: card.uri if (card := self.graph.card(uri)) else uri)
-        for path in [name for kind in ("cut", "shadowed", "invalid", "misspelt") for name in care.get(kind, ())]:
+        for path in [name for kind in ("cut", "shadowed", "invalid") for name in care.get(kind, ())]:
             found = self._store.lookup(tree, path)
             if found:
                 list(self._apply_entry(path, found))
+        for path in care.get("misspelt", ()):
+            with contextlib.suppress(KgdError):
+                data = self.bytes_of(uri) if (uri := self._uri_of(path)) else None
+                self._note_keys(path, _glance(data, path) if data else None)
 
     def close(self) -> None:
-        """Return the loaded nodes to garbage collection."""
+        """Make the loaded nodes subject to garbage collection again."""
         gc.unfreeze()
 
-    @contextmanager
+    @contextlib.contextmanager
     def _growing(self) -> Iterator[None]:
         """Suspend garbage collection while many lasting objects are created.
 
@@ -197,18 +228,25 @@ class Served:
     # ---- following the tip
 
     def load(self, tree: ObjectId) -> list[Change]:
-        """Bring everything to `tree`, by a diff from the current tree or from nothing. Returns the changes."""
+        """Bring everything to `tree`, by a diff from the current tree or from nothing. Returns the changes since an
+        earlier tree."""
         if tree == self.tree:
             return []
-        with self._growing():
-            changes, details = list[Change](), list[tuple[str, ObjectId | None]]()
-            for path, new in self._store.changed_entries(self.tree, tree):
-                changes += self._apply_entry(path, new)
-                if self.tree is not None and memories.is_path(path):  # otherwise every node is among the changes
-                    details.append((path, new and new[1]))
-            changes += self._detailed(details, changes)
-            self.tree = tree
-            return changes
+        if self.tree is None:
+            self._load_first(tree)
+            return []
+        entries = list(self._store.changed_entries(self.tree, tree))
+        return self._advance(entries, tree, self._read_ahead(entries))
+
+    def _load_first(self, tree: ObjectId) -> None:
+        self._target = stream = ArrayStream()
+        try:
+            for path, new in self._store.changed_entries(None, tree):
+                self._apply_entry(path, new)
+            self.graph.load(stream.arrays())
+        finally:
+            self._target = self.graph
+        self.tree = tree
 
     def follow(
         self, files: Iterable[tuple[str, ObjectId | None]], tree: ObjectId, nodes: Mapping[str, Node] = NO_NODES
@@ -217,20 +255,53 @@ class Served:
 
         `nodes` are known nodes of these files, by path; the others are read.
         """
-        files = list(files)
-        changes = [change for path, blob in files for change in self._apply(path, blob, nodes.get(path))]
-        changes += self._detailed(files, changes)
-        self.tree = tree
+        entries = [(path, (FILE, blob) if blob else None) for path, blob in files]
+        unknown = [entry for entry in entries if entry[0] not in nodes]
+        return self._advance(entries, tree, {**self._read_ahead(unknown), **nodes})
+
+    def _read_ahead(self, entries: Iterable[tuple[str, Entry | None]]) -> dict[str, Node | Lean]:
+        """The nodes of these files, by path, read before readers of the graph have to wait. Parts are cached, as many
+        as the cache holds.
+
+        A file that cannot be read is left to `_advance`.
+        """
+        found: dict[str, Node | Lean] = {}
+        cached = 0
+        for path, new in entries:
+            if new and new[0].startswith(PLAIN):
+                with contextlib.suppress(KgdError):
+                    if bulk.is_path(path) and cached < parts.KEPT:
+                        cached += 1
+                        parts.decoded(path, new[1], self._read_part)
+                    elif path.startswith("nodes/") and len(found) < READ_AHEAD:
+                        found[path] = _glance(self._store.read(new[1]), path)
+        return found
+
+    def _advance(
+        self, entries: Iterable[tuple[str, Entry | None]], tree: ObjectId, nodes: Mapping[str, Node | Lean]
+    ) -> list[Change]:
+        """Apply changed files at once for readers of the graph."""
+        changes, details, before = list[Change](), list[tuple[str, ObjectId | None]](), self.tree
+        assert before is not None
+        with self._growing():
+            with self.graph.lock:
+                for path, new in entries:
+                    changes += self._apply_entry(path, new, nodes.get(path))
+                    if memories.is_path(path):
+                        details.append((path, new and new[1]))
+                self.tree = tree
+            if details:
+                changes += self._detailed(before, details, changes)
         return changes
 
-    def _detailed(self, files: Iterable[tuple[str, ObjectId | None]], known: Iterable[Change]) -> list[Change]:
-        """Changes of nodes whose detail changed while their own files did not."""
-        changed = [(path, blob) for path, blob in files if memories.is_path(path)]
-        done = {change.uri for change in known} if changed else set()
+    def _detailed(
+        self, old: ObjectId, changed: Iterable[tuple[str, ObjectId | None]], known: Iterable[Change]
+    ) -> list[Change]:
+        """Changes to nodes whose detail changed but whose own file did not. `old` is the tree before the change."""
+        done = {change.uri for change in known}
         found: dict[Uri, Change] = {}
         for path, blob in changed:
-            before = self._store.entry(self.tree, path) if self.tree else None
-            for uri in self._owners(path, before, blob):
+            for uri in self._owners(path, self._store.entry(old, path), blob):
                 card = self.graph.card(uri)
                 if card and card.blob and uri not in done:
                     found[uri] = Change(self.path_of(uri), uri, card.blob)
@@ -248,15 +319,15 @@ class Served:
                 continue
         return owners
 
-    def _apply_entry(self, path: str, new: Entry | None) -> Sequence[Change]:
-        """As `_apply`; a committed link or submodule is no node, even if its bytes are."""
+    def _apply_entry(self, path: str, new: Entry | None, node: Node | Lean | None = None) -> Sequence[Change]:
+        """As `_apply`; a committed link or submodule is not a node, even if its bytes form a node."""
         if new and not new[0].startswith(PLAIN) and path.startswith(("nodes/", "bulk/")):
             what = "a symbolic link" if new[0] == LINK else "a submodule"
             refusal = Invalid(f"it is {what} in git, and only plain files are read")
             return self._keep_last_part(path, refusal) if bulk.is_path(path) else self._keep_last_good(path, refusal)
-        return self._apply(path, new and new[1])
+        return self._apply(path, new and new[1], node)
 
-    def _apply(self, path: str, new: ObjectId | None, node: Node | None = None) -> Sequence[Change]:
+    def _apply(self, path: str, new: ObjectId | None, node: Node | Lean | None) -> Sequence[Change]:
         if path.startswith("conflicts/"):
             self._apply_conflict(path, new)
             return ()
@@ -272,11 +343,11 @@ class Served:
             return self._keep_last_good(path, refusal)
 
     def _apply_conflict(self, path: str, new: ObjectId | None) -> None:
-        """Apply a conflict record. An unreadable or misplaced record is reported and does not count."""
+        """Apply a conflict record. An unreadable or misplaced record is reported, and otherwise ignored."""
         refusal: KgdError | None = None
         try:
             if new:
-                documents.read_record(self._store.read(new, FILE_LIMIT), path, self._sharded, self._workspace)
+                documents.read_record(self._store.read(new, FILE_LIMIT), path, self.sharded, self.workspace)
         except KgdError as error:
             refusal = error
         self._note_conflict(path, bool(new) and refusal is None)
@@ -295,26 +366,32 @@ class Served:
                 if not self._conflicts[folder]:
                     del self._conflicts[folder]
 
-    def _put(self, path: str, blob: ObjectId, known: Node | None) -> Sequence[Change]:
+    def _put(self, path: str, blob: ObjectId, known: Node | Lean | None) -> Sequence[Change]:
         node = known or _glance(self._store.read(blob), path)
-        paths.check_place(node.uri, path, self._workspace, self._sharded)
+        paths.check_place(node.uri, path, self.workspace, self.sharded)
         if self._invalid:
             self._mark(path)
-        self._note_keys(path, node)
         if self.locations.is_in_part(node.uri):
             self.locations.shadow(node.uri, path, blob)
             return ()
-        self._serve(node, blob)
+        self._serve(node, blob, path)
         if "~" in path and self._uri_of(path) is None:
             self._cut[path] = node.uri
         return (Change(path, node.uri, blob),)
 
-    def _serve(self, node: Node | Lean, blob: ObjectId) -> None:
-        relations = node.relations if isinstance(node, Node) else [Relation(*each) for each in node.relations]
-        self.graph.put(Card(node.uri, node.type, node.name, node.summary, blob, ""), relations, node.aliases)
+    def _serve(self, node: Node | Lean, blob: ObjectId, path: str) -> None:
+        self._note_keys(path, node)
+        card, target = Card(node.uri, node.type, node.name, node.summary, blob, ""), self._target
+        if isinstance(target, LiveGraph):
+            relations = node.relations if isinstance(node, Node) else [Relation(*each) for each in node.relations]
+            target.put(card, relations, node.aliases)
+        elif isinstance(node, Node):
+            target.put(card, [(r.type, r.target, r.weight, r.data) for r in node.relations], node.aliases)
+        else:
+            target.put(card, node.relations, node.aliases)
 
     def _mark(self, path: str, refusal: KgdError | None = None, uri: Uri | None = None) -> None:
-        """Record why a file cannot be read, or that it can."""
+        """Record why a file cannot be read or, without a refusal, that it can be read."""
         with self._lock:
             self._invalid.pop(path, None)
             if refusal:
@@ -329,26 +406,26 @@ class Served:
 
     def _remove(self, path: str) -> Sequence[Change]:
         self._mark(path)
-        self._note_keys(path, None)
         uri = self._uri_of(path)
         if uri is None:
             return ()
         if self.locations.is_in_part(uri):
             self.locations.shadow(uri, path, None)
             return ()
+        self._note_keys(path, None)
         self.graph.remove(uri)
         return (Change(path, uri, None),)
 
     def _keep_last_good(self, path: str, refusal: KgdError) -> Sequence[Change]:
         uri = self._uri_of(path)
         self._mark(path, refusal, uri)
-        if uri is None or self.graph.card(uri) is not None:
+        if uri is None or self._target.card(uri) is not None:
             return ()
         good = self._last_good(path)
         if good is None:
             return ()
         node = _glance(self._store.read(good), path)
-        self._serve(node, good)
+        self._serve(node, good, path)
         return (Change(path, node.uri, good),)
 
     # ---- parts
@@ -356,8 +433,8 @@ class Served:
     def _apply_part(self, path: str, new: ObjectId | None) -> Sequence[Change]:
         try:
             part = parts.decoded(path, new, self._read_part) if new else None
-            if part and part.ids and workspace_of(next(iter(part.ids))) != self._workspace:
-                raise Invalid("this part holds nodes of another workspace", at=f"{path}:1")
+            if part and part.ids and workspace_of(next(iter(part.ids))) != self.workspace:
+                raise Invalid("this part contains nodes of another workspace", at=f"{path}:1")
         except KgdError as refusal:
             return self._keep_last_part(path, refusal)
         self._mark(path)
@@ -372,42 +449,43 @@ class Served:
         return self._store.read(blob, FILE_LIMIT)
 
     def _serve_part(self, path: str, blob: ObjectId | None, part: parts.DecodedPart | None) -> list[Change]:
-        """Serve the nodes of a part. A node in several parts, which only people create, is served from the first."""
+        """Serve the nodes of a part. A node that a person stored in several parts is served from the first part."""
         changes: list[Change] = []
         for uri in self.locations.put(path, blob, part.ids if part else (), self._own_file):
             at = self.locations.place(uri)
-            own = paths.path_of(uri, self._sharded)
-            card = self.graph.card(uri)
+            own = paths.path_of(uri, self.sharded)
+            card = self._target.card(uri)
             if at is None:
-                self.graph.remove(uri)
+                self._note_keys(own, None)
+                self._target.remove(uri)
                 changes.append(Change(own, uri, None))
-            elif isinstance(at, bytes):  # its own file, which a part replaced
+            elif isinstance(at, bytes):  # its separate file, which a part replaced
                 self.locations.shadow(uri, own, None)
-                self._serve(_glance(self._store.read(at), own), at)
+                self._serve(_glance(self._store.read(at), own), at, own)
                 changes.append(Change(own, uri, at))
             else:
                 there = part if part and at.path == path else parts.decoded(at.path, at.blob, self._read_part)
                 id = there.ids[uri]
                 if card is None or card.blob != id:
                     data = there.entries.nodes[uri]
-                    self._serve(_glance(data, own), id)
+                    self._serve(_glance(data, own), id, own)
                     changes.append(Change(own, uri, id))
         return changes
 
     def _own_file(self, uri: Uri) -> tuple[str, ObjectId] | None:
-        """Path and blob of the own file that a node is served from."""
-        card = self.graph.card(uri)
-        return (paths.path_of(uri, self._sharded), card.blob) if card and card.blob else None
+        """Path and blob of the separate file from which a node is served."""
+        card = self._target.card(uri)
+        return (paths.path_of(uri, self.sharded), card.blob) if card and card.blob else None
 
     def _uri_of(self, path: str) -> Uri | None:
         if path in self._cut:
             return self._cut[path]
         try:
-            return paths.uri_of(path, self._workspace, self._sharded)
+            return paths.uri_of(path, self.workspace, self.sharded)
         except KgdError:
             return None
 
 
 def _glance(data: bytes, path: str) -> Node | Lean:
-    """The node in a file. A file of the ordinary shape is not decoded whole: a start reads all of them."""
+    """The node in a file. A file of the ordinary shape is not fully decoded, because startup reads all files."""
     return glance(data) or documents.decode(data, at=path)

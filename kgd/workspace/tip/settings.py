@@ -12,31 +12,31 @@ from kgd.model.access import Policy
 
 
 def read(layout: Layout, store: ObjectStore) -> Settings:
-    """The settings at the ref; of a newer kgd's settings, the known ones.
+    """The settings at the tip; if a newer kgd wrote them, only the known settings.
 
     Raises:
-        Unavailable: The tip has none, or there is no tip.
-        KgdError: They cannot be read.
+        Unavailable: The tip has no settings, or there is no tip.
+        KgdError: The settings cannot be read.
     """
     tip = store.ref(HEAD)
     if tip is None:
         raise Unavailable(
-            f"{HEAD} is lost and no value of it is known",
+            f"{HEAD} is lost, and no earlier value of it is known",
             at=str(layout.git_dir),
-            next="There: `git update-ref refs/kgd/head COMMIT`, with the newest commit of another copy.",
+            next="Run `git update-ref refs/kgd/head COMMIT` there, with the newest commit of another copy.",
         )
     blob = store.entry(store.tree_of(tip), PATH)
     if blob is None:
         raise Unavailable(
             "the tip has no kgd.yaml",
             at=str(layout.git_dir),
-            next="There: `git update-ref refs/kgd/head refs/kgd/head@{1}` goes back by one step.",
+            next="Run `git update-ref refs/kgd/head refs/kgd/head@{1}` there to go back by one step.",
         )
     return decode_settings(store.read(blob), newer=True)
 
 
 def why_read_only(settings: Settings) -> str:
-    """The reason why the workspace is read-only; empty if it is not."""
+    """The reason why the workspace is read-only; empty if it is writable."""
     why = why_too_new(settings)
     return f"it has {why}" if why else ""
 

@@ -1,1 +1,1 @@
-"""The write path: drafts, rules of admission, transactions, and the one writer that commits them."""
+"""The write path: drafts, admission rules, transactions, and the writer that commits them."""

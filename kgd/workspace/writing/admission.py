@@ -1,8 +1,8 @@
 """Admission of nodes and files: one set of rules for every way into a workspace.
 
 Submitted edits are checked node by node (`Draft.finish`). A push, a proposal, a commit hook and a saved file are
-checked by file (`check`). A merge or a sync is accepted unchecked, since history stays; `kgd fsck` reports violations.
-A rule that a node broke before a change does not stop the change.
+checked by file (`check`). A merge or a sync is not checked, since history is never rewritten; `kgd fsck` reports
+violations. A rule that a node already broke before a change does not prevent the change.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from functools import partial
 from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings
-from kgd.errors import Invalid, InvariantViolation, KgdError, Limit
+from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, whole
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 from kgd.model.conflict import Conflict
 from kgd.model.dates import validity
 from kgd.model.fields import CITES, VALID
-from kgd.model.node import MEMORY_TYPES, NODE_BYTES, UNSEEN, Node
+from kgd.model.node import MEMORY_TYPES, NODE_BYTES, NODE_FIELDS, UNSEEN, Node, Shape
 from kgd.model.uri import Uri, parse, scheme_of, workspace_of
 from kgd.workspace.files import memory_files
 from kgd.workspace.files.memory_files import Home
@@ -37,22 +37,23 @@ from kgd.workspace.writing.secrets import (
 )
 
 Place = Callable[[str, Secret | None], str]
-"""The place of a field, or of the secret in it: ``<path>:<line>``."""
+"""Returns the place of a field, or of a secret in it, as ``<path>:<line>``."""
 
+
+_LINES = tuple(row.name for row in NODE_FIELDS if row.shape is Shape.LINE)
 
 # ---- nodes
 
 
 def admit(node: Node, before: Node | None, data: bytes, home: Home, place: Place | None = None) -> None:
-    """Return if the workspace admits this node in place of `before`.
+    """Check that the workspace admits this node as a replacement of `before`.
 
     Args:
         data: The bytes of its file, real or virtual.
-        place: The place of a field in a file; without it errors name the node.
+        place: Returns the place of a field in a file; without it, errors name the node.
 
     Raises:
-        KgdError: The broken rule.
-    """
+        KgdError: A rule is broken."""
     admit_text(node, before, data, place)
     _admit_naming(node, before, home, place)
 
@@ -61,10 +62,10 @@ def admit_text(node: Node, before: Node | None, data: bytes, place: Place | None
     """Check the node's own text.
 
     Raises:
-        Limit, Invalid, HoldsSecret: It is too large, or holds unseen characters or a secret.
+        Limit, Invalid, HoldsSecret: The text is too large, or contains invisible characters or a secret.
     """
     _refuse_large(data, place("uri", None) if place else node.uri)
-    for field in ("name", "summary"):
+    for field in _LINES:
         text = getattr(node, field)
         if UNSEEN(text) and (before is None or getattr(before, field) != text):
             raise Invalid(
@@ -80,20 +81,20 @@ def admit_text(node: Node, before: Node | None, data: bytes, place: Place | None
 
 
 def _refuse_citations(node: Node, before: Node | None, place: Place | None) -> None:
-    """A citation is a text; any other shape would never be compared with the code."""
+    """Refuse citations that are not strings, which would never be compared with the code."""
     cites = node.data.get(CITES)
     if cites is None or isinstance(cites, str) or (isinstance(cites, list) and all(isinstance(c, str) for c in cites)):
         return
     if before is None or before.data.get(CITES) != cites:
         raise Invalid(
-            "data.cites is a list of texts",
+            "data.cites must be a list of strings",
             at=place("data", None) if place else node.uri,
             next='Write each citation as "path", "path#symbol" or "path@commit#symbol".',
         )
 
 
 def _refuse_validity(node: Node, before: Node | None, place: Place | None) -> None:
-    """A validity in another form would never expire."""
+    """Refuse a validity in another form, which would never expire."""
     valid = node.data.get(VALID)
     if valid is None or (before is not None and before.data.get(VALID) == valid):
         return
@@ -104,21 +105,21 @@ def _refuse_validity(node: Node, before: Node | None, place: Place | None) -> No
         raise Invalid(
             f"data.{part} {reason}",
             at=place("data", None) if place else node.uri,
-            next='Write {"from": "2026-05-01", "until": "2026-12-31"}, or one of the two.',
+            next='Write {"from": "2026-05-01", "until": "2026-12-31"}, or only one of the two.',
         ) from None
 
 
 def _refuse_large(data: bytes, at: str) -> None:
     if len(data) > NODE_BYTES:
         raise Limit(
-            f"a node has at most {NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}",
+            f"a node has at most {NODE_BYTES >> 10} KiB; this one has {whole(len(data), 1024)} KiB",
             at=at,
             next="Split it into several nodes and relate them.",
         )
 
 
 def _admit_naming(node: Node, before: Node | None, home: Home, place: Place | None) -> None:
-    """A node names only its own memory, and only a memory's type has one."""
+    """Check that a node names only its own memory file, and has a type that can have one."""
     path = memory_files.file_of(node)
     was = memory_files.file_of(before)
     if path is None:
@@ -134,14 +135,14 @@ def _admit_naming(node: Node, before: Node | None, home: Home, place: Place | No
     is_renamed = data is None and memory_files.detail_of(before, home.read) is not None
     if not is_own and not is_renamed and not _is_left_behind(memory, home):
         raise Invalid(
-            "data.file names a memory that is not this node's",
+            "data.file names the memory of another node",
             at=at,
             next="Give the text as `detail`, or write a file whose `id` is this node's URI.",
         )
 
 
 def _is_left_behind(memory: memories.Memory | None, home: Home) -> bool:
-    """Whether the memory's node is gone: after a person changed its URI, kgd rewrites the id."""
+    """Whether the memory's node no longer exists: if a person changed the node's URI, kgd rewrites the id."""
     try:
         owner = parse(memory_files.owner_of(memory) or "")
     except KgdError:
@@ -150,11 +151,11 @@ def _is_left_behind(memory: memories.Memory | None, home: Home) -> bool:
 
 
 def twin_of(uri: Uri, twin: Uri, at: str = "") -> InvariantViolation:
-    """The refusal of a new node whose name some file systems cannot tell from another."""
+    """The refusal of a new node whose name some file systems cannot distinguish from another name."""
     return InvariantViolation(
-        "a node whose name differs only by case or normal form is already there",
+        "there is already a node whose name differs only in letter case or normal form",
         at=at or uri,
-        next=f"Use {twin}, or choose another name: some file systems cannot hold both.",
+        next=f"Use {twin}, or choose another name: some file systems cannot store both.",
     )
 
 
@@ -173,7 +174,7 @@ def twins_among(
 
 
 def check(path: str, data: bytes, base: bytes | None, home: Home) -> None:
-    """Return if these bytes may replace `base` at this path.
+    """Check that these bytes may replace `base` at this path.
 
     Raises:
         KgdError: The broken rule; `at` is ``<path>:<line>``.
@@ -199,10 +200,10 @@ def check(path: str, data: bytes, base: bytes | None, home: Home) -> None:
 
 
 def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: str = "") -> None:
-    """Return if a memory's file may hold this in place of `base`. A file that never was a memory is not checked.
+    """Check that a memory file may have this content instead of `base`. A file that was never a memory is not checked.
 
     Args:
-        owner: The node to name in errors if its detail was given; otherwise the file is named.
+        owner: The node to name in errors, if its detail was given; if empty, errors name the file.
 
     Raises:
         KgdError: The broken rule; `at` is ``<path>:<line>``, or `owner`.
@@ -213,7 +214,7 @@ def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: 
     memory = memories.decode(data, at=path)
     if len(data) > NODE_BYTES:
         raise Limit(
-            f"a memory has at most {NODE_BYTES >> 10} KiB, this one has {len(data) // 1024 + 1}",
+            f"a memory has at most {NODE_BYTES >> 10} KiB; this one has {whole(len(data), 1024)} KiB",
             at=owner or f"{path}:1",
             next="Split it into several nodes and relate them.",
         )
@@ -236,7 +237,7 @@ def admit_memory(path: str, data: bytes, base: bytes | None, home: Home, owner: 
 
 
 def _is_moved(path: str, was: Uri, memory: memories.Memory, home: Home) -> bool:
-    """Whether the file moved with its node, which now names it under another URI."""
+    """Whether the node moved to another URI and still names this file."""
     try:
         node = home.node(parse(memory_files.owner_of(memory) or ""))
         former = paths.path_of(parse(was), home.sharded)
@@ -246,7 +247,7 @@ def _is_moved(path: str, was: Uri, memory: memories.Memory, home: Home) -> bool:
 
 
 def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
-    """Return if the changelog admits this entry: about an existing node, and never rewritten.
+    """Check that the changelog admits this entry: it must be about an existing node, and entries are never rewritten.
 
     Raises:
         KgdError: The broken rule; `at` is ``<path>:<line>``.
@@ -259,9 +260,9 @@ def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
         refusal.at = refusal.at if refusal.at.startswith(path) else at
         raise
     if belongs != path or workspace_of(entry.parent) not in (None, home.workspace):
-        raise Invalid("this changelog entry is in the wrong place", at=at, next=f"Its place is {belongs[:200]}.")
+        raise Invalid("this changelog entry is at the wrong path", at=at, next=f"It belongs at {belongs[:200]}.")
     if base is not None and data != base:
-        raise Invalid("a changelog entry cannot be changed", at=at, next="Add a further entry that corrects it.")
+        raise Invalid("a changelog entry cannot be changed", at=at, next="Add another entry that corrects it.")
     own = paths.path_of(entry.parent, home.sharded)
     if base is None and bulk.folder_of(entry.parent) is None and home.read(own) is None:
         raise Invalid(f"this entry is about {entry.parent}, which does not exist", at=at, next="Write that node first.")
@@ -270,10 +271,10 @@ def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
 
 
 def check_secrets(path: str, data: bytes, base: bytes | None, home: Home) -> None:
-    """Return unless these bytes add a secret, even in a file that cannot be served.
+    """Check that these bytes do not add a secret, even in a file that cannot be served.
 
     Raises:
-        HoldsSecret: They do; `at` is ``<path>:<line>``.
+        HoldsSecret: The bytes add a secret; `at` is ``<path>:<line>``.
     """
     try:
         check(path, data, base, home)
@@ -282,7 +283,7 @@ def check_secrets(path: str, data: bytes, base: bytes | None, home: Home) -> Non
     except HoldsSecret:
         raise
     except KgdError:
-        pass  # a later commit may mend the file, but its text stays in history
+        pass  # a later commit may mend the file, but the text stays in the history
     if found := new_secret_in(data.decode("utf-8", "replace"), (base or b"").decode("utf-8", "replace")):
         raise HoldsSecret(
             f"this file holds what looks like a secret ({found.kind})",
@@ -314,7 +315,7 @@ def _check_part(path: str, data: bytes, base: bytes | None, home: Home) -> None:
         place = partial(_place, path, data, opening)
         if memory_files.file_of(node):  # memories are looked up in nodes/ only
             raise Invalid(
-                "a node that names a memory has a file of its own",
+                "a node that names a memory must have a separate file",
                 at=place("data", None),
                 next=f"Write it to {paths.path_of(uri, home.sharded)[:200]}.",
             )
@@ -327,7 +328,8 @@ def _place_in_node(path: str, data: bytes, field: str, secret: Secret | None) ->
 
 
 def _place(path: str, data: bytes, opening: bytes, _field: str, secret: Secret | None) -> str:
-    """The line of the secret, searched from the match of `opening`; otherwise the line of that match."""
+    """The line of the secret, searched from the match of `opening` on; if the secret is not found, the line of that
+    match."""
     found = re.search(opening, data, re.MULTILINE)
     start = found.start() if found else 0
     line = line_of(secret, data, start) if secret else data.count(b"\n", 0, start) + 1

@@ -1,32 +1,32 @@
-"""The bounds of atoms and molecules, which hold on every way into a workspace."""
+"""The limits of atoms and molecules, which apply to every way into a workspace."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from kgd.errors import Limit
+from kgd.errors import Limit, whole
 from kgd.model.node import Node, Relation
 from kgd.model.uri import scheme_of
 
 AREAS = frozenset({"atom", "molecule"})
 MAX_KNOWLEDGE = 32 * 1024
-"""Bytes of the content of an area."""
+"""Maximum bytes of an area's content."""
 MAX_PATTERNS, MAX_PATTERN = 20, 512
-"""Patterns of an area, and characters of each."""
+"""Maximum number of an area's patterns, and of characters in each."""
 MAX_RELATED = 50
-"""Relations of an area to other areas of its kind."""
+"""Maximum number of relations of an area to other areas of its kind."""
 RELATED = "related_to"
 
 
 def admit(area: Node, before: Node | None, place: Callable[[str, None], str] | None = None) -> None:
-    """Return if an area is within the bounds, or exceeds them no further than `before`.
+    """Check that an area is within the limits, or exceeds them by at most as much as `before` did.
 
     Args:
-        place: Where a field is, if a file was read; else errors name the node.
+        place: Returns the place of a field, if a file was read; without it, errors name the node.
 
     Raises:
-        Limit: It exceeds one.
+        Limit: The area exceeds a limit.
     """
 
     def at(field: str) -> str:
@@ -35,25 +35,25 @@ def admit(area: Node, before: Node | None, place: Callable[[str, None], str] | N
     size = len(area.content.strip().encode("utf-8", "surrogatepass"))
     if size > MAX_KNOWLEDGE and (before is None or before.content != area.content):
         raise Limit(
-            f"the knowledge of an area has at most {MAX_KNOWLEDGE >> 10} KiB, this one has {size >> 10}",
+            f"the knowledge of an area has at most {MAX_KNOWLEDGE >> 10} KiB; this one has {whole(size, 1024)} KiB",
             at=at("content"),
-            next="Keep only knowledge that is not in the code; move the rest to another atom.",
+            next="Keep only knowledge that is not in the code; move other knowledge to another atom.",
         )
     patterns, known = _patterns(area), _patterns(before) if before else []
     if len(patterns) > max(MAX_PATTERNS, len(known)):
         raise Limit(
-            f"an area has at most {MAX_PATTERNS} patterns, this one has {len(patterns)}",
+            f"an area has at most {MAX_PATTERNS} patterns; this one has {len(patterns)}",
             at=at("data"),
-            next="Use wider patterns, or make two atoms of it.",
+            next="Use broader patterns, or split it into two atoms.",
         )
     if any(isinstance(one, str) and len(one) > MAX_PATTERN and one not in known for one in patterns):
         raise Limit(f"a pattern has at most {MAX_PATTERN} characters", at=at("data"), next="Use * and ** in it.")
     related = len(related_relations(area))
     if related > max(MAX_RELATED, len(related_relations(before)) if before else 0):
         raise Limit(
-            f"an area has at most {MAX_RELATED} relations {RELATED} to areas of its kind, this one has {related}",
+            f"an area has at most {MAX_RELATED} relations {RELATED} to areas of its kind; this one has {related}",
             at=at("relations"),
-            next="Keep the ones that a reader needs.",
+            next="Keep only the relations that a reader needs.",
         )
 
 

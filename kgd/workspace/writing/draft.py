@@ -1,6 +1,6 @@
-"""A draft: the nodes and files that one ChangeSet touches, as it leaves them.
+"""A draft: the nodes and files that one ChangeSet touches, as they will be after the ChangeSet.
 
-A draft reads through to the writer's tip and changes nothing there; dropping it undoes everything.
+A draft reads unchanged nodes from the writer's tip and changes nothing there; dropping it undoes everything.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kgd.workspace.writing.surroundings import Surroundings
 
 @dataclass(slots=True)
 class _Read:
-    """A node at the tip: blob and bytes of its file, or of the file it would have outside a part."""
+    """A node at the tip: blob and bytes of its file or, for a node in a part, of the separate file it would have."""
 
     blob: bytes | None
     data: bytes | None
@@ -30,9 +30,9 @@ class _Read:
 
 
 class Draft:
-    """Nodes and files as one change leaves them, with warnings.
+    """Nodes and files as they are after one change, with warnings.
 
-    Nodes are named by canonical URI. `node` follows no alias; callers `resolve` first.
+    Nodes are given by canonical URI. `node` does not follow aliases; callers `resolve` first.
     """
 
     def __init__(self, tip: Tree, around: Surroundings, now: int = 0) -> None:
@@ -44,7 +44,7 @@ class Draft:
         self.deleted: list[Uri] = []
         self.settled: list[str] = []
         self.carried: set[str] = set()
-        """Conflict records that continue under another name."""
+        """Conflict records that are kept under another name."""
         self.files: dict[str, bytes | None] = {}
         self._before: dict[Uri, _Read] = {}
         self._after: dict[Uri, Node | None] = {}
@@ -53,14 +53,14 @@ class Draft:
     # ---- nodes
 
     def path(self, uri: Uri) -> str:
-        """The path of the node's file, real or virtual; versions are counted by it."""
+        """The path of the node's file, real or virtual, by which versions are counted."""
         return paths.path_of(uri, self.around.sharded)
 
     def before(self, uri: Uri) -> Node | None:
         """The node at the tip.
 
         Raises:
-            InvariantViolation: Its file cannot be read, and a write would overwrite a person's text.
+            InvariantViolation: The node's file cannot be read; writing it would overwrite a person's text.
         """
         return self._read(uri).node
 
@@ -68,7 +68,7 @@ class Draft:
         return self._read(uri).blob
 
     def node(self, uri: Uri) -> Node | None:
-        """The node as the change leaves it so far."""
+        """The node with the changes made so far."""
         return self._after[uri] if uri in self._after else self.before(uri)
 
     def incoming(self, uri: Uri) -> int:
@@ -83,7 +83,7 @@ class Draft:
         return count
 
     def exists(self, uri: Uri) -> bool:
-        """Whether the node exists, without reading it; an unreadable file counts."""
+        """Whether the node exists, even with an unreadable file. Does not read the node."""
         if uri in self._after:
             return self._after[uri] is not None
         folder = self._folder(uri)
@@ -149,7 +149,7 @@ class Draft:
 
         Raises:
             KgdError: A node or file is not admitted; see `kgd.workspace.writing.admission`.
-            InvariantViolation: A new name differs from an existing one by case or normal form only.
+            InvariantViolation: A new name differs from an existing name only in letter case or normal form.
         """
         nodes = [(self._before[uri].node, self._after[uri]) for uri in self.touched()]
         self.files |= memory_files.keep_in_step(nodes, self.read_file)
@@ -201,7 +201,7 @@ class Draft:
         files: dict[str, bytes | None],
         inside: dict[str, dict[Uri, bytes | None]],
     ) -> None:
-        """Put a node's bytes into its own file or its part, and clear its former place."""
+        """Put a node's bytes into its own file or its part, and remove them from their former place."""
         path, folder = self.path(uri), self._folder(uri)
         if folder is None:
             files[path] = data
@@ -212,7 +212,7 @@ class Draft:
             files[path] = None if fits else data
 
     def _source_of(self, uri: Uri) -> str | None:
-        """The content hash that a chunk's document records; None if it records none."""
+        """The content hash recorded in a chunk's document; None if there is none."""
         if scheme_of(uri) != "chunk":
             return None
         document = self.node(build("document", self.around.workspace, segments_of(uri)[:-1]))
@@ -220,7 +220,7 @@ class Draft:
         return digest if isinstance(digest, str) and len(digest) <= 200 and digest.isprintable() else None
 
     def _folder(self, uri: Uri) -> Folder | None:
-        """The parts that may hold the node; None for nodes with files of their own."""
+        """The parts that may contain the node; None for a node with a separate file."""
         path = bulk.folder_of(uri)
         if path is None:
             return None
@@ -240,8 +240,8 @@ class Draft:
         return self.tip.read(path) != data
 
     def _refuse_twin(self, uri: Uri, made: Uri) -> None:
-        """Refuse a new name that some file systems cannot tell from another. `made` is the first such node of this
-        change."""
+        """Refuse a new name that some file systems cannot distinguish from another name. `made` is the first such node
+        of this change."""
         twin = made if made != uri else self.around.twin(uri)
         if twin and twin != uri and self.node(twin) is not None:
             raise admission.twin_of(uri, twin)
@@ -278,5 +278,5 @@ def conflict_records(tree: Tree, uri: Uri, sharded: frozenset[str]) -> list[str]
 
 
 def is_resource(uri: Uri, workspace: str) -> bool:
-    """Whether a relation creates its target (E8): a file of this workspace, or anything outside kgd's schemes."""
+    """Whether a relation creates its target (rule E8): a file of this workspace, or a URI outside kgd's schemes."""
     return not is_owned(uri) or (scheme_of(uri) == "file" and workspace_of(uri) == workspace)

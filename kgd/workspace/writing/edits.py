@@ -1,6 +1,6 @@
-"""The edits: one function for each kind, applied to a draft, and the link rules at the end.
+"""The edits: one function for each kind, which applies it to a draft, and the link rules, which are applied last.
 
-Each function changes the draft or raises. Repeating a change that is already made is a warning, not an error.
+Each function changes the draft or raises. Repeating a change that was already made gives a warning, not an error.
 """
 
 from __future__ import annotations
@@ -15,24 +15,23 @@ from kgd.codec import canonical, documents, memories, paths
 from kgd.errors import Advice, Do, Invalid, InvariantViolation, NotFound, Stale
 from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Revert, Settle, Unrelate, Untag, Upsert
 from kgd.model.conflict import WHOLE, Conflict, canonical_json
-from kgd.model.fields import SCALARS, field_of, misspelt, plain
+from kgd.model.fields import field_of, misspelt, plain
 from kgd.model.merge_graph import renamed
-from kgd.model.node import FIELDS, FILE, MEMORY_TYPES, Json, Node, Relation, Source, folded
+from kgd.model.node import FIELDS, FILE, MEMORY_TYPES, SCALARS, SETS, Json, Node, Relation, Source, folded
 from kgd.model.uri import OWNED, Uri, is_owned, path_of, scheme_of, workspace_of
 from kgd.workspace.files import memory_files
 from kgd.workspace.writing.draft import Draft, is_resource
-from kgd.workspace.writing.reverting import revert
-from kgd.workspace.writing.settling import carry, is_about_node, settle
+from kgd.workspace.writing.settling import carry, is_about_node, revert, settle
 
 DETAIL = "detail"
 LIKE_A_TYPE = 0.8
-"""Similarity from which the scheme of a new resource is taken for a misspelt one of kgd's."""
+"""Similarity from which the scheme of a new resource is taken for a misspelling of one of kgd's schemes."""
 
 CLEARABLE = frozenset(FIELDS) - {"uri"}
 
 
 class NothingToAppendTo(NotFound):
-    """`at` is the URI of the missing node."""
+    """The node to append to does not exist; `at` is its URI."""
 
 
 @singledispatch
@@ -40,7 +39,7 @@ def apply(edit: Edit, draft: Draft) -> None:
     """Apply one edit to the draft.
 
     Raises:
-        KgdError: The edit cannot be applied; drop the whole draft.
+        KgdError: The edit cannot be applied; the caller must drop the whole draft.
     """
     raise Invalid(f"a change of kind {type(edit).__name__} cannot be applied here")
 
@@ -54,7 +53,7 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
     _expect(draft, uri, edit.expect_version)
     if edit.content is not None and old and old.content and edit.content != old.content and edit.expect_version is None:
         raise Stale(
-            "this node already has content, and replacing it needs the version you read",
+            "this node already has content; to replace it, give the version that you read",
             current=draft.around.version(draft.path(uri)),
             at=uri,
             next=Advice(
@@ -75,16 +74,11 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
 def upserted(old: Node, edit: Upsert) -> Node:
     """The node with the fields of an upsert, regardless of the expected version."""
     node = _cleared(old, tuple("data.file" if name == DETAIL else name for name in edit.unset))
-    given = {field: getattr(edit, field) for field in SCALARS}
-    given["source"] = _with_known_keys(edit.source, node.source)
-    node = replace(node, **{field: value for field, value in given.items() if value is not None})
-    node = replace(
-        node,
-        tags=(*node.tags, *edit.tags),
-        aliases=(*node.aliases, *edit.aliases),
-        data=merged_data(node.data, edit.data),
-        others=_replaced(node.others, edit.others),
-    )
+    given = {name: value for name in SCALARS if (value := getattr(edit, name)) is not None}
+    given |= {name: (*getattr(node, name), *added) for name in SETS if (added := getattr(edit, name))}
+    if edit.source is not None:
+        given["source"] = _with_known_keys(edit.source, node.source)
+    node = replace(node, **given, data=merged_data(node.data, edit.data), others=_replaced(node.others, edit.others))
     return node.with_relation(*(_with_others(new, node.relation(new.type, new.target)) for new in edit.relations))
 
 
@@ -92,11 +86,9 @@ def _with_others(new: Relation, old: Relation | None) -> Relation:
     return replace(new, others=_replaced(old.others if old else {}, new.others))
 
 
-def _with_known_keys(new: Source | None, old: Source | None) -> Source | None:
-    """The given source; the unknown keys of an equal source stay."""
-    if new is None or old is None or new.key != old.key:
-        return new and replace(new, others=_replaced({}, new.others))
-    return replace(new, others=_replaced(old.others, new.others))
+def _with_known_keys(new: Source, old: Source | None) -> Source:
+    """The new source, with the unknown keys of the old source if both sources are equal."""
+    return replace(new, others=_replaced(old.others if old and new.key == old.key else {}, new.others))
 
 
 def _replaced(old: Mapping[str, Json], new: Mapping[str, Json]) -> dict[str, Json]:
@@ -114,7 +106,7 @@ def _append(edit: Append, draft: Draft) -> None:
     if old is None:
         if not (edit.creates or draft.around.in_overlay(uri) or is_resource(uri, draft.around.workspace)):
             raise NothingToAppendTo(
-                "there is no such node to append to", at=uri, next=Advice("Make it with ", Do("put"), ".")
+                "the node to append to does not exist", at=uri, next=Advice("Create it with ", Do("put"), ".")
             )
         old = Node(uri)
     before = old.content.rstrip("\n")
@@ -177,10 +169,12 @@ def _move(edit: Move, draft: Draft) -> None:
     node = _required(draft, uri)
     _refuse_foreign(draft, edit.to)
     if edit.to == uri:
-        draft.warnings.append(f"{uri} is already there; nothing changed")
+        draft.warnings.append(f"{uri} already exists; nothing changed")
         return
     if draft.node(edit.to) is not None:
-        raise InvariantViolation("a node is already there", at=edit.to, next="Choose another URI, or delete that one.")
+        raise InvariantViolation(
+            "there is already a node with this URI", at=edit.to, next="Choose another URI, or delete that node."
+        )
     there = renamed(node, edit.to)
     draft.remove(uri)
     draft.put(there)
@@ -209,7 +203,7 @@ def _settle(edit: Settle, draft: Draft) -> None:
             "the value was changed after this conflict was found",
             current=draft.around.version(draft.path(uri)),
             at=conflict.id[-80:],
-            next="Get the node, and say which value counts.",
+            next="Get the node, and decide again.",
         )
     draft.files[path] = None
     draft.settled.append(path)
@@ -233,7 +227,7 @@ def _revert(edit: Revert, draft: Draft) -> None:
 
 
 def is_as_shown(node: Node | None, conflict: Conflict) -> bool:
-    """Whether each field of the conflict still has the value that the record says is served."""
+    """Whether each field of the conflict still has the value that is marked as served in the record."""
     for field, clash in conflict.fields.items():
         shown = clash.sides[conflict.shown.get(field, 0)]
         if field == WHOLE:
@@ -262,13 +256,13 @@ def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:
 
 
 def check_links(draft: Draft) -> None:
-    """Apply rule E8 to every new relation: create a missing resource, warn of a missing concept.
+    """Apply rule E8 to every new relation: create a missing resource, or warn of a missing concept.
 
-    Relations left to a deleted node are a warning too.
+    Remaining relations to a deleted node give a warning as well.
     """
     for uri in dict.fromkeys(draft.deleted):
         if draft.node(uri) is None and (incoming := draft.incoming(uri)):
-            draft.warnings.append(f"{incoming} relation(s) of other nodes lead to {uri} and are broken links now")
+            draft.warnings.append(f"{incoming} relation(s) of other nodes lead to {uri} and are now broken links")
     for uri in draft.touched():
         node, before = draft.node(uri), draft.before(uri)
         if node is None:
@@ -280,13 +274,13 @@ def check_links(draft: Draft) -> None:
 
 
 def misspelt_keys(draft: Draft) -> list[str]:
-    """Warnings for unknown keys of the changed nodes that are probably misspelt fields."""
+    """Warnings about unknown keys in the changed nodes, for each key that is probably a misspelt field."""
     changed = ((uri, draft.node(uri)) for uri in draft.touched())
     return [f"{uri}: {said}" for uri, node in changed if node for said in misspelt(node)]
 
 
 def doubled_relations(edits: Iterable[Edit]) -> list[str]:
-    """Warnings for relations that one change gives two values; the last one counts."""
+    """Warnings for relations to which one change gives two values; the last value is used."""
     given: dict[tuple[Uri, str, Uri], Relation] = {}
     found: dict[str, None] = {}
     for edit in edits:
@@ -295,7 +289,7 @@ def doubled_relations(edits: Iterable[Edit]) -> list[str]:
         for one in relations if source else ():
             before = given.setdefault((source, *one.key), one)
             if (before.weight, before.data) != (one.weight, one.data):
-                found[f"{source} {one.type} {one.target} is given two values in this change; the last one counts"] = (
+                found[f"{source} {one.type} {one.target} is given two values in this change; the last one is used"] = (
                     None
                 )
     return list(found)
@@ -306,7 +300,9 @@ def _check_link(draft: Draft, relation: Relation) -> None:
     workspace = workspace_of(target)
     if workspace not in (None, home):
         if not draft.around.knows_workspace(workspace or ""):
-            draft.warnings.append(f"{target} is in a workspace that is not registered here: a broken link until it is")
+            draft.warnings.append(
+                f"{target} is in a workspace that is not registered here; until it is, the link is broken"
+            )
         return
     if draft.exists(draft.around.resolve(target)) or draft.around.in_overlay(target):
         return
@@ -319,7 +315,7 @@ def _check_link(draft: Draft, relation: Relation) -> None:
             draft.warnings.append(f"{target} was created as a resource; did you mean {meant[0]}:{rest}?")
     else:
         or_file = f", and no file {path_of(target)}" if scheme_of(target) == "concept" else ""
-        draft.warnings.append(f"no node is called {target}{or_file}: a broken link until it is written")
+        draft.warnings.append(f"no node is called {target}{or_file}: the link is broken until it is written")
 
 
 def _refuse_deep(*given: Json) -> None:
@@ -329,7 +325,7 @@ def _refuse_deep(*given: Json) -> None:
 
 
 def merged_data(old: Mapping[str, Json], new: Mapping[str, Json]) -> dict[str, Json]:
-    """Merge by key, nested maps included; None deletes a key."""
+    """Merge by key, including nested mappings; None deletes a key."""
     out: dict[str, Any] = dict(old)
     for key, value in new.items():
         if value is None:
@@ -359,7 +355,7 @@ def _cleared(node: Node, unset: tuple[str, ...]) -> Node:
 
 
 def _resolved(draft: Draft, uri: Uri) -> Uri:
-    """The URI itself if a node has it, otherwise its new URI after a move."""
+    """The URI itself if a node has it; otherwise the new URI of a node that was moved from it."""
     _refuse_foreign(draft, uri)
     return uri if draft.node(uri) is not None else draft.around.resolve(uri)
 
@@ -367,7 +363,7 @@ def _resolved(draft: Draft, uri: Uri) -> Uri:
 def _refuse_foreign(draft: Draft, uri: Uri) -> None:
     if is_owned(uri) and workspace_of(uri) != draft.around.workspace:
         raise Invalid(
-            f"this workspace is '{draft.around.workspace}'; that node belongs to '{workspace_of(uri)}'",
+            f"this workspace is '{draft.around.workspace}', but the node belongs to '{workspace_of(uri)}'",
             at=uri,
             next="Address that workspace, or write the node here under this workspace's id.",
         )
@@ -384,7 +380,7 @@ def _not_found(uri: Uri) -> NotFound:
     return NotFound(
         "there is no such node",
         at=uri,
-        next=Advice("Look for it with ", Do("search"), ", or make it with ", Do("put"), "."),
+        next=Advice("Look for it with ", Do("search"), ", or create it with ", Do("put"), "."),
     )
 
 
@@ -397,24 +393,24 @@ def _expect(draft: Draft, uri: Uri, expected: int | None) -> None:
     served = draft.around.served_blob(path, expected)
     if expected != current or (served is not None and served != blob):
         raise Stale(
-            f"the node is at version {current}, the change expected {expected}",
+            f"the node is at version {current}, but the change expected {expected}",
             current=current,
             at=uri,
-            next=Advice("Look with ", Do("get"), " at the change, then write with the current version."),
+            next=Advice("See the change with ", Do("get"), ", then write with the current version."),
         )
 
 
 def with_detail(draft: Draft, old: Node | None, node: Node, edit: Upsert) -> tuple[Node, bool]:
-    """The node with its detail file as the edit wants it, and whether that file changed.
+    """The node with its detail file changed as the edit requires, and whether that file changed.
 
     Raises:
         Invalid: The node's type has no detail, or the edit both sets and clears it.
-        Stale: There is a detail, and the edit expects no version or an outdated one.
+        Stale: There is already a detail, and the edit has no expected version or an outdated version.
     """
     if edit.detail is None or (old is None and not edit.detail.strip()):
         return node, False
     if DETAIL in edit.unset:
-        raise Invalid("detail is both given and unset", at=DETAIL)
+        raise Invalid("`detail` is both given and unset", at=DETAIL)
     memory_files.refuse_detail(node)
     if not edit.detail.strip():
         return replace(node, data={key: value for key, value in node.data.items() if key != FILE}), True
@@ -440,7 +436,7 @@ def _refuse_unread(draft: Draft, path: str, memory: memories.Memory, edit: Upser
     current = draft.around.version(draft.path(edit.uri))
     if edit.expect_version is None:
         raise Stale(
-            "this node already has a detail, and replacing it needs the version you read",
+            "this node already has a detail; to replace it, give the version that you read",
             current=current,
             at=edit.uri,
             next=Advice("Read its content with ", Do("get"), ", then write it with expect_version."),
@@ -448,8 +444,8 @@ def _refuse_unread(draft: Draft, path: str, memory: memories.Memory, edit: Upser
     served = draft.around.served_blob(path, edit.expect_version)
     if served is not None and served != draft.tip.blob_at(path):
         raise Stale(
-            "the detail of this node has changed since",
+            "the detail of this node has changed since you read it",
             current=current,
             at=edit.uri,
-            next=Advice("Look with ", Do("get"), " at the change, then write with the current version."),
+            next=Advice("See the change with ", Do("get"), ", then write with the current version."),
         )

@@ -1,8 +1,9 @@
 """Seals: proof that a commit was made here, so that it may answer a repeated request.
 
-Any pusher can write a request id into a commit message. Trusting it would let a foreign commit stand for a change that
-was never made. So each commit with a request id ends in a seal over all of its bytes, by a key that never leaves this
-repository. Without a valid seal a commit answers no request, and the change is carried out.
+Any pusher can write a request id into a commit message. If kgd trusted such an id, a pushed commit could stand for a
+change that was never made. So each commit with a request id ends in a seal over all its bytes, computed with a key that
+never leaves this repository. kgd does not accept a commit without a valid seal as the result of a request, so it
+carries out the change.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from kgd.errors import KgdError, Unavailable
 from kgd.git.files import replace
-from kgd.git.objects import ObjectId, Signature, commit_body, trailers
+from kgd.git.objects import ObjectId, Signature, commit_body, signed_parts, trailers
 from kgd.git.staging import KGD, Staging
 from kgd.git.store import ObjectStore
 
@@ -37,20 +38,39 @@ class Seal:
         """Create the key unless it exists; durable on return.
 
         Raises:
-            OSError: The disk did not take it.
+            OSError: The key cannot be written.
         """
         if self._key is None:
-            key = secrets.token_bytes(_SIZE)
+            self.replace(secrets.token_bytes(_SIZE))
+
+    def key(self) -> bytes:
+        """The key, which is created if necessary. Raises as `make` does."""
+        self.make()
+        assert self._key is not None
+        return self._key
+
+    @property
+    def name(self) -> str:
+        """Names the key without telling it; empty if there is no key."""
+        return hashlib.blake2b(self._key, digest_size=8).hexdigest() if self._key else ""
+
+    def replace(self, key: bytes) -> None:
+        """Use another key from now on, for example the key of several hubs; durable on return.
+
+        Raises:
+            OSError: The key cannot be written.
+        """
+        if key != self._key:
             replace(self._path, key.hex().encode() + b"\n", mode=0o600)
             self._key = key
 
     def commit(
         self, staging: Staging, tree: ObjectId, parents: Sequence[ObjectId], author: Signature, message: str
     ) -> ObjectId:
-        """Make a sealed commit as `Staging.commit`. The message ends in trailers, with the request id.
+        """Make a sealed commit like `Staging.commit`. The message must end in trailers, for a request including its id.
 
         Raises:
-            Unavailable: There is no key, and the disk takes none.
+            Unavailable: There is no key, and it cannot be written.
         """
         try:
             self.make()
@@ -63,17 +83,22 @@ class Seal:
         return staging.commit(tree, parents, author, f"{message.rstrip()}\n{SEAL}: {self._of(body)}\n")
 
     def request(self, store: ObjectStore, commit: ObjectId, message: str) -> str:
-        """The request that this commit carried out here; empty if it has none or no valid seal."""
+        """The id of the request that this commit carried out here; empty if it has no request id or no valid seal."""
         said = next((value for key, value in trailers(message) if key == REQUEST), "")
-        if not said or self._key is None:
-            return ""
+        return said if said and self.is_on(store, commit) else ""
+
+    def is_on(self, store: ObjectStore, commit: ObjectId) -> bool:
+        """Whether a commit ends in a valid seal."""
+        if self._key is None:
+            return False
         try:
             body = store.read(commit)
         except KgdError:
-            return ""
+            return False
+        body, _ = signed_parts(body)
         unsealed, line = body[:-_LINE] + b"\n", body[-_LINE:]
         expected = f"\n{SEAL}: {self._of(unsealed)}\n".encode()
-        return said if hmac.compare_digest(line, expected) else ""
+        return hmac.compare_digest(line, expected)
 
     def _of(self, body: bytes) -> str:
         assert self._key is not None
@@ -81,7 +106,7 @@ class Seal:
 
 
 def _read(path: Path) -> bytes | None:
-    """The key; None if it is absent, or a power cut left half of it."""
+    """The key; None if it is absent, or incomplete after a power cut."""
     try:
         key = bytes.fromhex(path.read_bytes().decode("ascii").strip())
     except (OSError, ValueError):

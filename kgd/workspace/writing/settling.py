@@ -1,20 +1,30 @@
-"""Settling an open conflict on a draft: about a field, a name, a file, or two nodes."""
+"""Settling open conflicts and reverting commits on a draft.
+
+A conflict is about a field, a name, a file, or two nodes. A revert applies the inverse of a commit and names it in the
+message.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from kgd.codec import documents, memories
+from kgd.codec import documents, memories, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings, settings_from_plain
 from kgd.errors import Invalid, InvariantViolation, KgdError, NotFound
+from kgd.git.objects import ObjectId, trailers
+from kgd.git.store import ObjectStore
+from kgd.model.change import ChangeSet, Revert
 from kgd.model.conflict import PLACE, TWIN, Conflict, by_field
 from kgd.model.fields import split, with_value
-from kgd.model.merge import Merged, is_of_node
+from kgd.model.merge import Merged, is_of_node, merge
 from kgd.model.merge_graph import combined, renamed, with_decision
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, is_settings_uri, parse
-from kgd.workspace.merging.files import MEMORIES
+from kgd.workspace.history.commits import Past
+from kgd.workspace.history.history import ACCEPT, UNDO
+from kgd.workspace.merging.files import MEMORIES, merge_file
 from kgd.workspace.writing.draft import Draft
 
 
@@ -22,7 +32,7 @@ def settle(draft: Draft, conflict: Conflict, uri: Uri, fields: Mapping[str, Json
     """Give each of these fields its decided value. `uri` is the node's current name.
 
     Raises:
-        Invalid: A value does not fit.
+        Invalid: A value is not valid for its field.
         InvariantViolation: Another node has the chosen name.
     """
     for name, value in fields.items():
@@ -75,7 +85,9 @@ def _settle_place(draft: Draft, uri: Uri, value: Json) -> Uri:
     if to == uri:
         return uri
     if draft.node(to) is not None:
-        raise InvariantViolation("a node is already there", at=to, next="Choose another URI, or delete that one.")
+        raise InvariantViolation(
+            "there is already a node with this URI", at=to, next="Choose another URI, or delete that node."
+        )
     draft.remove(uri)
     there = renamed(node, to)
     draft.put(there)
@@ -84,7 +96,7 @@ def _settle_place(draft: Draft, uri: Uri, value: Json) -> Uri:
 
 
 def _settle_twin(draft: Draft, conflict: Conflict, value: Json) -> None:
-    """Leave both nodes (None), or join them under the given name."""
+    """Keep both nodes (None), or combine them under the given name."""
     sides = [Uri(str(side)) for side in conflict.fields[TWIN].sides]
     if value is None:
         return
@@ -93,7 +105,7 @@ def _settle_twin(draft: Draft, conflict: Conflict, value: Json) -> None:
     kept = draft.node(Uri(str(value)))
     others = [node for side in sides if side != value and (node := draft.node(side)) is not None]
     if kept is None:
-        raise NotFound("this node no longer exists", at=str(value), next="Take the other one.")
+        raise NotFound("this node no longer exists", at=str(value), next="Choose the other node.")
     for other in others:
         joined = combined(Merged(kept, _withdrawn(draft, kept.uri)), Merged(other, _withdrawn(draft, other.uri)))
         assert joined.node is not None
@@ -142,3 +154,77 @@ def _settle_memory(draft: Draft, name: str, value: Json) -> None:
         draft.files[path] = memories.with_head(memory.head, str(value or ""))
     else:
         draft.files[path] = memories.encode(with_value(memory.front, rest, value), memory.prose)
+
+
+def revert(edit: Revert, draft: Draft) -> None:
+    """Merge the inverse of a commit into the draft; later changes are kept.
+
+    For an accepted proposal, this is the inverse of everything that it brought in.
+
+    Raises:
+        Invalid: The commit is another kind of merge, or the first commit; these have no inverse.
+        NotFound: There is no such commit.
+    """
+    past = draft.around.past
+    commit = past.commit(past.commit_id(edit.commit))
+    is_accepted = len(commit.parents) == 2 and dict(trailers(commit.message)).get("Kgd-Op") == ACCEPT
+    if len(commit.parents) != 1 and not is_accepted:
+        what = "a merge" if commit.parents else "the first commit"
+        raise Invalid(f"{what} cannot be reverted", at=edit.commit[:60], next="Revert the changes that it brought in.")
+    store = past.nodes()
+    for path, old, new in store.diff(store.tree_of(commit.parents[0]), commit.tree):
+        if edit.only and past.about(path, new or old, store) not in edit.only:
+            continue
+        if paths.is_node_path(path):
+            _revert_node(path, old, new, draft, store)
+            continue
+        before, after = (store.read(blob) if blob else None for blob in (old, new))
+        if memories.is_path(path):
+            _revert_memory(path, before, after, draft)
+        elif draft.read_file(path) == after:
+            draft.files[path] = before
+        else:
+            draft.warnings.append(f"{path} has changed since and was not reverted")
+
+
+def _revert_node(path: str, old: ObjectId | None, new: ObjectId | None, draft: Draft, store: ObjectStore) -> None:
+    before, after = (documents.decode(store.read(blob), at=path) if blob else None for blob in (old, new))
+    uri = (before or after).uri  # type: ignore[union-attr]
+    merged = merge(after, draft.node(uri), before)
+    if merged.node is None:
+        draft.remove(uri)
+    else:
+        draft.put(merged.node)
+    if merged.conflict:
+        draft.record(merged.conflict)
+        draft.warnings.append(f"{uri} has changed since: both versions are kept as a conflict")
+
+
+def _revert_memory(path: str, before: bytes | None, after: bytes | None, draft: Draft) -> None:
+    merged = merge_file(path, after, draft.read_file(path), before)
+    draft.files |= {path: merged.data, **merged.beside}
+    for conflict in merged.conflicts:
+        draft.record(conflict)
+        draft.warnings.append(f"{path} has changed since: both versions are kept as a conflict")
+
+
+def named_in_message(changes: ChangeSet, past: Past) -> ChangeSet:
+    """The ChangeSet with a message that names the commits that it reverts, for people and for `undo`. There must be at
+    least one.
+
+    Raises:
+        NotFound: There is no such commit.
+    """
+    named = dict.fromkeys(edit.commit for edit in changes.edits if isinstance(edit, Revert))
+    commits = [past.commit(past.commit_id(one)) for one in named]
+    subject = changes.message.strip() or f"revert: {commits[0].subject[:80]}"
+    edits = tuple(
+        replace(edit, commit=past.commit_id(edit.commit).hex()) if isinstance(edit, Revert) else edit
+        for edit in changes.edits
+    )
+    partly = {edit.commit for edit in edits if isinstance(edit, Revert) and edit.only}
+    ids = [commit.id.hex() for commit in commits]
+    body = "\n".join(f"Reverts {'a part of ' if id in partly else ''}{id}" for id in ids)
+    has_own_operation = len(edits) > len(commits) or changes.operation == UNDO
+    operation = changes.operation if has_own_operation else "revert"
+    return replace(changes, message=f"{subject}\n\n{body}", edits=edits, operation=operation)

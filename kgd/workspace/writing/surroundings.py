@@ -1,4 +1,5 @@
-"""The surroundings of a change: the graph, versions and files that its edits are judged by, at the tip or a commit."""
+"""The surroundings of a change: the graph, versions and files against which its edits are checked, at the tip or a
+commit."""
 
 from __future__ import annotations
 
@@ -23,9 +24,10 @@ from kgd.workspace.tip.served import Served
 
 
 class MemoryNames:
-    """Paths of the node files that may name a memory: some too many, never too few. For the writer's thread.
+    """Paths of the node files that may name a memory: possibly too many, but never too few. For the thread that
+    flushes.
 
-    The first call reads every node of its tree, a later call only the files that differ since.
+    The first call reads every node of its tree, a later call only the files that have changed since then.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -48,11 +50,11 @@ class MemoryNames:
 
 @dataclass(eq=False)
 class Surroundings:
-    """The surroundings of a change at the served tip; answers from memory.
+    """The surroundings of a change at the served tip, read from memory.
 
     Args:
-        count: The version of a file; 0 if it has none.
-        knows_workspace: Whether the registry lists another workspace.
+        count: Returns the version of a file; 0 if it has none.
+        knows_workspace: Returns whether the registry lists another workspace.
     """
 
     past: Past
@@ -76,7 +78,7 @@ class Surroundings:
         return self.served.graph.resolve(uri)
 
     def twin(self, uri: Uri) -> Uri | None:
-        """Another node whose name some file systems cannot tell from this one."""
+        """Another node whose name some file systems cannot distinguish from this node's name."""
         return self.served.graph.twin(uri)
 
     def version(self, path: str) -> int:
@@ -86,7 +88,7 @@ class Surroundings:
         return self.sent.blob(path, version)
 
     def parts_of(self, uri: Uri) -> Collection[str] | None:
-        """The parts that may hold the node; None if only the tree tells."""
+        """The parts that may contain the node; None if that can only be found in the tree."""
         at = self.served.locations.part_with(uri)
         return (at.path,) if at else ()
 
@@ -97,15 +99,15 @@ class Surroundings:
         return self.served.invalid_file(path)
 
     def memory_names(self) -> Collection[str]:
-        """Paths of the nodes that may name a memory, at the tip. For the writer's thread."""
+        """Paths of the nodes that may name a memory, at the tip. For the thread that flushes."""
         return self._memory_names.paths(self.served.tree) if self.served.tree else ()
 
 
 @dataclass(eq=False)
 class PastSurroundings(Surroundings):
-    """The surroundings of a change at an older commit, which it was made against.
+    """The surroundings of a change that is based on an older commit.
 
-    Versions are known for the tip; versions of a changed file are counted again.
+    The versions at the tip are known; versions of files that changed since the older commit are counted again.
     """
 
     base: ObjectId
@@ -139,7 +141,7 @@ class PastSurroundings(Surroundings):
         return MemoryNames(self.past.store).paths(self._then)
 
     def _files(self, path: str) -> tuple[str, ...]:
-        """A node's file and its detail file, under the name it had then."""
+        """A node's file and its detail file, the latter under its name at that commit."""
         blob = self._store.entry(self._then, path)
         node = decoded(path, self._store.read(blob)) if blob else None
         file = memory_files.file_of(node) if isinstance(node, Node) else None
@@ -152,7 +154,7 @@ class PastSurroundings(Surroundings):
 
 @dataclass(eq=False)
 class PendingBatch(Surroundings):
-    """The surroundings of the next change in a flush. For the writer's thread; empty between flushes."""
+    """The surroundings of the next change in a flush. For the thread that flushes; empty between flushes."""
 
     _counts: Counter[str] = field(default_factory=Counter, init=False)
     _nodes: dict[Uri, Node | None] = field(default_factory=dict, init=False)
@@ -163,7 +165,7 @@ class PendingBatch(Surroundings):
     """Nodes by collision key; filled when the first new name is compared."""
 
     def begin(self) -> None:
-        """Start a flush with the served tip alone."""
+        """Start a flush with only the served tip."""
         self._counts.clear()
         self._nodes.clear()
         self._parts.clear()
@@ -175,7 +177,7 @@ class PendingBatch(Surroundings):
         paths = list(paths)
         for path in filter(is_path, paths):
             self._parts.setdefault(path.rpartition("/")[0], set()).add(path)
-        own = (path_of(uri, self.sharded) for uri in nodes)  # a change of the detail alone counts for its node too
+        own = (path_of(uri, self.sharded) for uri in nodes)  # a change of only the detail changes its node too
         self._counts.update({*paths, *own})
         self._nodes.update(nodes)
         self._unkeyed += nodes
@@ -203,7 +205,7 @@ class PendingBatch(Surroundings):
         return next((u for u in self._keys.get(collision_key(uri), ()) if u != uri and self._nodes[u]), None)
 
     def parts_of(self, uri: Uri) -> Collection[str]:
-        """The served part and every part of the folder that this flush changes."""
+        """The part that the node is served from, and all parts of its folder that this flush changes."""
         return sorted({*(super().parts_of(uri) or ()), *self._parts.get(folder_of(uri) or "", ())})
 
     def memory_names(self) -> Collection[str]:

@@ -1,9 +1,9 @@
 """The nodes that a change touches, for authorization.
 
-Every file of a workspace belongs to nodes: a node's file to the node; a conflict record or changelog entry to its node;
-a part of a document or thread to its changed nodes; a memory to all nodes that name it; a merge's variant below
-``kept/`` to the nodes of the original file. Any other file (``kgd.yaml``, ``.gitattributes``, a file kgd does not know)
-needs an administrator. A new or removed alias touches its URI, the other end of a move.
+Files of a workspace belong to nodes: a node's file, a conflict record or a changelog entry to its node; a part of a
+document or thread to its changed nodes; a memory to all nodes that name it; a variant that a merge kept below ``kept/``
+to the nodes of the original file. Only an administrator may change any other file (``kgd.yaml``, ``.gitattributes``, a
+file that kgd does not know). A new or removed alias touches the alias's URI, because this is the other end of a move.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Permit = Callable[["Touched", Policy], None]
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Touched nodes, and paths of files that belong to no node."""
+    """Touched nodes, and paths of files that do not belong to a node."""
 
     uris: frozenset[Uri] = frozenset()
     settings: frozenset[str] = frozenset()
@@ -48,10 +48,10 @@ class Touched:
 
 
 def authorize_all(principal: Principal | None, policy: Policy, verb: Verb, touched: Touched) -> None:
-    """Return if the principal may do this to everything touched.
+    """Check that the principal has permission for everything that the change touches.
 
     Raises:
-        Forbidden: Names the first forbidden node or file, in the order of their names.
+        Forbidden: Permission is missing. The error names the first forbidden node or file, in the order of their names.
     """
     for path in sorted(touched.settings):
         authorize_settings(principal, policy, path)
@@ -62,7 +62,7 @@ def authorize_all(principal: Principal | None, policy: Policy, verb: Verb, touch
 def between(
     store: ObjectStore, old: ObjectId | None, new: ObjectId, workspace: str, sharded: frozenset[str]
 ) -> Touched:
-    """The nodes that differ between two trees. Cost follows the number of changed files, except for memories.
+    """The nodes that differ between two trees. The cost depends on the number of changed files, except for memories.
 
     Raises:
         Damaged, Limit: A tree cannot be walked; see `ObjectStore.diff`.
@@ -85,7 +85,8 @@ def of_files(
 def of_changes(files: Iterable[File], read: Read, all_files: Files, workspace: str, sharded: frozenset[str]) -> Touched:
     """The nodes that a change of these files touches.
 
-    An unreadable file counts by its path; if the path does not tell, it needs an administrator.
+    For an unreadable file, the node is derived from the path; if that is not possible, the change needs an
+    administrator.
     """
     changed = list(files)
     look = _Look(read, workspace, sharded)
@@ -114,10 +115,10 @@ def touched_by(
     sharded: frozenset[str],
     naming: Callable[[], Collection[str]] | None = None,
 ) -> Touched:
-    """The nodes touched by writing these files (None: remove) onto the staging area, before they are in it.
+    """The nodes touched by writing these files (None: removing them) to the staging area, before that is done.
 
     Args:
-        naming: Paths of the nodes that may name a memory, if known; otherwise all nodes are read when a memory changes.
+        naming: Returns paths of the nodes that may name a memory; without it, all nodes are read when a memory changes.
     """
     known: dict[ObjectId, bytes] = {}
 
@@ -146,7 +147,7 @@ def touched_by(
 
 
 def named(edits: Iterable[Edit]) -> frozenset[Uri]:
-    """The nodes that edits name. Their effect may touch more; see `of_files`."""
+    """The nodes that the edits mention. Their effect may touch more nodes; see `of_files`."""
     found = set[Uri]()
     for edit in edits:
         match edit:
@@ -187,7 +188,8 @@ _SIDE = re.compile(r"(.+)-[0-9a-f]{8}\.txt\Z").match
 
 
 def _kept_beside(path: str) -> str:
-    """The original of a file that a merge kept (see `merge_files`); the path itself if its name does not tell."""
+    """The original of a file that a merge kept (see `merge_files`); the path itself if that cannot be derived from the
+    name."""
     below = path.removeprefix("kept/")
     if below.startswith(("nodes/", "bulk/", "log/")):
         found = _VARIANT(below)
@@ -202,12 +204,12 @@ class _Look:
     workspace: str
     sharded: frozenset[str]
     disputed: set[str] = field(default_factory=set)
-    """Memories that new conflict records are about: such a record influences how a merge resolves the file."""
+    """Memories that new conflict records are about, since such a record influences how a merge resolves the file."""
 
     def at(self, path: str, old: ObjectId | None, new: ObjectId | None) -> Touched:
         top = path.partition("/")[0]
         if top == "kept" and (beside := _kept_beside(path)) != path:
-            found = self.at(beside, None, None)  # by name alone: the content is arbitrary
+            found = self.at(beside, None, None)  # only by name, since the content is arbitrary
             return Touched(settings=frozenset((path,))) if found.settings else found
         if top == "nodes":
             uris = self._node(path, old, new)
@@ -224,18 +226,20 @@ class _Look:
         return Touched(uris)
 
     def owners(self, path: str, blobs: Iterable[ObjectId | None], namers: Collection[Node]) -> frozenset[Uri]:
-        """The nodes that own a memory, now or before; if there is none, all nodes that name it.
+        """The nodes that own a memory, now or before; if no node owns it, all nodes that name it.
 
-        Naming another node's memory gives no rights to it, so it cannot block the owner's writes.
+        A node that names another node's memory has no rights to it, so it cannot block the owner's writes.
         """
         versions = [self._memory(path, blob) for blob in blobs]
         own = {node.uri for node in namers for memory in versions if memory_files.belongs(memory, node)}
         return frozenset(own or {node.uri for node in namers})
 
     def namers(self, memories: set[str], changed: list[File], all_files: Files) -> Mapping[str, list[Node]]:
-        """The nodes that name these memories, before or after. Reads every node and decodes the possible ones."""
+        """The nodes that name these memories before or after the change, by memory. Reads all node files, and decodes
+        each file that may name a memory.
+        """
         found: dict[str, list[Node]] = {path: [] for path in memories}
-        # Without an escape, the longest run without blanks and quotes appears literally in the file.
+        # Without an escape, the longest run without spaces or quotes appears literally in the file.
         marks = [max(re.split(r"[\s']", path), key=len).encode("utf-8", "surrogateescape") for path in memories]
         after = ((path, new) for path, _, new in changed if new is not None)
         for path, blob in (*all_files(), *after):
@@ -250,7 +254,7 @@ class _Look:
         return found
 
     def claimed(self, path: str, blob: ObjectId | None) -> frozenset[Uri]:
-        """The node that a memory names as its owner: a merge records conflicts about the file under it."""
+        """The node that a memory names as its owner, under which a merge records conflicts about the file."""
         owner = memory_files.owner_of(self._memory(path, blob))
         try:
             return frozenset((parse(owner),)) if owner else frozenset()
@@ -272,14 +276,14 @@ class _Look:
         touched = of_nodes(before, after)
         if uri is not None:
             return touched | {uri}
-        # The path is a hash: both versions of the file must be that node's.
+        # The path contains a hash, so both versions of the file must be that node's.
         for blob, node in ((old, before), (new, after)):
             if blob is not None and (node is None or paths.path_of(node.uri, self.sharded) != path):
                 return frozenset()
         return touched
 
     def _conflict(self, path: str, old: ObjectId | None, new: ObjectId | None) -> frozenset[Uri]:
-        """The node of the folder, and each node that the record mentions, so that no record evades a check."""
+        """The node of the folder, and each node that the record mentions, so that a record cannot evade a check."""
         by_path = self._parent(path, frozenset(), lambda uri, name: paths.conflict_path(uri, name, self.sharded))
         found = set(by_path)
         for blob in (old, new):
@@ -301,7 +305,7 @@ class _Look:
         return frozenset(found)
 
     def parts(self, changed: list[File]) -> Touched:
-        """The changed nodes of parts; the whole thread or document if no node shows the change."""
+        """The changed nodes in parts; if the change is not in any node, the whole thread or document."""
         touched, readable = Touched(), list[File]()
         for path, old, new in changed:
             whole = self._whole(path)
@@ -328,7 +332,7 @@ class _Look:
         return touched | Touched(frozenset(nodes))
 
     def _whole(self, path: str) -> frozenset[Uri]:
-        """The thread or document of a part, if its path tells."""
+        """The thread or document of a part, if it can be derived from the path."""
         scheme, _, rest = path.removeprefix("bulk/").partition("/")
         parent = bulk.PARTS_OF.get(scheme)
         if parent is None:
@@ -346,7 +350,9 @@ class _Look:
             return ()
 
     def _parent(self, path: str, sharded: frozenset[str], path_for: Callable[[Uri, str], str]) -> frozenset[Uri]:
-        """The node of the file's folder, if the name tells and `path_for` maps back."""
+        """The node of the file's folder, if its URI can be derived from the folder's name and `path_for` maps this URI
+        back to `path`.
+        """
         folder, _, name = path.rpartition("/")
         parts = folder.split("/")
         if len(parts) < 3 or not name.endswith(".yaml"):

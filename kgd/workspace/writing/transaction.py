@@ -1,6 +1,6 @@
 """A transaction: turning a ChangeSet into a commit, in steps of staging, validation, encoding and message.
 
-Runs in the writer's thread, against a tip that includes every earlier change of the flush.
+Runs in the thread that flushes, against a tip that includes every earlier change of the flush.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Transaction:
     Args:
         now: Unix seconds for author and committer.
         permit: Called before anything is staged; see `touched.Permit`.
-        seal: Lets this commit answer a retry of the request later; see `kgd.workspace.writing.seal`.
+        seal: Lets a later retry of the request return this commit; see `kgd.workspace.writing.seal`.
     """
 
     changes: ChangeSet
@@ -57,7 +57,7 @@ class Transaction:
         """Stage the commit on `parent`. An error leaves the staging area unchanged.
 
         Raises:
-            KgdError: With `at` naming the edit, as ``changes[2]``.
+            KgdError: An edit is refused; `at` names the edit, such as ``changes[2]``.
         """
         refuse_secret_text(self.changes.message, "the message", at="message")
         draft = Draft(staging, self.around, self.now)
@@ -101,7 +101,7 @@ class Transaction:
             raise Invalid("there is nothing to change", at="changes", next="Give at least one change.")
         if len(self.changes.edits) > MAX_EDITS:
             raise Limit(
-                f"one call takes at most {MAX_EDITS} changes", at="changes", next="Split them over several calls."
+                f"one call takes at most {MAX_EDITS} changes", at="changes", next="Spread them over several calls."
             )
         for number, edit in enumerate(self.changes.edits):
             try:
@@ -127,7 +127,7 @@ def commit_of(
 
 
 def message_of(changes: ChangeSet, touched: Iterable[Uri], settled: Iterable[str] = ()) -> str:
-    """The commit message: the caller's subject or a made one, with trailers as in docs/format.md."""
+    """The commit message: the caller's subject or a generated subject, with trailers as in docs/format.md."""
     uris = sorted({*touched, *(edit.entry.parent for edit in changes.edits if isinstance(edit, Log))})
     text = changes.message.strip()[:MAX_MESSAGE] or subject_of(changes.edits, uris)
     named = " ".join(uris[:NODES_IN_TRAILER]) + (

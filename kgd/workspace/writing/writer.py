@@ -1,32 +1,38 @@
-"""The writer thread: commits queued changes in batches, one flush per batch.
+"""The writer: commits queued changes in batches, one flush per batch.
 
-In order: each change is staged in memory as its own commit; their objects go out as one flushed pack; the ref moves by
-compare-and-swap, flushed and read back; then callers are answered (DESIGN section 4). A failed flush acknowledges
-nothing, and the ref has the true state.
+There is no thread for it: the caller whose change has waited longest flushes all queued changes, and then hands over
+to the next. A flush has these steps: each change is staged in memory as its own commit; all new objects are written as
+one flushed pack; the ref is moved by compare-and-swap, flushed and read back; then callers are answered (DESIGN section
+4). After a failed flush, no change is acknowledged, and the ref determines the true state.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from kgd import metrics
 from kgd.errors import Damaged, KgdError, Unavailable
 from kgd.git.objects import ObjectId, Signature
-from kgd.git.refs import HEAD, RefMoved, repair_ref, value_of
-from kgd.git.staging import Staging
+from kgd.git.refs import HEAD, RefMoved, RefUpdate, move_ref, repair_ref, value_of
+from kgd.git.staging import Sign, Staging
 from kgd.git.store import ObjectStore
 from kgd.model.node import Node
 from kgd.model.uri import Uri
+from kgd.workspace.writing.commit_point import CommitPoint, Overruled, Overtaken, Undecided
 from kgd.workspace.writing.surroundings import PendingBatch
 
 MAX_BATCH = 256
-"""Changes in one flush. More would only delay the first of them."""
+"""Maximum number of changes in one flush. More would only delay the first of them."""
+MOST_RACES = 30
+"""Number of times that a flush is staged again after other hubs wrote first."""
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -39,33 +45,44 @@ class Staged(Generic[R]):
     answer: R
     commit: ObjectId | None = None
     changed: dict[str, bytes | None] | None = field(default_factory=dict)
-    """Blob ids by path (None: removed); None for the whole if only a tree diff tells."""
+    """Blob ids by path (None: removed). None instead of a mapping if the changes are found only by a tree diff."""
     author: Signature | None = None
     request: str = ""
     nodes: Mapping[Uri, Node | None] = field(default_factory=dict)
-    """The nodes afterwards. A job that does not list them must run alone: later jobs would not see its effect."""
+    """The nodes after the change. A job that does not list them must run alone, since later jobs would not see its
+    effect."""
+    also: Sequence[RefUpdate] = ()
+    """Refs of the upstream that move together with its tip, if there is a `CommitPoint`. The job must run alone."""
 
 
 @dataclass(slots=True)
 class _Waiting:
     job: Callable[[Staging, ObjectId], Staged[Any]]
-    future: Future[object]
     request: str
     alone: bool
+    follows: ObjectId | None = None
+    """A tip of the upstream to move to, instead of a job."""
+    future: Future[object] = field(default_factory=Future)
+    turn: threading.Event = field(default_factory=threading.Event)
+    """Set when the change has its outcome, or its caller has to flush."""
+
+    def __post_init__(self) -> None:
+        self.future.add_done_callback(lambda _: self.turn.set())
 
 
 Flushed = Callable[[list[Staged[object]], ObjectId, ObjectId], None]
 
 
 class Writer:
-    """The one thread that moves ``refs/kgd/head``.
+    """Moves ``refs/kgd/head``; nothing else does. At any time at most one thread is at work in it.
 
     Args:
         scratch: A folder on the repository's file system where ref locks are prepared.
         pending: The staged changes of the flush, for the jobs that follow.
-        flushed: Called in the writer's thread after each flush, before callers are answered, with the staged changes
-            and the old and new tip. It must only update memory.
-        moved: Called when the ref is not where it was expected, with the true tip and the former one.
+        flushed: Called after each flush, before callers are answered, with the staged changes and the old and new tip.
+            It must only update memory.
+        moved: Called when the ref is not at the expected commit, with the actual tip and the former one.
+        sign: Signs the commits that jobs make.
     """
 
     def __init__(
@@ -76,21 +93,29 @@ class Writer:
         pending: PendingBatch,
         flushed: Flushed,
         moved: Callable[[ObjectId, ObjectId], None],
+        sign: Sign | None = None,
     ) -> None:
         self._store, self._scratch, self._pending = store, scratch, pending
         self._flushed, self._moved = flushed, moved
-        self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
-        self._closed = threading.Event()
+        self._queue: deque[_Waiting] = deque()
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
+        self._is_led = self._is_closed = False
+        """Whether a caller flushes, or is about to."""
         tip = store.ref(HEAD)
         assert tip is not None
         self._tip = tip
-        self._staging = Staging(store, store.tree_of(tip))
+        self._staging = Staging(store, store.tree_of(tip), sign)
         self.failure = ""
-        """Why the last flush failed; empty when it succeeded."""
+        """Why the last flush failed; empty if it succeeded."""
+        self._shared = False
+        """Whether the last flush had several changes."""
         self._astray = False
         """Whether memory may differ from the ref."""
-        self._thread = threading.Thread(target=self._run, name="kgd-writer", daemon=True)
-        self._thread.start()
+        self.unsigned = deque[ObjectId](maxlen=MAX_BATCH)
+        """Durable unsigned commits that still need an attestation; the reader removes them."""
+        self.commit_point: CommitPoint | None = None
+        """The upstream's ref, if it decides; see `kgd.workspace.writing.commit_point`."""
 
     @property
     def tip(self) -> ObjectId:
@@ -99,88 +124,125 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """Changes that wait for the next flush."""
-        return self._queue.qsize()
+        """The number of changes that are waiting for the next flush."""
+        return len(self._queue)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no change is waiting or being flushed."""
+        return not self._is_led
 
     @property
     def is_busy(self) -> bool:
-        """Whether changes wait for the next flush."""
-        return not self._queue.empty()
+        """Whether changes are waiting for the next flush, or several changes shared the last flush."""
+        return self._shared or bool(self._queue)
 
     def run(self, job: Callable[[Staging, ObjectId], Staged[R]], *, request: str = "", alone: bool = False) -> R:
         """Run `job` against the tip and return its answer when it is durable.
 
-        The job runs in the writer's thread with the staging area and the commit below it. Its edits are discarded if it
-        raises. An `alone` job shares its flush with no other and may make a foreign commit the tip. Of two jobs with
-        one `request` in a flush, only the first runs.
+        The job runs in this or another caller's thread, with the staging area and the commit that it is based on. Its
+        edits are discarded if it raises. A job that runs `alone` does not share its flush with other jobs, and may move
+        the tip to a commit from elsewhere. If two jobs in a flush have the same `request`, only the first runs.
 
         Raises:
             KgdError: From the job; nothing was written.
-            Unavailable: The flush failed; a retry with the same request id applies once.
+            Unavailable: The flush failed; a retry with the same request id cannot apply the change twice.
         """
-        if self._closed.is_set():
-            raise Unavailable("this workspace is being closed", next="Repeat the call: the daemon reopens it.")
-        waiting = _Waiting(job, Future(), request, alone)
-        self._queue.put(waiting)
-        return waiting.future.result()  # type: ignore[return-value]
+        return self._answer_to(_Waiting(job, request, alone))  # type: ignore[return-value]
+
+    def follow(self, tip: ObjectId) -> None:
+        """Move to a tip of the commit point, whose objects are durable here. The upstream is not asked again.
+
+        Raises:
+            Unavailable: The tip does not contain the last commit of this hub, or the ref could not be moved.
+        """
+        self._answer_to(_Waiting(lambda staging, tip: Staged(None), "", alone=True, follows=tip))
+
+    def _answer_to(self, waiting: _Waiting) -> object:
+        with self._lock:
+            if self._is_closed:
+                raise Unavailable(
+                    "this workspace is being closed", next="Repeat the call: the daemon reopens the workspace."
+                )
+            self._queue.append(waiting)
+            leads, self._is_led = not self._is_led, True
+        if not leads:
+            waiting.turn.wait()
+        if not waiting.future.done():
+            self._lead()
+        return waiting.future.result()
 
     def close(self) -> None:
-        """Finish the queue, then stop."""
-        if not self._closed.is_set():
-            self._closed.set()
-            self._queue.put(None)
-        self._thread.join()
+        """Finish the queue; later changes are refused."""
+        with self._lock:
+            self._is_closed = True
+            self._idle.wait_for(lambda: not self._is_led)
 
-    def _run(self) -> None:
-        carried: _Waiting | None = None
-        while (first := carried or self._queue.get()) is not None:
-            batch, carried, last = self._take(first)
-            try:
+    def _lead(self) -> None:
+        """Flush the batch that begins with the caller's own change, then hand over."""
+        batch = self._take()
+        try:
+            with metrics.FLUSH_SECONDS.timed():
                 self._flush(batch)
-            except Exception as defect:
-                # A defect: keep the thread alive, and answer every caller.
-                log.exception("a flush ended in the middle")
-                self._lose_track(f"{defect!r}"[:200], [waiting.future for waiting in batch])
-            if last:
-                break
-        # Answer callers that arrived after the end.
-        while not self._queue.empty():
-            late = self._queue.get()
-            if late:
-                late.future.set_exception(Unavailable("this workspace is being closed"))
+            metrics.FLUSHED_CHANGES.add(amount=len(batch))
+        except BaseException as defect:  # a defect in kgd: answer every caller
+            log.exception("a flush ended in the middle")
+            self._lose_track(f"{defect!r}"[:200], [waiting.future for waiting in batch])
+            if not isinstance(defect, Exception):
+                raise
+        finally:
+            with self._lock:
+                self._is_led = bool(self._queue)
+                if self._is_led:
+                    self._queue[0].turn.set()
+                else:
+                    self._idle.notify_all()
 
-    def _take(self, first: _Waiting) -> tuple[list[_Waiting], _Waiting | None, bool]:
-        """The next batch, a job left for the batch after it, and whether this is the last batch."""
-        batch = [first]
-        while not first.alone and len(batch) < MAX_BATCH:
-            try:
-                waiting = self._queue.get_nowait()
-            except queue.Empty:
-                break
-            if waiting is None:
-                return batch, None, True
-            if waiting.alone:
-                return batch, waiting, False
-            batch.append(waiting)
-        return batch, None, False
+    def _take(self) -> list[_Waiting]:
+        """The next batch: the oldest change, and those behind it that may share its flush."""
+        with self._lock:
+            batch = [self._queue.popleft()]
+            while self._queue and len(batch) < MAX_BATCH and not (batch[0].alone or self._queue[0].alone):
+                batch.append(self._queue.popleft())
+        return batch
 
     def _flush(self, batch: list[_Waiting]) -> None:
+        self._shared = len(batch) > 1
         if self._astray or value_of(self._store.git_dir, HEAD) != self._tip:
             self._find_back()
+        if (newest := batch[0].follows) is not None:
+            return _answer([(batch[0], self._follow_newer(newest))])
+        with self.commit_point.turn() if self.commit_point else contextlib.nullcontext():
+            for _ in range(MOST_RACES):
+                with contextlib.ExitStack() as held:  # what another hub wrote, until the ref leads to it
+                    try:
+                        return self._flush_once(batch, held)
+                    except Overtaken as race:
+                        metrics.RACES.add()
+                        if failure := self._follow(race.tip):
+                            return _answer([(waiting, failure) for waiting in batch])
+        late = Unavailable("nothing was written: other hubs were faster each time", next="Repeat the call.")
+        _answer([(waiting, late) for waiting in batch])
+
+    def _flush_once(self, batch: list[_Waiting], held: contextlib.ExitStack) -> None:
+        """Stage the batch on the tip, make it durable, and answer its callers.
+
+        Raises:
+            Overtaken: The tip was not the newest. Nothing was written, and no caller has been answered.
+        """
         staged: list[tuple[_Waiting, Staged[object]]] = []
+        refused: list[tuple[_Waiting, Exception]] = []
         requested: dict[str, Staged[object]] = {}
         head = self._tip
         self._pending.begin()
         for waiting in batch:
             try:
                 result = requested.get(waiting.request) or waiting.job(self._staging, head)
-            except KgdError as refusal:
+            except Exception as error:
+                if not isinstance(error, KgdError):
+                    log.exception("a change could not be staged")
                 self._staging.discard()
-                waiting.future.set_exception(refusal)
-            except Exception as defect:
-                log.exception("a change could not be staged")
-                self._staging.discard()
-                waiting.future.set_exception(defect)
+                refused.append((waiting, error))
             else:
                 staged.append((waiting, result))
                 if waiting.request not in requested:
@@ -188,38 +250,91 @@ class Writer:
                     self._pending.note(result.changed or (), result.nodes)
                 if waiting.request:
                     requested[waiting.request] = result
-        if head != self._tip:
-            unique = list({id(result): result for _, result in staged}.values())
-            failure = self._make_durable(head, unique)
-            if failure:
-                for waiting, _ in staged:
-                    waiting.future.set_exception(failure)
-                return
-        for waiting, result in staged:
-            waiting.future.set_result(result.answer)
+        unique = list({id(result): result for _, result in staged}.values())
+        failure = self._make_durable(head, unique, held)
+        stale = failure if self.commit_point else None  # a refusal must rest on the newest tip
+        _answer([(waiting, stale or error) for waiting, error in refused])
+        _answer([(waiting, failure or result.answer) for waiting, result in staged])
 
-    def _make_durable(self, head: ObjectId, staged: list[Staged[object]]) -> Unavailable | None:
-        old = self._tip
+    def _make_durable(
+        self, head: ObjectId, staged: list[Staged[object]], held: contextlib.ExitStack
+    ) -> KgdError | None:
+        old, has_agreed = self._tip, False
+
+        def agree() -> None:
+            nonlocal has_agreed
+            self._agree(old, head, [update for one in staged for update in one.also], held)
+            has_agreed = self.commit_point is not None
+
         try:
-            self._staging.advance(self._scratch, HEAD, old, head)
+            if head != old:
+                self._staging.advance(self._scratch, HEAD, old, head, agree=agree)
+            else:
+                agree()  # an answer without a change must rest on the newest tip as well
+        except Overruled as error:
+            self._staging.reset(self._store.tree_of(old))
+            return error
         except (OSError, KgdError, RefMoved) as error:
-            return self._recover(old, head, staged, error)
-        self._staging.flushed()
-        self._tip, self.failure = head, ""
-        self._announce(staged, old, head)
+            if head == old:
+                return _unavailable(error)
+            failure = self._recover(old, head, staged, error)
+            return _only_there(error) if has_agreed else failure
+        if head != old:
+            self.failure = ""
+            self.unsigned += self._staging.unsigned
+            self._staging.flushed()
+            self._tip = head
+            self._announce(staged, old, head)
+        return None
+
+    def _agree(self, old: ObjectId, head: ObjectId, also: Sequence[RefUpdate], held: contextlib.ExitStack) -> None:
+        """Move the upstream's ref, if that ref decides."""
+        if self.commit_point is None:
+            return
+        now, is_ours = held.enter_context(self.commit_point.advance(old, head, also))
+        if is_ours or now == old == head:
+            return
+        if head == old and self._store.is_ancestor(now, old):
+            return  # an upstream that was restored from a backup lacks commits, and has nothing newer
+        if self._store.is_ancestor(old, now):
+            raise Overtaken(now)
+        raise _diverged(old)
+
+    def _follow_newer(self, tip: ObjectId) -> Unavailable | None:
+        """Move to a tip unless this hub has it already."""
+        if self._store.is_ancestor(tip, self._tip):
+            return None
+        return self._follow(tip) if self._store.is_ancestor(self._tip, tip) else _diverged(self._tip)
+
+    def _follow(self, tip: ObjectId) -> Unavailable | None:
+        """Move to the tip that another hub wrote."""
+        old = self._tip
+        if tip == old:
+            self._staging.reset(self._store.tree_of(tip))
+            return None
+        try:
+            move_ref(self._store.git_dir, self._scratch, HEAD, old, tip, note="kgd: another hub")
+        except (OSError, KgdError, RefMoved) as error:
+            # A move that the disk did not confirm is enough, since the upstream has the tip.
+            if value_of(self._store.git_dir, HEAD) != tip:
+                return self._recover(old, tip, [], error)
+        self.failure = ""
+        self._staging.reset(self._store.tree_of(tip))
+        self._tip = tip
+        self._announce([Staged(None, tip, None)], old, tip)
         return None
 
     def _announce(self, staged: list[Staged[object]], old: ObjectId, head: ObjectId) -> None:
-        """Update memory after a durable flush. If that fails, the change still holds, and the next flush reloads
+        """Update memory after a durable flush. If that fails, the change is still in effect, and the next flush reloads
         memory."""
         try:
             self._flushed(staged, old, head)
         except Exception:
-            log.exception("the served graph could not follow a flush")
+            log.exception("the served graph could not be updated after a flush")
             self._astray = True
 
     def _recover(self, old: ObjectId, head: ObjectId, staged: list[Staged[object]], error: Exception) -> Unavailable:
-        """After a failed flush, continue from the state of the ref. No caller was answered."""
+        """After a failed flush, continue from the state of the ref. No caller has been answered yet."""
         self.failure = str(error)[:300]
         log.warning("flush failed", extra={"reason": self.failure})
         now = value_of(self._store.git_dir, HEAD) or old
@@ -233,8 +348,11 @@ class Writer:
             )
         if now != old:
             self._moved(now, old)
-        if isinstance(error, KgdError) and error.next:
-            return Unavailable(f"nothing was written: {error.message}", at=error.at, next=error.next)
+        if isinstance(error, Undecided):
+            return error
+        if isinstance(error, KgdError) and (error.next or isinstance(error, Unavailable)):
+            next = error.next or "Repeat the call with the same request_id."
+            return Unavailable(f"nothing was written: {error.message}", at=error.at, next=next)
         return Unavailable(
             f"nothing was written: {self.failure}",
             next="Free or repair the disk, then ask again with the same request_id.",
@@ -252,11 +370,11 @@ class Writer:
                 )
 
     def _find_back(self) -> None:
-        """Restart from the ref, after a flush with an unknown end, a failed update of memory, or a move by hand. A lost
-        ref is restored.
+        """Restart from the ref, after a flush with an unknown result, a failed update of memory, or a move by hand. A
+        lost ref is restored.
 
         Raises:
-            Damaged: No value of it is known.
+            Damaged: No value of the ref is known.
         """
         tip = repair_ref(self._store.git_dir, self._scratch, HEAD, self._store.exists, known_good=(self._tip,))
         if tip is None:
@@ -266,3 +384,30 @@ class Writer:
             left, self._tip = self._tip, tip
             self._moved(tip, left)
         self._astray, self.failure = False, ""
+
+
+def _unavailable(error: Exception) -> Unavailable:
+    return error if isinstance(error, Unavailable) else Unavailable(f"nothing was written: {error}")
+
+
+def _diverged(tip: ObjectId) -> Unavailable:
+    return Unavailable(
+        "the upstream does not contain the last commit of this hub",
+        at=tip.hex()[:10],
+        next="Run `kgd sync` to see how the upstream's history has changed.",
+    )
+
+
+def _only_there(error: Exception) -> Unavailable:
+    return Unavailable(
+        f"the upstream has accepted the change, but this hub could not follow it: {str(error)[:200]}",
+        next="Repeat the call with the same request_id: the change is made once.",
+    )
+
+
+def _answer(outcomes: Iterable[tuple[_Waiting, object]]) -> None:
+    for waiting, outcome in outcomes:
+        if isinstance(outcome, Exception):
+            waiting.future.set_exception(outcome)
+        else:
+            waiting.future.set_result(outcome)

@@ -1,0 +1,318 @@
+"""The proposals of a workspace that several hubs share, kept in its upstream; implements `SharedProposals`.
+
+A proposal is a ref below ``refs/kgd/pending/``, which a plain clone does not fetch. The ref leads to a *record*: a
+commit that names the proposer, whose first parent is the proposed commit, and whose second parent is the record before
+it. A record is sealed with the key that the hubs share, so a record that another program made does not prove ownership.
+
+A hub copies the refs of the upstream, and then the proposed commits to ``refs/heads/proposals/``. A proposal that
+exists only there was made before the hubs shared the workspace, and is added to the upstream.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from kgd.errors import KgdError, Unavailable
+from kgd.git import program
+from kgd.git.objects import ObjectId, Signature, trailers
+from kgd.git.refs import PENDING, PROPOSALS, RefMoved, RefUpdate, list_refs, move_ref, read_log
+from kgd.git.remote_errors import LostRace, Trouble
+from kgd.git.staging import KGD, Staging
+from kgd.sync.round import REMEMBERED
+from kgd.sync.upstream_commit import DECIDED, TRIES, Upstream, unknown
+from kgd.sync.vetting import vet
+from kgd.workspace.proposals.deciding import acceptance, archive
+from kgd.workspace.proposals.proposals import free_name, is_name
+from kgd.workspace.proposals.shared import Rejection
+from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.commit_point import Overruled
+
+BUSY_SECONDS = 45.0
+"""Longest wait for another call of this hub to end."""
+TOGETHER = 50
+"""Maximum number of proposals in one fetch."""
+NAME = "Kgd-Proposal"
+"""The trailer of a record with the proposal's name."""
+OF_ONE = (*REMEMBERED, "gone", "vanished", "other")
+"""Kinds of trouble with one proposal. After others, the upstream cannot be used at all."""
+
+log = logging.getLogger("kgd.hubs")
+
+
+class Shared(Protocol):
+    """What all hubs know about proposals; implemented by `kgd.postgres.proposals`. Every method raises Unavailable.
+
+    `rejection` takes the beginning of a commit's id, and returns the newest (by, at, reason).
+    """
+
+    def add_rejection(self, workspace: str, name: str, commit: str, by: str, at: int, reason: str) -> None: ...
+    def discard_rejection(self, workspace: str, name: str, commit: str) -> None: ...
+    def rejection(self, workspace: str, name: str, commit: str) -> tuple[str, int, str] | None: ...
+    def use_number(self, workspace: str, name: str) -> None: ...
+    def last_number(self, workspace: str, holder: str) -> int: ...
+
+
+class UpstreamProposals:
+    """One instance serves one open workspace.
+
+    Args:
+        turn: Returns a context in which no other hub makes a proposal.
+        tell: Wakes the other hubs.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        upstream: Upstream,
+        known: Shared,
+        *,
+        turn: Callable[[], AbstractContextManager[object]],
+        tell: Callable[[], object],
+    ) -> None:
+        self._workspace, self._upstream, self._known = workspace, upstream, known
+        self._turn, self._tell = turn, tell
+        self._lock = threading.RLock()
+        self._prefix = f"{PENDING}{workspace.id}/"
+        self._refused: dict[str, ObjectId] = {}
+        """Records that cannot be used, by the names of their refs; they are not fetched again."""
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        with self._alone(), self._turn():
+            self._copy()
+            yield
+
+    def refresh(self) -> None:
+        with self._alone():
+            self._copy()
+
+    def put(self, name: str, commit: ObjectId, note: str) -> None:
+        store, ref = self._workspace.store, self._prefix + name
+        with self._alone():
+            staging, old = Staging(store, None), store.ref(ref)
+            new = self._record(staging, name, commit, old, note)
+
+            def push() -> None:
+                try:
+                    self._push(RefUpdate(ref, old, new))
+                except Overruled:
+                    raise RefMoved(ref, None) from None
+
+            staging.advance(self._workspace.derived_dir, ref, old, new, note, agree=push)
+            with contextlib.suppress(KgdError):  # `_close` uses the number too
+                # After the push: if a retry of a lost push gets the same name, only one of the two is made.
+                self._known.use_number(self._workspace.id, name)
+        self._tell()
+
+    def also(self, name: str, commit: ObjectId, staging: Staging, *, is_done: bool) -> Sequence[RefUpdate]:
+        old = self._record_of(name, commit)
+        if is_done:
+            return (RefUpdate(self._prefix + name, old, None),)
+        note = self._workspace.store.commit(old).subject
+        return (RefUpdate(self._prefix + name, old, self._record(staging, name, commit, old, note)),)
+
+    def remove(self, name: str, commit: ObjectId) -> None:
+        with self._alone():
+            self._push(RefUpdate(self._prefix + name, self._record_of(name, commit), None))
+            self._drop(name)
+        self._tell()
+
+    def reject(self, name: str, commit: ObjectId, by: str, reason: str) -> str:
+        id, workspace = commit.hex(), self._workspace
+        with self.turn():
+            old = self._record_of(name, commit)
+            self._known.add_rejection(workspace.id, name, id, by, workspace.now(), reason)
+            try:
+                self._push(RefUpdate(self._prefix + name, old, None))
+            except Overruled:
+                self._known.discard_rejection(workspace.id, name, id)
+                raise
+            kept = archive(workspace, name, commit, by, reason)
+            self._drop(name)
+        self._tell()
+        return kept
+
+    def rejection(self, name: str, commit: str) -> Rejection | None:
+        found = self._known.rejection(self._workspace.id, name, commit)
+        return Rejection(*found) if found else None
+
+    def last_number(self, holder: str) -> int:
+        return self._known.last_number(self._workspace.id, holder)
+
+    def changed(self) -> None:
+        try:
+            self.refresh()
+        except (KgdError, OSError) as error:
+            log.warning("a decided proposal is still listed here", extra={"reason": str(error)[:200]})
+        self._tell()
+
+    # ---- the upstream
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._lock.acquire(timeout=BUSY_SECONDS):
+            raise Unavailable("the upstream is slow, and other proposals wait for it", next="Repeat the call.")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _push(self, update: RefUpdate) -> None:
+        """Move one ref of the upstream.
+
+        Raises:
+            Overruled: Another hub moved it first.
+            Undecided: The connection was lost, and the ref does not tell whether it was moved.
+        """
+        _, transport = self._upstream()
+        ref, old, new = update
+        try:
+            for _ in range(TRIES):
+                try:
+                    if new is not None:
+                        transport.push(ref, old, new)
+                    elif old is not None:
+                        transport.delete(ref, old)
+                    return
+                except LostRace:  # or only the lock, to a push that may fail
+                    if transport.ls(ref).get(ref) != old:
+                        break
+            raise Overruled(ref)
+        except Trouble as trouble:
+            if trouble.kind in DECIDED:
+                raise
+            try:
+                found = transport.ls(ref).get(ref)
+            except KgdError as error:
+                raise unknown(error) from None
+            if found is None or found != new:
+                raise unknown(trouble) from None
+
+    def _copy(self) -> None:
+        """Copy the upstream's refs to this hub."""
+        there, git_dir = self._list(), self._workspace.layout.git_dir
+        here = list_refs(git_dir, self._prefix)
+        self._refused = {ref: tip for ref, tip in self._refused.items() if there.get(ref) == tip}
+        try:
+            self._add_own(there, here)
+            new = [ref for ref, tip in there.items() if tip not in (here.get(ref), self._refused.get(ref))]
+            for first in range(0, len(new), TOGETHER):
+                self._fetch({ref: there[ref] for ref in new[first : first + TOGETHER]}, here)
+            if gone := here.keys() - there.keys():
+                self._workspace.catch_up()  # an acceptance is in the commit that removed the ref
+                for ref in gone:
+                    self._close(ref.removeprefix(self._prefix), here[ref])
+            self._show()
+        except (OSError, RefMoved) as error:
+            raise Unavailable(f"a proposal of another hub cannot be kept here: {error}"[:300]) from None
+
+    def _list(self) -> dict[str, ObjectId]:
+        remote, transport = self._upstream()
+        there = transport.ls(remote.ref, self._prefix)
+        there.pop(remote.ref, None)
+        return {ref: tip for ref, tip in there.items() if is_name(ref.removeprefix(self._prefix))}
+
+    def _fetch(self, wanted: Mapping[str, ObjectId], here: Mapping[str, ObjectId]) -> None:
+        """Fetch records and move our refs to them. Records that cannot be used are left out."""
+        workspace, (_, transport) = self._workspace, self._upstream()
+        try:
+            with transport.fetch(wanted) as incoming:
+                for ref, tip in incoming.tips.items():
+                    if not vet(incoming, tip, workspace.id, workspace.sharded) or not incoming.commit(tip).parents:
+                        raise Trouble("refused", "the proposal shares no commit with this workspace", at=ref)
+                incoming.keep()
+                for ref, tip in incoming.tips.items():
+                    move_ref(workspace.layout.git_dir, workspace.derived_dir, ref, here.get(ref), tip, note="kgd: copy")
+        except Trouble as trouble:
+            if trouble.kind not in OF_ONE:
+                raise
+            if len(wanted) > 1:
+                for ref, tip in wanted.items():
+                    self._fetch({ref: tip}, here)
+                return
+            log.warning("a proposal cannot be used", extra={"ref": next(iter(wanted)), "reason": str(trouble)[:200]})
+            if trouble.kind in REMEMBERED:
+                self._refused.update(wanted)
+
+    # ---- records
+
+    def _record(self, staging: Staging, name: str, commit: ObjectId, before: ObjectId | None, note: str) -> ObjectId:
+        """Stage the record of a proposal."""
+        workspace = self._workspace
+        tree, parents = workspace.store.tree_of(commit), [commit, *([before] if before else [])]
+        text = f"{' '.join(note.split())}\n\n{NAME}: {name}\n"
+        return workspace.seal.commit(staging, tree, parents, Signature(*KGD, workspace.now()), text)
+
+    def _record_of(self, name: str, commit: ObjectId) -> ObjectId:
+        """The record of a proposal. Raises Overruled if the proposal is at another commit, or gone."""
+        record = self._workspace.store.ref(self._prefix + name)
+        if record is None or self._proposed(record) != commit:
+            raise Overruled(name)
+        return record
+
+    def _proposed(self, record: ObjectId) -> ObjectId:
+        return self._workspace.store.commit(record).parents[0]
+
+    def _note(self, name: str, record: ObjectId) -> str:
+        """The origin in a record; empty if no hub of this workspace has made it for this name."""
+        store = self._workspace.store
+        commit = store.commit(record)
+        is_ours = dict(trailers(commit.message)).get(NAME) == name and self._workspace.seal.is_on(store, record)
+        return commit.subject if is_ours else ""
+
+    # ---- this hub's own refs
+
+    def _show(self) -> None:
+        """Move the refs that people see to the commits of the records."""
+        workspace = self._workspace
+        git_dir, shown = workspace.layout.git_dir, list_refs(workspace.layout.git_dir, PROPOSALS)
+        for ref, record in list_refs(git_dir, self._prefix).items():
+            name = ref.removeprefix(self._prefix)
+            old, new = shown.get(PROPOSALS + name), self._proposed(record)
+            if old != new:
+                note = self._note(name, record) or "kgd: from another hub"
+                move_ref(git_dir, workspace.derived_dir, PROPOSALS + name, old, new, note=note)
+                workspace.tell_uncommitted()
+
+    def _close(self, name: str, record: ObjectId) -> None:
+        """Follow a decision of another hub. Without one, the upstream was restored from a backup: put the proposal
+        back."""
+        workspace, commit = self._workspace, self._proposed(record)
+        if rejection := self.rejection(name, commit.hex()):
+            archive(workspace, name, commit, rejection.by, rejection.reason)
+        elif not workspace.holds(commit) and acceptance(workspace, name, commit.hex()) is None:
+            with contextlib.suppress(Overruled):
+                self._push(RefUpdate(self._prefix + name, None, record))
+            return
+        self._known.use_number(workspace.id, name)
+        self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        git_dir = self._workspace.layout.git_dir
+        found = {ref: id for ref in (PROPOSALS + name, self._prefix + name) if (id := self._workspace.store.ref(ref))}
+        lines = [f"delete {ref} {id.hex()}\n" for ref, id in found.items()]
+        try:
+            program.run(git_dir, ["update-ref", "--stdin"], input="".join(lines).encode())
+        except program.GitFailed as error:
+            raise Unavailable(f"a ref cannot be removed: {error.said[:100]}", at=name, next="Try again.") from None
+        self._workspace.tell_uncommitted()
+
+    def _add_own(self, there: Mapping[str, ObjectId], here: Mapping[str, ObjectId]) -> None:
+        """Add the proposals from before the hubs shared the workspace. A name that another hub uses gets a number."""
+        workspace, git_dir = self._workspace, self._workspace.layout.git_dir
+        for ref, tip in list_refs(git_dir, PROPOSALS).items():
+            name = ref.removeprefix(PROPOSALS)
+            if self._prefix + name in here:
+                continue
+            lines = read_log(git_dir, ref)
+            note = lines[-1].note if lines else "kgd: from before"
+            if self._prefix + name in there:
+                name = free_name(workspace, name.replace("/", "-"))
+                move_ref(git_dir, workspace.derived_dir, PROPOSALS + name, None, tip, note=note)
+                program.run(git_dir, ["update-ref", "-d", ref, tip.hex()])
+            self.put(name, tip, note)

@@ -1,0 +1,157 @@
+"""A child process that carries out orders one at a time: lines of JSON both ways.
+
+It ends with its input, so it never outlives the process that started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import select
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kgd.errors import KgdError, from_dict
+from kgd.index.database import IndexDamaged
+
+NICE = 10
+TOO_LONG = "it took too long"
+
+Order = dict[str, Any]
+Answer = dict[str, Any]
+
+
+class ProcessDied(Exception):
+    """The process ended while it worked on `at`, which is empty if the process had not reported this."""
+
+    def __init__(self, at: str, reason: str) -> None:
+        super().__init__(f"{reason}: {at}" if at else reason)
+        self.at, self.reason = at, reason
+
+    @property
+    def took_too_long(self) -> bool:
+        return self.reason == TOO_LONG
+
+
+class ChildProcess:
+    """The parent's side. For one thread at a time, except `kill`.
+
+    Args:
+        program: Arguments of the Python interpreter.
+        what: The program in a sentence about its crash.
+        seconds: Time limit for each line of an answer; None for no limit.
+    """
+
+    def __init__(self, program: Sequence[str], what: str, seconds: float | None = None) -> None:
+        self._what, self._seconds = what, seconds
+        self._process = subprocess.Popen(
+            [sys.executable, *program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+        )
+        assert self._process.stdout is not None
+        self._poll = select.poll()
+        self._poll.register(self._process.stdout.fileno(), select.POLLIN)
+        self._at, self._buffer = "", b""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(self, order: Order) -> Answer:
+        """Send an order and return its answer.
+
+        Raises:
+            ProcessDied: The process ended, or exceeded the time limit.
+            IndexDamaged: The file that it writes is unsound.
+            KgdError: The process refused the order.
+        """
+        assert self._process.stdin is not None
+        self._at = ""
+        try:
+            self._process.stdin.write(json.dumps(order).encode() + b"\n")  # unlike orjson, for names that are not UTF-8
+            self._process.stdin.flush()
+        except OSError:
+            raise ProcessDied("", f"{self._what} has ended") from None
+        while True:
+            answer: Answer = json.loads(self._line())
+            if "error" in answer:
+                error = from_dict(answer["error"])
+                raise IndexDamaged(error.message) if answer["damaged"] else error
+            if "begin" not in answer:
+                return answer
+            self._at = answer["begin"]
+
+    def _line(self) -> bytes:
+        assert self._process.stdout is not None
+        while b"\n" not in self._buffer:
+            if not self._poll.poll(None if self._seconds is None else self._seconds * 1_000):
+                self._process.kill()
+                raise ProcessDied(self._at, TOO_LONG)
+            part = os.read(self._process.stdout.fileno(), 1 << 16)
+            if not part:
+                raise ProcessDied(self._at, f"{self._what} crashed")
+            self._buffer += part
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def end(self) -> None:
+        """End the process; its results are kept."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+def end_with_input() -> None:
+    """End this process when its standard input ends. For programs that do not read their input."""
+    threading.Thread(target=_end_with_input, daemon=True).start()
+
+
+def _end_with_input() -> None:
+    while os.read(0, 1 << 10):  # not `sys.stdin`: a thread that holds its lock aborts the end of the interpreter
+        pass
+    os._exit(1)
+
+
+def serve(carry_out: Callable[[Order, Callable[[str], None]], Answer], *, nice: int = NICE, memory: int = 0) -> None:
+    """Carry out orders in the child until its input ends.
+
+    Args:
+        carry_out: Called with an order and a function that names the part it begins.
+        nice: How much the child's priority is lowered.
+        memory: Limit of the address space in bytes; 0 for no limit.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        os.nice(nice)
+        if memory:
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # keeps output printed by libraries out of the answers
+
+    def send(answer: Answer) -> None:
+        answers.write(json.dumps(answer).encode() + b"\n")
+        answers.flush()
+
+    for line in sys.stdin.buffer:
+        try:
+            send(carry_out(json.loads(line), lambda part: send({"begin": part})))
+        except KgdError as error:
+            send({"error": error.as_dict(), "damaged": isinstance(error, IndexDamaged)})
