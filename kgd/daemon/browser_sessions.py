@@ -10,7 +10,7 @@ from typing import Protocol
 class Browser:
     """A signed-in browser. Times are Unix seconds.
 
-    `id` names the session and grants no access. `token` is the id of its token, empty for this machine's user.
+    `id` names the session and does not give access. `token` is the id of its token; empty for this machine's user.
     `program` is the browser's user agent.
     """
 
@@ -22,7 +22,7 @@ class Browser:
 
 
 class Pages(Protocol):
-    """The pages of one daemon. Any thread may call it."""
+    """The interface of the pages to one daemon. Safe for threads."""
 
     @property
     def url(self) -> str:

@@ -19,13 +19,13 @@ from kgd.errors import Advice, KgdError, Limit, of_defect
 ANSWER_LIMIT = 64 * 2**20
 PROGRESS_SECONDS = 0.05
 LONG_LIVED = "subscriptions/listen"
-"""Answered only when it ends; a leaving daemon does not wait for it, and the client sends it again."""
+"""A request answered only when it ends. A daemon that leaves does not wait for it; the client sends it again."""
 
 ENDS = 4096
-"""Bytes kept from the beginning and from the end of an oversized message."""
+"""Number of bytes kept from the beginning and from the end of an oversized message."""
 
 _ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(\d{1,18}|"[^"\\]*"),"(?:result|error)":').match
-"""The beginning of our own answers, to find the id without parsing a long rest."""
+"""Matches the beginning of our own answers, to find the id without parsing a long message."""
 
 log = logging.getLogger("kgd.calls")
 
@@ -48,7 +48,7 @@ class Peer:
 class Call:
     """A running call: its client, cancellation and progress.
 
-    `cancelled` is set when the client disconnects. It is a hint for long jobs; a started write is finished.
+    `cancelled` is set when the client disconnects. It is a hint for long jobs; a write that has begun is finished.
     """
 
     __slots__ = ("_emit", "_last", "cancelled", "key", "peer")
@@ -88,7 +88,8 @@ def answer(dispatch: Dispatch, call: Call, name: str, args: dict[str, Any]) -> b
 
 
 def _answer_line(call: Call, kind: str, answer: Mapping[str, Any]) -> bytes:
-    """One line for kgd's own clients. Beside the answer it has the parts of each `Advice`, which they reword."""
+    """One line for kgd's own clients. The line has the answer and the parts of each `Advice`, which the clients put
+    into their own words."""
     advice: list[Any] = []
 
     def plain(value: Any) -> Any:
@@ -208,7 +209,7 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
 
 
 def _parse(line: bytes) -> dict[str, Any]:
-    """The message, or {} if it is invalid; the server refuses it in the protocol's terms."""
+    """The message, or {} if it is invalid; the server then refuses it as the protocol requires."""
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError:

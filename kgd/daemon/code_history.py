@@ -1,6 +1,7 @@
-"""Background reading of the code's history: at the start, and whenever another commit is checked out.
+"""Background reading of the code's history: at startup, and whenever another commit is checked out.
 
-A few commits are read in the daemon. Many are read by a separate process at idle priority, which writes the same index.
+A few commits are read in the daemon. Many commits are read by a separate process at idle priority, which writes the
+same index.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from pathlib import Path
 from kgd.code_history.history import CodeHistory
 
 AFTER_SECONDS = 0.3
-"""Delay before the first reading, so that the call that started the daemon is answered first."""
+"""Seconds before the first reading, so that the call that started the daemon is answered first."""
 FEW = 500
-"""Largest number of commits to read in the daemon; a process takes longer to start."""
+"""Largest number of commits to read in the daemon; for so few, starting a process would take longer."""
 PATIENCE = 0.5
-"""Seconds that a question waits for new commits."""
+"""Seconds that a question waits for new commits to be read."""
 PROGRAM = ("-m", "kgd.daemon.code_history_process")
 
 log = logging.getLogger("kgd.history")
@@ -32,7 +33,7 @@ class HistoryReader:
         self._changed = threading.Condition()
         self._stop = threading.Event()
         self._noted, self._done = 1, 0
-        """Number of noted changes, and of changes already handled."""
+        """Number of changes noted, and number of those already handled."""
         self._process: subprocess.Popen[bytes] | None = None
         self._thread = threading.Thread(target=self._follow, name="kgd-history", daemon=True)
 
@@ -73,10 +74,17 @@ class HistoryReader:
                 self._changed.wait_for(lambda: self._stop.is_set() or self._noted > self._done)
                 noted = self._noted
             if not self._stop.is_set() and not self._history.is_current:
-                self._read()
+                self._attempt()
             with self._changed:
                 self._done = noted
                 self._changed.notify_all()
+
+    def _attempt(self) -> None:
+        try:
+            self._read()
+        except Exception as error:  # the thread survives any error; the history is read again later
+            log.exception("the code's history could not be read")
+            self._history.give_up(self._history.tip, f"{error}")
 
     def _read(self) -> None:
         if self._history.missing() <= FEW:
@@ -97,5 +105,4 @@ class HistoryReader:
             self._process.stdin.close()
             self._process = None
         if code and not self._stop.is_set():
-            self._history.give_up(tip)
-            log.warning("the process that reads the code's history ended", extra={"code": code})
+            self._history.give_up(tip, f"the process that reads it ended with code {code}")

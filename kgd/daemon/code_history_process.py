@@ -6,10 +6,10 @@ import contextlib
 import os
 import resource
 import sys
-import threading
 from pathlib import Path
 
 from kgd.code_history.history import CodeHistory
+from kgd.workspace import child_process
 
 MEMORY = 2 << 30
 """Limit of the address space in bytes."""
@@ -22,19 +22,14 @@ def main(arguments: list[str]) -> int:
         os.nice(NICE)
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with contextlib.suppress(OSError, AttributeError):  # git inherits it; macOS has no such class
+    with contextlib.suppress(OSError, AttributeError):  # git inherits it; macOS does not have this class
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    threading.Thread(target=_end_with_input, daemon=True).start()
+    child_process.end_with_input()
     history = CodeHistory(Path(arguments[0]), Path(arguments[1]))
     history.update()
     is_whole = history.is_read
     history.close()
     return 0 if is_whole else 1
-
-
-def _end_with_input() -> None:
-    sys.stdin.buffer.read()
-    os._exit(1)
 
 
 if __name__ == "__main__":

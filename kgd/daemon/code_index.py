@@ -1,7 +1,7 @@
 """Background indexing of symbols and documents in a code tree, and their registration with search.
 
 A separate process (`kgd.daemon.code_index_process`) parses the files and runs only while there are files to parse.
-Results are stored with the files' stamps, so that a restart parses nothing again.
+Results are stored with the files' stamps, so that nothing is parsed again after a restart.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kgd.daemon.code_index_process import Process, ProcessDied
+from kgd.daemon import code_index_process
 from kgd.errors import KgdError
 from kgd.index.code_index import CodeIndex
 from kgd.index.database import IndexDamaged
@@ -29,17 +29,19 @@ from kgd.overlay.overlay import Overlay
 from kgd.overlay.tree import Directory
 from kgd.symbols.extraction import VERSION, is_readable, language_for
 from kgd.symbols.walker import to_install
+from kgd.workspace.answers import Stage
+from kgd.workspace.child_process import ChildProcess, ProcessDied
 from kgd.workspace.workspace import Workspace
 
 BATCH = 100
-"""Files of one order: small enough to be searchable soon, large enough to be fast."""
+"""Number of files in one order: small enough for results to be searchable soon, large enough to be fast."""
 REGISTERED_AT_ONCE = 50
 AFTER_SECONDS = 0.3
 """Seconds before a whole tree is read, so that the daemon first answers the call that started it."""
 IDLE_SECONDS = 20.0
-"""Seconds that the process waits for more files."""
+"""Seconds that the idle process waits for more files."""
 FILES_LIMIT = 50_000
-"""Files of a tree that are parsed, in the order of their paths."""
+"""Largest number of a tree's files that are parsed, in the order of their paths."""
 DOCUMENTS = frozenset({"markdown", "restructuredtext", "text", "html", "asciidoc", "pdf"})
 NOT_DOCUMENTS = (".log", ".min.html")
 PDF_BYTES = 4 << 20
@@ -55,7 +57,7 @@ class ReadingTree:
     ) -> None:
         self._workspace, self._overlay, self._on_change = workspace, overlay, changed
         self._touched: set[Uri] = set()
-        """Nodes in parsed files, before and after, until `changed` is called with them."""
+        """Nodes in parsed files, before and after parsing, until `changed` is called with them."""
         self._path = folder / "code.sqlite"
         self._index = CodeIndex(self._path, VERSION)
         self._inside = FileParts(self._index, workspace.id)
@@ -63,6 +65,7 @@ class ReadingTree:
         overlay.inside = self._inside
         workspace.code_docs = self._all_docs
         workspace.files_with = self._inside.files_with
+        workspace.on_health(self.stage)
         self._changed = threading.Condition()
         self._waiting: set[Uri] | None = set()
         """URIs of changed files; None to compare everything."""
@@ -71,19 +74,22 @@ class ReadingTree:
         self._too_many = 0
         self._trouble = ""
         self._rounds = 0
-        """Times that files were compared, so that counts of an earlier round are known to be old."""
+        """Number of times that files were compared, by which counts from an earlier round are recognized."""
         self._counted: tuple[object, list[tuple[str, str, int, int, int]], list[dict[str, Any]]] | None = None
-        """The last counts of `report`, and the state that they hold for."""
-        self._process: Process | None = None
+        """The last counts of `report`, and the state for which they are valid."""
+        self._process: ChildProcess | None = None
+        self._deaths: Counter[str] = Counter()
+        """Number of times that the process ended in this update, by the file that it was reading, or an empty string.
+        """
         self._thread = threading.Thread(target=self._follow, name="kgd-reading", daemon=True)
         self.read_count = self.followed_count = 0
-        """Files parsed, and files whose names were resolved, since the start."""
+        """Number of files parsed, and of files whose names were resolved, since startup."""
 
     def start(self) -> None:
         self._thread.start()
 
     def note(self, changed: Iterable[Uri] | None) -> None:
-        """Note changed files of the overlay, or None for any. Returns at once."""
+        """Note changed files of the overlay; None if any file may have changed. Returns at once."""
         with self._changed:
             self._looked |= changed is None
             if changed is None or self._waiting is None:
@@ -107,6 +113,14 @@ class ReadingTree:
         """Whether all files are parsed, resolved and searchable."""
         with self._changed:
             return self._looked and not self._busy and self._waiting == set()
+
+    def stage(self) -> Stage:
+        """How much of the code tree has been read."""
+        if self._trouble:
+            return Stage("code", "degraded", blocker=f"the code tree cannot be read: {self._trouble}")
+        if self.is_current:
+            return Stage("code")
+        return Stage("code", "waiting", blocker=f"files left to read: {self._left:,}" if self._left else "")
 
     def report(self) -> dict[str, Any]:
         """Counts of parsed, pending and skipped files, and languages without a parser, for `status`.
@@ -172,6 +186,7 @@ class ReadingTree:
                 self._waiting, self._busy = set(), waiting != set()
             if waiting == set():
                 self._end_process()
+                self._index.trim()
                 continue
             self._attempt(lambda waiting=waiting: self._update(waiting))  # type: ignore[misc]
             with self._changed:
@@ -183,7 +198,7 @@ class ReadingTree:
         return IDLE_SECONDS if self._process is not None or self._failed else None
 
     def _attempt(self, step: Callable[[], None]) -> None:
-        """Run a step. After a failure everything is compared again later."""
+        """Run a step. After a failure, everything is compared again later."""
         try:
             step()
             self._trouble, self._failed = "", False
@@ -197,12 +212,14 @@ class ReadingTree:
             self._failed = True
             if not self._closed:
                 self._trouble = f"{error}"[:200]
-                log.exception("the code tree could not be indexed")
+                unexpected = not isinstance(error, ProcessDied)
+                log.warning("the code tree could not be indexed", exc_info=unexpected, extra={"reason": self._trouble})
 
     def _update(self, waiting: set[Uri] | None) -> None:
         """Update the index from the overlay: everything, or these files."""
+        self._deaths.clear()
         if self._overlay.view.root is None:
-            return  # the tree was moved or unmounted: keep the index
+            return  # the tree was moved or unmounted, so keep the index
         files, gone = self._differing() if waiting is None else self._of(waiting)
         self._left = len(files)
         self._forget(gone)
@@ -226,7 +243,7 @@ class ReadingTree:
         self._touched.update(node.uri for path in paths for node in self._inside.nodes(path))
 
     def _update_meanwhile(self) -> None:
-        """Read files that changed while a whole tree is read, without waiting for its end."""
+        """Read files that change while a whole tree is being read, without waiting for the end."""
         with self._changed:
             if not self._waiting:
                 return
@@ -240,19 +257,29 @@ class ReadingTree:
     def _forget(self, gone: list[str]) -> None:
         if gone:
             self._touch(gone)
-            self._order({"gone": gone})
+            self._remove(gone)
             for path in gone:
                 self._register(path, ())
+
+    def _remove(self, gone: list[str]) -> None:
+        while True:
+            try:
+                self._order({"gone": gone})
+                return
+            except ProcessDied as death:
+                if not self._may_try_again(death):
+                    raise
 
     def _follow_names(self) -> None:
         while self._index.unresolved(1):
             try:
                 self.followed_count += self._order({"follow": True})["followed"]
             except ProcessDied as death:
-                row = self._index.file(death.path) if death.path and not self._closed else None
-                if row is None:
+                row = self._index.file(death.at) if death.at else None
+                if not self._may_try_again(death) or (death.at and row is None):
                     raise
-                self._read([[row.path, row.language, row.stamp, death.reason]])
+                if row is not None and self._is_culprit(death):
+                    self._read([[row.path, row.language, row.stamp, death.reason]])
 
     def _differing(self) -> tuple[list[list[str]], list[str]]:
         known = self._index.stamps()
@@ -299,18 +326,28 @@ class ReadingTree:
         """Parse a batch. A file that crashes the process or takes too long is skipped and reported."""
         self._touch(file[0] for file in files)
         failed = {file[0]: file[3] for file in files if len(file) > 3}
-        for _ in range(len(files) + 1):
+        while True:  # each crash identifies the file that caused it, or is one of only a few
             try:
                 changed = self._order({"read": [[*file[:3], failed.get(file[0], "")] for file in files]})["read"]
                 self.read_count += len(changed)
                 return
             except ProcessDied as death:
-                if self._closed:
+                if death.at in failed or not self._may_try_again(death):
                     raise
-                if not death.path or death.path in failed:
-                    raise
-                failed[death.path] = death.reason
-                log.warning("a file could not be parsed", extra={"path": death.path, "reason": death.reason})
+                if self._is_culprit(death):
+                    failed[death.at] = death.reason
+                    log.warning("a file could not be parsed", extra={"path": death.at, "reason": death.reason})
+
+    def _may_try_again(self, death: ProcessDied) -> bool:
+        """Whether to try again, because the process may have ended for a reason outside its program."""
+        self._deaths[death.at] += 1
+        return not self._closed and (bool(death.at) or self._deaths[death.at] < 3)
+
+    def _is_culprit(self, death: ProcessDied) -> bool:
+        """Whether the file made the process end. The file is first read again, because another program may have killed
+        the process.
+        """
+        return bool(death.at) and (death.took_too_long or self._deaths[death.at] > 1)
 
     def _order(self, order: dict[str, Any]) -> dict[str, Any]:
         if self._closed:
@@ -318,7 +355,9 @@ class ReadingTree:
         if self._process is None:
             root = self._workspace.layout.code_tree
             assert root is not None
-            self._process = Process(self._path, root)
+            self._process = ChildProcess(
+                (*code_index_process.PROGRAM, str(self._path), str(root)), "its parser", code_index_process.FILE_SECONDS
+            )
         try:
             return self._process.ask(order)
         except ProcessDied:
@@ -337,11 +376,11 @@ class ReadingTree:
                 return
             for path in paths:
                 self._register(path, self._docs(path))
-            self._workspace.text().newest("symbol", 1)  # returns when the index holds all of it
+            self._workspace.text().newest("symbol", 1)  # returns when the index contains all of it
             self._index.mark_indexed(paths)
 
     def _register_missing(self) -> None:
-        """At the start: remove files from search that no longer exist, and add missing ones."""
+        """At startup, remove files that no longer exist from search, and add missing ones."""
         known = {self._inside.file_uri(path): path for path in self._index.with_content()}
         origins = self._workspace.text().tree_origins()
         for uri in origins - known.keys():
@@ -377,7 +416,7 @@ class ReadingTree:
 
 
 def _all_files(root: Directory | None) -> Iterator[tuple[str, File]]:
-    """All files with their paths, sorted within a folder. Paths instead of URIs, for trees of 100,000 files."""
+    """All files with their paths, sorted within a folder. Paths are cheaper than URIs in trees of 100,000 files."""
     todo = [("", root)] if root is not None else []
     while todo:
         prefix, folder = todo.pop()

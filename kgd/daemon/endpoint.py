@@ -26,9 +26,9 @@ LINE_LIMIT = 8 * 2**20
 CONNECTIONS_LIMIT = 512
 WAITING_CONNECTIONS = 256
 ACCEPTED_AT_ONCE = 16
-"""Connections accepted in one turn of the loop, before any of them can be refused."""
+"""Number of connections accepted in one turn of the loop, before any of them can be refused."""
 REFUSED_AT_ONCE = 16
-"""Clients that receive a refusal at the same time; further ones are closed without a message."""
+"""Number of clients that are sent a refusal at the same time; further ones are closed without a message."""
 CALLS_PER_CONNECTION = 64
 WORKERS = 64
 HELLO_SECONDS = 10.0
@@ -76,7 +76,7 @@ class Endpoint:
         self._inode = 0
 
     async def start(self) -> None:
-        """Listen. The socket gets its name only when it accepts, so that clients never find a dead one.
+        """Listen. The socket gets its name only when it accepts connections, so that clients never find a dead socket.
 
         A second call listens on a new socket; open connections stay.
         """
@@ -94,12 +94,12 @@ class Endpoint:
         self._server = await asyncio.start_unix_server(
             self._accept, sock=listening, limit=LINE_LIMIT, backlog=ACCEPTED_AT_ONCE
         )
-        listening.listen(WAITING_CONNECTIONS)  # asyncio has one number for both
+        listening.listen(WAITING_CONNECTIONS)  # asyncio uses one number for both
         self._inode = os.stat(waiting).st_ino
         os.rename(waiting, self._path)
 
     def is_there(self) -> bool:
-        """Whether the socket still exists under its path."""
+        """Whether the socket still exists at its path."""
         try:
             return os.stat(self._path).st_ino == self._inode
         except OSError:
@@ -115,9 +115,9 @@ class Endpoint:
         return len(self._connections)
 
     async def close(self, *, retire: bool = False) -> None:
-        """Stop accepting, answer the requests that were read, then close every connection.
+        """Stop accepting, answer the requests that were already read, then close every connection.
 
-        With `retire` clients learn that another daemon takes over, and calls get more time. Worker threads may
+        With `retire`, clients learn that another daemon takes over, and calls get more time. Worker threads may
         still run afterwards.
         """
         self._stop_listening()
@@ -152,9 +152,9 @@ class Endpoint:
             self._connections.discard(connection)
 
     def _full(self) -> KgdError | None:
-        """The reason why no further client can be served, or None."""
+        """The reason why another client cannot be served, or None."""
         if len(self._connections) >= CONNECTIONS_LIMIT:
-            return Limit(f"{CONNECTIONS_LIMIT} clients are connected", next="Close some and try again.")
+            return Limit(f"{CONNECTIONS_LIMIT} clients are connected", next="Close some clients and try again.")
         if shortage := process.shortage():
             return Unavailable(shortage, next="Close some clients, or raise `ulimit -n` and run `kgd down`.")
         return None
@@ -186,7 +186,7 @@ class _Connection:
 
     async def run(self) -> None:
         try:
-            # Read first: closing with unread bytes would discard the refusal on its way to the client.
+            # Read first: closing a socket with unread bytes would discard the refusal on its way to the client.
             hello = await self._hello()
             uid, pid = _credentials(self._writer)
             if uid != os.getuid():
@@ -211,7 +211,7 @@ class _Connection:
         try:
             await asyncio.wait([self._reading])
         finally:
-            if not self._reading.cancelled():  # else `leave` looks after calls and writer
+            if not self._reading.cancelled():  # otherwise `leave` ends calls and the writer
                 if failure := self._reading.exception():
                     log.error("a connection failed", exc_info=failure)
                 self._forget_calls()
@@ -232,7 +232,7 @@ class _Connection:
         self._writer.transport.abort()
 
     async def leave(self, patience: float, last_words: bytes) -> None:
-        """Stop reading requests, answer the ones already read, send `last_words` and close."""
+        """Stop reading requests, answer the requests already read, send `last_words` and close."""
         try:
             async with asyncio.timeout(patience):
                 if self._mcp:
@@ -245,7 +245,7 @@ class _Connection:
         except TimeoutError:
             log.warning("left before every call was answered", extra={"calls": len(self._calls)})
             self._forget_calls()
-            last_words = b""  # "retired" promises that unanswered calls were not started
+            last_words = b""  # "retired" promises that unanswered calls were never started
         if self._reading:
             self._reading.cancel()
             await asyncio.wait([self._reading])
@@ -259,7 +259,7 @@ class _Connection:
         async with asyncio.timeout(HELLO_SECONDS):
             hello = await self._line()
         if hello.get("kgd") not in ("call", "mcp"):
-            raise Invalid('a connection begins with a line such as {"kgd": "call", "version": "0.1.0"}')
+            raise Invalid('a connection must begin with a line such as {"kgd": "call", "version": "0.1.0"}')
         if hello["kgd"] == "mcp" and self._endpoint.serve_mcp is None:
             raise Invalid("this daemon does not serve MCP")
         return hello
@@ -285,7 +285,7 @@ class _Connection:
             while message := await self._line():
                 key, name, args = message.get("id"), message.get("call"), message.get("args", {})
                 if not isinstance(name, str) or not isinstance(args, dict):
-                    raise Invalid('a call is {"id": ..., "call": NAME, "args": {...}}')
+                    raise Invalid('a call must have the form {"id": ..., "call": NAME, "args": {...}}')
                 if name in ("ping", "retire", "down"):
                     self._send({"id": key, "result": {"pid": os.getpid(), "version": self._endpoint.version}})
                     if name != "ping":

@@ -1,7 +1,7 @@
-"""The check of a workspace's history for missing objects, in the background at each start; fetched from a remote.
+"""The background check, at each start, of a workspace's history. It fetches missing objects from a remote.
 
-Objects go missing through a gc at a bad moment, a failing disk or a deleted pack. Meanwhile work continues where
-possible, and `kgd status` shows the problem.
+Objects go missing through a gc at a bad moment, a failing disk or a deleted pack. Until they are restored, work
+continues where possible, and `kgd status` shows the problem.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class HistoryCheck:
 
     Args:
         sources: The workspace's remotes.
-        healed: Called after a hole was healed.
+        healed: Called after missing objects were restored.
     """
 
     def __init__(self, workspace: Workspace, sources: Sources, healed: Callable[[], None]) -> None:
@@ -113,7 +113,8 @@ class HistoryCheck:
 
 
 def heal(store: ObjectStore, sources: Iterable[tuple[Remote, GitRemote]]) -> bool:
-    """Fetch the tip's missing objects from the first remote that has all of them; returns False if none has.
+    """Fetch the tip's missing objects from the first remote that has all of them; returns False if there is no such
+    remote.
 
     Costs a fetch of a remote's whole history.
     """
@@ -127,9 +128,7 @@ def heal(store: ObjectStore, sources: Iterable[tuple[Remote, GitRemote]]) -> boo
             if not first_missing(store.git_dir, tip):
                 return True
         except (KgdError, GitFailed, OSError) as error:
-            log.warning(
-                "a hole cannot be healed from a remote", extra={"remote": remote.name, "reason": f"{error}"[:300]}
-            )
+            log.warning("missing objects cannot be fetched", extra={"remote": remote.name, "reason": f"{error}"[:300]})
     return False
 
 

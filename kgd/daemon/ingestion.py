@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgd.daemon.ingestion_files import look_through, read_file, shown
+from kgd.daemon.ingestion_files import beginning, look_through, read_file, shown
 from kgd.errors import KgdError, Limit, Stale, Unavailable
-from kgd.ingest.document_reader import DocumentReader
+from kgd.ingest.document_reader import DocumentReader, is_document
 from kgd.ingest.documents import FILE
-from kgd.ingest.formats import is_document
 from kgd.ingest.kind import FILE_LIMIT, SNIFFED, Around, Given, Kind, Taken
 from kgd.ingest.kinds import KINDS, recognised
 from kgd.model.change import Edit
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 URL, TEXT = "url", "text"
-"""Types of a node's `source` for ingested text, with and without a URL."""
+"""Types of a node's `source` for ingested text: with a URL, and without."""
 ATTEMPTS = 20
-"""Attempts per document while others write to the same nodes."""
+"""Largest number of attempts per document while others write to the same nodes."""
 TROUBLES = 100
-"""Lines of trouble in a report; further ones are counted."""
+"""Largest number of problem lines in a report; further ones are only counted."""
 SUFFIXES = 8
-"""Suffixes of skipped files that a report names, most frequent first."""
+"""Number of suffixes of skipped files that a report names, most frequent first."""
 
 Submit = Callable[[tuple[Edit, ...], str], None]
 """Writes the edits as one commit with this message."""
@@ -56,12 +55,12 @@ class Report:
     trouble: list[str] = field(default_factory=list)
     more_trouble: int = 0
     uris: list[Uri] = field(default_factory=list)
-    """The first hundred ingested documents and threads."""
+    """The first hundred documents and threads that were ingested."""
     done: int = 0
     total: int | None = None
 
     def say(self, line: str) -> None:
-        """Add a line, unless an interrupted attempt has added it."""
+        """Add a line, unless an interrupted attempt has already added it."""
         line = " ".join(line.split())[:300]
         if line in self.trouble:
             return
@@ -72,7 +71,7 @@ class Report:
 
 
 class Stopped(Exception):
-    """The workspace is being closed; the rest is ingested later."""
+    """The workspace is being closed; the remaining documents are ingested later."""
 
 
 @dataclass(slots=True)
@@ -93,7 +92,7 @@ class TakingIn:
     environment: Mapping[str, str] | None = None
     skip: int = 0
     limit: int = FILE_LIMIT
-    """Byte limit of a file whose kind has no own limit."""
+    """Byte limit of a file whose kind does not set its own limit."""
     allow: Callable[[Uri], None] = lambda uri: None
     """Called with each document or thread before its state is reported; raises if the caller may not access it."""
 
@@ -101,7 +100,7 @@ class TakingIn:
         """Ingest the whole source. A file that cannot be ingested becomes a line of the report.
 
         Raises:
-            Stopped: Between two documents.
+            Stopped: The workspace is being closed; raised between two documents.
             KgdError: The workspace cannot be written.
         """
         root = Path(self.request.source)
@@ -210,7 +209,7 @@ class TakingIn:
         return Given("", data, Source(TEXT, "")), kind
 
     def _place(self, base: str, path: str) -> tuple[str, str, Uri | None]:
-        """Name, URL and URI of a file below the source, from the request's `uri` or the name of the source."""
+        """Name, URL and URI of a file below the source, made from the request's `uri` or the name of the source."""
         uri = self.request.uri
         below = f"/{path}" if path else ""
         if not uri:
@@ -265,3 +264,9 @@ class TakingIn:
     def _unread(self, name: str, error: KgdError) -> None:
         self.report.counts["unread"] += 1
         self.report.say(f"{name}: {error.message}" + (f". {error.next}" if error.next else ""))
+
+
+def kind_of(path: Path, wanted: str) -> tuple[Kind, bytes]:
+    """The kind of a path's content, and the first bytes of a file."""
+    head = beginning(path, SNIFFED)
+    return KINDS.get(wanted) or recognised(path.name, head), head

@@ -9,19 +9,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kgd.errors import Invalid, NotFound
-from kgd.ingest import formats
+from kgd.errors import Invalid, NotFound, whole
+from kgd.ingest import document_reader
 from kgd.ingest.readers.result import Unreadable
 from kgd.overlay.listing import MACHINE_MADE, NEVER, rules_of
 
 MOST_LOOKED_AT = 1_000_000
-"""Directory entries that are visited below one folder."""
+"""Largest number of directory entries that are visited below one folder."""
 MOST_FILES = 50_000
-"""Files ingested from one folder."""
+"""Largest number of files ingested from one folder."""
 SYSTEM = ("/proc", "/sys", "/dev", "/etc", "/boot", "/run")
-"""System folders, which hold no documents."""
+"""System folders, which do not contain documents."""
 NONETHELESS = ("/dev/shm", "/run/media", "/run/user")
-"""Exceptions with user files: files in memory, and disks mounted by a desktop."""
+"""Exceptions, which contain user files: memory file systems, and disks mounted by a desktop."""
 
 
 @dataclass(slots=True)
@@ -41,8 +41,8 @@ def located(text: str, cwd: Path | None) -> Path:
     """The absolute path of a user's input, with links resolved.
 
     Raises:
-        Invalid: It is not a valid path, or a system folder.
-        NotFound: It does not exist.
+        Invalid: The input is not a valid path, or is a system folder.
+        NotFound: The path does not exist.
     """
     if "\0" in text or not text.strip():
         raise Invalid("this is not a path", at="source")
@@ -58,7 +58,7 @@ def located(text: str, cwd: Path | None) -> Path:
     except (OSError, RuntimeError):  # a link to itself
         raise Invalid("this path cannot be resolved", at=str(path)[-80:]) from None
     if real == Path("/") or (_is_below(real, SYSTEM) and not _is_below(real, NONETHELESS)):
-        raise Invalid("this belongs to the operating system and cannot be ingested", at=str(real)[-80:])
+        raise Invalid("this path belongs to the operating system and cannot be ingested", at=str(real)[-80:])
     return real
 
 
@@ -67,7 +67,9 @@ def _is_below(path: Path, places: tuple[str, ...]) -> bool:
 
 
 def look_through(
-    root: Path, environment: Mapping[str, str] | None = None, wanted: Callable[[str], bool] = formats.is_document
+    root: Path,
+    environment: Mapping[str, str] | None = None,
+    wanted: Callable[[str], bool] = document_reader.is_document,
 ) -> Folder:
     """The files below a folder, without ignored, hidden and generated files. `wanted` selects files by name."""
     folder = Folder(root)
@@ -91,7 +93,7 @@ def look_through(
         folder.paths += sorted(names)
         if len(folder.paths) > MOST_FILES or looked > MOST_LOOKED_AT:
             folder.trouble.append(
-                f"there are more than {MOST_FILES:,} documents or {MOST_LOOKED_AT:,} entries: the rest was skipped"
+                f"there are more than {MOST_FILES:,} documents or {MOST_LOOKED_AT:,} entries: the others were skipped"
             )
             del folder.paths[MOST_FILES:]
             break
@@ -123,16 +125,16 @@ def _classify(
             if len(names) <= MOST_FILES:
                 names.append(path)
         elif not entry.name.startswith("."):
-            folder.left[f".{formats.suffix_of(entry.name)}"] += 1
+            folder.left[f".{document_reader.suffix_of(entry.name)}"] += 1
     except OSError:
-        folder.trouble.append(f"{path}: it was removed meanwhile")
+        folder.trouble.append(f"{path}: it has since been removed")
 
 
 def read_file(path: Path, limit: int) -> bytes:
-    """The bytes of a file at one moment; read again if it changed meanwhile.
+    """The bytes of a file at one moment; the file is read again if it changes during the read.
 
     Raises:
-        Unreadable: It is not a file, too large, cannot be opened, or keeps changing.
+        Unreadable: The path is not a file, or the file is too large, cannot be opened, or keeps changing.
     """
     for _ in range(2):
         try:
@@ -141,7 +143,7 @@ def read_file(path: Path, limit: int) -> bytes:
             raise Unreadable(f"it cannot be read: {error.strerror}") from None
         if data is not None:
             return data
-    raise Unreadable("it changed while it was read, twice", next="Ingest it when it is not being written.")
+    raise Unreadable("it changed twice while it was being read", next="Ingest it again when nothing is writing it.")
 
 
 def beginning(path: Path, length: int) -> bytes:
@@ -162,7 +164,7 @@ def _read_once(path: Path, limit: int) -> bytes | None:
         if not stat.S_ISREG(before.st_mode):
             raise Unreadable("it is a folder, a pipe or a device, not a file")
         if before.st_size > limit:
-            raise Unreadable(f"it has {before.st_size >> 20:,} MiB, more than {limit >> 20} MiB; not read")
+            raise Unreadable(f"it has {whole(before.st_size, 1 << 20):,} MiB, more than {limit >> 20} MiB; not read")
         data = file.read(limit + 1)
         after = os.fstat(fd)
     if len(data) > limit:

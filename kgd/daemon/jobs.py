@@ -1,6 +1,6 @@
 """Jobs: ingestion that takes longer than a call, runs without its caller, and survives a restart.
 
-Jobs are stored in a small file beside the index. An interrupted job starts again when its workspace is opened; content
+Jobs are stored in a small file next to the index. An interrupted job starts again when its workspace is opened; content
 that is already stored is skipped.
 """
 
@@ -20,22 +20,22 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from kgd.config import person_environment
-from kgd.daemon.ingestion import Report, Request, Stopped, TakingIn
-from kgd.daemon.ingestion_files import beginning
 from kgd.errors import InvariantViolation, KgdError, Limit, NotFound, Unavailable
 from kgd.git.files import replace as replace_file
-from kgd.ingest.kind import SNIFFED, Kind
-from kgd.ingest.kinds import KINDS, recognised
 from kgd.mentions.mentions import Mentions
 from kgd.model.change import Author, ChangeSet, Edit
 
 if TYPE_CHECKING:
+    from kgd.daemon.ingestion import Report, Request
     from kgd.git.layout import Layout
+    from kgd.postgres.job_board import JobBoard, Reported
     from kgd.workspace.workspace import Workspace
 
 FILE = "jobs.json"
 KEPT = 50
-"""Finished jobs that are kept for display."""
+"""Number of finished jobs that are kept for display."""
+SILENT_SECONDS = 60.0
+"""A job of another hub counts as failed if its hub has not reported for this time."""
 WAITING = 20
 """Largest number of queued jobs of one workspace."""
 SAVED_EVERY = 2.0
@@ -81,17 +81,18 @@ class Jobs:
 
     Args:
         limit: Returns the byte limit of one document; called when a job starts.
+        board: The reports of several hubs.
     """
 
-    def __init__(self, workspace: Workspace, limit: Callable[[], int]) -> None:
-        self._workspace, self._limit = workspace, limit
+    def __init__(self, workspace: Workspace, limit: Callable[[], int], board: JobBoard | None = None) -> None:
+        self._workspace, self._limit, self._board = workspace, limit, board
         self._file = workspace.layout.derived_dir / FILE
         self._changed = threading.Condition()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         jobs, self._roots = _load(self._file)
         self._jobs = {job.id: job for job in jobs}
-        """Jobs in the order of their requests."""
+        """All jobs, in the order of their requests."""
 
     def start(self) -> None:
         """Continue interrupted jobs."""
@@ -103,7 +104,7 @@ class Jobs:
         """The job for this request: an unfinished job for the same source, or a new one.
 
         Raises:
-            Limit: Too many jobs wait.
+            Limit: Too many jobs are waiting.
             InvariantViolation: Another folder was ingested under the same name.
         """
         with self._changed:
@@ -127,18 +128,33 @@ class Jobs:
                 del self._jobs[id]
             self._save()
             self._wake()
-            return job
+        self._report(job)
+        return job
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a job is running or waiting."""
+        with self._changed:
+            return any(not job.is_over for job in self._jobs.values())
 
     def get(self, id: str) -> Job:
+        """A job of this hub or another. Raises NotFound, and Unavailable if other hubs cannot be asked."""
         with self._changed:
-            if id not in self._jobs:
-                raise NotFound("there is no such job", at=id[:40], next="`kgd status` lists them.")
-            return _copied(self._jobs[id])
+            if id in self._jobs:
+                return _copied(self._jobs[id])
+        if self._board and (found := self._board.find(self._workspace.id, id)):
+            return _elsewhere(found)
+        raise NotFound("there is no such job", at=id[:40], next="`kgd status` lists them.")
 
     def all(self) -> list[Job]:
-        """Newest first."""
+        """All jobs of this hub, newest first, and then the jobs of other hubs, if they can be asked."""
         with self._changed:
-            return [_copied(job) for job in reversed(self._jobs.values())]
+            own = [_copied(job) for job in reversed(self._jobs.values())]
+        found: list[Reported] = []
+        if self._board:
+            with contextlib.suppress(Unavailable):
+                found = self._board.others(self._workspace.id, KEPT)
+        return [*own, *map(_elsewhere, found)]
 
     def wait(self, id: str, seconds: float, told: Callable[[Job], None] = lambda job: None) -> Job:
         """The job when it has finished, or after this many seconds. `told` is called with progress; an exception from
@@ -154,7 +170,7 @@ class Jobs:
                 self._changed.wait(min(left, 0.25))
 
     def close(self) -> None:
-        """Stop after the current document. The rest continues when the workspace is opened again."""
+        """Stop after the current document. The job continues when the workspace is opened again."""
         self._stop.set()
         if (thread := self._thread) is not None:
             thread.join()
@@ -164,14 +180,16 @@ class Jobs:
                 self._save()
 
     def _claim(self, request: Request) -> None:
-        """Refuse a second folder with the name of another: they would replace each other's nodes."""
+        """Refuse a folder that has the same name as an earlier folder: they would replace each other's nodes."""
         if not request.source:
             return
         path = Path(request.source)
         name = request.uri or path.name
         known = self._roots.get(name)
         if known is not None and known != request.source and Path(known).exists():
-            kind, head = _kind_of(path, request.kind)
+            from kgd.daemon.ingestion import kind_of  # as in `_run`
+
+            kind, head = kind_of(path, request.kind)
             if kind.names_itself(head):  # exports are always called conversations.json
                 return
             raise InvariantViolation(
@@ -197,13 +215,15 @@ class Jobs:
                     return
             try:
                 self._run(job)
-            except Stopped:
-                return
-            except Exception as error:  # the boundary of a thread's loop: record the failure, run the next job
+            except Exception as error:  # the boundary of a thread's loop: record the failure, then run the next job
                 log.exception("a job failed", extra={"job": job.id})
-                self._end(job, FAILED, str(error) if isinstance(error, KgdError) else "a defect of kgd; see its log")
+                self._end(job, FAILED, str(error) if isinstance(error, KgdError) else "a defect in kgd; see its log")
 
     def _run(self, job: Job) -> None:
+        # Imported here because it takes an eighth of the time for imports before a daemon listens.
+        from kgd.daemon.ingestion import Report, Request, Stopped, TakingIn
+
+        self._report(job)  # including continued jobs: this hub is running again
         report = Report(Counter(job.counts), list(job.trouble), job.more_trouble)
         author = Author(*job.author)
         saved = time.monotonic()
@@ -215,10 +235,12 @@ class Jobs:
             nonlocal saved
             with self._changed:
                 self._note(job, report)
-                if time.monotonic() - saved > SAVED_EVERY:
+                if is_due := time.monotonic() - saved > SAVED_EVERY:
                     saved = time.monotonic()
                     self._save()
                 self._changed.notify_all()
+            if is_due:
+                self._report(job)
 
         taking = TakingIn(
             self._workspace,
@@ -233,10 +255,12 @@ class Jobs:
         )
         try:
             taking.run()
+        except Stopped:
+            return
         finally:
             with self._changed:
                 self._note(job, report)
-        with contextlib.suppress(Unavailable):  # an unreadable file of mentions does not fail the job
+        with contextlib.suppress(Unavailable):  # an unreadable mentions file does not make the job fail
             Mentions.of(self._workspace)  # load the names now, so that the first search finds them
         self._end(job, DONE)
 
@@ -251,6 +275,14 @@ class Jobs:
             job.state, job.failure, job.ended = state, failure[:400], time.time()
             self._save()
             self._changed.notify_all()
+        self._report(job)
+
+    def _report(self, job: Job) -> None:
+        """Show a job at the other hubs. Waits for PostgreSQL, so not under the lock."""
+        if self._board:
+            with self._changed:
+                text = orjson.dumps(asdict(job)).decode()
+            self._board.report(self._workspace.id, job.id, text, is_over=job.is_over)
 
     def _save(self) -> None:
         kept = {"jobs": [asdict(job) for job in self._jobs.values()], "roots": self._roots}
@@ -260,21 +292,30 @@ class Jobs:
             log.warning("jobs could not be saved", extra={"reason": str(error)})
 
 
-def _kind_of(path: Path, wanted: str) -> tuple[Kind, bytes]:
-    """The kind of a path's content, and the first bytes of a file."""
-    head = beginning(path, SNIFFED)
-    return KINDS.get(wanted) or recognised(path.name, head), head
-
-
 def _copied(job: Job) -> Job:
     return replace(job, counts=dict(job.counts), uris=list(job.uris), trouble=list(job.trouble))
+
+
+def _elsewhere(found: Reported) -> Job:
+    """A job of another hub. If that hub has not reported for a while, the job is shown as failed until it continues."""
+    job = _job(orjson.loads(found.job))
+    if not job.is_over and found.silent > SILENT_SECONDS:
+        job.state = FAILED
+        job.failure = (
+            f"its hub, {found.hub}, has not reported for {found.silent:.0f} s; it continues the job when it runs"
+        )
+    return job
+
+
+def _job(one: Mapping[str, Any]) -> Job:
+    return Job(**{**one, "author": tuple(one["author"])})
 
 
 def _load(file: Path) -> tuple[list[Job], dict[str, str]]:
     """The saved jobs and roots; empty if the file is missing or damaged."""
     try:
         found: Mapping[str, Any] = orjson.loads(file.read_bytes())
-        jobs = [Job(**{**one, "author": tuple(one["author"])}) for one in found["jobs"]]
+        jobs = [_job(one) for one in found["jobs"]]
         return jobs, {str(name): str(root) for name, root in found["roots"].items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return [], {}

@@ -28,7 +28,7 @@ class HomeLock:
         """Take the lock and write its holder into the file.
 
         Raises:
-            Unavailable: Another daemon has it; the message names its pid, version and start.
+            Unavailable: Another daemon holds the lock; the message names its pid, version and start.
         """
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         deadline = time.monotonic() + patience
@@ -45,13 +45,13 @@ class HomeLock:
         self.note(version, since)
 
     def note(self, version: str, since: str) -> None:
-        """Write this process into the file as the holder; call again after a fork."""
+        """Write this process into the file as the holder. Call this again after a fork."""
         text = json.dumps({"pid": os.getpid(), "version": version, "since": since}).encode() + b"\n"
         os.pwrite(self._fd, text, 0)
         os.ftruncate(self._fd, len(text))
 
     def is_there(self) -> bool:
-        """Whether the file still exists under its path; otherwise another daemon could take a new lock."""
+        """Whether the file still exists at its path. If it does not, another daemon could take a new lock."""
         try:
             return os.fstat(self._fd).st_ino == os.stat(self.path).st_ino
         except OSError:
@@ -77,7 +77,7 @@ def holder(path: str) -> dict[str, object]:
 def _held(path: str) -> Unavailable:
     who = holder(path)
     return Unavailable(
-        f"a kgd daemon already runs for this home: pid {who.get('pid', 'unknown')}, "
+        f"a kgd daemon is already running for this home: pid {who.get('pid', 'unknown')}, "
         f"version {who.get('version', 'unknown')}, since {who.get('since', 'unknown')}",
         next="Use it, or stop it with `kgd down`; a second daemon needs its own KGD_HOME.",
     )

@@ -1,13 +1,17 @@
-"""The daemon's log: rotated, for the operator, without request bodies and tokens."""
+"""The daemon's log for its operator: rotated, without request bodies or tokens."""
 
 from __future__ import annotations
 
+import json
 import logging
 import logging.handlers
 import os
 import select
 import sys
 import time
+from datetime import UTC, datetime
+
+from kgd import tracing
 
 BYTES = 5 * 2**20
 KEPT = 3
@@ -34,7 +38,7 @@ class _NonBlockingHandler(logging.Handler):
             self._left_out += 1
 
     def _write(self, data: bytes) -> bool:
-        """Write the bytes; returns whether all were. A writable pipe takes `PIPE_BUF` bytes without blocking."""
+        """Write the bytes; return whether all were written. A writable pipe takes `PIPE_BUF` bytes without blocking."""
         for start in range(0, len(data), select.PIPE_BUF):
             if not any(events & select.POLLOUT for _, events in self._room.poll(0)):
                 return False
@@ -56,17 +60,36 @@ class _LineFormatter(logging.Formatter):
         return f"{head} {extra}".rstrip() + newline + traceback
 
 
+class _JsonFormatter(logging.Formatter):
+    """One JSON object per line, with the id of the request that the line is about."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line: dict[str, object] = {"time": at, "level": record.levelname.lower(), "logger": record.name}
+        line["message"] = record.getMessage()
+        if request := tracing.current():
+            line["request_id"] = request.id
+        for name, value in record.__dict__.items():
+            if name not in _STANDARD:
+                line[name] = value if isinstance(value, int | float) else str(value)[:200]
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
 def fields(record: logging.LogRecord) -> dict[str, str]:
     """The variable parts of a record; long values are cut."""
     return {name: _short(value) for name, value in record.__dict__.items() if name not in _STANDARD}
 
 
-def start(path: str, level: str = "info", *, to_stderr: bool = False) -> None:
-    """Log to `path`, readable only by its owner, and on demand to standard error as well."""
+def start(path: str, level: str = "info", *, to_stderr: bool = False, as_json: bool = False) -> None:
+    """Log to `path`, readable only by its owner, and on request also to standard error. JSON logs contain a line for
+    each request to a hub."""
     root = logging.getLogger()
     for handler in list(root.handlers):
         root.removeHandler(handler)
-    form = _LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    text = _LineFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    form = _JsonFormatter() if as_json else text
     before = os.umask(0o077)
     try:
         handlers: list[logging.Handler] = [
@@ -83,6 +106,7 @@ def start(path: str, level: str = "info", *, to_stderr: bool = False) -> None:
     logging.captureWarnings(True)
     for chatty in ("asyncio", "watchdog", "mcp", "uvicorn", "uvicorn.access", "httpx"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+    logging.getLogger("kgd.requests").setLevel(root.level if as_json else logging.WARNING)
 
 
 def _short(value: object) -> str:

@@ -1,6 +1,6 @@
 """Access to other workspaces: open here, as a read-only clone, or on a hub.
 
-Nothing here waits while holding a graph's lock, or longer than a hub's deadline. For a walk an unreachable hub is an
+Nothing here waits while holding a graph's lock, or longer than a hub's deadline. In a walk, an unreachable hub is an
 answer (`Absence`), not an exception.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 PAGES = 60
 PAGE_TOKENS = 10_000
 SEEN_EVERY = 30.0
-"""Seconds between two writes of the time when a hub was last reached; an orderly stop writes the latest."""
+"""Seconds between two writes of the time when a hub was last reached; an orderly stop writes the latest time."""
 
 _FULL = Reach(FAR, FAR)
 
@@ -73,7 +73,7 @@ class Elsewhere:
         return entry is not None and bool(entry.remote) and not entry.path
 
     def world(self, principal: Principal | None = None) -> World:
-        """The other workspaces, for one walk. A token's walk sees only local workspaces of its scopes."""
+        """The other workspaces, for one walk. With a token, a walk sees only local workspaces in the token's scopes."""
         return World(self, self._daemon, principal)
 
     def call(self, workspace: str, tool: str, args: Mapping[str, Any], *, deadline: float = DEADLINE) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class Elsewhere:
             return hub.ask(lambda client: client.call(workspace, tool, args, reads=True, deadline=deadline), deadline)
         except Unavailable as error:
             at = self.last_seen(workspace)
-            last = f"It was last seen {_moment(at)}." if at else "It was never seen from here."
+            last = f"It was last seen {_moment(at)}." if at else "It has never been reached from here."
             raise Unavailable(
                 f"workspace '{workspace}' cannot be reached: {error.message}", at=error.at, next=last
             ) from error
@@ -100,7 +100,7 @@ class Elsewhere:
         return hub.client
 
     def trust(self, workspace: Workspace) -> Literal["local", "team", "remote"]:
-        """Who writes to an open workspace: this machine only, a team that shares it, or others (read-only clones)."""
+        """The writers of an open workspace: this machine only, a team that shares it, or others (read-only clones)."""
         entry = self._registry.current().entries.get(workspace.id)
         if entry is not None and not entry.path:
             return "remote"
@@ -124,7 +124,7 @@ class Elsewhere:
         return hub.ask(lambda client: client.workspaces(deadline=DEADLINE), DEADLINE)
 
     def last_seen(self, workspace: str) -> float | None:
-        """When its hub last answered any call, or its local folder was last found."""
+        """The time when the workspace's hub last answered any call, or its local folder was last found."""
         entry = self._registry.current().entries.get(workspace)
         return self._seen.at(_seen_as(entry)) if entry is not None else None
 
@@ -159,7 +159,7 @@ class Elsewhere:
         return found
 
     def explore(self, question: Question, deadline: float) -> Patch | Absence:
-        """A hub's answer to one step of a walk, from all pages, or the reason why there is none."""
+        """A hub's answer to one step of a walk, joined from all pages, or the reason why there is no answer."""
         entry = self._registry.current().entries.get(question.workspace)
         if entry is None:
             return Absence("unknown_workspace")
@@ -169,10 +169,9 @@ class Elsewhere:
             return _absence(error, question, self.last_seen(question.workspace))
 
     def _shared(self, workspace: Workspace) -> bool:
-        """Whether it has remotes. Called for every answer, so the configuration is read only after it changed."""
-        config = workspace.layout.git_dir / "config"
+        """Whether a workspace has remotes. Called for every answer, so the configuration is read only if it changed."""
         try:
-            stamp = config.stat().st_mtime_ns
+            stamp = os.stat(f"{workspace.layout.git_dir}/config").st_mtime_ns
         except OSError:
             return True
         known = self._remotes.get(workspace.id)
@@ -222,7 +221,7 @@ class World:
         return [one.id for one in self._open()]
 
     def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Patch | Absence]:
-        """Ask every hub at the same time; each has the rest of its deadline in this walk."""
+        """Ask all hubs at the same time; each hub has the remaining time of its deadline for this walk."""
         replies: dict[str, Patch | Absence] = {}
 
         def one(hub: str, question: Question) -> None:
@@ -245,7 +244,7 @@ class World:
 
 
 class LastSeen:
-    """When each workspace elsewhere was last reached; kept as the mtime of an empty file, to survive a restart."""
+    """Times when other workspaces were last reached; each is the mtime of an empty file, to survive a restart."""
 
     def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
         self._folder, self._clock = folder, clock
@@ -261,7 +260,7 @@ class LastSeen:
                 self._write(workspace, now)
 
     def at(self, workspace: str) -> float | None:
-        """The time, or None for never; up to 30 s too early after a killed daemon."""
+        """The time, or None for never; up to 30 s too early if the daemon was killed."""
         if workspace not in self._known:
             try:
                 self._known[workspace] = self._written[workspace] = (self._folder / workspace).stat().st_mtime
@@ -270,7 +269,7 @@ class LastSeen:
         return self._known[workspace]
 
     def close(self) -> None:
-        """Save the times of last contact."""
+        """Save when each workspace and hub was last reached."""
         for workspace, at in list(self._known.items()):
             if self._written.get(workspace) != at:
                 self._write(workspace, at)
@@ -282,7 +281,7 @@ class LastSeen:
             (self._folder / workspace).touch()
             os.utime(self._folder / workspace, (at, at))
         except OSError:
-            log.warning("the time when a hub was seen is not kept", extra={"workspace": workspace})
+            log.warning("the time when a hub was last seen could not be stored", extra={"workspace": workspace})
 
 
 def seen(workspace: str, sources: Sequence[EdgeSource], principal: Principal | None) -> Sequence[EdgeSource]:

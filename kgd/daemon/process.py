@@ -1,7 +1,7 @@
 """The daemon's process: its settings for threads and memory, file descriptors, and a sampling profile.
 
-A daemon without a free file descriptor can neither write nor report it. Clients are therefore refused while some are
-free.
+A daemon without a free file descriptor can neither write nor report the problem. Clients are therefore refused while a
+few descriptors are still free.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from types import FrameType
 from kgd.config import one_thread_each
 
 MOST = 1 << 20
-"""Upper bound for the soft limit: some programs that kgd starts close every number below it."""
+"""Upper bound for the soft limit: some programs that kgd starts close every possible descriptor."""
 RESERVE = 128
-"""Reserved for packs, locks, databases and the git program; at most a quarter of the limit."""
+"""Descriptors reserved for packs, locks, databases and the git program; at most a quarter of the limit."""
 COLLECT_EVERY = 10_000
-"""New objects before the youngest are searched for cycles. The default of 700 costs a sixth of a wide walk."""
+"""New objects after which the youngest are searched for cycles. The default of 700 costs a sixth of a wide walk."""
 M_ARENA_MAX, M_MMAP_THRESHOLD = -8, -3
 """Constants of glibc's malloc.h."""
 MAPPED_ALONE = 128 << 10
-"""Bytes from which freed memory returns to the system. Glibc raises this to 32 MB by itself, and then keeps memory."""
+"""Size in bytes from which freed memory returns to the system. Glibc would raise it to 32 MB, and then keep memory."""
 SWITCH_SECONDS = 0.0005
-"""How long a thread may keep the interpreter while another waits; with the default of 5 ms, writes delay every read."""
+"""Seconds that a thread may keep the interpreter while others wait; with the default, 5 ms, writes delay every read."""
 SAMPLE_SECONDS = 0.01
 WAITING = ("threading.py", "selectors.py", "queue.py", "futures/thread.py", "socket.py", "inotify_c.py")
 """Files whose functions only wait: a thread in one of them is idle and is not sampled."""
@@ -45,7 +45,7 @@ def prepare(crash_log: str) -> None:
     raise_limit()
     gc.set_threshold(COLLECT_EVERY)
     with contextlib.suppress(AttributeError, OSError):  # only glibc has mallopt
-        # Glibc makes a heap for nearly every thread and returns none of them; two heaps are enough.
+        # Glibc makes a heap for nearly every thread and never returns it; two heaps are enough.
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, MAPPED_ALONE)
 
@@ -65,12 +65,12 @@ def limit() -> int:
 
 
 def for_clients() -> int:
-    """Descriptors that all connections together may use."""
+    """Number of descriptors that all connections together may use."""
     return limit() - min(RESERVE, limit() // 4)
 
 
 def in_use() -> int:
-    """Open descriptors of this process. Costs about 0.1 ms per thousand."""
+    """Number of open descriptors of this process. Costs about 0.1 ms per thousand."""
     try:
         return len(os.listdir("/dev/fd"))
     except OSError:  # no descriptor is free to list them
@@ -78,7 +78,7 @@ def in_use() -> int:
 
 
 def shortage() -> str:
-    """One sentence if new connections are refused for lack of descriptors, else empty."""
+    """A sentence if new connections are refused for lack of descriptors; otherwise empty."""
     used = in_use()
     if used < for_clients():
         return ""
@@ -98,7 +98,7 @@ class Profile:
         self._thread = threading.Thread(target=self._run, name="kgd-profile", daemon=True)
 
     def start(self) -> None:
-        self._path.touch()  # fails now rather than at the end
+        self._path.touch()  # fail now rather than at the end
         self._thread.start()
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Request bodies, with a bound on the bytes held in memory per client and in total.
+"""Request bodies, with limits on the bytes held in memory, per client and in total.
 
 A body is read only after its client is authenticated, and only if all of it fits.
 """
@@ -19,9 +19,9 @@ RECOGNISED = "kgd.recognised"
 TOTAL = 32 << 20
 EACH = 8 << 20
 PATIENCE = 10.0
-"""Seconds without a byte after which a body is aborted, and seconds to wait for room."""
+"""Seconds without a byte after which a body is aborted; also the seconds to wait for room."""
 SLOWEST = 1 << 10
-"""Minimum bytes per second after `PATIENCE`."""
+"""Lowest speed in bytes per second after `PATIENCE`."""
 
 
 class Bodies:
@@ -44,12 +44,12 @@ class Bodies:
         """The whole body; its room is freed when the context ends.
 
         Args:
-            declared: The Content-Length; without it room for `limit` bytes is needed.
+            declared: The Content-Length; if it is missing, room for `limit` bytes is needed.
 
         Raises:
-            Limit: It is larger than `limit` or too slow; at most the limit was read.
-            TooMuch: The client used all its room for `PATIENCE` seconds.
-            Unavailable: All clients together did.
+            Limit: The body is larger than `limit`, or arrives too slowly; at most `limit` bytes were read.
+            TooMuch: The client's own bodies used all its room for `PATIENCE` seconds.
+            Unavailable: The bodies of all clients together used all room for that time.
         """
         size = int(declared) if declared and declared.isdecimal() else limit
         _check(size, limit)
@@ -62,7 +62,7 @@ class Bodies:
 
     @asynccontextmanager
     async def room(self, client: str, size: int) -> AsyncIterator[None]:
-        """Reserve this many bytes. Raises like `read`."""
+        """Reserve this many bytes. Raises as `read` does."""
         try:
             async with asyncio.timeout(PATIENCE):
                 while not self._fits(client, size):
@@ -85,7 +85,7 @@ class Bodies:
 
 
 async def steadily(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The parts of a body as they arrive. Raises Limit if they are too slow."""
+    """The parts of a body as they arrive. Raises Limit if they arrive too slowly."""
     too_slow = Limit("the request is too slow", next=f"Send at least {SLOWEST} bytes a second.")
     began, size = time.monotonic(), 0
     while True:

@@ -1,7 +1,7 @@
-"""Background sync of an open workspace: one thread per remote, which runs `kgd.sync.round`.
+"""Background sync of an open workspace: runs `kgd.sync.round` for each remote, in threads that all workspaces share.
 
-A commit, a change in a watched directory or the remote's interval starts a round. Its result is kept in a `Machine` and
-shown by `kgd status`.
+A commit, a change in a watched directory or the remote's interval starts a round. The round's result is kept in a
+`Machine` and shown by `kgd status`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from kgd.daemon.history_check import HistoryCheck
 from kgd.daemon.watch import Folder, Watch
 from kgd.errors import Damaged, KgdError, NotFound, Unavailable
 from kgd.git import remote_settings
+from kgd.git.objects import ObjectId
 from kgd.git.remote import PATIENCE, GitRemote, repository_at
 from kgd.git.remote_errors import Trouble
 from kgd.git.remote_settings import Remote
+from kgd.shared_threads import Task, Threads
 from kgd.sync import round as rounds
 from kgd.sync.network import network_of
 from kgd.sync.remote_state import Machine, Now
@@ -36,14 +38,19 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 SETTLE = 0.003
-"""Seconds in which commits are collected for one push, if there was no recent push."""
+"""Seconds during which commits are collected for one push, if there was no recent push."""
 DEBOUNCE = 0.3
 """Seconds between two rounds started by commits."""
 QUIET = 0.002
-"""Seconds to wait after a watched directory changed: reading its refs costs less than waiting."""
+"""Seconds to wait after a watched directory changed; short, because reading its refs is cheap."""
 BUSY_SECONDS = 60.0
 """Seconds that a call waits for a running round."""
 CLOSE_SECONDS = 3.0
+PROPOSALS = "proposals"
+"""In a notification of another hub, instead of a new tip: proposals have changed."""
+
+THREADS = Threads("kgd-sync", 12)
+"""A round may wait for a slow remote, so there are more threads than the processors could use."""
 
 _CHANCE = random.Random()
 """Source of jitter."""
@@ -72,17 +79,21 @@ class Syncing:
         self.patience = PATIENCE
         """Seconds without progress after which an attempt is abandoned."""
         self.environment: Mapping[str, str] = {}
-        """Environment of the user's session, which may differ from the daemon's; if empty, the daemon's."""
+        """Environment of the user's session, which may differ from the daemon's; if empty, the daemon's is used."""
+        self.is_shared = False
+        """Whether the upstream decides about commits; see `kgd.workspace.writing.commit_point`."""
+        self.copy_proposals: Callable[[], object] = lambda: None
+        """Copies the upstream's proposals, if hubs share them."""
         self.problem = ""
         self._registered: Entry | None = None
         self.stopping = threading.Event()
         self._lock = threading.Lock()
         self._runners: dict[str, _Runner] = {}
         self.scratch = workspace.layout.derived_dir / "sync"
-        self.history = HistoryCheck(workspace, self._sources, self._healed)
+        self.history = HistoryCheck(workspace, self._sources, self.retry)
 
     def start(self) -> None:
-        """Start the threads; an unreachable remote is not an error."""
+        """Start the background sync; an unreachable remote is not an error."""
         if self.workspace.read_only:
             return
         shutil.rmtree(self.scratch, ignore_errors=True)  # left by a killed daemon
@@ -117,7 +128,7 @@ class Syncing:
             one.start()
 
     def follow(self) -> None:
-        """Reload the remotes if the registry entry changed. Costs a comparison."""
+        """Reload the remotes if the registry entry changed. If the entry is unchanged, this costs one comparison."""
         if self.entry() != self._registered and not self.workspace.read_only:
             self.reload()
 
@@ -125,10 +136,10 @@ class Syncing:
         return [one.machine for one in self._all()]
 
     def sync(self, name: str | None = None, *, direction: str = "both", confirm: str = "") -> list[Answer]:
-        """Run a round with one remote or all, after a running round.
+        """Run a round with one remote or all, once a running round has ended.
 
         Raises:
-            NotFound: There is no such remote, or none at all.
+            NotFound: There is no such remote, or there are no remotes.
         """
         chosen = [one for one in self._all() if name in (None, one.machine.remote.name)]
         if not chosen:
@@ -139,6 +150,44 @@ class Syncing:
                 next="`kgd share` publishes it to the remote of this repository, `kgd remote add NAME URL` to another.",
             )
         return [one.round(direction, confirm, by_hand=True) for one in chosen]
+
+    def transport(self, name: str) -> GitRemote:
+        """The connection to a remote, with its current credential. Raises NotFound."""
+        runner = self._runners.get(name)
+        if runner is None:
+            raise NotFound(f"there is no remote '{name[:60]}'")
+        return runner.transport()
+
+    @property
+    def upstream(self) -> Remote | None:
+        """The first remote that this workspace pushes to."""
+        return found.remote if (found := self.upstream_machine) else None
+
+    @property
+    def upstream_machine(self) -> Machine | None:
+        """The state of the sync with the upstream."""
+        return next((one.machine for one in self._all() if one.machine.remote.direction != "pull"), None)
+
+    def wake(self, tip: ObjectId | None = None, *, proposals: bool = False) -> None:
+        """Follow the upstream, since another hub moved it (to `tip`, if that is known), or changed its proposals."""
+        upstream = self.upstream
+        if upstream and (runner := self._runners.get(upstream.name)):
+            runner.changed_by_hub(tip, proposals)
+
+    def share_proposals(self, copy: Callable[[], object]) -> None:
+        """Call `copy` now, and whenever the upstream's proposals may have changed."""
+        self.copy_proposals = copy
+        self.wake(proposals=True)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a round is running, or commits wait to be pushed."""
+        return any(one.is_waiting for one in self._all())
+
+    def retry(self) -> None:
+        """Start rounds now, because the cause of the last failure may be gone."""
+        for one in self._all():
+            one.retry_now()
 
     def is_cloned(self, name: str) -> bool:
         """Whether a plain ``git clone`` of this remote checks out a branch; see `GitRemote.point_head`."""
@@ -169,11 +218,6 @@ class Syncing:
     def _sources(self) -> list[tuple[Remote, GitRemote]]:
         return [(one.machine.remote, one.transport()) for one in self._all()]
 
-    def _healed(self) -> None:
-        """Retry remotes that were refused while objects were missing."""
-        for one in self._all():
-            one.retry_now()
-
     def _wake(self) -> None:
         for one in self._all():
             one.committed()
@@ -189,7 +233,7 @@ class Syncing:
         return entry.token if entry and entry.token and self._is_of(entry, one) else ""
 
     def is_registered(self, one: Remote) -> bool:
-        """Whether the registry shares the workspace through this remote, so that `reload` adds a missing one."""
+        """Whether the registry shares the workspace through this remote, which `reload` then adds if it is missing."""
         entry = self.entry()
         return entry is not None and bool(entry.path) and self._is_of(entry, one)
 
@@ -207,32 +251,33 @@ class Syncing:
 
 
 class _Runner:
-    """The thread of one remote."""
+    """The rounds of one remote."""
 
     def __init__(self, syncing: Syncing, remote: Remote) -> None:
-        near = f"/git/{syncing.workspace.id}" in remote.url.text  # a hub answers fast
-        self._syncing, self.machine = syncing, Machine(remote, near=near)
+        self._syncing, self.machine = syncing, Machine(remote, near=remote.is_hub_of(syncing.workspace.id))
         self.machine.moved_at = self.machine.next_at = time.monotonic()
-        self._busy, self._wake = threading.Lock(), threading.Event()
+        self._busy = threading.Lock()
         self._stopping = threading.Event()
-        self._commit = self._rung = False
+        self._commit = self._rung = self._proposals = False
+        self._told: ObjectId | None = None
         self._last = 0.0
         self._remote: GitRemote | None = None
         self._watch: tuple[Watch, int] | None = None
-        self._thread = threading.Thread(target=self._run, name=f"kgd-sync-{remote.name}", daemon=True)
+        self._task = Task(THREADS, self._step)
 
     def start(self) -> None:
-        self._thread.start()
+        self._task.wake()
 
     def committed(self) -> None:
-        """Wake the thread after a local commit. Called on the writer's thread."""
+        """Start a round soon after a local commit; the delay collects further commits. Called by the writer."""
+        if self._decides:  # the upstream has the commit already
+            return
         self._commit = True
-        self._wake.set()
+        self._task.wake(max(SETTLE, self._last + DEBOUNCE - time.monotonic()))
 
     def close(self) -> None:
         self._stopping.set()
-        self._wake.set()
-        self._thread.join(CLOSE_SECONDS)
+        self._task.close(CLOSE_SECONDS)
         if self._watch:
             self._watch[0].close()
 
@@ -253,11 +298,38 @@ class _Runner:
             return self.transport().point_head(self.machine.remote.ref)
         return True
 
+    @property
+    def is_waiting(self) -> bool:
+        machine = self.machine
+        if self._busy.locked():
+            return True
+        if machine.remote.direction == "pull" or machine.remote.seconds == 0 or self._decides:
+            return False
+        workspace = self._syncing.workspace
+        return workspace.has_committed if machine.theirs is None else machine.theirs.hex() != workspace.tip
+
+    @property
+    def _decides(self) -> bool:
+        """Whether this is the upstream that decides about commits."""
+        return self._syncing.is_shared and self.machine.remote == self._syncing.upstream
+
+    def _catch_up(self, told: ObjectId | None = None, *, proposals: bool, tip: bool = True) -> None:
+        with contextlib.suppress(KgdError):  # the regular round reports it
+            if tip:
+                self._syncing.workspace.catch_up(told)
+        if proposals:
+            try:
+                self._syncing.copy_proposals()
+            except KgdError as error:
+                log.warning("the proposals of other hubs were not copied", extra={"reason": str(error)[:200]})
+
     def _round(self, direction: str, confirm: str, by_hand: bool) -> Answer:
         machine, syncing = self.machine, self._syncing
         now, answer = Now(time.time(), time.monotonic()), Answer(machine)
         if by_hand:
             machine.refused.clear()
+        if self._decides:  # first, so that the round does not hold back what the other hubs already serve
+            self._catch_up(proposals=True)
         try:
             transport = self.transport()
             answer.done = rounds.run(
@@ -301,7 +373,7 @@ class _Runner:
                 )
         except Exception as defect:
             log.exception("a sync failed with a defect")
-            answer.error = Unavailable(f"a defect of kgd: {defect!r}"[:200])
+            answer.error = Unavailable(f"a defect in kgd: {defect!r}"[:200])
             machine.record_failure(answer.error, answer.done.stage, now, _CHANCE)
         return answer
 
@@ -313,47 +385,53 @@ class _Runner:
         self._remote.network = network
         return self._remote
 
-    # ---- the thread
+    # ---- in the background
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._attempt()
-            self._update_watch()
-            self._pause()
-        self._stopping.set()
+    def _step(self) -> float | None:
+        """Run a round if one is due; seconds until the next, None if only an event starts it."""
+        if self._stopping.is_set():
+            return None
+        self._attempt()
+        self._update_watch()
+        seconds = self.machine.next_at - time.monotonic()
+        is_by_hand = self.machine.remote.seconds == 0 or seconds == float("inf")
+        return None if is_by_hand else max(0.0, min(seconds, 3600.0))
 
     def _attempt(self) -> None:
         machine = self.machine
         due = time.monotonic() >= machine.next_at
         committed, self._commit = self._commit, False
         rung, self._rung = self._rung, False
-        asked = (rung or committed) and machine.wake(time.monotonic())
+        told, self._told = self._told, None
+        proposals, self._proposals = self._proposals, False
+        asked = (rung or committed or proposals) and machine.wake(time.monotonic())
         if machine.remote.seconds == 0 or not (due or asked):
             return
-        if not rung and not due and machine.theirs == bytes.fromhex(self._syncing.workspace.tip):
-            return  # the commit is the remote's own, which was just merged
+        if not rung and not proposals and not due and machine.theirs == bytes.fromhex(self._syncing.workspace.tip):
+            return  # the commit is the remote's own, and was just merged
         self._last = time.monotonic()
         with self._busy:
+            if (rung or proposals) and not due and self._decides:
+                self._catch_up(told, proposals=proposals, tip=rung)
+                return
             self._round(machine.remote.direction, "", by_hand=False)
-
-    def _pause(self) -> None:
-        """Wait for an event or the interval; then briefly for further commits."""
-        seconds = self.machine.next_at - time.monotonic()
-        self._wake.wait(None if seconds == float("inf") else max(0.0, min(seconds, 3600.0)))
-        if self._wake.is_set() and not self._stopping.is_set():
-            gap = self._last + DEBOUNCE - time.monotonic() if self._commit else 0.0
-            self._stopping.wait(max(SETTLE, gap))
-        self._wake.clear()
 
     def retry_now(self) -> None:
         """Start a round after the cause of the last failure was repaired."""
         self.machine.refused.clear()
         self.machine.next_at = time.monotonic()
-        self._wake.set()
+        self._task.wake(SETTLE)
 
-    def _changed_there(self, changed: frozenset[str] | None) -> None:
+    def changed_by_hub(self, tip: ObjectId | None, proposals: bool) -> None:
+        if proposals:
+            self._proposals = True
+        else:
+            self._told, self._rung = tip or self._told, True
+        self._task.wake(SETTLE)
+
+    def changed_there(self, changed: frozenset[str] | None) -> None:
         self._rung = True
-        self._wake.set()
+        self._task.wake(SETTLE)
 
     def _update_watch(self) -> None:
         """Watch a remote in a local directory; start a new watch if the directory was replaced."""
@@ -365,7 +443,7 @@ class _Runner:
             self._watch = None
         if git_dir is not None and self._watch is None and not self._stopping.is_set():
             folders = [Folder(git_dir, recursive=False), Folder(git_dir / "refs")]
-            watch = Watch(folders, self._changed_there, rescan_seconds=600.0, quiet_seconds=QUIET)
+            watch = Watch(folders, self.changed_there, rescan_seconds=600.0, quiet_seconds=QUIET)
             watch.start()
             self._watch = (watch, inode)
 

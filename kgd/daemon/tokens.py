@@ -1,6 +1,6 @@
 """Tokens of a hub: minting, recognition, revocation, quotas and the audit log.
 
-All state is in `SqliteHubState` and not cached here, so that a revocation takes effect at the next use.
+All state is in the `HubState` and not cached here, so that a revocation takes effect at the next use.
 """
 
 from __future__ import annotations
@@ -10,25 +10,33 @@ import hashlib
 import logging
 import threading
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Unauthorized
-from kgd.index.hub_state import SqliteHubState
+from kgd import metrics, tracing
+from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Unauthorized, Unavailable
 from kgd.model import token as tokens
 from kgd.model.access import Kind, Principal, Scope, check_narrower
+from kgd.model.audit_chain import SEALED_AT_ONCE
+from kgd.model.hub_state import HubState
 from kgd.model.token import AuditEntry, Quota, TokenRecord
+
+if TYPE_CHECKING:
+    from kgd.daemon.revocations import Revocations
 
 log = logging.getLogger("kgd.tokens")
 
 MINUTE, DAY = 60, 86_400
 USED_SECONDS = 30
-"""Precision of "last used"."""
+"""Precision of "last used" in seconds."""
 ANSWERS_KEPT = 7 * DAY
+SEALED_EVERY = 60
+"""Seconds between two extensions of the audit log's chain of hashes."""
 MOST_KINDS = 1_000
-"""Tally lines of one minute; further kinds of refusals share one line."""
+"""Largest number of tally lines per minute; further kinds of refusals share one line."""
 GENERATIONS = 8
-"""Depth of child tokens; each use counts on all ancestors."""
+"""Largest depth of child tokens; each use counts on all ancestors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +69,21 @@ class _Line:
 class Tally:
     """Counts similar audit entries in one line per minute. Safe for threads.
 
-    The first of a kind is written at once. The count of the others is added to its line once a second and when the log
-    is read, so that a flood of refusals costs neither lines nor writes.
+    The first entry of a kind is written at once. The number of later ones is added to its line once a second and when
+    the log is read, so that a flood of refusals causes few lines and writes.
 
     Args:
         log: Returns the state; called at each use, since it may not be open yet.
     """
 
-    def __init__(self, log: Callable[[], SqliteHubState]) -> None:
+    def __init__(self, log: Callable[[], HubState]) -> None:
         self._log, self._lock = log, threading.Lock()
         self._minute = 0
         self._lines: dict[tuple[str, ...], _Line] = {}
 
     def add(self, entry: AuditEntry, kind: str) -> None:
-        """Count an entry. Entries of one token, action, workspace and `kind` share a line with the first's detail."""
+        """Count an entry. Entries with the same token, action, workspace and `kind` share a line, which has the first
+        entry's detail."""
         key = (entry.token, entry.action, entry.workspace, kind)
         with self._lock:
             if entry.at // 60 != self._minute:
@@ -115,18 +124,25 @@ class Tokens:
         open_state: Opens the state; called on first use, and again after a failure, so that a repaired file is used.
         clock: Returns Unix seconds.
         entropy: Returns this many random bytes.
+        revocations: The record of revocations outside the state, if several hubs share it.
     """
 
     def __init__(
-        self, open_state: Callable[[], SqliteHubState], clock: Callable[[], float], entropy: Callable[[int], bytes]
+        self,
+        open_state: Callable[[], HubState],
+        clock: Callable[[], float],
+        entropy: Callable[[int], bytes],
+        revocations: Revocations | None = None,
     ) -> None:
         self._open_state, self._clock, self._entropy = open_state, clock, entropy
+        self._revocations = revocations
         self._lock = threading.Lock()
-        self._opened: SqliteHubState | None = None
+        self._opened: HubState | None = None
         self._tally = Tally(lambda: self.state)
+        self._sealed_at = 0.0
 
     @property
-    def state(self) -> SqliteHubState:
+    def state(self) -> HubState:
         with self._lock:
             if self._opened is None:
                 self._opened = self._open_state()
@@ -143,7 +159,7 @@ class Tokens:
         by: str = "",
         root: str = "",
     ) -> Minted:
-        """A new token; its text is returned only here. `root` is the root of the token that it replaces.
+        """Mint a token; only this call returns its text. `root` is the root of the token that it replaces.
 
         Raises:
             Invalid: The name or kind is invalid.
@@ -156,20 +172,22 @@ class Tokens:
     def mint_child(
         self, parent: str, name: str, kind: Kind, scopes: Iterable[Scope], expires: int, *, again: bool = False
     ) -> Minted:
-        """A token with at most its parent's rights and lifetime; revoking the parent revokes it.
+        """Mint a token with at most its parent's permissions and lifetime; revoking the parent revokes it.
 
-        With `again` it replaces a token of this name.
+        With `again`, the new token replaces a token of this name.
 
         Raises:
-            Forbidden: Its scopes are wider, or another holder outside its parent's line has its name.
+            Forbidden: The scopes are wider than the parent's, or a holder outside the parent's lineage has this name.
             Unauthorized: The parent is not live.
-            Limit: `GENERATIONS` ancestors are exceeded.
+            Limit: The token would have more than `GENERATIONS` ancestors.
         """
         above = self.record(parent)
         if not again:
             self._refuse_taken(name, above)
         if len(self.lineage(above)) >= GENERATIONS:
-            raise Limit(f"child tokens are at most {GENERATIONS} deep", next="Make it from an older token.")
+            raise Limit(
+                f"child tokens can be at most {GENERATIONS} levels deep", next="Make it from this token's parent."
+            )
         made = self._make(name, kind, tuple(scopes), expires, parent=parent, quota=above.quota, root=above.holder.line)
         try:
             check_narrower(made.record.holder, above.holder)
@@ -181,8 +199,33 @@ class Tokens:
         self._note(made.record.holder.id, "mint", f"{name}, from {parent}", made.record.holder.scopes)
         return made
 
+    def sign_in(self, holder: Principal, kept: bytes, until: int, oldest: int) -> Minted:
+        """Mint a token for a signed-in account, with a new id. The other arguments are as in `add_sign_in`."""
+        made = self._make(
+            holder.name, holder.kind, holder.scopes, int(holder.expires or 0), quota=Quota(), root=holder.root
+        )
+        made = replace(made, record=replace(made.record, holder=replace(made.record.holder, email=holder.email)))
+        self.state.add_sign_in(made.record, kept, until, oldest)
+        return made
+
+    def renew(self, record: TokenRecord, holder: Principal, kept: bytes, *, retext: bool = False) -> Minted:
+        """Give a signed-in account's token the scopes and the expiry of `holder` and, with `retext`, a new text; the
+        previous text stays valid until the next renewal.
+
+        Raises:
+            Unauthorized: The token has been revoked in the meantime.
+        """
+        text, digests = "", record.digest
+        if retext:
+            text, digest = tokens.written(holder.kind, holder.id, self._entropy(tokens.SECRET_BYTES))
+            digests = digest + record.digest[: len(digest)]
+        renewed = replace(record, holder=holder, digest=digests)
+        if not self.state.renew(renewed, kept):
+            raise Unauthorized("the sign-in was ended", next="Sign in again.")
+        return Minted(text, renewed)
+
     def rotate(self, id: str, expires: int) -> Minted:
-        """A new token with the same holder and scopes; the old one and its children are revoked.
+        """Mint a token with the same holder and scopes; the old token and its children are revoked.
 
         Raises:
             NotFound: There is no such token.
@@ -192,6 +235,8 @@ class Tokens:
         if not old.is_live(self._clock()):
             raise Unauthorized("the token has expired or was revoked", next="Mint a new one.")
         holder = old.holder
+        if holder.is_signed_in:
+            raise Invalid("a signed-in account renews its token itself", at=id, next="Revoke it to end the sign-in.")
         if holder.parent:
             made = self.mint_child(holder.parent, holder.name, holder.kind, holder.scopes, expires, again=True)
         else:
@@ -204,7 +249,9 @@ class Tokens:
                 by=f"rotation of {id}",
                 root=holder.line,
             )
-        self.revoke(id, "rotated")
+        gone = self._revoke(id, "rotated")
+        with contextlib.suppress(Unavailable):  # the new token's text is shown only now; recorded with the next one
+            self._record(gone)
         return made
 
     def revoke(self, id: str, why: str = "") -> list[str]:
@@ -212,7 +259,22 @@ class Tokens:
 
         Raises:
             NotFound: There is no such token.
+            Unavailable: The tokens are revoked, but this could not be recorded outside the state.
         """
+        gone = self._revoke(id, why)
+        self._record([id, *gone])
+        return gone
+
+    def end_sign_in(self, id: str, why: str) -> None:
+        """Revoke the token of a sign-in that its person or the issuer ended. Unlike `revoke`, this is not recorded
+        outside the state: after a restored backup, the issuer decides about a renewal."""
+        self._revoke(id, why)
+
+    def _record(self, gone: Collection[str]) -> None:
+        if self._revocations:
+            self._revocations.record(gone)
+
+    def _revoke(self, id: str, why: str) -> list[str]:
         self.record(id)
         gone = self.state.revoke(id, int(self._clock()))
         for one in gone:
@@ -229,7 +291,7 @@ class Tokens:
         """The record of a live token.
 
         Raises:
-            Unauthorized: It is malformed, mistyped, unknown, expired or revoked.
+            Unauthorized: The token is malformed, mistyped, unknown, expired or revoked.
         """
         try:
             presented = tokens.read(text)
@@ -242,10 +304,10 @@ class Tokens:
         return self._used(record)
 
     def again(self, id: str) -> TokenRecord:
-        """The record of a live token that was recognised before, by its id.
+        """The record of a live token by its id, after `recognise` has accepted its text.
 
         Raises:
-            Unauthorized: It has expired or was revoked.
+            Unauthorized: The token has expired or was revoked.
         """
         record = self.state.find(id)
         if record is None:
@@ -256,7 +318,7 @@ class Tokens:
         """Check the token again, right before a write.
 
         Raises:
-            Unauthorized: It was revoked or has expired meanwhile.
+            Unauthorized: The token has been revoked or has expired in the meantime.
         """
         record = self.state.find(id)
         if record is None:
@@ -271,22 +333,24 @@ class Tokens:
         return found
 
     def spend(self, record: TokenRecord, what: str, amount: int) -> None:
-        """Count usage: `requests` per minute, `bytes` and `nodes` per day. It counts for all ancestors as well.
+        """Count usage: `requests` per minute, `bytes` and `nodes` per day. All ancestors are charged too.
 
         Raises:
             TooMuch: The quota is exceeded; nothing was counted.
         """
+        if not amount:
+            return
         length, span = (MINUTE, "minute") if what == "requests" else (DAY, "day")
         limit = getattr(record.quota, f"{what}_per_{span}")
-        limits = {one.holder.id: getattr(one.quota, f"{what}_per_{span}") for one in self.lineage(record)}
-        now = int(self._clock())
-        if not self.state.spend(limits, what, now // length, amount):
-            error = TooMuch(f"this token may use at most {limit} {what} per {span}", length - now % length)
+        limits = {_account(one.holder): getattr(one.quota, f"{what}_per_{span}") for one in self.lineage(record)}
+        if wait := self.state.spend(limits, what, length, amount, self._clock()):
+            metrics.QUOTA_REFUSALS.add(what)
+            error = TooMuch(f"this token may use at most {limit} {what} per {span}", wait)
             self.refused(record.holder.id, what, error)
             raise error
 
     def earlier_answer(self, token: str, request: str, asked: bytes) -> str | None:
-        """The answer to the same earlier request, None for a new one.
+        """The answer to the same earlier request; None for a new request.
 
         Raises:
             Invalid: Another request had the same id.
@@ -305,19 +369,23 @@ class Tokens:
 
     def note(self, token: str, action: str, workspace: str = "", detail: str = "") -> None:
         """Add a line to the audit log."""
-        self.state.note(AuditEntry(int(self._clock()), token, action, workspace, detail))
+        self.state.note(AuditEntry(int(self._clock()), token, action, workspace, _of_request(detail)))
+        if self._clock() - self._sealed_at > SEALED_EVERY:
+            self._seal()
 
-    def refused(self, token: str, action: str, error: KgdError, workspace: str = "") -> None:
-        """Log a refusal; similar ones of a minute share a line. `token` is empty if unknown."""
-        self._count(token, f"{action} refused", workspace, f"{error.code}: {error}", error.code)
+    def refused(self, token: str, action: str, error: KgdError, workspace: str = "", kind: str = "") -> None:
+        """Log a refusal; refusals of one kind (by default, with one code) within a minute share a line. `token` is
+        empty if unknown."""
+        self._count(token, f"{action} refused", workspace, f"{error.code}: {error}", kind or error.code)
 
     def unchanged(self, token: str, action: str, workspace: str) -> None:
-        """Log a write that changed nothing; similar ones share a line."""
+        """Log a write that changed nothing; similar writes share a line."""
         self._count(token, action, workspace, "no change", "")
 
     def _count(self, token: str, action: str, workspace: str, detail: str, kind: str) -> None:
         try:
-            self._tally.add(AuditEntry(int(self._clock()), token, action, workspace[:100], detail[:400]), kind)
+            entry = AuditEntry(int(self._clock()), token, action, workspace[:100], _of_request(detail[:400]))
+            self._tally.add(entry, kind)
         except KgdError as failed:  # the caller's own refusal is more important
             log.warning("the audit log could not be written", extra={"reason": str(failed)[:200]})
 
@@ -329,16 +397,38 @@ class Tokens:
     def lines(self, after: int, limit: int) -> list[tuple[int, AuditEntry]]:
         """Lines of the audit log with a higher number than `after`, oldest first."""
         self._tally.flush()
+        if not after:
+            self._seal()
         return self.state.lines(after, limit)
 
+    def _seal(self) -> None:
+        """Seal all lines that are old enough. A failure is only logged, and the next call continues."""
+        now = self._sealed_at = int(self._clock())
+        try:
+            while self.state.seal(now) == SEALED_AT_ONCE:
+                pass
+        except KgdError as failed:
+            log.warning("the audit log could not be sealed", extra={"reason": str(failed)[:200]})
+
     def close(self) -> None:
-        if self._opened is not None:
-            with contextlib.suppress(KgdError):
-                self._tally.flush()
+        with self.set_aside():
+            pass
+
+    @contextlib.contextmanager
+    def set_aside(self) -> Iterator[None]:
+        """Close the state. Calls that need it wait until the context ends, and open it again."""
+        self.flush()
         with self._lock:
             if self._opened is not None:
                 self._opened.close()
             self._opened = None
+            yield
+
+    def flush(self) -> None:
+        """Write the pending counts of the audit log, if possible."""
+        if self._opened is not None:
+            with contextlib.suppress(KgdError):
+                self._tally.flush()
 
     def now(self) -> float:
         return self._clock()
@@ -359,7 +449,7 @@ class Tokens:
         return Minted(text, TokenRecord(holder, digest, int(self._clock()), quota=quota))
 
     def _refuse_taken(self, name: str, above: TokenRecord) -> None:
-        """Refuse the name of another holder: names become authors of commits."""
+        """Refuse a name that another holder has: names become authors of commits."""
         if any(_folded(one.holder.name) == _folded(name) for one in self.lineage(above)):
             return
         for one in self.state.all():
@@ -375,6 +465,9 @@ class Tokens:
     def _used(self, record: TokenRecord) -> TokenRecord:
         now = self._clock()
         self._refuse_dead(record, now)
+        if self._revocations and self._revocations.refresh(record.holder):
+            record = self.record(record.holder.id)
+            self._refuse_dead(record, now)
         if now - record.last_used > USED_SECONDS:
             self.state.used(record.holder.id, int(now))
         return record
@@ -386,6 +479,17 @@ class Tokens:
         error = Unauthorized(f"the token {why}", next="Ask the hub's administrator for a new one.")
         self.refused(record.holder.id, "sign in", error)
         raise error
+
+
+def _of_request(detail: str) -> str:
+    """The detail of an audit line, with the id that the client or a proxy gave to the request."""
+    id = tracing.given_id()
+    return f"{detail} [request {id}]".lstrip() if id else detail
+
+
+def _account(holder: Principal) -> str:
+    """The id under which the use of a token is counted: one account may sign in several times."""
+    return holder.root if holder.is_signed_in else holder.id
 
 
 def _unknown() -> Unauthorized:

@@ -1,6 +1,6 @@
-"""Upstreams of a hub: a change is acknowledged only after the upstream remotes hold it.
+"""Upstreams of a hub: a change is acknowledged only once all upstream remotes have it.
 
-Concurrent callers share rounds: a caller that arrives during a round waits for the next, which starts after its change.
+Concurrent callers share rounds: a caller that arrives during a round waits for the next one, which includes its change.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ SECONDS = 45.0
 class Upstream:
     """The remotes that a daemon's workspaces push to. Safe for threads.
 
+    If several hubs share a workspace, each commit has been pushed before the writer acknowledges it.
+
     Args:
         syncing: Returns the sync of the workspace with this id.
     """
@@ -31,15 +33,15 @@ class Upstream:
         self._queues: dict[tuple[str, str], _Queue] = {}
 
     def push(self, workspace: str) -> None:
-        """Return when every upstream holds the workspace's tip; at once without upstreams.
+        """Return when every upstream has the workspace's tip; without upstreams, return at once.
 
         Raises:
-            Unavailable: An upstream did not accept it. The change is kept and pushed later.
+            Unavailable: An upstream did not accept the tip. The change is kept and pushed later.
         """
         self._round(workspace, "both")
 
     def fetch(self, workspace: str) -> None:
-        """Return when the workspace holds the tips of its upstreams.
+        """Return when the workspace has the tips of its upstreams.
 
         Raises:
             Unavailable: An upstream could not be reached.
@@ -48,6 +50,10 @@ class Upstream:
 
     def _round(self, id: str, direction: str) -> None:
         syncing = self._syncing(id)
+        if syncing.is_shared:
+            if direction == "pull":
+                syncing.workspace.catch_up()
+            return
         if not any(one.remote.direction != "pull" for one in syncing.machines()):
             return
         with self._lock:
@@ -56,7 +62,7 @@ class Upstream:
 
 
 class _Queue:
-    """Rounds, one at a time; one of the waiting callers runs the next for all."""
+    """Rounds, one at a time; one of the waiting callers runs the next round for all."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -87,7 +93,7 @@ class _Queue:
 
 
 def _error_of(answers: Iterable[Answer]) -> KgdError | None:
-    """Why an upstream does not hold the workspace's tip; None if all do."""
+    """The reason why an upstream does not have the workspace's tip; None if all have it."""
     for answer in answers:
         if answer.machine.remote.direction == "pull":
             continue
@@ -95,7 +101,7 @@ def _error_of(answers: Iterable[Answer]) -> KgdError | None:
         if answer.error or waits:
             reason = answer.error.message if answer.error else waits[0].reason
             return Unavailable(
-                f"it is kept here, but the upstream '{answer.machine.remote.name}' has not taken it: {reason}"[:320],
-                next="It is pushed as soon as that is possible; ask again with the same request_id to find out.",
+                f"it is kept here, but the upstream '{answer.machine.remote.name}' has not accepted it: {reason}"[:320],
+                next="It is pushed as soon as possible; to find out, ask again with the same request_id.",
             )
     return None

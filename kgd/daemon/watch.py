@@ -32,11 +32,11 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
 
-# watchdog sees a folder twice that is created while its parent is listed, and warns with the names of all others.
+# A folder that is created while its parent is listed is seen twice by watchdog, which then warns and names all others.
 warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
 
-# Without this filter watchdog asks for open and close events too; its own walk of a large tree then feeds the queue
-# until it overflows, and the walk starts again: with some thousand folders one core stays busy permanently.
+# Without this filter, watchdog also asks for open and close events. Its own walk of a large tree then fills the queue
+# until it overflows, and the walk starts again; with some thousand folders, one core stays busy permanently.
 EVENTS: list[type[FileSystemEvent]] = [
     FileCreatedEvent,
     FileModifiedEvent,
@@ -47,12 +47,13 @@ EVENTS: list[type[FileSystemEvent]] = [
     DirDeletedEvent,
 ]
 
+START_SECONDS = 0.3
+"""Seconds for which the opening of a workspace waits for its watches: 40,000 folders take a second or more."""
 QUIET_SECONDS = 0.03
-"""Seconds that a hint waits for more hints. In a burst it waits up to `LONGEST_SECONDS`, so that a checkout is one
-change."""
+"""Seconds that a hint waits for more hints; in a burst, up to `LONGEST_SECONDS`, so that a checkout is one change."""
 LONGEST_SECONDS = 0.4
 PATHS_LIMIT = 2_000
-"""With more changed paths everything is scanned."""
+"""Number of changed paths above which everything is scanned."""
 DEGRADED_SECONDS = 5.0
 TOP_FOLDERS_LIMIT = 64
 
@@ -94,31 +95,44 @@ class Watch(FileSystemEventHandler):
         self._first = self._last = 0.0
         self._closed = False
         self._observer: BaseObserver | None = None
-        """None without an inotify instance or a thread."""
+        """None if there is no inotify instance or no thread for it."""
         self._split: dict[str, Folder] = {}
         """Folders whose members are watched separately, because some are skipped."""
         self._members: dict[str, ObservedWatch] = {}
         self._thread = threading.Thread(target=self._deliver, name="kgd-watch", daemon=True)
+        self._starting = threading.Thread(target=self._watch_folders, name="kgd-watching", daemon=True)
 
     def start(self) -> None:
-        """Start watching; a failure sets `degraded` and is not raised."""
+        """Start watching; a failure sets `degraded` and is not raised. Many folders are watched a moment later."""
         self._thread.start()
         _overflows.add(self)
         try:
-            observer = Observer()  # takes an inotify instance; their number per user is small
+            self._starting.start()
+            self._starting.join(START_SECONDS)
+        except RuntimeError as error:
+            self._degrade(error)
+
+    def _watch_folders(self) -> None:
+        begun = time.monotonic()
+        try:
+            observer = Observer()  # takes an inotify instance, of which each user has only a few
             observer.start()
             self._observer = observer
             for folder in self._folders:
                 self._schedule(folder)
         except (OSError, RuntimeError) as error:  # a thread that cannot be started is a RuntimeError
             self._degrade(error)
+        if time.monotonic() - begun > START_SECONDS:
+            self.hint(None)  # the first scan may have come before the watches
 
     def close(self) -> None:
-        """Stop watching, after a running call of `on_change`."""
+        """Stop watching, once a running call of `on_change` has ended."""
         _overflows.discard(self)
         with self._lock:
             self._closed = True
             self._lock.notify_all()
+        if self._starting.is_alive():
+            self._starting.join(timeout=5)
         if self._observer and self._observer.is_alive():
             self._observer.stop()
             self._observer.join(timeout=5)
@@ -164,13 +178,13 @@ class Watch(FileSystemEventHandler):
             return
         try:
             if before := self._members.pop(path, None):
-                # The folder was removed and created again, as by two checkouts. Its old watch has ended but would
-                # prevent a new one.
+                # The folder was removed and created again, for example by two checkouts. Its old watch has ended but
+                # would prevent a new one.
                 with contextlib.suppress(KeyError):  # removed by `close`
                     self._started.unschedule(before)
             self._members[path] = self._observe(path, recursive=True)
         except FileNotFoundError:
-            pass  # removed again, which was an event too
+            pass  # removed again, which also caused an event
         except (OSError, RuntimeError) as error:
             self._degrade(error)
         self.hint(None)  # files may have been created in it before the watch started
@@ -207,7 +221,7 @@ class Watch(FileSystemEventHandler):
         self.hint(None)
 
     def _deliver(self) -> None:
-        """Until closed: wait for quiet after a hint, or for the next periodic scan, and call `on_change`."""
+        """Until closed: wait until no more hints arrive, or for the next periodic scan, and call `on_change`."""
         due = time.monotonic() + self._interval()
         while self._wait(due):
             changed = self._taken()
@@ -217,7 +231,7 @@ class Watch(FileSystemEventHandler):
             except Exception:
                 log.exception("a change could not be handled")
             if changed is None:
-                # Scanning a large tree may take long; half of the time is left to others.
+                # Scanning a large tree may take long; leave half of the time to other threads.
                 due = time.monotonic() + max(self._interval(), time.monotonic() - began)
 
     def _interval(self) -> float:
@@ -238,7 +252,7 @@ class Watch(FileSystemEventHandler):
         return False
 
     def _taken(self) -> frozenset[str] | None:
-        """The changed paths; None to scan everything, also for the periodic scan."""
+        """The changed paths; None to scan everything, as in the periodic scan."""
         with self._lock:
             changed = None if self._everything or not self._changed else frozenset(self._changed)
             self._changed, self._everything = set(), False

@@ -21,6 +21,7 @@ from kgd.model.uri import Uri, from_path, path_of, scheme_of
 from kgd.overlay.listing import MACHINE_MADE, NEVER
 from kgd.overlay.overlay import Overlay
 from kgd.overlay.tree import Delta
+from kgd.workspace.answers import Stage
 from kgd.workspace.usage import Usage
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class WorkspaceWatch:
     """Keeps the overlay in step with the code tree and reports hand edits, until it is closed.
 
     `changed` is called with the files, directories, symbols and chunks of the code that were added, removed or changed,
-    and with nodes that became stale or current by that.
+    and with nodes that these changes made stale or current.
     """
 
     def __init__(
@@ -53,7 +54,9 @@ class WorkspaceWatch:
         self.reading: ReadingTree | None = None
         self._history: HistoryReader | None = None
         self._code_git_dir = CodeHistory.of(workspace).git_dir
-        self._watches = [Watch(self._own_folders(), self._work_tree_changed, rescan_seconds=rescan_seconds)]
+        self._watches = []
+        if workspace.is_published:
+            self._watches = [Watch(self._own_folders(), self._work_tree_changed, rescan_seconds=rescan_seconds)]
         if layout.code_tree is not None:
             self._overlay = Overlay(
                 layout.code_tree,
@@ -65,8 +68,10 @@ class WorkspaceWatch:
             workspace.code_files = lambda: _files(overlay, overlay.uris())
             try:
                 self.reading = ReadingTree(workspace, overlay, workspace.derived_dir, changed)
-            except KgdError:
+            except KgdError as error:
                 log.exception("symbols and documents of the code tree are not indexed")
+                why = f"the index of the code tree cannot be opened: {error}. After `kgd down`, any command tries again"
+                workspace.on_health(lambda: Stage("code", "degraded", blocker=why))
             if self._code_git_dir is not None:
                 self._history = HistoryReader(CodeHistory.of(workspace), layout.code_tree)
             code = Folder(layout.code_tree, skip=NEVER | MACHINE_MADE)
@@ -84,8 +89,14 @@ class WorkspaceWatch:
             self.reading.start()
         if self._history:
             self._history.start()
-        self._first_look.start()
-        self._first_look.join(FIRST_LOOK_SECONDS)
+        if self._overlay:
+            self._first_look.start()
+            self._first_look.join(FIRST_LOOK_SECONDS)
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether hand edits or a code tree are watched. Closing the workspace ends this."""
+        return bool(self._watches)
 
     def degraded(self) -> list[str]:
         return [watch.degraded for watch in self._watches if watch.degraded]
@@ -110,7 +121,7 @@ class WorkspaceWatch:
 
     def _own_folders(self) -> list[Folder]:
         layout, code = self._workspace.layout, self._code_git_dir
-        # Of the repositories only the files that the user's git commands change; objects and kgd's own refs are noise.
+        # In repositories, watch only files that the user's git commands change; objects and kgd's own refs are noise.
         return [
             Folder(layout.work_tree, skip=frozenset({".git"})),
             *(
@@ -121,19 +132,19 @@ class WorkspaceWatch:
         ]
 
     def _look(self) -> None:
-        if self._overlay:
+        assert self._overlay
+        try:
             try:
-                try:
-                    found = self._overlay.scan(stop=self._stop)
-                finally:
-                    self._overlay.on_change = self._tree_changed
-                if found.complete:
-                    self._workspace.note_files(_files(self._overlay, self._overlay.uris()), complete=True)
-                    self._freshness.look_through()
-                    if self.reading:
-                        self.reading.note(None)
-            except (KgdError, OSError):
-                log.exception("the code tree cannot be read")
+                found = self._overlay.scan(stop=self._stop)
+            finally:
+                self._overlay.on_change = self._tree_changed
+            if found.complete:
+                self._workspace.note_files(_files(self._overlay, self._overlay.uris()), complete=True)
+                self._freshness.look_through()
+                if self.reading:
+                    self.reading.note(None)
+        except (KgdError, OSError):
+            log.exception("the code tree cannot be read")
 
     def _code_tree_changed(self, changed: frozenset[str] | None) -> None:
         if self._overlay and not self._stop.is_set():
@@ -169,7 +180,8 @@ class WorkspaceWatch:
             changed -= of_code
         top, git_dir = self._workspace.layout.work_tree, str(self._workspace.layout.git_dir)
         inside = {path for path in changed if not path.startswith(f"{git_dir}/")}
-        # A moved branch is only a reason to look: publication moves it too, and tells a person's git command by itself.
+        # A moved branch is only a reason to check: publication also moves it, and can tell when a person's git command
+        # did.
         if inside or any(_moves_a_branch(path, git_dir) for path in changed - inside):
             self._workspace.hint(sorted(str(Path(path).relative_to(top)) for path in inside if path != str(top)))
 
@@ -186,6 +198,8 @@ def _files(overlay: Overlay, uris: Iterable[Uri]) -> list[FileDoc]:
 
 
 def _moves_a_branch(path: str, git_dir: str) -> bool:
-    """Whether the path is HEAD, a branch, or a file of a rebase or merge. The index changes even when git reads it."""
+    """Whether the path is HEAD, a branch, or a file of a rebase or merge. The index is not included, since it changes
+    even when git reads it.
+    """
     name = path[len(git_dir) + 1 :]
     return not name.endswith(".lock") and name not in ("index", "kgd", "config", "objects", "logs")

@@ -14,25 +14,27 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from kgd import __version__
 from kgd.errors import Forbidden, Invalid, NotFound
 from kgd.hub.connections import HEADER_LIMIT, HEADER_SECONDS, Connections, HubConnection, block_of
 from kgd.hub.listen import Listen
+from kgd.hub.operating import Observed, Operating
 from kgd.hub.problem_details import problem
 from kgd.hub.v1 import Api
 
-STOP_SECONDS = 1
-"""Time for running requests when the hub stops; then their connections end."""
+STOP_SECONDS, DRAIN_SECONDS = 1, 10
+"""Seconds that running requests get to finish when the hub stops, and after it has drained; then their connections end.
+"""
 KEEP_ALIVE_SECONDS = 75
 TAKEN_AT_ONCE, REFUSED_AT_ONCE = 4, 64
-"""Connections accepted or refused per turn of the loop. The kernel's queue must not overflow: a client that does not
-fit into it tries again only after seconds."""
+"""Number of connections accepted or refused per turn of the loop. The kernel's queue must not overflow: a client for
+which it has no room waits seconds before it tries again.
+"""
 REST_SECONDS = 0.2
-"""Pause in accepting when the process has no free file descriptor."""
+"""Seconds without accepting connections when the process has no free file descriptor."""
 
 log = logging.getLogger("kgd.hub")
 
@@ -40,13 +42,15 @@ log = logging.getLogger("kgd.hub")
 def application(
     listen: Listen,
     api: Api,
+    operating: Operating,
     *,
     git: ASGIApp | None = None,
     mcp: ASGIApp | None = None,
     pages: Sequence[Route] = (),
+    sign_in: Sequence[Route] = (),
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
 ) -> Starlette:
-    """The application. `mcp` and `pages` authenticate clients themselves; `running` is its lifespan context."""
+    """The application. `mcp`, `pages` and `sign_in` authenticate clients themselves; `running` is its lifespan."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -54,9 +58,11 @@ def application(
             yield
 
     routes = [
-        Route("/health", health),
+        Route("/health", operating.live),
+        *operating.routes(),
         Route("/v1/tokens", api.mint_child, methods=["POST"]),
         Route("/v1/links", api.link, methods=["POST"]),
+        *sign_in,  # before the tools, whose addresses have the same form
         *tool_routes(api),
         *pages,
     ]
@@ -67,7 +73,7 @@ def application(
         routes.append(Route("/mcp", endpoint=mcp))
     return Starlette(
         routes=routes,
-        middleware=[Middleware(HostCheck, listen=listen)],
+        middleware=[Middleware(Observed, readiness=operating.readiness), Middleware(HostCheck, listen=listen)],
         lifespan=lifespan,
         exception_handlers={404: _no_such_place, 405: _other_method},
     )
@@ -80,11 +86,6 @@ def tool_routes(api: Api) -> list[Route]:
         Route("/v1/workspaces", api.workspaces, methods=["GET"]),
         Route("/v1/{workspace}/{tool}", api.tool, methods=["POST"]),
     ]
-
-
-async def health(request: Request) -> Response:
-    """Liveness probe."""
-    return JSONResponse({"status": "ok", "version": __version__})
 
 
 async def _no_such_place(request: Request, error: Exception) -> Response:
@@ -113,11 +114,11 @@ class HostCheck:
         )
         host, origin = "".join(hosts[:1]), "".join(origins[:1])
         if len(hosts) > 1 or len(origins) > 1:
-            refused = problem(Invalid("a request has at most one Host and one Origin", at="Host, Origin"), status=400)
+            refused = problem(Invalid("a request can have only one Host and one Origin", at="Host, Origin"), status=400)
         elif not self._listen.takes_host(host):
             refused = problem(Invalid("this hub does not serve this host name", at="Host"), status=421)
         elif origin and not self._listen.takes_origin(origin, host):
-            refused = problem(Forbidden("pages of other sites may not call this hub", at="Origin"))
+            refused = problem(Forbidden("other sites' pages may not call this hub", at="Origin"))
         else:
             await self._app(scope, receive, send)
             return
@@ -128,7 +129,7 @@ class HubServer(uvicorn.Server):
     """Serves an application on a listening socket.
 
     Args:
-        closing: Called first when it stops, to end open streams.
+        closing: Called first when the server stops, to end open streams.
     """
 
     def __init__(self, app: ASGIApp, listen: Listen, listening: socket.socket, closing: Callable[[], None]) -> None:
@@ -158,13 +159,14 @@ class HubServer(uvicorn.Server):
         """Serve on the running loop until `stop`."""
         await self.serve(sockets=[self._listening])
 
-    def stop(self) -> None:
-        """Ask it to stop, which takes little more than `STOP_SECONDS`."""
+    def stop(self, seconds: int = STOP_SECONDS) -> None:
+        """Ask the server to stop, which takes little more than these seconds."""
+        self.config.timeout_graceful_shutdown = seconds
         self._closing()
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Like uvicorn's, but connections are accepted or refused here, before any handshake."""
+        """Like uvicorn's `startup`, but connections are accepted or refused here, before any handshake."""
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             raise RuntimeError("the hub's application did not start")

@@ -1,17 +1,104 @@
-"""Authentication of a hub's requests by their token."""
+"""Authentication of a hub's requests by their token: the caller with its tools, workspaces and session."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Protocol
 
+from kgd import __version__, tracing
 from kgd.daemon.daemon import Daemon
 from kgd.errors import NotFound, Unauthorized
-from kgd.hub.callers import Holder
 from kgd.hub.listen import Listen
 from kgd.model.token import TokenRecord
 from kgd.model.token import read as read_token
+from kgd.tools import SERVED
+from kgd.tools.hubs.token_calls import call, visible
+from kgd.tools.hubs.tokens import describe
+from kgd.tools.operation import Answer, Operation
+from kgd.tools.session import Session
+
+
+class Caller(Protocol):
+    """The caller of one request."""
+
+    line: str
+    """Key under which the connections and bodies of the caller are counted."""
+    workspaces: Sequence[str]
+    """Ids of all workspaces of the caller; answers may depend on them."""
+
+    def spend(self, size: int) -> None:
+        """Count bytes of a body. Blocks. Raises TooMuch."""
+
+    def workspace(self, id: str) -> str:
+        """The id of the workspace, if the caller may use it. Raises NotFound."""
+
+    def tools(self) -> Mapping[str, Operation]:
+        """The tools that the caller may call, by name."""
+
+    def session(self, client: str) -> Session: ...
+
+    def call(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Answer:
+        """The answer of a tool. Raises NotFound if the caller may not call it."""
+
+    def who(self) -> dict[str, Any]:
+        """The caller's identity and workspaces, as reported to the caller."""
+
+    def known(self) -> Any:
+        """Everything about the caller that an answer depends on, as plain data; None if answers have no validator."""
+
+
+class Door(Protocol):
+    """Authentication: turns a request into a caller."""
+
+    def caller(self, authorization: str) -> Caller:
+        """The caller of a request, by its `Authorization` header. Blocks. Raises Unauthorized."""
+
+
+class Holder:
+    """The holder of a token, limited to its scopes."""
+
+    def __init__(
+        self,
+        daemon: Daemon,
+        record: TokenRecord,
+        workspaces: Sequence[str],
+        workspace: Callable[[str], str],
+        still_live: Callable[[], None],
+        spend: Callable[[int], None],
+    ) -> None:
+        self.record, self.workspace, self.spend = record, workspace, spend
+        self.line = record.holder.line
+        self._daemon, self.workspaces, self._still_live = daemon, workspaces, still_live
+
+    def tools(self) -> Mapping[str, Operation]:
+        return visible(SERVED, self.record.holder)
+
+    def session(self, client: str) -> Session:
+        return Session(
+            self._daemon,
+            client=client,
+            context_id=None,
+            trusted=False,
+            principal=self.record.holder,
+            still_live=self._still_live,
+        )
+
+    def call(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Answer:
+        return call(session, self.record, SERVED, name, arguments)
+
+    def who(self) -> dict[str, Any]:
+        return {
+            "workspaces": self.workspaces,
+            "principal": describe(self.record, self._daemon.tokens.now()),
+            "version": __version__,
+        }
+
+    def known(self) -> Any:
+        return replace(self.record.holder, expires=None).as_dict()
+
 
 TOKEN_LIMIT = 200
 
@@ -19,8 +106,9 @@ TOKEN_LIMIT = 200
 class Gate:
     """Authenticates requests. Results are not cached, so that a revoked token fails at its next request."""
 
-    def __init__(self, daemon: Daemon, listen: Listen) -> None:
-        self._daemon, self._listen = daemon, listen
+    def __init__(self, daemon: Daemon, listen: Listen, keep_alive: Callable[[str], None] = lambda id: None) -> None:
+        """`keep_alive` renews the token of a browser that signed in; it takes the token's id, and may block."""
+        self._daemon, self._listen, self._keep_alive = daemon, listen, keep_alive
 
     def admit(self, authorization: str, size: int = 0) -> TokenRecord:
         """The record of the token in an Authorization header, with only the scopes of served workspaces.
@@ -28,7 +116,7 @@ class Gate:
         Counts the request and its bytes. Blocks for about 100 us.
 
         Raises:
-            Unauthorized: The token is missing or not a live token of this hub.
+            Unauthorized: The token is missing, or is not a live token of this hub.
             TooMuch: Its quota is exceeded.
             Unavailable, Damaged, Forbidden: The tokens cannot be read.
         """
@@ -38,9 +126,10 @@ class Gate:
         """The current record of a token by its id, for a browser session that began with the token.
 
         Raises:
-            Unauthorized: It was revoked or has expired meanwhile.
+            Unauthorized: The token has been revoked or has expired since then.
             TooMuch, Unavailable, Damaged, Forbidden: As in `admit`.
         """
+        self._keep_alive(id)
         return self._counted(self._daemon.tokens.again(id), size)
 
     def caller(self, authorization: str) -> Holder:
@@ -61,27 +150,31 @@ class Gate:
             self._daemon.tokens.spend(record, "bytes", size)
 
     def still_live(self, record: TokenRecord) -> None:
-        """Check the token again right before a write. Raises Unauthorized if it was revoked meanwhile."""
+        """Check the token again right before a write. Raises Unauthorized if it has been revoked."""
+        if record.holder.is_signed_in:
+            self._keep_alive(record.holder.id)
         self._daemon.tokens.still_live(record.holder.id)
 
     def workspaces(self, record: TokenRecord) -> list[str]:
-        """The ids of the served workspaces in its scopes."""
+        """The ids of the served workspaces in the token's scopes."""
         return sorted({scope.workspace for scope in record.holder.scopes} & set(self._daemon.workspace_ids()))
 
     def workspace(self, record: TokenRecord, id: str) -> str:
-        """The id, if the token may use the workspace.
+        """The id of the workspace, if the token may use it.
 
         Raises:
-            NotFound: It may not, or the workspace does not exist; the error is the same.
+            NotFound: The token may not use the workspace, or there is no such workspace; the error does not tell which.
         """
         if id not in self.workspaces(record):
             error = NotFound("there is no such workspace for this token", at="workspace", next="See /v1/workspaces.")
             self._daemon.tokens.refused(record.holder.id, "workspace", error, id)
             raise error
+        tracing.note(workspace=id)
         return id
 
     def _counted(self, found: TokenRecord, size: int) -> TokenRecord:
         record = self._served(found)
+        tracing.note(token=record.holder.id)
         self._daemon.tokens.spend(record, "requests", 1)
         self.spend(record, size)
         return record
@@ -112,5 +205,5 @@ def token_in(authorization: str) -> str:
         rest = ""
     if not rest or len(rest) > TOKEN_LIMIT:
         raise Unauthorized("a token is needed", next="Send it as `Authorization: Bearer TOKEN`.")
-    read_token(rest)  # reports a typo before any look-up
+    read_token(rest)  # detects a typo before any look-up
     return rest

@@ -1,8 +1,8 @@
 """The check that pushes of restricted tokens contain all objects that they refer to.
 
-Git accepts a pack whose objects are deltas against, or refer to, any object of the repository. A token that may read
-only a part could so test whether a guessed text exists. Its pushes are therefore unpacked separately first, and an
-omitted object must exist at the same path in a commit that the token may build on.
+Git accepts a pack whose objects are deltas against, or refer to, any object of the repository. The holder of a token
+that may read only a part could use this to test whether a guessed text exists. Such pushes are therefore unpacked
+separately first, and an omitted object must exist at the same path in a commit that the token may build on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ NO_THIN = b" no-thin"
 
 
 def others(workspace: Workspace, record: TokenRecord) -> list[str]:
-    """The branches hidden from such a token: all but the workspace's branch and its own proposals."""
+    """The branches hidden from the holder of this token: all except the workspace's branch and the holder's own
+    proposals."""
     mine = {name for name, (_, origin) in pending(workspace).items() if origin.is_of(record.holder)}
     return [
         name
@@ -52,11 +53,11 @@ def asking_for_whole_objects(advertised: bytes) -> bytes:
 
 
 def check(body: IO[bytes], workspace: Workspace, record: TokenRecord, place: Path) -> None:
-    """Check that a push is complete. `body` is at its start before and after; `place` is for scratch files.
+    """Check that a push is complete. `body` is at its start before and after the call; `place` is for scratch files.
 
     Raises:
-        Forbidden: It omits objects, whether the repository has them or not.
-        Invalid: It is not a push.
+        Forbidden: The push omits objects, whether or not the repository has them.
+        Invalid: The body is not a push.
     """
     scratch = scratch_repository(place)
     try:
@@ -91,7 +92,7 @@ class _Push:
         return kind is not None and kind[0] == "commit" and any(self._home.is_ancestor(id, tip) for tip in self._tips)
 
     def _check_tree(self, root: ObjectId, before: Sequence[ObjectId]) -> None:
-        """Check that each object below is in the push, or at the same path in a tree that the push builds on."""
+        """Check that each object in a tree is in the push, or at the same path in a tree that the push builds on."""
         waiting = [(root, list(before))]
         while waiting:
             tree, parents = waiting.pop()
@@ -126,7 +127,7 @@ def _packet(data: bytes) -> bytes:
 
 
 def _asked(body: IO[bytes]) -> tuple[bytes, list[tuple[ObjectId, bytes]]]:
-    """The client's capabilities and the new value of each ref; `body` is then at the pack."""
+    """The client's capabilities and the new value of each ref; `body` is then positioned at the pack."""
     found, capabilities, read = list[tuple[ObjectId, bytes]](), b"", 0
     while size := int(body.read(4) or b"0", 16):
         line, _, more = body.read(size - 4).partition(b"\0")

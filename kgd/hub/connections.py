@@ -1,7 +1,7 @@
-"""Connections of the HTTP servers: time limits, and for a hub a bound on their number.
+"""Connections of the HTTP servers: time limits and, for a hub, a bound on the number of connections.
 
-A connection whose last request had no valid token belongs to a *stranger*. Strangers are dropped first, the oldest
-before the others, so that they cannot keep out the holders of tokens.
+A connection whose last request had no valid token belongs to a *stranger*. Strangers are dropped first, beginning with
+the oldest, so that they cannot keep out the holders of tokens.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ from kgd.daemon.tokens import TooMuch
 from kgd.hub.problem_details import problem
 
 HEADER_LIMIT = 64 << 10
-"""Bytes of a request's header including its URL; the page of the graph has long URLs."""
+"""Largest size in bytes of a request's header, including its URL; the graph page has long URLs."""
 HEADER_SECONDS = 10.0
-"""From the first byte of a request, or the connection's start, to the end of its header; also for a TLS handshake."""
+"""Seconds from the first byte of a request, or the start of the connection, to the end of the header or handshake."""
 STRANGER_IDLE_SECONDS = 5
-"""Keep-alive without a token."""
+"""Seconds of keep-alive without a token."""
 STRANGER_SECONDS = 30.0
-"""For one request without a token, from its header to the last byte of its answer."""
+"""Seconds for one request without a token, from its header to the last byte of its answer."""
 LINGER_SECONDS = 2.0
-"""For discarding the rest of a body after its answer, so that the client still reads the answer."""
+"""Seconds for discarding the rest of a body after its answer, so that the client still reads the answer."""
 CLOSE_SECONDS = 12.0
-"""For a closed connection to deliver the rest of its answer."""
+"""Seconds for a closed connection to deliver the rest of its answer."""
 SEND_SECONDS = 30.0
-"""For a client to read `PIECE` bytes of an answer."""
+"""Seconds for a client to read `PIECE` bytes of an answer."""
 PIECE = 16 << 10
-"""Bytes of an answer that are buffered for a client at a time."""
+"""Number of bytes of an answer that are buffered for a client at a time."""
 READ, STRANGER_READ = 64 << 10, 16 << 10
-"""Bytes that are read from a connection at a time."""
+"""Number of bytes that are read from a connection at a time."""
 UNREAD_LIMIT, STRANGER_UNREAD = 8 << 20, 256 << 10
-"""Bytes of an unread body that are discarded before reading pauses, so that the client reads its answer."""
+"""Number of bytes of an unread body to discard before reading pauses, so that the client reads its answer."""
 
 CONNECTIONS_LIMIT = 1_000
-"""At most half of the process's file descriptors, if that is less."""
+"""Largest number of connections; half of the process's file descriptors if that is less."""
 ADDRESS_SHARE = TOKEN_SHARE = 4
-"""An address, or a token, has at most one in this many connections."""
+"""Divisors of the largest number: the share of the connections that an address, or a token, may hold."""
 STRANGER_BURST, STRANGER_RATE = 100, 5
-"""Connections and requests without a token that one address may make at once, and then per second."""
+"""Number of connections and requests without a token that one address may make at once, and then per second."""
 STRANGERS_BURST, STRANGERS_RATE = 200, 25
-"""The same for all addresses without a recent valid token together: once for new addresses, once for known ones."""
+"""The same limits for all addresses without a recent valid token together: one for new, one for known addresses."""
 ADDRESSES_KEPT = 4_096
 HEADER_READS, STRANGER_READS = 64, 512
-"""Reads for a stranger's header and for its whole request: reading a few bytes costs as much time as many."""
+"""Number of reads for a stranger's header, and for its whole request: reading a few bytes costs as much as many."""
 
 
 class Connection(H11Protocol):
-    """HTTP/1.1 with time limits for the header, the rest of an unread body, and slow readers."""
+    """HTTP/1.1 with time limits for receiving a header, for discarding an unread body, and for slow readers."""
 
     _deadline: asyncio.TimerHandle | None = None
     _waits: float | None = None
@@ -96,7 +96,7 @@ class Connection(H11Protocol):
         self.transport.max_size = size  # type: ignore[attr-defined]  # an attribute of asyncio's own transports
 
     def _wait(self) -> None:
-        """Start the timer of the connection's state, if the state changed."""
+        """Start the timer for the connection's state, if the state has changed."""
         seconds = self._seconds()
         if seconds != self._waits:
             self._stop_waiting()
@@ -135,7 +135,7 @@ class HubConnection(Connection):
         self.is_busy, self._is_paid = False, True
         self._reads = 0
         self.opening: asyncio.Task[None] | None = None
-        """Runs until it is connected, including a TLS handshake."""
+        """Runs until the connection is established, including a TLS handshake."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -176,7 +176,7 @@ class HubConnection(Connection):
         app, was_paid, self._is_paid = self._app, self._is_paid, False
         if was_stranger and not was_paid and not self._table.allows(self.address):
             app = problem(TooMuch("this address sends too many requests without a token", 2))
-            app.headers["connection"] = "close"  # another answer costs more than a refused connection
+            app.headers["connection"] = "close"  # any other answer costs more than a refused connection
         try:
             async with asyncio.timeout(STRANGER_SECONDS) as limit:
                 await app({**scope, RECOGNISED: recognised}, receive, self._in_pieces(send))
@@ -219,7 +219,7 @@ class Connections:
         self._new, self._again = (Allowance(STRANGERS_BURST, STRANGERS_RATE) for _ in range(2))
         self._each: OrderedDict[str, Allowance] = OrderedDict()
         self._known: OrderedDict[str, None] = OrderedDict()
-        """Addresses that sent a valid token, the latest last."""
+        """Addresses that sent a valid token, the latest one last."""
 
     def __len__(self) -> int:
         return len(self._strangers) + len(self._holders)
@@ -246,12 +246,12 @@ class Connections:
             del self._of_address[connection.address]
 
     def recognise(self, connection: HubConnection, line: str) -> None:
-        """Record a valid token of this line. Raises TooMuch if it has too many connections and none is idle."""
+        """Record a connection's valid token. Raises TooMuch if it has too many connections and none is idle."""
         if connection.line == line:
             return
         same = [one for one in self._holders if one.line == line]
         if len(same) >= self.limit // TOKEN_SHARE and not self._drop_one(same):
-            raise TooMuch(f"this token has {len(same)} connections", 2)
+            raise TooMuch(f"this token already has {len(same)} connections", 2)
         connection.line = line
         if self._strangers.pop(connection, connection) is None:
             self._holders[connection] = None
@@ -273,13 +273,14 @@ class Connections:
         return each.has(1, now) and (address in self._known or everybody.take(1, now)) and each.take(1, now)
 
     def drop_a_stranger(self) -> None:
-        """Free a file descriptor."""
+        """Drop a stranger to free a file descriptor."""
         for one in self._strangers:
             self._drop(one)
             return
 
     def _drop_one(self, among: Any) -> bool:
-        """Drop the oldest stranger of these, else the holder idle for longest; whether one was dropped."""
+        """Drop the oldest stranger among these connections or, if there is none, the holder idle the longest. Returns
+        whether a connection was dropped."""
         found = next((one for one in among if not one.line), None)
         found = found or min((one for one in among if not one.is_busy), key=lambda one: one.since, default=None)
         if found is not None:

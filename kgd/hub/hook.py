@@ -3,7 +3,8 @@
     pre-receive    the objects are in quarantine: are they accepted?
     proc-receive   the objects are in the repository and no ref has moved: what happens to each update?
 
-Both send git's input to the hub that started git and return its answer. Without an answer the push is refused.
+Both hooks send git's input to the hub that started git, and return the hub's answer. Without an answer the push is
+refused.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _proc_receive(where: str, push: str, reader: BinaryIO, writer: BinaryIO) -> 
     while (line := _packet(reader)) is not None:
         updates.append(line.decode().rstrip("\n").split(" ", 2))
     answer = _ask(where, {"push": push, "updates": updates})
-    for one in answer.get("results") or [[f"ng {update[2]} not taken"] for update in updates]:
+    for one in answer.get("results") or [[f"ng {update[2]} not accepted"] for update in updates]:
         for word in one:
             _send(writer, word.encode())
     _flush(writer)

@@ -1,6 +1,6 @@
 """The listening address of a hub, its host names, and its TLS settings.
 
-Beyond this machine a hub needs TLS, or a proxy that ends TLS, because tokens would travel unencrypted.
+A hub reachable from other machines needs TLS, or a proxy that provides TLS; otherwise tokens would travel unencrypted.
 """
 
 from __future__ import annotations
@@ -12,17 +12,20 @@ from dataclasses import dataclass
 
 from kgd.errors import Forbidden, Invalid, Unavailable
 
+DRAIN_LIMIT = 15
+"""Largest `--drain` in seconds: with it, a hub ends within 30 seconds after SIGTERM."""
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 BACKLOG = 4096
-"""Connections that wait to be accepted; the kernel may allow fewer."""
+"""Largest number of connections that wait to be accepted; the kernel may allow fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listen:
     """Where to listen, and what to serve.
 
-    `workspaces` are the served ids, empty for all of the registry. `names` are the allowed host names; empty allows
-    any, which is safe because every request except /health needs a token.
+    `workspaces` are the served ids; if empty, all workspaces in the registry are served. `names` are the allowed host
+    names; if empty, any name is allowed, which is safe because every request except a probe needs a token. `drain` is
+    the number of seconds between SIGTERM and the end of accepting connections.
     """
 
     host: str
@@ -32,18 +35,19 @@ class Listen:
     key: str = ""
     behind_proxy: bool = False
     names: tuple[str, ...] = ()
+    drain: float = 0.0
 
     @classmethod
     def parse(cls, address: str, **known: object) -> Listen:
-        """From ``HOST:PORT``, with an IPv6 address in brackets.
+        """Parse ``HOST:PORT``; an IPv6 address is in brackets.
 
         Raises:
             Invalid: The address is malformed.
-            Forbidden: It is beyond this machine, and neither TLS nor a proxy protects the tokens.
+            Forbidden: Other machines can reach the address, and neither TLS nor a proxy protects the tokens.
         """
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdecimal() or int(port) > 65_535 or not host:
-            raise Invalid("an address has the form HOST:PORT", at="--listen", next="Such as 127.0.0.1:7601.")
+            raise Invalid("an address must have the form HOST:PORT", at="--listen", next="For example 127.0.0.1:7601.")
         found = cls(host.strip("[]"), int(port), **known)  # type: ignore[arg-type]
         found._check()
         return found
@@ -76,7 +80,7 @@ class Listen:
     def is_own_page(self, origin: str, host: str) -> bool:
         """Whether a page of this origin belongs to this hub, by the Host of its request.
 
-        Behind a proxy that changes the Host, the configured names count.
+        Behind a proxy that changes the Host, the configured names are used.
         """
         scheme, _, rest = origin.lower().partition("://")
         if self.behind_proxy and scheme == "https" and rest in self.names:
@@ -99,7 +103,7 @@ class Listen:
         """
         try:
             family, _, _, _, where = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
-            # With an explicit protocol asyncio sets TCP_NODELAY; else a second segment waits 40 ms for an ACK.
+            # With an explicit protocol asyncio sets TCP_NODELAY; without it, a second segment waits 40 ms for an ACK.
             listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             try:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -131,6 +135,8 @@ class Listen:
         return self.url(port)
 
     def _check(self) -> None:
+        if not 0 <= self.drain <= DRAIN_LIMIT:
+            raise Invalid(f"a hub drains for 0 to {DRAIN_LIMIT} seconds", at="--drain")
         if bool(self.cert) != bool(self.key):
             raise Invalid("TLS needs both a certificate and its key", at="--tls-cert", next="Give --tls-key as well.")
         if self.cert:
@@ -140,9 +146,9 @@ class Listen:
                 raise Invalid(f"the certificate or its key cannot be used: {error}", at="--tls-cert") from error
         if not self.is_loopback and not self.cert and not self.behind_proxy:
             raise Forbidden(
-                "beyond this machine tokens would travel unprotected",
+                "on this address, tokens would leave the machine unprotected",
                 at=f"{self.host}:{self.port}",
-                next="Give --tls-cert and --tls-key, or --behind-proxy where a proxy ends TLS.",
+                next="Give --tls-cert and --tls-key, or --behind-proxy if a proxy ends TLS.",
             )
 
 

@@ -27,7 +27,7 @@ _REQUEST_ID = {
     "in": "header",
     "required": False,
     "schema": {"type": "string", "maxLength": LONGEST_REQUEST},
-    "description": "echoed; for writes, also the request_id if the body has none",
+    "description": "echoed in the response; for writes, also the request_id if the body has none",
 }
 _VALIDATOR = {
     "name": "If-None-Match",
@@ -35,6 +35,13 @@ _VALIDATOR = {
     "required": False,
     "schema": {"type": "string"},
     "description": "the ETag of an earlier answer to the same request; an unchanged answer is 304 without a body",
+}
+_POSITION = {
+    "name": "X-Kgd-At",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "commits that the answer must include, as X-Kgd-At of earlier answers; separated by commas",
 }
 _PROBLEM = {
     "type": "object",
@@ -55,13 +62,13 @@ _PROBLEM = {
 
 
 def document(tools: Mapping[str, Operation] = SERVED) -> dict[str, Any]:
-    """The document of a hub. It is equal for all callers; a token's permissions are checked at each call."""
+    """The OpenAPI document of a hub. It is the same for all callers; a token's permissions are checked at each call."""
     paths = {"/v1/tokens": {"post": _child()}, "/v1/links": {"post": _link()}}
     return _document("kgd hub", "The token's scopes decide what it can read and write.", tools, paths)
 
 
 def own_document(tools: Mapping[str, Operation]) -> dict[str, Any]:
-    """The document of a user's own daemon. Its one token stands for the user and may call every tool."""
+    """The document of a user's own daemon, whose only token stands for the user and may call every tool."""
     return _document("kgd", "The token has all permissions of this user.", tools, {})
 
 
@@ -97,11 +104,12 @@ def _tool(tool: Operation) -> dict[str, Any]:
     properties = {name: field for name, field in schema.get("properties", {}).items() if name != "workspace"}
     body = {**schema, "properties": properties}
     operation = _operation(tool.name, tool.title, full_schema(tool.Result), tool.description)
-    operation["parameters"] = [_WORKSPACE, _REQUEST_ID, *([_VALIDATOR] if tool.hints.read_only else [])]
+    operation["parameters"] = [_WORKSPACE, _REQUEST_ID, *([_VALIDATOR, _POSITION] if tool.hints.read_only else [])]
     operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    operation["responses"]["200"]["headers"] = {"X-Kgd-At": {"schema": {"type": "string"}}}
     if tool.hints.read_only:
         operation["responses"]["304"] = {"description": "Not modified"}
-        operation["responses"]["200"]["headers"] = {"ETag": {"schema": {"type": "string"}}}
+        operation["responses"]["200"]["headers"]["ETag"] = {"schema": {"type": "string"}}
     return operation
 
 

@@ -31,14 +31,14 @@ RETRY_SECONDS = 2
 
 
 class NotJson(Invalid):
-    """A body that is not JSON; a wrong parameter has status 422."""
+    """A body that is not JSON. (A wrong parameter gets status 422 instead.)"""
 
     status = 400
 
 
 def problem(error: KgdError, *, status: int = 0, request_id: str = "") -> Response:
     """The response for an error. Clears the error's traceback."""
-    error.__traceback__ = None  # it would keep the request and its body until a full garbage collection
+    error.__traceback__ = None  # a traceback would keep the request and its body until a full garbage collection
     code = status or error.status
     headers = {"x-request-id": request_id} if request_id else {}
     if code == 401:

@@ -1,7 +1,12 @@
 """Pushes to a hub: checked and executed for the hooks that git starts during a push.
 
-The objects are checked while git holds them in quarantine. With `write` the workspace's writer merges them; with
-`propose` they become a proposal, and the pusher sees its name. Git itself moves no ref.
+The objects are checked while git holds them in quarantine; `kgd.hooks.push_check` checks the right to push, as on any
+git server. With `write`, the workspace's writer merges the pushed commits; with `propose`, they become a proposal, and
+the pusher sees the proposal's name. Git itself does not move any ref. The old value of a ref that the client sends is
+not trusted: it could name a commit that others have only proposed, and the push would then publish their changes.
+
+A proposal is named ``proposals/<holder>-<number>`` after a push to the branch, ``proposals/<holder>/<name>`` after
+a push to another name. Only its holder can move it.
 """
 
 from __future__ import annotations
@@ -13,26 +18,33 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio.to_thread
 
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Forbidden, Invalid, KgdError
+from kgd.errors import Damaged, Forbidden, Invalid, KgdError, Limit, Unavailable
 from kgd.git.objects import ObjectId
+from kgd.git.refs import PROPOSALS, RefMoved, move_ref
 from kgd.git.staging import Staging
-from kgd.hooks.push_check import LIMITS
+from kgd.git.store import ObjectStore
+from kgd.hooks import push_check
+from kgd.hooks.clone import settings_at
+from kgd.hooks.push_check import LIMITS, check_push
 from kgd.hub.authentication import Gate
-from kgd.hub.push_verdict import Verdict, judge, offer
+from kgd.model.access import Principal, Verb
 from kgd.model.token import TokenRecord
 from kgd.workspace.history import pushers
+from kgd.workspace.proposals import records
 from kgd.workspace.proposals.deciding import drop_merged
-from kgd.workspace.proposals.proposals import pending
+from kgd.workspace.proposals.proposals import free_name, holder_name, is_called_after, is_name, of_line, pending
+from kgd.workspace.proposals.shared import SharedProposals, turn
 from kgd.workspace.publishing import adoption
 from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.touched_nodes import authorize_all
 from kgd.workspace.writing.writer import Staged
 
 ZERO = "0" * 40
@@ -64,7 +76,7 @@ class Update:
     def read(cls, words: Any) -> Update:
         old, new, ref = (str(word) for word in words)
         if new == ZERO:
-            raise Forbidden("a hub deletes no branch", at=ref, next="`kgd reject` removes a proposal.")
+            raise Forbidden("a hub does not delete branches", at=ref, next="`kgd reject` removes a proposal.")
         return cls(ref, None if old == ZERO else bytes.fromhex(old), bytes.fromhex(new))
 
 
@@ -93,7 +105,7 @@ class Receiving:
 
     @contextlib.contextmanager
     def expecting(self, record: TokenRecord, workspace: Workspace) -> Iterator[str]:
-        """A context with the name under which hooks may ask about this push."""
+        """A context that yields the name under which hooks may ask about this push."""
         name = secrets.token_hex(16)
         self._pushes[name] = Push(record, workspace)
         try:
@@ -119,29 +131,33 @@ class Receiving:
             updates = question["updates"]
             if len(updates) > UPDATES_LIMIT:
                 raise Invalid(f"one push moves at most {UPDATES_LIMIT} refs", next="Push them one by one.")
-            if "quarantine" in question:
-                self._judge(push, [Update.read(words) for words in updates], Path(question["quarantine"]))
-                return {"refused": ""}
-            said: list[str] = []
-            return {"refused": "", "results": [self._execute(push, words, said) for words in updates], "say": said}
+            with self._daemon.open_workspaces.holding():
+                # reopened if it was closed while git received the pack
+                push.workspace = self._daemon.workspace(push.workspace.id)
+                if "quarantine" in question:
+                    self._judge(push, [Update.read(words) for words in updates], Path(question["quarantine"]))
+                    return {"refused": ""}
+                said: list[str] = []
+                return {"refused": "", "results": [self._execute(push, words, said) for words in updates], "say": said}
         except KgdError as refusal:
             self._daemon.tokens.refused(push.record.holder.id, "push", refusal, push.workspace.id)
             return {"refused": str(refusal)}
         except Exception:
             log.exception("a push could not be judged")
-            return {"refused": "kgd failed with a defect and took no commit; the hub's log has the details"}
+            return {"refused": "kgd failed because of a defect and accepted no commit; the hub's log has the details"}
 
     def _judge(self, push: Push, updates: list[Update], quarantine: Path) -> None:
         """Check a push as a whole.
 
         Raises:
-            KgdError: The push is refused; names node and rule.
+            KgdError: The push is refused; the error names node and rule.
         """
         self._gate.still_live(push.record)
         workspace = push.workspace
         if quarantine.resolve().parent != workspace.store.objects_dir.resolve():
             raise Invalid("this is not a quarantine of the workspace")
         self._daemon.upstream.fetch(workspace.id)
+        wait_until_published(workspace, bytes.fromhex(workspace.tip))  # the check compares with the branch
         asked = [(update.ref, update.old, update.new) for update in updates]
         verdicts = judge(workspace, quarantine, push.record.holder, asked)
         self._daemon.tokens.spend(push.record, "nodes", sum(verdict.nodes for verdict in verdicts))
@@ -209,7 +225,9 @@ class Receiving:
         workspace = push.workspace
         known = [bytes.fromhex(workspace.tip), *(tip for tip, _ in pending(workspace).values())]
         commits = workspace.store.commits_between(known, new, limit=LIMITS.commits)
-        pushers.record(workspace.layout, workspace.store, commits, push.record.holder, workspace.now())
+        pushers.record(
+            workspace.layout, workspace.store, commits, push.record.holder, workspace.now(), workspace.signing
+        )
 
     def _note(self, push: Push, action: str, detail: str) -> None:
         with contextlib.suppress(KgdError):
@@ -217,7 +235,7 @@ class Receiving:
 
 
 def wait_until_published(workspace: Workspace, commit: ObjectId) -> bool:
-    """Wait until the branch holds the commit, which is durable already; False if the work tree blocks publication."""
+    """Wait until the branch has the commit, which is already durable; False if the work tree blocks publication."""
     deadline = time.monotonic() + PUBLISH_SECONDS
     while True:
         branch = workspace.store.ref(workspace.layout.branch)
@@ -226,3 +244,147 @@ def wait_until_published(workspace: Workspace, commit: ObjectId) -> bool:
         if time.monotonic() > deadline or workspace.health()["publish"].state in ("blocked", "off"):
             return False
         time.sleep(0.01)
+
+
+FOR = "refs/for/"
+"""Prefix of a branch name; a push there is merged even if it is not a fast-forward."""
+_JUDGED_AS = f"{PROPOSALS}for"
+TRIES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The result of an update, and the number of changed nodes."""
+
+    becomes: Literal["merge", "proposal"]
+    nodes: int
+
+
+def judge(
+    workspace: Workspace, quarantine: Path, holder: Principal, updates: list[tuple[str, ObjectId | None, ObjectId]]
+) -> list[Verdict]:
+    """The verdict on each update (ref, the client's old value, new value). Only reads.
+
+    Raises:
+        Forbidden: The holder has no permission, or the ref is not accepted; the error names the node and the rule.
+        KgdError: The content is invalid.
+    """
+    layout = workspace.layout
+    store = ObjectStore(layout.git_dir, layout.work_tree, beside=quarantine)
+    branch = store.ref(layout.branch)
+    settings = settings_at(store, branch) if branch else None
+    if branch is None or settings is None:
+        raise Damaged(
+            "the hub's branch does not contain a workspace", at=layout.branch, next="Ask the hub's administrator."
+        )
+    questions = [_question(store, layout.branch, branch, *update) for update in updates]
+    verdicts = check_push(
+        store, questions, holder, settings, branch=layout.branch, quarantine=quarantine, may_propose=True
+    )
+    found = []
+    for (ref, _, _), verdict in zip(updates, verdicts, strict=True):
+        may_write = verdict.verb is Verb.WRITE
+        if ref.startswith(FOR):
+            try:
+                authorize_all(holder, settings.policy, Verb.WRITE, verdict.touched)
+                may_write = True
+            except Forbidden:
+                may_write = False
+        found.append(Verdict("merge" if may_write else "proposal", len(verdict.touched.uris)))
+    return found
+
+
+def _question(
+    store: ObjectStore, name: str, branch: ObjectId, ref: str, old: ObjectId | None, new: ObjectId
+) -> push_check.Update:
+    short = name.removeprefix("refs/heads/")
+    if ref == FOR + short:
+        return push_check.Update(_JUDGED_AS, None, new)
+    if ref == name:
+        known = store.kind_and_size(new)
+        if known is not None and known[0] == "commit" and not store.is_ancestor(branch, new):
+            raise Forbidden(
+                "this is not a fast-forward: fetch first",
+                at=ref,
+                next=f"`git pull`, then push again; or let the hub merge it: git push origin HEAD:{FOR}{short}",
+            )
+        return push_check.Update(ref, branch, new)
+    return push_check.Update(ref, None if ref.startswith(PROPOSALS) else old, new)
+
+
+# ---- proposals
+
+
+def offer(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId) -> str:
+    """Create or continue a proposal of this holder; returns the full name of its ref.
+
+    Raises:
+        Limit: The holder has too many pending proposals.
+        Forbidden: The push does not continue the existing proposal, or the proposal belongs to another token.
+        Invalid: The name is not allowed.
+        Unavailable: The proposal could not be written, or another hub has just moved it.
+    """
+    with turn(workspace) as hubs:
+        return _offered(workspace, record, ref, new, hubs)
+
+
+def _offered(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId, hubs: SharedProposals | None) -> str:
+    who, holder = record.holder, holder_name(record.holder.name)
+    git_dir, scratch = workspace.layout.git_dir, workspace.layout.derived_dir
+    waiting = pending(workspace)
+    mine = {name: tip for name, (tip, origin) in waiting.items() if origin.is_of(who)}
+    if (same := next((name for name, id in mine.items() if id == new), None)) and not ref.startswith(PROPOSALS):
+        return same
+    wanted = ref if ref in mine else _wanted(ref, holder)
+    if wanted not in mine and (count := of_line(workspace, who.line)) >= record.quota.pending_proposals:
+        raise Limit(
+            f"{count} proposals of '{who.name}' are pending",
+            at=ref,
+            next="Wait until some are accepted or rejected, or add to one by pushing to its name.",
+        )
+    if wanted not in mine:
+        _check_free(wanted, waiting)
+    for _ in range(TRIES):
+        name = wanted or PROPOSALS + free_name(workspace, holder)
+        before = mine.get(name)
+        if before is not None and not workspace.store.is_ancestor(before, new):
+            raise Forbidden("a proposal cannot be rewritten", at=name, next="Push it under another name.")
+        try:
+            if hubs:
+                hubs.put(name.removeprefix(PROPOSALS), new, records.pushed(who))
+            move_ref(git_dir, scratch, name, before, new, note=records.pushed(who))
+        except RefMoved:
+            if wanted:
+                raise Unavailable("the proposal was moved in the meantime", at=name, next="Push again.") from None
+            continue
+        except OSError as error:
+            raise Unavailable(f"the ref cannot be written: {error.strerror}", at=name, next="Push again.") from None
+        workspace.tell_uncommitted()
+        return name
+    raise Unavailable("other proposals were pushed in the meantime", at=ref, next="Push again.")
+
+
+def _wanted(ref: str, holder: str) -> str:
+    """The requested name, below the holder's; empty if the push does not name a proposal."""
+    if not ref.startswith(PROPOSALS):
+        return ""
+    name = ref.removeprefix(PROPOSALS)
+    if not is_called_after(ref, holder):
+        name = f"{holder}/{name}"
+    if not is_name(name):
+        raise Invalid("a proposal's name can have only letters, digits, - and _", at=ref, next="Choose another name.")
+    return PROPOSALS + name
+
+
+def _check_free(name: str, waiting: Iterable[str]) -> None:
+    """Refuse the name of another holder's proposal, and a name that git cannot store together with the names of pending
+    proposals."""
+    for other in waiting:
+        if other == name:
+            raise Forbidden("another token's proposal has that name", at=name, next="Push it under another name.")
+        if other.startswith(f"{name}/") or (name and name.startswith(f"{other}/")):
+            raise Invalid(
+                f"git cannot store this name together with the pending {other}",
+                at=name,
+                next="Push it under another name, or to the branch.",
+            )

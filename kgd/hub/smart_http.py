@@ -1,7 +1,8 @@
 """Git's smart HTTP, served by git's own program as CGI: clone, fetch and push for any git client.
 
-Only the three URLs of the protocol exist. A body is received completely before a program starts, so that a slow client
-cannot occupy one; the answer is streamed. The program and its children end with the request or with the token.
+It serves only the three URLs of the protocol. A body is received completely before a program starts, so that a slow
+client cannot keep a program busy; the answer is streamed. The program and its children end with the request or with the
+token.
 """
 
 from __future__ import annotations
@@ -34,28 +35,29 @@ from kgd.errors import Forbidden, Internal, Invalid, KgdError, Limit, NotFound, 
 from kgd.git import http_backend
 from kgd.hub import complete_packs, hook
 from kgd.hub.authentication import Gate
-from kgd.hub.push_execution import Receiving, wait_until_published
+from kgd.hub.balanced_git import follow_listed, follow_named
+from kgd.hub.push_execution import Receiving
 from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
 from kgd.workspace.workspace import Workspace
 
 SERVICES = ("git-upload-pack", "git-receive-pack")
 DEADLINE = 600.0
-"""Seconds from a request to its last byte."""
+"""Seconds from the start of a request to its last byte."""
 RESULT = "application/x-git-receive-pack-result"
 HEADER_LIMIT = 64 << 10
 CHUNK = 64 << 10
 BODY_LIMIT = http_backend.PACK_LIMIT + (1 << 20)
 PROGRAMS = 16
-"""Git programs at a time; others wait."""
+"""Number of git programs at a time; further requests wait."""
 SHARE = 4
-"""Concurrent requests of one token and its children; others wait."""
+"""Number of concurrent requests of one token and its children; further requests wait."""
 WAITING = 64
-"""Waiting requests of one token; further ones are refused."""
+"""Number of waiting requests of one token; further requests are refused."""
 LARGE_BODIES = 16
-"""Bodies of the largest size that may be on disk at a time; smaller ones count by their bytes."""
+"""Number of bodies of the largest size that may be on disk at a time; smaller bodies count by their bytes."""
 LOOK_SECONDS = 5.0
-"""Interval for checking that the token of a running program is still live."""
+"""Seconds between two checks that the token of a running program is still live."""
 
 _PROTOCOL = re.compile(r"[A-Za-z0-9=:.-]{1,100}").fullmatch
 
@@ -121,6 +123,8 @@ class SmartHttp:
         async with share, self._bodies.room(line, size):
             with tempfile.TemporaryFile(dir=self._hooks) as body:
                 size = await self._store(request, record, body) if size else 0
+                encoding = request.headers.get("content-encoding", "")
+                await anyio.to_thread.run_sync(follow_named, self._daemon, workspace, body, encoding)
                 if size and service == "git-receive-pack" and _is_narrow(record, workspace.id):
                     if "content-encoding" in request.headers:
                         raise Invalid("a push must not have a content encoding", at="Content-Encoding")
@@ -178,15 +182,16 @@ class SmartHttp:
             if _is_narrow(record, id):
                 raise Forbidden(
                     f"'{record.holder.name}' may not fetch: a fetch reads the whole workspace, which needs read on /**",
-                    next="Read what the token allows over /v1 or /mcp.",
+                    next="Use /v1 or /mcp to read the part that the token allows.",
                 )
         elif not any(scope.has(Verb.PROPOSE) for scope in here):
             raise Forbidden(f"'{record.holder.name}' may not push: its token has neither propose nor write")
-        workspace = self._daemon.workspace(id)
-        if service == "git-receive-pack" and workspace.read_only:
-            raise Unavailable(f"this workspace is read-only: {workspace.read_only}")
-        if request.method == "GET":  # the first request of a fetch, which must see all acknowledged changes
-            wait_until_published(workspace, bytes.fromhex(workspace.tip))
+        with self._daemon.open_workspaces.holding():
+            workspace = self._daemon.workspace(id)
+            if service == "git-receive-pack" and workspace.read_only:
+                raise Unavailable(f"this workspace is read-only: {workspace.read_only}")
+            if request.method == "GET":  # the first request of a fetch, which must see all acknowledged changes
+                follow_listed(self._daemon, workspace)
         return workspace
 
     @contextlib.asynccontextmanager
@@ -240,9 +245,9 @@ class SmartHttp:
         """Write the request's body to a file and rewind it; returns its size.
 
         Raises:
-            Limit: It is too large or too slow.
+            Limit: The body is too large or too slow.
             TooMuch: The token's quota of bytes is exceeded.
-            Unauthorized: The token was revoked meanwhile.
+            Unauthorized: The token has been revoked.
         """
         looked, size, counted = time.monotonic(), 0, 0
         async for part in steadily(aiter(request.stream())):
@@ -288,7 +293,7 @@ def _service(request: Request) -> str:
     """The requested git service.
 
     Raises:
-        NotFound: The URL is not one of the protocol's three.
+        NotFound: The URL is not one of the protocol's three URLs.
     """
     rest, method = request.path_params["rest"], request.method
     if rest == "info/refs" and method == "GET":
@@ -298,13 +303,13 @@ def _service(request: Request) -> str:
     elif rest in SERVICES and method == "POST":
         kind = request.headers.get("content-type", "")
         if kind != f"application/x-{rest}-request":
-            raise Invalid("this is not a request of a git client", at="Content-Type")
+            raise Invalid("this is not a request from a git client", at="Content-Type")
         return str(rest)
-    raise NotFound("there is nothing here for a git client", next="Clone with git clone HUB/git/WORKSPACE.")
+    raise NotFound("there is nothing here for a git client", next="Clone with `git clone HUB/git/WORKSPACE`.")
 
 
 async def _cgi_header(process: asyncio.subprocess.Process) -> tuple[int, dict[str, str]]:
-    """The status and headers of the program's CGI answer. Raises Unavailable if it ended without an answer."""
+    """The status and headers of the program's CGI answer. Raises Unavailable if the program ended without an answer."""
     assert process.stdout is not None
     status, headers = 200, dict[str, str]()
     while True:
@@ -358,7 +363,7 @@ def _with_timeout(send: Send) -> Send:
 
 
 def _blocked(receive: Receive) -> Receive:
-    """A receive that never returns, since `_watch` already receives from the client."""
+    """A receive function that never returns, because `_watch` already receives from the client."""
 
     async def wait() -> dict[str, object]:
         await asyncio.Event().wait()

@@ -1,7 +1,8 @@
 """The HTTP API: one call of one tool in one workspace per request, parameters and answer as JSON.
 
-One worker thread serves a request from authentication to answer. A read carries a validator (ETag): repeated with it,
-an unchanged answer costs a look-up and has no body.
+One worker thread serves a request from authentication to answer. The answer to a read carries a validator (ETag). If a
+client repeats the read with this validator and nothing has changed, the read costs one look-up, and the answer has no
+body.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from kgd.code_history.history import CodeHistory
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.request_bodies import RECOGNISED, Bodies
 from kgd.errors import Forbidden, Invalid, KgdError, Unavailable, of_defect
-from kgd.hub.callers import Caller, Door, Holder
+from kgd.hub.authentication import Caller, Door, Holder
 from kgd.hub.openapi import document
 from kgd.hub.problem_details import NotJson, problem
+from kgd.sync.positions import HEADER as POSITION
+from kgd.sync.positions import split
 from kgd.tools.hubs.browsers import LINK_MINUTES
 from kgd.tools.hubs.token_calls import canonical
 from kgd.tools.hubs.tokens import ChildParams, describe, mint_child
@@ -89,7 +92,7 @@ class Api:
         return Response(self._document, media_type="application/json")
 
     async def mint_child(self, request: Request) -> Response:
-        """``POST /v1/tokens``: a token with at most the permissions of the caller's own."""
+        """``POST /v1/tokens``: a token with at most the permissions of the caller's own token."""
         return await self._run(request, self._child)
 
     async def link(self, request: Request) -> Response:
@@ -121,7 +124,7 @@ class Api:
             return problem(
                 Unavailable(
                     f"the request took longer than {self._deadline:g} s; its changes may have been written",
-                    next="Repeat it with the same request_id: it applies once.",
+                    next="Repeat it with the same request_id; it is applied only once.",
                 ),
                 request_id=request_id,
             )
@@ -135,12 +138,13 @@ class Api:
         """The body of a request.
 
         Raises:
-            Invalid: Its content type is not JSON; a page of another site could send such a body unasked.
+            Invalid: Its content type is not JSON. Only JSON is accepted, because a page on another site could send
+                other types without the user's knowledge.
         """
         if request.method == "POST":
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != "application/json":
-                raise Invalid("the body has to be application/json", at="Content-Type")
+                raise Invalid("the body must be application/json", at="Content-Type")
         declared = request.headers.get("content-length", "0" if request.method == "GET" else None)
         return self._bodies.read(aiter(request.stream()), declared, caller.line, BODY_LIMIT)
 
@@ -167,14 +171,18 @@ class Api:
             arguments.setdefault("request_id", asked.request_id)
         session = caller.session(asked.client)
         if tool is None or not tool.hints.read_only:
-            return _json(caller.call(session, name, arguments), headers=NO_STORE)
+            answer = caller.call(session, name, arguments)
+            return _json(answer, headers={**NO_STORE, **self._position(workspace)})
+        if positions := split(asked.request.headers.get(POSITION, "")):
+            self._daemon.reach(workspace, positions)
+        reached = self._position(workspace)
         validator = self._validator(caller, tool, arguments)
         if validator and validator in _tags(asked.request.headers.get("if-none-match", "")):
             read(tool.Params, arguments)
-            return Response(status_code=304, headers={"etag": validator})
+            return Response(status_code=304, headers={"etag": validator, **reached})
         answer = caller.call(session, name, arguments)
-        response = _json(answer)
-        # Computed before and after: an answer that a commit overtook must carry neither validator.
+        response = _json(answer, headers=reached)
+        # Computed before and after: an answer that a commit overtook must not carry either validator.
         if validator and _is_from_here(answer) and validator == self._validator(caller, tool, arguments):
             response.headers["etag"] = validator
             response.headers["cache-control"] = "private, no-cache"
@@ -197,7 +205,7 @@ class Api:
         if given or not isinstance(workspace, str):
             raise Invalid("a link takes only a workspace", at="body", next="Leave out all other fields.")
         if self._invite is None:
-            raise Unavailable("this hub serves no pages", next="Ask its administrator to update kgd.")
+            raise Unavailable("this hub does not serve pages", next="Ask its administrator to update kgd.")
         path = self._invite(caller.record.holder.id, caller.workspace(workspace) if workspace else "")
         return _json({"path": path, "minutes": LINK_MINUTES}, 201, NO_STORE)
 
@@ -207,7 +215,7 @@ class Api:
         return asked.caller
 
     def _validator(self, caller: Caller, tool: Operation, arguments: Mapping[str, Any]) -> str:
-        """A digest of everything that an answer reflects; empty if that includes more than a digest can cover.
+        """A digest of everything that an answer depends on; empty if a digest cannot cover all of it.
 
         A read that belongs to a conversation changes the conversation, so it has no validator.
         """
@@ -221,7 +229,7 @@ class Api:
             for one in opened
             if Reflects.CODE in reflects and session.sees_code_history(one)
         }
-        if not all(one.is_current for one in histories.values()):  # answers change while it is read
+        if not all(one.is_current for one in histories.values()):  # answers change while the code tree is being read
             return ""
         states = [
             (
@@ -237,8 +245,14 @@ class Api:
         digest = hashlib.blake2b(canonical(known), digest_size=16).hexdigest()
         return f'"{digest}"'
 
+    def _position(self, workspace: str) -> dict[str, str]:
+        """The header with the commit that an answer includes."""
+        opened = self._daemon.opened_as(workspace)
+        return {POSITION: opened.tip} if opened else {}
+
     def _tree_number(self, workspace: Workspace) -> int:
-        """Number of changes of the code tree so far. Keeps the tree, so that no new object can have its identity."""
+        """Number of changes of the code tree so far. Keeps the tree alive, so that no new tree can have the same
+        identity."""
         overlay = overlay_of(workspace)
         tree = overlay.view if overlay else None
         before, number = self._trees.get(workspace.id, (None, 0))
@@ -270,7 +284,7 @@ class _Asked:
 
 
 def _is_from_here(answer: Mapping[str, Any]) -> bool:
-    """Whether every part of an answer came from this machine. Changes on another hub are not known here."""
+    """Whether every part of an answer came from this machine. This machine does not know of changes on other hubs."""
     nodes = answer.get("nodes", ())
     return not any(link.get("reason") for link in answer.get("broken_links", ())) and not any(
         (node.get("origin") or {}).get("trust") == "remote" for node in nodes if isinstance(node, Mapping)

@@ -1,7 +1,7 @@
 """The daemon process: `python -m kgd.serve`.
 
-The lock is taken before large imports. Of many daemons started at once one survives, and the others end within a second
-with its name.
+The lock is taken before large imports. If many daemons are started at once, one survives; the others end within a
+second and report which daemon is running.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import time
 
 from kgd import __version__
 from kgd.client.start import HELD
-from kgd.config import Home, log_level
+from kgd.config import Home, log_format, log_level, wants_traces
 from kgd.daemon.lock import HomeLock
-from kgd.errors import KgdError, NotFound, Unavailable
+from kgd.errors import Invalid, KgdError, NotFound, Unavailable
 
 ROOM_TRIES = 20
-"""Attempts of a hub to end a running daemon: commands may start another meanwhile."""
+"""Number of times that a hub tries to end a running daemon, since commands may start another."""
+AWAY = 9
+"""Exit code if PostgreSQL does not answer at the start: a service manager starts the hub again, unlike after 2."""
 PLACE_SECONDS = 1.0
-"""Interval for checking that the lock and the socket still exist."""
+"""Seconds between two checks that the lock and the socket still exist."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from kgd.daemon.calls import Call, LineReader, LineWriter, Peer
     from kgd.daemon.endpoint import Endpoint
     from kgd.daemon.process import Profile
+    from kgd.daemon.shared_state import SharedState
+    from kgd.oidc.configuration import Configuration
 
     class Served(Protocol):
         """The services behind the socket; implemented by `kgd.serve.parts.Parts`."""
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
         def dispatch(self, call: Call, name: str, args: dict[str, Any], /) -> dict[str, Any]: ...
         def check(self, peer: Peer, /) -> None: ...
         async def serve_mcp(self, peer: Peer, reader: LineReader, writer: LineWriter, /) -> None: ...
+        async def drain(self) -> None: ...
         async def close(self) -> None: ...
 
     MakeParts = Callable[[Home, str], Served]
@@ -49,17 +54,26 @@ def main(argv: Sequence[str] | None = None, make_parts: MakeParts | None = None)
     `make_parts` is called with the home and the start time, while the lock is held.
     """
     options = _options(argv)
-    home = Home(options.config, options.state, options.logs) if options.config else Home.find()
+    if options.config:  # service files of versions before --home
+        options.home, options.state = (options.config, options.state, options.logs), None
+    home = Home(*options.home) if options.home else Home.find()
+    try:
+        if options.oidc and not options.listen:
+            raise Invalid("--oidc works only on a hub", at="--oidc", next="Add --listen HOST:PORT.")
+        shared = _shared_state(home, options)
+    except KgdError as error:
+        sys.stderr.write(f"kgd: {error}\n")
+        return AWAY if isinstance(error, Unavailable) else 2
     if options.listen:
         try:
-            make_parts = _hub_parts(home, options)
+            make_parts = _hub_parts(home, options, shared, _oidc(options))
         except KgdError as error:
             sys.stderr.write(f"kgd: {error}\n")
             return 2
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     lock = HomeLock(home.lock)
     try:
-        level = "debug" if options.debug else log_level()
+        level, form = "debug" if options.debug else log_level(), log_format()
         home.prepare()
         _acquire(lock, home, since, is_hub=bool(options.listen))
     except KgdError as error:
@@ -72,7 +86,7 @@ def main(argv: Sequence[str] | None = None, make_parts: MakeParts | None = None)
         lock.note(__version__, since)
         _leave_terminal()
     try:
-        return _run(home, since, lock, make_parts, level, options)
+        return _run(home, since, lock, make_parts, (level, form), options)
     finally:
         lock.release()
 
@@ -89,7 +103,12 @@ def _acquire(lock: HomeLock, home: Home, since: str, *, is_hub: bool) -> None:
 
 
 def _run(
-    home: Home, since: str, lock: HomeLock, make_parts: MakeParts | None, level: str, options: argparse.Namespace
+    home: Home,
+    since: str,
+    lock: HomeLock,
+    make_parts: MakeParts | None,
+    logged: tuple[str, str],
+    options: argparse.Namespace,
 ) -> int:
     """Run the daemon from its first log line to its last. Large imports happen here, while the lock is held."""
     import asyncio
@@ -100,11 +119,15 @@ def _run(
     from kgd.config.registry import RegistryFile
     from kgd.daemon import logs, process
 
-    level = level or RegistryFile(home).current().settings.log_level
-    logs.start(home.log, level, to_stderr=not options.detach)
+    level = logged[0] or RegistryFile(home).current().settings.log_level
+    logs.start(home.log, level, to_stderr=not options.detach, as_json=logged[1] == "json")
+    if options.listen and wants_traces():
+        from kgd.serve import telemetry
+
+        telemetry.start()
     log = logging.getLogger("kgd.serve")
     process.prepare(os.path.join(home.logs, "crash.log"))
-    gc.disable()  # imported objects stay; searching them for garbage would take a tenth of the start
+    gc.disable()  # imported objects stay; searching them for garbage would take a tenth of the startup time
     log.info("starting", extra={"version": __version__, "pid": os.getpid(), "home": home.config})
     try:
         profile = process.Profile(Path(options.profile)) if options.profile else None
@@ -123,6 +146,7 @@ async def _serve(home: Home, since: str, lock: HomeLock, make_parts: MakeParts |
     import logging
     import signal
 
+    from kgd import tracing
     from kgd.daemon.endpoint import Endpoint
 
     if make_parts is None:
@@ -136,18 +160,21 @@ async def _serve(home: Home, since: str, lock: HomeLock, make_parts: MakeParts |
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, endpoint.leave, signal.Signals(number).name)
     await endpoint.start()
-    gc.freeze()  # excludes imported objects from later collections
+    gc.freeze()  # exclude imported objects from later collections
     gc.enable()
     parts.start()
     log.info("ready", extra={"socket": home.socket})
     watching = asyncio.create_task(_keep_place(lock, endpoint))
     reason = await endpoint.asked_to_leave
     watching.cancel()
+    if reason == "SIGTERM":
+        await parts.drain()
     log.info("leaving", extra={"reason": reason, "connections": endpoint.connections})
     await endpoint.close(retire=reason == "retire")
     await parts.close()
     if profile:
         profile.stop()
+    tracing.flush()
     log.info("stopped")
     logging.shutdown()
     # A waiting worker thread must not keep the process alive.
@@ -177,13 +204,19 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--tls-cert", default="", help="certificate chain")
     parser.add_argument("--tls-key", default="", help="its key")
     parser.add_argument("--behind-proxy", action="store_true", help="a proxy in front of it terminates TLS")
+    parser.add_argument("--drain", type=float, default=0.0, help="seconds to continue serving after SIGTERM")
+    parser.add_argument("--state", help="share tokens with other hubs: postgres://… or a reference to one")
+    parser.add_argument("--oidc", metavar="FILE", default="", help="how people and programs sign in")
     parser.add_argument("--host-name", action="append", default=[], help="a host name that clients may use")
-    for place in ("config", "state", "logs"):
-        parser.add_argument(f"--{place}", help=argparse.SUPPRESS)
+    parser.add_argument("--config", help=argparse.SUPPRESS)
+    parser.add_argument("--logs", help=argparse.SUPPRESS)
+    parser.add_argument("--home", nargs=3, metavar=("CONFIG", "STATE", "LOGS"), help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
 
-def _hub_parts(home: Home, options: argparse.Namespace) -> MakeParts:
+def _hub_parts(
+    home: Home, options: argparse.Namespace, shared: SharedState | None, oidc: Configuration | None
+) -> MakeParts:
     """The parts of a hub. Takes the port first, then ends a daemon in the background."""
     from kgd.hub.listen import Listen
 
@@ -194,6 +227,7 @@ def _hub_parts(home: Home, options: argparse.Namespace) -> MakeParts:
         key=options.tls_key,
         behind_proxy=options.behind_proxy,
         names=tuple(name.lower() for name in options.host_name),
+        drain=options.drain,
     )
     _refuse_unknown(home, options.workspace)
     listening = listen.open()
@@ -202,16 +236,55 @@ def _hub_parts(home: Home, options: argparse.Namespace) -> MakeParts:
     def make(home: Home, since: str) -> Served:
         from kgd.serve.parts import Parts
 
-        return Parts(home, since, (listen, listening))
+        return Parts(home, since, (listen, listening), shared, oidc)
 
     return make
 
 
+def _shared_state(home: Home, options: argparse.Namespace) -> SharedState | None:
+    """Connect to the shared state, by its URL or by a reference to one, which keeps a password out of process lists."""
+    if (text := options.state) is None:
+        return None
+    if not options.listen:
+        raise Invalid("only a hub shares its state", at="--state", next="Add --listen HOST:PORT.")
+    import socket
+
+    from kgd.config.credentials import secret
+    from kgd.daemon.shared_state import SharedState
+
+    url = secret(text) if text.startswith(("env:", "file:", "keyring:")) else text
+    return SharedState(url, f"{socket.gethostname()}:{home.state}")
+
+
+def _oidc(options: argparse.Namespace) -> Configuration | None:
+    """The configuration of sign-in. Raises KgdError if it cannot be used."""
+    if not (path := options.oidc):
+        return None
+    try:
+        import kgd.oidc.provider  # noqa: F401  needs PyJWT, an optional extra
+    except ImportError as error:
+        raise Invalid("sign-in needs PyJWT", at="--oidc", next="pip install 'kgd-daemon[oidc]'") from error
+    from kgd.codec.documents import read_mapping
+    from kgd.config.credentials import secret
+    from kgd.oidc.configuration import read_configuration
+
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise Invalid(f"this file cannot be read: {error.strerror}", at=path) from error
+    try:
+        return read_configuration(read_mapping(data, path), secret)
+    except KgdError as error:
+        error.at = error.at if error.at.startswith(path) else f"{path}: {error.at}"
+        raise
+
+
 def _make_room(home: Home) -> None:
-    """End a daemon that runs in the background, after its calls.
+    """End a daemon that runs in the background, once its calls have ended.
 
     Raises:
-        Unavailable: It is a hub.
+        Unavailable: The running daemon is a hub.
     """
     from kgd.client.start import RETIRE_SECONDS, retire, running
 
@@ -231,7 +304,7 @@ def _refuse_unknown(home: Home, ids: Sequence[str]) -> None:
     known = [id for id in sorted(entries) if not entries[id].hub]
     for id in ids:
         if id not in known:
-            there = f"Known here: {', '.join(known[:8])}." if known else "`kgd up` in its folder makes or registers it."
+            there = f"Known here: {', '.join(known[:8])}." if known else "Run `kgd up` in its folder."
             raise NotFound(f"there is no workspace '{id[:63]}' to serve", at="--workspace", next=there)
 
 
@@ -247,7 +320,7 @@ def _listening(home: Home) -> str:
 
 
 def _leave_terminal() -> None:
-    """Detach from the terminal, the directory and the standard streams."""
+    """Detach from the terminal, the working directory and the standard streams."""
     os.setsid()
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)

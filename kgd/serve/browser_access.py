@@ -35,7 +35,8 @@ class BrowserAccess:
 
     def __init__(self, daemon: Daemon, home: Home, loop: asyncio.AbstractEventLoop, *, is_hub: bool) -> None:
         self._daemon, self._home, self._loop, self._is_hub = daemon, home, loop, is_hub
-        self.sessions = Sessions(Path(home.state) / "ui-sessions.json", time.time)
+        shared = daemon.shared.browser_state() if daemon.shared else None
+        self.sessions = Sessions(Path(home.state) / "ui-sessions.json", time.time, shared)
         self._lock = threading.Lock()
         self._server: PagesServer | None = None
         self._url = ""
@@ -61,7 +62,7 @@ class BrowserAccess:
         return f"{self._url}{self.path_for('', workspace)}"
 
     def path_for(self, token: str, workspace: str) -> str:
-        """The path of a single-use sign-in link for the holder of a token, or without a token for the local user."""
+        """The path of a single-use sign-in link: for the holder of a token or, without a token, for the local user."""
         to = address(workspace, "overview") if workspace else ""
         return f"{ROOT}/in/{self.sessions.invite(Visitor(token), to)}"
 

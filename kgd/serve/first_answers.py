@@ -13,27 +13,27 @@ from kgd.config import Home
 from kgd.config.registry import RegistryFile
 
 LIMIT = 48
-"""Answers in the file; the oldest are dropped.
-
-Each client has its own `initialize`, and modern ones have their own lists.
+"""Largest number of answers in the file; the oldest are dropped. Each client has its own `initialize`, and each modern
+client its own lists.
 """
 LENGTH_LIMIT = 2**18
-"""Characters of an answer with its key; a longer one is not kept."""
+"""Largest number of characters of an answer with its key; a longer answer is not kept."""
 
 log = logging.getLogger("kgd.serve")
 
 
 class Recorder:
-    """Writes the file of `first_answers`. Belongs to the event loop. A failure costs only the next start its time."""
+    """Writes the file of `first_answers`. Belongs to the event loop. If it fails, the only effect is that the next
+    start is slower."""
 
     def __init__(self, home: Home, registry: RegistryFile) -> None:
         self._home, self._registry = home, registry
         self._installation = first_answers.installation()
-        """Of the running code: after an upgrade this daemon writes nothing more."""
+        """The stamp of the running code: once kgd is upgraded, this daemon no longer writes the file."""
         self._kept: FirstAnswers | None = None
 
     def remember(self, toolsets: str, version: str, method: str, parameters: Any, result: dict[str, Any]) -> None:
-        """Keep an answer for the same request of a later client."""
+        """Keep an answer for a later client that sends the same request."""
         key = first_answers.key_of(toolsets, version, method, parameters)
         text = orjson.dumps(result).decode()
         if key is None or len(key) + len(text) > LENGTH_LIMIT:
@@ -48,8 +48,12 @@ class Recorder:
         self._settings_changed()
         self._write()
 
+    def knows(self, toolsets: str, version: str, method: str, parameters: Any) -> bool:
+        """Whether the same request was answered in the past."""
+        return first_answers.key_of(toolsets, version, method, parameters) in self._loaded().answers
+
     def confirm(self) -> None:
-        """Bring the file up to date with the registry, so that the next client can use it."""
+        """Update the file to the current registry, so that the next client can use it."""
         if self._settings_changed() and self._loaded().answers:
             self._write()
 

@@ -13,11 +13,13 @@ from starlette.routing import Route
 
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.request_bodies import Bodies
-from kgd.hub.app import HubServer, application
+from kgd.hub.app import DRAIN_SECONDS, STOP_SECONDS, HubServer, application
 from kgd.hub.authentication import Gate
 from kgd.hub.listen import Listen
+from kgd.hub.operating import Operating, Readiness
 from kgd.hub.problem_details import problem
 from kgd.hub.push_execution import Receiving
+from kgd.hub.sign_in import SignInApi
 from kgd.hub.smart_http import SmartHttp
 from kgd.hub.v1 import Api
 from kgd.mcp.http import HubHttp
@@ -28,10 +30,13 @@ from kgd.ui.visit import ROOT
 if TYPE_CHECKING:
     import socket
 
+    from kgd.daemon.sign_in import SignIns
     from kgd.mcp.server import Surface
+    from kgd.oidc.configuration import Configuration
     from kgd.serve.browser_access import BrowserAccess
 
-STOP_SECONDS = 2.8
+LAST_SECONDS = 1.8
+"""Seconds for the server's own steps, after the time for running requests has passed."""
 
 log = logging.getLogger("kgd.serve")
 
@@ -39,31 +44,51 @@ log = logging.getLogger("kgd.serve")
 class Hub:
     """The hub of one daemon, from its listening socket to its last answer."""
 
-    def __init__(self, daemon: Daemon, listen: Listen, listening: socket.socket, browsers: BrowserAccess) -> None:
+    def __init__(
+        self,
+        daemon: Daemon,
+        listen: Listen,
+        listening: socket.socket,
+        browsers: BrowserAccess,
+        oidc: Configuration | None = None,
+    ) -> None:
         self._daemon, self._listen, self._listening, self._browsers = daemon, listen, listening, browsers
         self._server: HubServer | None = None
         self._serving: asyncio.Task[None] | None = None
-        self._gate = gate = Gate(daemon, listen)
+        self._sign_ins = _sign_ins(daemon, listen, oidc) if oidc else None
+        self._gate = gate = Gate(daemon, listen, *([self._sign_ins.keep_alive] if self._sign_ins else []))
         home = daemon.home
+        self._readiness = Readiness(daemon)
+        self._operating = Operating(daemon, gate, self._readiness)
         self._bodies = Bodies()
         self._api = Api(daemon, gate, invite=browsers.path_for, bodies=self._bodies)
         self._receiving = Receiving(daemon, gate, Path(os.path.dirname(home.socket)) / "hub.sock")
         self._git = SmartHttp(daemon, gate, self._receiving, Path(home.state) / "hub-hooks")
 
     async def start(self, surface: Surface) -> None:
-        """Start to answer, and publish the hub's URL in the daemon."""
+        """Start answering requests, and publish the hub's URL in the daemon."""
         self._git.write_hooks()
         await self._receiving.start()
         http = HubHttp(surface, self._gate, self._bodies, problem)
-        live = Live()
+        live = Live(self._daemon.position)
         self._daemon.on_commit(live.announce)
         self._daemon.on_code(live.announce)
+        self._daemon.open_workspaces.follow(live.workspaces)
+        signing_in = SignInApi(self._sign_ins, self._bodies, self._daemon.tokens.now) if self._sign_ins else None
         app = application(
-            self._listen, self._api, git=self._git, mcp=http, running=http.running, pages=self._pages(live)
+            self._listen,
+            self._api,
+            self._operating,
+            git=self._git,
+            mcp=http,
+            running=http.running,
+            pages=self._pages(live),
+            sign_in=signing_in.routes() if signing_in else (),
         )
 
         def closing() -> None:
-            self._git.close()
+            if not self._readiness.is_draining:
+                self._git.close()
             live.close()
             surface.close()
 
@@ -84,20 +109,36 @@ class Hub:
             cookie="__Host-kgd" if listen.is_encrypted else f"kgd-{port}",
             path="/" if listen.is_encrypted else ROOT,  # the prefix __Host- requires the path /
         )
-        ui = Ui(self._daemon, self._browsers.sessions, live, place, self._gate, self._bodies)
+        ui = Ui(self._daemon, self._browsers.sessions, live, place, self._gate, self._bodies, self._sign_ins)
         return [Route("/", ui.guarded(ui.first), methods=["GET"]), *ui.routes()]
 
     def _ended(self, serving: asyncio.Task[None]) -> None:
-        """After an unexpected end stop the daemon too, so that a service manager restarts both."""
+        """After an unexpected end, stop the daemon as well, so that a service manager restarts both."""
         if self._daemon.listening:
             log.critical("the hub ended unexpectedly", exc_info=None if serving.cancelled() else serving.exception())
             os.kill(os.getpid(), signal.SIGTERM)
 
+    async def drain(self) -> None:
+        """Report 503 at `/ready` and continue to serve for the configured seconds, so that a load balancer notices."""
+        if self._listen.drain:
+            self._readiness.is_draining = True
+            log.info("draining", extra={"seconds": self._listen.drain})
+            await asyncio.sleep(self._listen.drain)
+
     async def close(self) -> None:
-        """Answer the requests that were read, within `STOP_SECONDS`, and release the port."""
+        """Answer the requests that were already read, for a bounded time, and release the port."""
         self._daemon.listening = ""
         if self._server and self._serving:
-            self._server.stop()
-            await asyncio.wait([self._serving], timeout=STOP_SECONDS)
+            seconds = DRAIN_SECONDS if self._readiness.is_draining else STOP_SECONDS
+            self._server.stop(seconds)
+            await asyncio.wait([self._serving], timeout=seconds + LAST_SECONDS)
+        self._git.close()
         self._receiving.close()
         self._listening.close()
+
+
+def _sign_ins(daemon: Daemon, listen: Listen, oidc: Configuration) -> SignIns:
+    """Sign-in with accounts. Imported here because only a hub with `--oidc` needs PyJWT."""
+    from kgd.daemon.sign_in import SignIns, grants_of
+
+    return SignIns(oidc, daemon.tokens, lambda: grants_of(daemon, listen.workspaces))

@@ -47,13 +47,13 @@ BACKLOG = 128
 CONNECTIONS_LIMIT = 1_000
 STOP_SECONDS = 1
 FREE_PORTS, TRIED = range(20_000, 32_000), 8
-"""Ports below the range of outgoing connections, which could take the port while the daemon is replaced."""
+"""Ports below the range of outgoing connections: such a connection could take a port while the daemon is replaced."""
 
 log = logging.getLogger("kgd.serve")
 
 
 class PagesServer:
-    """A server of pages on loopback. It keeps its port over restarts if possible.
+    """A server of pages on loopback. It keeps its port across restarts if possible.
 
     Call `listen` in any thread, then `serve` on the daemon's loop.
 
@@ -78,10 +78,10 @@ class PagesServer:
         self._serving: asyncio.Task[None] | None = None
 
     def listen(self) -> None:
-        """Take the port of the settings, or else the last port, a free one of `FREE_PORTS`, or any.
+        """Take the port in the settings; otherwise the last port, a free port of `FREE_PORTS`, or any free port.
 
         Raises:
-            Unavailable: The port of the settings is in use, or no port is free.
+            Unavailable: The port in the settings is in use, or no port is free.
         """
         if named := self._daemon.registry.current().settings.ui_port:
             self._listening = _listen((named,))
@@ -90,17 +90,18 @@ class PagesServer:
             self._listening = _listen((*last, *random.sample(FREE_PORTS, TRIED), 0))
         port = int(self._listening.getsockname()[1])
         if self._last_port() not in (0, port):
-            log.warning("the pages have another port than before", extra={"port": port, "before": self._last_port()})
+            log.warning("the pages have moved to another port", extra={"port": port, "before": self._last_port()})
         with contextlib.suppress(OSError):
             self._port_file.write_text(f"{port}\n")
 
     async def serve(self) -> None:
-        """Start to answer."""
+        """Start answering requests."""
         assert self._listening is not None
         port = int(self._listening.getsockname()[1])
         live = Live()
         self._daemon.on_commit(live.announce)
         self._daemon.on_code(live.announce)
+        self._daemon.open_workspaces.follow(live.workspaces)
         app = self._application(port, live)
         self._server = _Server(app, live)
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))
@@ -206,7 +207,7 @@ def _listen(ports: tuple[int, ...]) -> socket.socket:
 
 
 class LocalUser:
-    """This machine's user, through a local program. A `kgd.hub.callers.Caller`."""
+    """This machine's user, through a local program. A `kgd.hub.authentication.Caller`."""
 
     line = "person"
     workspaces: Sequence[str] = ()
@@ -246,11 +247,11 @@ class LocalUser:
         return {"workspaces": ids, "principal": principal, "version": __version__}
 
     def known(self) -> None:
-        """Answers have no validator, since many of them depend on more than commits."""
+        """Answers have no validator, because many of them depend on more than commits."""
 
 
 class HomeTokenAuth:
-    """Authenticates callers by the token of the home. A `kgd.hub.callers.Door`."""
+    """Authenticates callers by the token of the home. A `kgd.hub.authentication.Door`."""
 
     def __init__(self, daemon: Daemon, token: str) -> None:
         self._user, self._digest = LocalUser(daemon), _digest(token)

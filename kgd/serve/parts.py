@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from kgd.daemon.calls import Call, LineReader, LineWriter, Peer
 from kgd.daemon.daemon import Daemon
 from kgd.errors import NotFound, Unavailable
 from kgd.git.layout import locate
+from kgd.mcp.short_reads import ShortReads
 from kgd.serve.browser_access import BrowserAccess
 from kgd.serve.first_answers import Recorder
 from kgd.tools import EVERY, chosen
@@ -28,13 +30,18 @@ from kgd.workspace.workspace import Workspace
 if TYPE_CHECKING:
     import socket
 
+    from kgd.daemon.shared_state import SharedState
     from kgd.hub.listen import Listen
     from kgd.mcp.http import HttpServer
     from kgd.mcp.server import Remember, Surface
+    from kgd.oidc.configuration import Configuration
     from kgd.serve.hub import Hub
 
 WARM_SECONDS = 10.0
-"""Delay before a daemon loads the MCP SDK, if no client needs it earlier; the first commands come before it."""
+"""Seconds before a daemon loads the MCP SDK, unless a client needs it earlier; the first commands come before."""
+
+READERS = 64
+"""Largest number of concurrent short reads that wait for the disk, or for a workspace that is being opened."""
 
 log = logging.getLogger("kgd.serve")
 
@@ -42,15 +49,23 @@ log = logging.getLogger("kgd.serve")
 class Parts:
     """The services behind the endpoint of one daemon; with a listening socket it is also a hub."""
 
-    def __init__(self, home: Home, since: str, listen: tuple[Listen, socket.socket] | None = None) -> None:
-        self.daemon = Daemon(home, since=since, locate=locate, open_workspace=Workspace.open)
+    def __init__(
+        self,
+        home: Home,
+        since: str,
+        listen: tuple[Listen, socket.socket] | None = None,
+        shared: SharedState | None = None,
+        oidc: Configuration | None = None,
+    ) -> None:
+        self.daemon = Daemon(home, since=since, locate=locate, open_workspace=Workspace.open, shared=shared)
         self._home = home
         self._surfaces: dict[str, asyncio.Task[Surface]] = {}
-        """Servers by toolsets, since clients may choose toolsets other than the settings'."""
+        """Servers by toolsets, since clients may choose other toolsets than the settings do."""
         self._first_answers = Recorder(home, self.daemon.registry)
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="kgd-read")
         self._http: tuple[HttpServer, asyncio.Task[None]] | None = None
         self._starting: asyncio.Task[None] | None = None
-        self._listen = listen
+        self._listen, self._oidc = listen, oidc
         self._browsers: BrowserAccess | None = None
         self._hub: Hub | None = None
         self._starting_hub: asyncio.Task[None] | None = None
@@ -58,8 +73,8 @@ class Parts:
     def start(self) -> None:
         """Start the slow parts in the background.
 
-        Importing the MCP SDK takes more than a second. It is delayed so that it does not slow the command that started
-        this daemon, and done before the first MCP client needs it, if possible.
+        Importing the MCP SDK takes more than a second. The import is delayed so that it does not slow down the command
+        that started this daemon. If possible, it is finished before the first MCP client needs it.
         """
         asyncio.get_running_loop().call_later(WARM_SECONDS, self._usual_surface)
         self._opening = asyncio.create_task(asyncio.to_thread(self.daemon.open_shared))
@@ -75,7 +90,7 @@ class Parts:
             self._starting_hub = asyncio.create_task(self._start_hub(*self._listen))
 
     def dispatch(self, call: Call, name: str, args: dict[str, Any]) -> dict[str, Any]:
-        """Answer one call of the command line, in a worker thread. It has a conversation only if it names one."""
+        """Answer one call of the command line, in a worker thread. The call has a conversation only if it names one."""
         tool = EVERY.get(name)
         if tool is None:
             raise NotFound(f"this daemon has no call '{name[:60]}'", next="Stop it with `kgd down` and try again.")
@@ -100,12 +115,26 @@ class Parts:
         chosen(peer.tools)
 
     async def serve_mcp(self, peer: Peer, reader: LineReader, writer: LineWriter) -> None:
-        task = self._surface_for(peer.tools) if peer.tools else self._usual_surface()
-        surface = await asyncio.shield(task)
-        await surface.serve(reader, writer, cwd=peer.cwd, client=peer.client, context_id=peer.context_id)
+        toolsets = peer.tools or self._usual_toolsets()
+        session = Session(
+            self.daemon,
+            cwd=Path(peer.cwd) if peer.cwd else None,
+            client=peer.client,
+            context_id=peer.context_id,
+            by_agent=True,
+        )
+        reads = ShortReads(session, chosen(toolsets), reader, writer, self._readers)
+        surface = await reads.read_ahead(
+            partial(self._surface_for, toolsets), partial(self._first_answers.knows, normal(toolsets))
+        )
+        if surface is not None:
+            await surface.serve(reads)
 
     def _usual_surface(self) -> asyncio.Task[Surface]:
-        return self._surface_for(self.daemon.registry.current().settings.tools)
+        return self._surface_for(self._usual_toolsets())
+
+    def _usual_toolsets(self) -> str:
+        return self.daemon.registry.current().settings.tools
 
     def _surface_for(self, toolsets: str) -> asyncio.Task[Surface]:
         tools, toolsets = chosen(toolsets), normal(toolsets)
@@ -114,8 +143,13 @@ class Parts:
             self._surfaces[toolsets] = asyncio.create_task(asyncio.to_thread(_surface, self.daemon, tools, remember))
         return self._surfaces[toolsets]
 
+    async def drain(self) -> None:
+        """Let a load balancer notice that this hub is about to stop."""
+        if self._hub:
+            await self._hub.drain()
+
     async def close(self) -> None:
-        """Stop HTTP and close every workspace, after running writes and publications."""
+        """Stop HTTP, then close every workspace once running writes and publications have finished."""
         self._first_answers.confirm()
         if self._browsers:
             await self._browsers.close()
@@ -142,10 +176,10 @@ class Parts:
             from kgd.serve.hub import Hub
 
             assert self._browsers is not None
-            self._hub = Hub(self.daemon, listen, listening, self._browsers)
+            self._hub = Hub(self.daemon, listen, listening, self._browsers, self._oidc)
             await self._hub.start(surface)
         except Exception:
-            # The user who started the hub has to notice the failure.
+            # The user who started the hub must see the failure.
             log.critical("the hub could not be started", exc_info=True)
             sys.stderr.write("kgd: the hub could not be started; its log has the reason\n")
             os.kill(os.getpid(), signal.SIGTERM)

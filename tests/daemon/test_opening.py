@@ -85,7 +85,7 @@ def test_an_opening_that_cannot_start_a_thread_leaves_nothing_open(
             raise RuntimeError("can't start new thread")
         start(thread)
 
-    for started in range(30):
+    for started in range(60):
         left = started
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", start_few)
@@ -95,10 +95,16 @@ def test_an_opening_that_cannot_start_a_thread_leaves_nothing_open(
                 refused += 1
             else:
                 break
-        until(lambda: not any(thread.name.startswith("kgd-") for thread in threading.enumerate()))
+        until(lambda: left_running() == [], say=left_running)
         assert open_files(session.daemon) == [], f"after {started} threads"
     assert refused > 5
     assert workspace is session.daemon.workspace("shop")
+
+
+def left_running() -> list[str]:
+    """Threads of a workspace; others close idle workspaces, or belong to the state that hubs of earlier tests share."""
+    names = [thread.name for thread in threading.enumerate()]
+    return [name for name in names if name.startswith("kgd-") and name not in ("kgd-closing", "kgd-quotas")]
 
 
 @pytest.mark.parametrize(

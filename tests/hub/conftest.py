@@ -24,6 +24,8 @@ from kgd.config.registry import Entry, RegistryFile
 from tests.builders import new_layout
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+SEVERAL = int(os.environ.get("KGD_HUBS", "0"))
+"""Number of hubs behind a balancer that take the place of one hub; see tests/hubs/test_balancer.py."""
 
 
 @dataclass
@@ -149,22 +151,26 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 def filled_hub(folder: Path) -> Iterator[Hub]:
     """A hub with four nodes in three workspaces, until the iterator ends."""
-    found = new_hub(
-        folder,
-        "--listen",
-        "127.0.0.1:0",
-        "--workspace",
-        "infra",
-        "--workspace",
-        "shop",
-        workspaces=("infra", "shop", "private"),
-    ).start()
-    found.put("concept://infra/services/auth", summary="Issues tokens", content="Signed by the key service.")
-    found.put("concept://infra/app/checkout", summary="The way to pay")
-    found.put("concept://shop/cart", summary="What a person wants to buy")
-    found.put("concept://private/diary", summary="Nobody's business")
-    yield found
-    found.stop()
+    with contextlib.ExitStack() as ended:
+        found = _started(folder, ended)
+        found.put("concept://infra/services/auth", summary="Issues tokens", content="Signed by the key service.")
+        found.put("concept://infra/app/checkout", summary="The way to pay")
+        found.put("concept://shop/cart", summary="What a person wants to buy")
+        found.put("concept://private/diary", summary="Nobody's business")
+        yield found
+        found.stop()
+
+
+def _started(folder: Path, ended: contextlib.ExitStack) -> Hub:
+    workspaces = ("infra", "shop", "private")
+    arguments = ("--listen", "127.0.0.1:0", "--workspace", "infra", "--workspace", "shop")
+    if not SEVERAL:
+        return new_hub(folder, *arguments, workspaces=workspaces).start()
+    from tests.hubs.spread import Spread
+    from tests.postgres_server import server
+
+    url = ended.enter_context(ended.enter_context(server()).schema())
+    return Spread.made(folder, url, *arguments, workspaces=workspaces, count=SEVERAL)
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ BACK = 2.0
 """Seconds, and up to twice that, until a hostile client that was dropped connects again."""
 ADDRESSES = 24
 UNKNOWN = "kgd_agent_AAAAAAAA_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_000000"
+UNANSWERED = 1e9
+"""The latency, in seconds, of a request that got no answer or a refusal."""
 BODY = json.dumps({"uris": ["concept://infra/services/auth"]}).encode()
 
 
@@ -40,7 +42,7 @@ async def answered(reader: asyncio.StreamReader) -> int:
 
 
 async def honest(port: int, seconds: float, tokens: list[str]) -> list[float]:
-    """Latencies of reads, each second client with a new connection for every request; a failure counts as endless."""
+    """Latencies of reads, each second client with a new connection for every request."""
     found: list[float] = []
     end = time.monotonic() + seconds
 
@@ -57,7 +59,7 @@ async def honest(port: int, seconds: float, tokens: list[str]) -> list[float]:
                 status = await answered(reader)
             except (OSError, asyncio.IncompleteReadError):
                 status, writer = 0, None
-            found.append(time.monotonic() - began if status == 200 else 1e9)
+            found.append(time.monotonic() - began if status == 200 else UNANSWERED)
             if writer is not None and number % 2:
                 writer.close()
             await asyncio.sleep(PAUSE)

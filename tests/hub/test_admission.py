@@ -24,7 +24,7 @@ def test_a_push_that_names_the_memory_of_another_is_refused_and_its_owner_edits_
     mine.commit()
     said = mine.git("push", ok=False)
     assert "nodes/decision/pub/thief.yaml:2" in said
-    assert "data.file names a memory that is not this node's" in said
+    assert "data.file names the memory of another node" in said
     owner = hub.mint("read,write", "/sec/**")
     change = {"op": "upsert", "uri": SECRET_CHOICE, "detail": "Because of it.\n", "expect_version": node["version"]}
     assert hub.post(owner, "infra/put", {"changes": [change]}).status == 200

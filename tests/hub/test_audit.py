@@ -18,10 +18,11 @@ from kgd.errors import Forbidden, Unauthorized
 from kgd.index import hub_state
 from kgd.index.hub_state import SqliteHubState
 from kgd.model import token as model
+from kgd.model.hub_state import HubState
 from kgd.model.token import AuditEntry
 from tests.hub.conftest import ROOT, Hub
 from tests.hub.test_git import Clone, clone  # noqa: F401
-from tests.hub.test_tokens import START, Clock, clock, mint, state, tokens  # noqa: F401
+from tests.hub.test_tokens import START, Clock, clock, mint, open_state, state, tokens  # noqa: F401
 
 AUTH, CHECKOUT = "concept://infra/services/auth", "concept://infra/app/checkout"
 
@@ -124,11 +125,11 @@ def test_a_flood_of_kinds_is_bounded(tokens: Tokens) -> None:  # noqa: F811
     assert found[0].detail == "refusals of many kinds (200 times)"
 
 
-def test_counts_are_written_at_the_end(tokens: Tokens, state: Any) -> None:  # noqa: F811
+def test_counts_are_written_at_the_end(tokens: Tokens, open_state: Callable[[], HubState]) -> None:  # noqa: F811
     for _ in range(7):
         tokens.refused("t1", "put", Forbidden("no"))
     tokens.close()
-    again = SqliteHubState(state.path)
+    again = open_state()
     assert [entry.detail for entry in again.trail("t1", 10)] == ["FORBIDDEN: no (7 times)"]
     again.close()
 
@@ -146,7 +147,7 @@ def test_old_lines_are_moved_to_files_and_stay_in_order(tmp_path: Path, monkeypa
     assert len(files) >= 2
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     assert all(
-        set(json.loads(line)) == {"number", "at", "token", "action", "workspace", "detail"}
+        set(json.loads(line)) == {"number", "at", "token", "action", "workspace", "detail", "hash"}
         for line in files[0].read_text().splitlines()
     )
     found: list[tuple[int, AuditEntry]] = []

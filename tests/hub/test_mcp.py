@@ -98,6 +98,22 @@ async def test_refused_resources_are_in_the_audit_log(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize("mode", ERAS)
+async def test_each_call_of_a_session_has_the_id_of_its_own_request(hub: Hub, mode: str) -> None:
+    token = hub.mint("read,write", name=f"ids {mode}")
+    async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}", "x-request-id": "begin"}) as web:
+        transport = streamable_http_client(f"{hub.url}/mcp", http_client=web)
+        async with Client(transport, mode=mode) as client:
+            for turn in ("first", "second"):
+                web.headers["x-request-id"] = turn
+                change = {"op": "upsert", "uri": f"concept://infra/ids/{mode}-{turn}", "summary": "x"}
+                failed, answer = await called(client, "put", changes=[change])
+                assert not failed, answer
+    entries = hub.call("token_log", id=token.split("_")[2])["entries"]
+    written = [one["detail"].partition(" [")[2] for one in entries if one["action"] == "put"]
+    assert written == ["request second]", "request first]"]
+
+
+@pytest.mark.parametrize("mode", ERAS)
 async def test_a_revoked_token_ends_at_the_next_request(hub: Hub, mode: str) -> None:
     token = hub.mint()
     with pytest.RaisesGroup(pytest.RaisesExc(Exception), allow_unwrapped=True, flatten_subgroups=True):

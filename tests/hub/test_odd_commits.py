@@ -120,7 +120,7 @@ def test_a_push_of_a_newer_format_is_refused(hub: Hub, tmp_path: Path, newer: st
     push = ["git", "-C", str(at), "push", hub.git_url(admin), "HEAD:refs/heads/main"]
     refused = subprocess.run(push, capture_output=True, text=True, check=False)
     assert refused.returncode
-    assert "this kgd knows 1" in refused.stderr
+    assert "this kgd supports 1" in refused.stderr
     assert (
         hub.post(admin, "infra/put", {"changes": [{"op": "upsert", "uri": "services/auth", "tags": ["on"]}]}).status
         == 200

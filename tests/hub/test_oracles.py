@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kgd.tools import cursors
+from kgd.tools import paging
 from tests.hub.conftest import Answer, Hub, filled_hub
 
 AUTH = "concept://infra/services/auth"
@@ -147,5 +147,5 @@ def test_the_person_of_the_hubs_machine_names_any(hub: Hub, names: dict[str, str
 def test_a_forged_cursor_opens_no_other_commit(hub: Hub, names: dict[str, str]) -> None:
     token = hub.mint("read")
     question = [None, None, None, None, None, False]
-    answer = hub.post(token, "infra/history", {"cursor": cursors.write("history", question, [names["proposal"], 0])})
+    answer = hub.post(token, "infra/history", {"cursor": paging.write("history", question, [names["proposal"], 0])})
     assert answer.status == 404, answer.body

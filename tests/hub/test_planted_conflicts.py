@@ -49,7 +49,7 @@ def test_a_conflict_out_of_scope_cannot_be_planted(hub: Hub, clone: Callable[...
     before = proposals(hub)
     for ref in ("HEAD:main", "HEAD:refs/heads/proposals/x"):
         said = mine.git("push", "origin", ref, ok=False)
-        assert "app/checkout" in said or "not where its content belongs" in said
+        assert "app/checkout" in said or "belongs at another path" in said
     assert proposals(hub) == before
     admin = hub.mint("read,write,resolve,admin", name="admin")
     told = hub.post(admin, "infra/resolve_conflicts", {"via": "agent"}).json

@@ -77,10 +77,10 @@ def test_a_name_that_git_cannot_keep_beside_another_is_refused_with_the_reason(h
     one.edit(AUTH, "One")
     one.git("push", "origin", "HEAD:proposals/x")
     said = one.git("push", "origin", "HEAD:proposals/x/y", ok=False)
-    assert "cannot store this name beside" in said
+    assert "cannot store this name together with" in said
     assert "proposals/folder/x" in said
     one.git("push", "origin", "HEAD:proposals/d/e")
-    assert "cannot store this name beside" in one.git("push", "origin", "HEAD:proposals/d", ok=False)
+    assert "cannot store this name together with" in one.git("push", "origin", "HEAD:proposals/d", ok=False)
     numbered = clone(hub.mint("propose", "/services/**", name="folder-1"), "numbered")
     numbered.edit(AUTH, "Two")
     numbered.git("push", "origin", "HEAD:proposals/z")

@@ -83,6 +83,6 @@ def test_a_remote_that_cannot_be_shared_through_stays_gits_own_as_it_was(
     git(other, "push", "-q", "origin", "HEAD:main")
     git(person.tree, "remote", "set-url", "origin", str(tmp_path / "other.git"))
     before = git(person.tree, "config", "--get-regexp", "^remote|^branch")
-    with pytest.raises(KgdError, match="no workspace"):
+    with pytest.raises(KgdError, match="does not contain a workspace"):
         person.call("share", sync=0)
     assert git(person.tree, "config", "--get-regexp", "^remote|^branch") == before

@@ -1,0 +1,139 @@
+"""Hubs behind a load balancer: the balancer learns which hubs are ready, and no call fails during a rolling restart."""
+
+from __future__ import annotations
+
+import copy
+import signal
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.conftest import ROOT
+from tests.hub.conftest import Hub
+from tests.hubs.balancer import SHIPPED, balancer
+from tests.hubs.chaos import NODES, Clients, audited, git_server
+from tests.hubs.conftest import Team
+from tests.ports import free_port
+from tests.postgres_server import Server
+from tests.waiting import until
+
+pytestmark = [pytest.mark.needs("postgres"), pytest.mark.slow]
+
+OLDER = "4799fc20d044"
+DRAIN = "3"
+"""Seconds; the balancer checks each hub once a second."""
+
+
+def is_ready(hub: Hub) -> bool:
+    return hub.ask("GET", "/ready").status == 200
+
+
+def failing(hub: Hub) -> set[str]:
+    answer = hub.ask("GET", "/ready")
+    return (
+        {name for name, found in answer.json.get("checks", {}).items() if found != "ok"}
+        if answer.status != 200
+        else set()
+    )
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.requirement("N6")
+def test_a_hub_is_not_ready_while_it_cannot_reach_its_upstream_or_postgresql(team: Team, postgres: Server) -> None:
+    with git_server(team.folder) as (server, port):
+        team.address = f"http://127.0.0.1:{port}/infra.git"
+        team.more = ("--behind-proxy",)  # without a token, an address is limited to five requests a second
+        (hub,) = team.start()
+        token = hub.mint("read,write")
+        until(lambda: is_ready(hub))
+        server.kill()
+        server.wait()
+        change = {"op": "upsert", "uri": "concept://infra/a", "summary": "x"}
+        assert hub.post(token, "infra/put", {"changes": [change]}).status == 503
+        until(lambda: failing(hub) == {"upstream"})
+        with git_server(team.folder, port):
+            until(lambda: is_ready(hub))
+            postgres.stop()
+            try:
+                until(lambda: failing(hub) == {"state"})
+                assert hub.ask("GET", "/live").status == 200
+            finally:
+                postgres.start()
+            until(lambda: is_ready(hub))
+
+
+def behind(team: Team, url: str) -> Team:
+    """The team as clients of the balancer see it: one hub."""
+    seen = copy.copy(team)
+    seen.hubs = [replace(team.hubs[0], url=url)]
+    return seen
+
+
+def started(team: Team, *options: str, hubs: int = 3, code: Path = ROOT) -> str:
+    """Hubs with fixed addresses, of the version in this folder; returns a token."""
+    for _ in range(hubs):
+        team.more = ("--listen", f"127.0.0.1:{free_port()}", "--behind-proxy", *options)
+        team.start(code=code)
+    first = team.hubs[0]
+    for number in range(NODES):
+        first.put(f"concept://infra/n{number}", summary="x")
+    return first.mint("read,write", requests_per_minute=1_000_000, nodes_per_day=1_000_000, bytes_per_day=1 << 40)
+
+
+def restart_one_by_one(team: Team, running: Clients) -> None:
+    """Replace each hub with one of this version, as soon as the previous hub is ready."""
+    for hub in team.hubs:
+        enough = len(running.ledger.acknowledged) + 3
+        until(lambda enough=enough: len(running.ledger.acknowledged) > enough, 120)  # type: ignore[misc]
+        hub.stop(signal.SIGTERM)
+        hub.environment["PYTHONPATH"] = str(ROOT)
+        hub.start()
+        until(lambda hub=hub: is_ready(hub))  # type: ignore[misc]
+
+
+@pytest.mark.needs("haproxy")
+@pytest.mark.timeout(900)
+@pytest.mark.requirement("N6")
+@pytest.mark.parametrize(("hubs", "clients"), [(2, 2), pytest.param(3, 32, marks=pytest.mark.large)])
+def test_a_rolling_restart_fails_no_call(team: Team, hubs: int, clients: int) -> None:
+    token = started(team, "--drain", DRAIN, hubs=hubs)
+    with balancer(team.hubs, team.folder) as url:
+        running = Clients(behind(team, url), token, clients, 20)
+        restart_one_by_one(team, running)
+        ledger = audited(team, running)
+    print(len(ledger.acknowledged), "acknowledged,", dict(ledger.refusals))
+    assert set(ledger.refusals) <= {"503"}, ledger.refusals
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """The version of kgd before the hubs' tables were first extended."""
+    folder = tmp_path / "older"
+    folder.mkdir()
+    archive = subprocess.run(["git", "archive", OLDER, "kgd", "docs"], cwd=ROOT, capture_output=True, check=False)
+    if archive.returncode != 0:
+        pytest.skip("the history of this repository is not here")
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
+    return folder
+
+
+@pytest.mark.needs("haproxy")
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+@pytest.mark.requirement("N6")
+def test_an_upgrade_of_hubs_one_by_one_loses_no_write(team: Team, older: Path) -> None:
+    """The older version does not drain, so a client may have to repeat its request, with the same id."""
+    token = started(team, code=older)
+    with (
+        balancer(team.hubs, team.folder, SHIPPED.replace("/ready", "/health")) as url,
+        psycopg.connect(team.state, autocommit=True) as state,
+    ):
+        steps = [state.execute("SELECT count(*) FROM kgd_steps").fetchone()]
+        running = Clients(behind(team, url), token, 32, 21)
+        restart_one_by_one(team, running)
+        ledger = audited(team, running)
+        steps.append(state.execute("SELECT count(*) FROM kgd_steps").fetchone())
+    print(len(ledger.acknowledged), "acknowledged,", dict(ledger.refusals), "steps of the schema:", steps)
