@@ -33,16 +33,20 @@ from bench import (
     client,
     commits,
     corpus,
+    disk,
     hub,
     ingesting,
     knowing,
     languages,
+    long_history,
     machine,
     mcp_calls,
     meaning,
     memory_server,
     merge,
     pages,
+    scale,
+    scaling,
     search,
     starting,
     sync,
@@ -50,6 +54,7 @@ from bench import (
 )
 from bench.corpus import Made
 from bench.limit import at_most
+from bench.peers import measuring as peers
 from bench.row import Row, line, table, verdict
 
 log = logging.getLogger("bench")
@@ -59,21 +64,30 @@ SIZES = (1_000, 10_000, 100_000)
 MIDDLE = 10_000
 """The size for rows that depend little on it."""
 SECTION_SECONDS = 240.0
-LONGER = {"starts": 360.0, "calls": 480.0, "memory": 600.0, "pages": 900.0}
-"""Seconds after which a section is stopped, with exceptions by name: far more than it takes on two quiet cores."""
+LONGER = {
+    "starts": 360.0,
+    "calls": 480.0,
+    "memory": 600.0,
+    "pages": 900.0,
+    "histories": 600.0,
+    "trees": 600.0,
+    "peers": 7200.0,
+}
+"""Seconds after which a section is stopped, with exceptions by name: far more than it takes on two quiet cores. In
+proportion more above 100,000 nodes."""
 
 
 class Run:
     """One run in one folder; workspaces are created on first use."""
 
-    def __init__(self, folder: Path, sizes: Sequence[int]) -> None:
-        self.folder, self.sizes = folder, sizes
+    def __init__(self, folder: Path, sizes: Sequence[int], corpora: Path | None = None) -> None:
+        self.folder, self.sizes, self._corpora = folder, sizes, corpora or folder
         self.middle = min(MIDDLE, max(sizes))
         self._made: dict[int, Made] = {}
 
     def made(self, nodes: int) -> Made:
         if nodes not in self._made:
-            self._made[nodes] = corpus.build(self.folder / f"{nodes}", nodes)
+            self._made[nodes] = corpus.kept(self._corpora / f"{nodes}", nodes)
         return self._made[nodes]
 
     def starts(self) -> Iterator[Row]:
@@ -88,6 +102,9 @@ class Run:
     def calls(self) -> Iterator[Row]:
         server = MEMORY_SERVER if MEMORY_SERVER.exists() else None
         yield from mcp_calls.rows([self.made(nodes) for nodes in self.sizes], self.folder, server)
+
+    def scale(self) -> Iterator[Row]:
+        yield from scale.rows(self.made(max(self.sizes)), self.folder / "scale")
 
     def memory(self) -> Iterator[Row]:
         yield from memory_server.rows(self.sizes, self.folder, MEMORY_SERVER if MEMORY_SERVER.exists() else None)
@@ -114,6 +131,7 @@ class Run:
 
     def trees(self) -> Iterator[Row]:
         yield from bootstrap.rows()
+        yield from bootstrap.growth(self.folder / "trees")
 
     def merges(self) -> Iterator[Row]:
         yield from merge.rows(self.made(self.middle))
@@ -136,15 +154,25 @@ class Run:
 
     def histories(self) -> Iterator[Row]:
         yield from areas.rows(self.folder / "histories")
+        yield from long_history.rows(self.folder / "long")
 
     def meanings(self) -> Iterator[Row]:
         yield from meaning.rows([self.made(nodes) for nodes in self.sizes[1:] or self.sizes], self.folder / "meaning")
+
+    def disk(self) -> Iterator[Row]:
+        yield from disk.rows(self.middle, self.folder / "disk")
 
     def documents(self) -> Iterator[Row]:
         yield from ingesting.rows(self.folder / "documents")
 
     def pages(self) -> Iterator[Row]:
         yield from pages.rows([self.made(nodes) for nodes in self.sizes], self.folder / "pages")
+
+    def peers(self) -> Iterator[Row]:
+        yield from peers.rows(self.folder / "peers", self.sizes)
+
+    def scaling(self) -> Iterator[Row]:
+        yield from scaling.rows(self.made(min(self.sizes)), self.folder / "scaling")
 
     def idle(self) -> Iterator[Row]:
         yield from client.idle(self.folder / "idle")
@@ -153,6 +181,7 @@ class Run:
 Section = Callable[[Run], Iterator[Row]]
 SECTIONS: dict[str, Section] = {
     "starts": Run.starts,
+    "scale": Run.scale,
     "calls": Run.calls,
     "memory": Run.memory,
     "restarts": Run.restarts,
@@ -170,10 +199,13 @@ SECTIONS: dict[str, Section] = {
     "knowing": Run.knowing,
     "histories": Run.histories,
     "meaning": Run.meanings,
+    "disk": Run.disk,
     "documents": Run.documents,
     "pages": Run.pages,
     "idle": Run.idle,
 }
+ON_REQUEST: dict[str, Section] = {"peers": Run.peers, "scaling": Run.scaling}
+"""Sections that run only if they are named."""
 
 
 def main() -> int:
@@ -182,7 +214,8 @@ def main() -> int:
     warnings.simplefilter("ignore")
     RESULTS.mkdir(exist_ok=True)
     sys.path.append(str(PYTHON_PEERS))
-    subprocess.run([ROOT / "bench/install_peers.sh", sys.executable], check=False)
+    wanted = {name: (SECTIONS | ON_REQUEST)[name] for name in options.sections or SECTIONS}
+    subprocess.run([ROOT / "bench/install_peers.sh", sys.executable, *(ON_REQUEST.keys() & wanted.keys())], check=False)
     began = time.monotonic()
     now = datetime.datetime.now(datetime.UTC)
     file = RESULTS / f"{now:%Y-%m-%d-%H%M}.json"
@@ -190,13 +223,13 @@ def main() -> int:
         about = machine.describe(Path(folder))
         print(orjson.dumps(about, option=orjson.OPT_INDENT_2).decode(), flush=True)
         result: dict[str, Any] = {"at": now, "machine": about, "sizes": options.sizes, "rows": [], "failed": {}}
-        run = Run(Path(folder), options.sizes)
-        for rows, failed in measured(run, {name: SECTIONS[name] for name in options.sections or SECTIONS}):
+        run = Run(Path(folder), options.sizes, options.corpora)
+        for rows, failed in measured(run, wanted):
             result["rows"] += rows
             result["failed"] |= failed
             result["seconds"] = round(time.monotonic() - began)
             file.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2) + b"\n")
-    file.with_suffix(".md").write_text(table(result["rows"]))
+    file.with_suffix(".md").write_text(table(result["rows"]) + peers.table(result["rows"]))
     print("\n".join(summary(result["rows"], result["failed"])))
     print(f"\n{result['seconds']} s; {file.relative_to(ROOT)}")
     return 1 if result["failed"] else 0
@@ -215,7 +248,7 @@ def measured(
         failed: dict[str, str] = {}
         print(f"\n{name}", flush=True)
         try:
-            with at_most(seconds or LONGER.get(name, SECTION_SECONDS)):
+            with at_most(seconds or LONGER.get(name, SECTION_SECONDS) * max(1.0, max(run.sizes) / max(SIZES))):
                 for row in section(run):
                     rows.append({"section": name, **row, "verdict": verdict(row)})
                     print(line(row), flush=True)
@@ -248,17 +281,22 @@ def _reasons(error: BaseException) -> Iterator[str]:
 
 
 def _options() -> argparse.Namespace:
+    def numbers(text: str) -> tuple[int, ...]:  # argparse names the type in its message
+        return tuple(map(int, text.split(",")))
+
     parser = argparse.ArgumentParser(prog="python -m bench", description="The rows of docs/performance.md.")
-    parser.add_argument("sections", nargs="*", metavar="section", help=f"only these: {', '.join(SECTIONS)}")
+    known = [*SECTIONS, *ON_REQUEST]
+    parser.add_argument("sections", nargs="*", metavar="section", help=f"only these: {', '.join(known)}")
     parser.add_argument(
         "--sizes",
-        type=lambda text: tuple(map(int, text.split(","))),
+        type=numbers,
         default=SIZES,
         help="nodes, with commas (default: 1000,10000,100000)",
     )
+    parser.add_argument("--corpora", type=Path, metavar="DIR", help="keep the generated workspaces there")
     options = parser.parse_args()
-    if unknown := set(options.sections) - set(SECTIONS):
-        parser.error(f"no such section: {', '.join(sorted(unknown))}")
+    if unknown := set(options.sections) - set(known):
+        parser.error(f"there is no section {', '.join(sorted(unknown))}; the sections are {', '.join(known)}")
     return options
 
 

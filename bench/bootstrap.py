@@ -10,6 +10,8 @@ import argparse
 import hashlib
 import os
 import random
+import resource
+import shutil
 import subprocess
 import tempfile
 import time
@@ -19,6 +21,9 @@ from typing import Any
 
 import orjson
 
+from bench import corpus
+from bench.house import House, settle
+from bench.row import Row, compare
 from kgd.codec.settings import first_files
 from kgd.daemon.workspace_watch import WorkspaceWatch
 from kgd.git.creation import create_in_code_repository
@@ -30,6 +35,8 @@ FILES = 7_000
 ROUNDS = 5
 TOUCHED = 20
 TARGET = 5.0
+GROWN, GROWTH = (10_000, 100_000), 1.1
+READ_WITHIN = 500.0
 _SKIPPED = frozenset({".git", ".kgd"})
 
 
@@ -43,8 +50,33 @@ def rows(files: int = FILES, tree: Path | None = None) -> list[dict[str, Any]]:
         return [*_measure(root), {"what": what, "files": files, "s": round(_followed(root), 4)}]
 
 
-def generate(root: Path, files: int) -> None:
-    """A git repository shaped like a large Python project: many small files, some large, translations, a few images."""
+def growth(folder: Path, sizes: tuple[int, int] = GROWN) -> Iterator[Row]:
+    """CPU per file of all processes from the start of a daemon until a code tree can be searched, at two sizes."""
+    spent = []
+    for files in sizes:
+        root = folder / f"{files}"
+        generate(root, files, lines=3.0)
+        spent.append(_read_by_a_daemon(root, folder / f"home{files}") / files)
+        shutil.rmtree(root)
+    few, many = sizes
+    what = f"CPU per file of reading a code tree, {many:,} files"
+    yield compare(what, f"{few:,} files", "us", spent[1] * 1e6, spent[0] * 1e6, GROWTH)
+
+
+def _read_by_a_daemon(root: Path, home: Path) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with House(home) as house:
+        house.call("up", directory=str(root), id=corpus.WORKSPACE)
+        settle(house.call, READ_WITHIN)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def generate(root: Path, files: int, lines: float = 4.2) -> None:
+    """A git repository shaped like a large Python project: many small files, some large, translations, a few images.
+
+    `lines` is the mean of the logarithm of a file's number of lines.
+    """
     chance = random.Random(7)
     for number in range(files):
         folder = root / f"package{number % 37:02d}" / f"module{number // 37 % 31:02d}"
@@ -52,8 +84,8 @@ def generate(root: Path, files: int) -> None:
         if number % 40 == 0:
             (folder / f"image{number:05d}.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\r" + chance.randbytes(3_000))
             continue
-        lines = int(chance.lognormvariate(4.2, 1.2))
-        text = "".join(f"    value_{n} = some_function(argument, {n})\n" for n in range(lines))
+        count = int(chance.lognormvariate(lines, 1.2))
+        text = "".join(f"    value_{n} = some_function(argument, {n})\n" for n in range(count))
         (folder / f"file{number:05d}{chance.choice(['.py', '.py', '.txt', '.html', '.po'])}").write_text(text)
     subprocess.run(["git", "init", "-q", str(root)], check=True)
     subprocess.run(["git", "-C", str(root), "add", "-A"], check=True)

@@ -20,6 +20,7 @@ from typing import Any
 
 from bench import corpus, machine
 from bench.corpus import Made
+from bench.host import INITIALIZE, Host
 from bench.house import KGD, House
 from bench.row import Row, compare, percentile, value
 from kgd.client import start
@@ -30,11 +31,6 @@ STARTS, TRIPS, COLD_STARTS = 15, 400, 5
 CLIENTS, LOAD_SECONDS = 64, 8.0
 FOLDERS, IDLE_SECONDS = 10_000, 65.0
 """More than two of the full scans of all folders, which run every thirty seconds beside the watcher."""
-INITIALIZE = {
-    "protocolVersion": "2025-06-18",
-    "capabilities": {},
-    "clientInfo": {"name": "bench", "version": "1"},
-}
 
 
 def rows(made: Made, folder: Path, *, starts: int = STARTS, trips: int = TRIPS) -> list[Row]:
@@ -50,7 +46,7 @@ def load(made: Made, folder: Path, *, clients: int = CLIENTS, seconds: float = L
     errors: list[str] = []
     with House(folder) as house:
         house.up(made)
-        hosts = [Host(house, made) for _ in range(clients)]
+        hosts = [kgd_host(house, made) for _ in range(clients)]
         end = time.monotonic() + seconds
 
         def ask(host: Host) -> None:
@@ -107,46 +103,13 @@ def idle(folder: Path, *, folders: int = FOLDERS, seconds: float = IDLE_SECONDS)
     return [value(what, "% of a core", used / seconds * 100, IDLE_PERCENT, note=f"over {seconds:.0f} s")]
 
 
-class Host:
-    """The steps of a host with `kgd mcp`: start it, use it over pipes, close it."""
-
-    def __init__(self, house: House, made: Made) -> None:
-        self._process = subprocess.Popen(
-            [*KGD, "mcp"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=house.environment,
-            cwd=made.layout.work_tree,
-        )
-        self._last = 0
-        self.request("initialize", INITIALIZE)
-        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-
-    def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        self._last += 1
-        self._send({"jsonrpc": "2.0", "id": self._last, "method": method, "params": params or {}})
-        assert self._process.stdout
-        while True:
-            answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-            if answer.get("id") == self._last:
-                return answer
-
-    def close(self) -> None:
-        assert self._process.stdin
-        assert self._process.stdout
-        self._process.stdin.close()
-        self._process.wait(30)
-        self._process.stdout.close()
-
-    def _send(self, message: dict[str, Any]) -> None:
-        assert self._process.stdin
-        self._process.stdin.write(json.dumps(message).encode() + b"\n")
-        self._process.stdin.flush()
+def kgd_host(house: House, made: Made) -> Host:
+    return Host([*KGD, "mcp"], house.environment, made.layout.work_tree)
 
 
 def _starts(house: House, made: Made, rounds: int) -> list[Row]:
     def pump() -> None:
-        hosts.append(Host(house, made))
+        hosts.append(kgd_host(house, made))
 
     def plain() -> None:
         subprocess.run([sys.executable, "-c", "pass"], check=True)
@@ -179,14 +142,14 @@ def _starts(house: House, made: Made, rounds: int) -> list[Row]:
 def _first_contact(house: House, made: Made, rounds: int) -> list[Row]:
     """`kgd mcp` without a daemon, after an earlier session of the same host."""
     get = {"name": "get", "arguments": {"uris": [corpus.uri_of(0)]}}
-    earlier = Host(house, made)
+    earlier = kgd_host(house, made)
     earlier.request("tools/list")
     earlier.close()
     house.stop()
     times: dict[str, list[float]] = {"lists": [], "get": [], "plain": []}
     for _ in range(rounds):
         begun = time.perf_counter()
-        host = Host(house, made)
+        host = kgd_host(house, made)
         host.request("tools/list")
         times["lists"].append(time.perf_counter() - begun)
         assert not host.request("tools/call", get)["result"]["isError"]
@@ -210,7 +173,7 @@ def _first_contact(house: House, made: Made, rounds: int) -> list[Row]:
 
 def _round_trip(house: House, made: Made, rounds: int) -> Row:
     """An MCP ping through `kgd mcp`, and the same bytes on the daemon's socket."""
-    host = Host(house, made)
+    host = kgd_host(house, made)
     sock = socket.socket(socket.AF_UNIX)
     sock.connect(house.home.socket)
     sock.sendall(start.hello("mcp", "bench"))

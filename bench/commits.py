@@ -7,6 +7,7 @@ Variants take turns; figures are wall clock.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import statistics
@@ -26,7 +27,7 @@ from bench import corpus
 from bench.corpus import Made
 from bench.row import Row, compare, percentile
 from kgd.codec import documents, paths
-from kgd.daemon.process import SWITCH_SECONDS
+from kgd.daemon.process import COLLECT_EVERY, SWITCH_SECONDS
 from kgd.git.objects import ObjectId, signature
 from kgd.git.staging import Staging
 from kgd.graph.traverse import traverse
@@ -35,20 +36,23 @@ from kgd.model.node import Node
 from kgd.workspace.publishing import adoption
 from kgd.workspace.workspace import Workspace
 
-ONE_WRITER, RATE, APPEND, STALL, READS = 0.6, 10.0, 0.25, 0.2, 2.0
+ONE_WRITER, RATE, APPEND, STALL, READS = 0.6, 8.0, 0.25, 1.0, 2.0
 WRITERS = 32
 ROUNDS = 5
 SINGLE = 40
 """Changes of one writer."""
 BURST_SECONDS = 1.2
-READ_SECONDS = 3.0
+EMBEDDING_SECONDS = 60.0
+READS_WANTED, JOBS = 300, 20
+"""A background job is repeated, at most so many times, until there are enough reads beside it for a p99."""
 ANN = Author("Ann", "ann@example.org", "bench")
 
 
 def rows(made: Made, folder: Path, *, rounds: int = ROUNDS, seconds: float = BURST_SECONDS) -> list[Row]:
     """kgd writes to `made`, the peer to a copy in `folder`."""
-    interval = sys.getswitchinterval()
+    interval, collected = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(SWITCH_SECONDS)
+    gc.set_threshold(COLLECT_EVERY)
     raw = Raw(made, folder / "raw.git")
     log = os.open(folder / "append", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     workspace = Workspace.open(made.layout)
@@ -64,6 +68,7 @@ def rows(made: Made, folder: Path, *, rounds: int = ROUNDS, seconds: float = BUR
         workspace.close()
         os.close(log)
         sys.setswitchinterval(interval)
+        gc.set_threshold(*collected)
 
 
 class Mine:
@@ -161,12 +166,12 @@ def _many_writers(mine: Mine, raw: Raw, log: int, made: Made, rounds: int, secon
     for _ in range(rounds):
         mine.settled()
         with _stall(stalls["kgd"]):
-            rates["kgd"].append(_rate(mine.commit, WRITERS, seconds))
+            rates["kgd"].append(rate(mine.commit, WRITERS, seconds))
         mine.settled()
         with _stall(stalls["raw"]):
-            rates["raw 32"].append(_rate(raw.commit, WRITERS, seconds))
-        rates["raw"].append(_rate(raw.commit, 1, seconds / 2))
-        rates["append"].append(_rate(append, 1, seconds / 4))
+            rates["raw 32"].append(rate(raw.commit, WRITERS, seconds))
+        rates["raw"].append(rate(raw.commit, 1, seconds / 2))
+        rates["append"].append(rate(append, 1, seconds / 4))
     middle = {name: statistics.median(found) for name, found in rates.items()}
     ours, theirs = (statistics.median(found) * 1e3 for found in stalls.values())
     what = f"durable commits, {WRITERS} writers"
@@ -198,11 +203,11 @@ def _many_writers(mine: Mine, raw: Raw, log: int, made: Made, rounds: int, secon
     ]
 
 
-def _theirs(mine: Mine, made: Made, base: ObjectId) -> ObjectId:
-    """A colleague's commit on `base`, with a new summary in one node of a hundred."""
+def _theirs(mine: Mine, made: Made, base: ObjectId, first: int) -> ObjectId:
+    """A colleague's commit on `base`, with a new summary in one node of a hundred from the first."""
     store = mine.workspace.store
     staging = Staging(store, store.tree_of(base))
-    for number in range(0, made.nodes, 100):
+    for number in range(first, made.nodes, 100):
         path = paths.path_of(corpus.uri_of(number))
         data = staging.read(path)
         assert data is not None
@@ -214,7 +219,10 @@ def _theirs(mine: Mine, made: Made, base: ObjectId) -> ObjectId:
 
 
 def _reads(mine: Mine, made: Made, seconds: float) -> list[Row]:
-    """Reads during a background job that must not delay them, against the same reads before it."""
+    """Reads during a background job that must not delay them, against the same reads before it.
+
+    A short job is repeated, since the p99 of a few reads is the longest of them.
+    """
     git_dir = made.layout.git_dir
     chance = random.Random()
     many = min(2_000, made.nodes)
@@ -226,25 +234,35 @@ def _reads(mine: Mine, made: Made, seconds: float) -> list[Row]:
     def repack() -> None:
         subprocess.run(["git", "--git-dir", git_dir, "repack", "-adq", "--window=0", "--threads=1"], check=True)
 
-    theirs_too = _theirs(mine, made, bytes.fromhex(mine.workspace.tip))
+    base = bytes.fromhex(mine.workspace.tip)
+    colleagues = [_theirs(mine, made, base, first) for first in range(JOBS)]
 
     def merge() -> None:
-        mine.workspace.run(adoption.merge(mine.workspace, theirs_too), alone=True)
+        mine.workspace.run(adoption.merge(mine.workspace, colleagues.pop()), alone=True)
         mine.settled()
+
+    def embedding() -> None:
+        mine.workspace.meaning.follow()
+        mine.workspace.meaning.catch_up(EMBEDDING_SECONDS)
 
     found = []
     for what, work in (
         ("a large change, its index and its publication", publication),
         ("a merge of two trees, 1 % edited on theirs, and its publication", merge),
+        ("embedding all texts", embedding),
         ("a repack", repack),  # the last: it drops unreachable objects, such as their commit before the merge
     ):
         mine.settled()
         end = time.monotonic() + seconds
         idle = read_until(mine.workspace, made, lambda end=end: time.monotonic() > end)  # type: ignore[misc]
-        thread = threading.Thread(target=work)
-        thread.start()
-        busy = read_until(mine.workspace, made, lambda thread=thread: not thread.is_alive())  # type: ignore[misc]
-        thread.join()
+        busy = list[float]()
+        for _ in range(JOBS):
+            thread = threading.Thread(target=work)
+            thread.start()
+            busy += read_until(mine.workspace, made, lambda thread=thread: not thread.is_alive())  # type: ignore[misc]
+            thread.join()
+            if len(busy) >= READS_WANTED:
+                break
         ours, theirs = (percentile(times, 0.99) * 1e3 for times in (busy, idle))
         found.append(
             compare(f"p99 of reads during {what}", "idle", "ms", ours, theirs, READS, nodes=made.nodes, reads=len(busy))
@@ -265,7 +283,7 @@ def read_until(workspace: Workspace, made: Made, done: Callable[[], bool]) -> li
     return times
 
 
-def _rate(commit: Callable[[random.Random], None], writers: int, seconds: float) -> float:
+def rate(commit: Callable[[random.Random], None], writers: int, seconds: float) -> float:
     """Commits a second of so many threads, each waiting for its own commits."""
     counts = [0] * writers
     end = time.perf_counter() + seconds

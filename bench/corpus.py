@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ import orjson
 from kgd.codec import documents, paths
 from kgd.codec.settings import first_files
 from kgd.git.creation import create_standalone, fill_work_tree
-from kgd.git.layout import OWN_BRANCH, Layout
+from kgd.git.layout import OWN_BRANCH, Layout, locate
 from kgd.git.refs import HEAD
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
@@ -91,17 +92,37 @@ def corpus(total: int, seed: int = 1) -> Iterator[Node]:
     return (node(number, total, chance) for number in range(total))
 
 
-def build(directory: Path, total: int, *, work_tree: bool = True, nodes: Iterable[Node] | None = None) -> Made:
+def kept(directory: Path, total: int) -> Made:
+    """The corpus of that size in `directory`, made unless an earlier run has left it there."""
+    if not directory.exists():
+        new = directory.with_name(f"{directory.name}.new")
+        shutil.rmtree(new, ignore_errors=True)
+        build(new, total)
+        new.rename(directory)
+    layout = locate(directory)
+    assert layout
+    return Made(layout, total)
+
+
+def build(
+    directory: Path,
+    total: int,
+    *,
+    work_tree: bool = True,
+    nodes: Iterable[Node] | None = None,
+    each: int = NODES_PER_COMMIT,
+) -> Made:
     """A new workspace in `directory`, by fast-import, with or without files in the work tree.
 
-    It holds the corpus of that size, or these nodes.
+    It holds the corpus of that size, or these nodes; `each` is the number of nodes in a commit. A later node
+    replaces an earlier one with the same URI.
     """
     layout = create_standalone(directory, WORKSPACE, first_files(WORKSPACE))
     importing = subprocess.Popen(
         ["git", "--git-dir", layout.git_dir, "fast-import", "--quiet", "--depth=0"], stdin=subprocess.PIPE
     )
     assert importing.stdin
-    _write(importing.stdin, corpus(total) if nodes is None else nodes)
+    _write(importing.stdin, corpus(total) if nodes is None else nodes, each)
     importing.stdin.close()
     if importing.wait():
         raise RuntimeError("git fast-import failed")
@@ -115,9 +136,9 @@ def build(directory: Path, total: int, *, work_tree: bool = True, nodes: Iterabl
     return Made(layout, total)
 
 
-def _write(stream: IO[bytes], nodes: Iterable[Node]) -> None:
+def _write(stream: IO[bytes], nodes: Iterable[Node], each: int) -> None:
     for number, made in enumerate(nodes):
-        if number % NODES_PER_COMMIT == 0:
+        if number % each == 0:
             when = 1_700_000_000 + number
             stream.write(b"commit %s\ncommitter Ann Bench <ann@example.org> %d +0000\n" % (OWN_BRANCH.encode(), when))
             stream.write(b"data 4\nmore\n" + (b"from %s^0\n" % OWN_BRANCH.encode() if not number else b""))

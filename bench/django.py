@@ -25,7 +25,7 @@ from kgd.mentions.mentions import Mentions
 from kgd.model.uri import path_of
 from kgd.tools import call
 from kgd.tools.session import Session
-from kgd.tools.workspaces import code_counts
+from kgd.tools.workspaces import status
 from kgd.workspace.workspace import Workspace
 from tests.knowing.django.change_sets import fetched
 
@@ -77,7 +77,7 @@ class Asked:
     def settle(self) -> None:
         """Wait until the code is read, and all texts are scanned and embedded."""
         end = time.monotonic() + PATIENCE
-        while (code := code_counts.code(self.ws)) is None or code["state"] != "ready":
+        while (code := status.code(self.ws)) is None or code["state"] != "ready":
             if time.monotonic() > end:
                 raise SystemExit(f"the code was not read in time: {code}")
             time.sleep(0.5)
@@ -113,7 +113,7 @@ def ranks(asked: Asked, *, graph: bool, show: bool) -> list[int | None]:
         if show:
             print(f"{f'{rank:>3}' if rank else '  -'}  {question}  [{expected}]")
             for number, hit in enumerate(hits[:AT], 1):
-                by = f"  by {' > '.join(hit['path'])}" if len(hit["path"]) > 1 else ""
+                by = f"  by {' > '.join(hit['path'])}" if len(hit.get("path", ())) > 1 else ""
                 print(f"       {number} {hit['uri']}  ({'; '.join(hit['why'])}){by}")
     return found
 

@@ -83,7 +83,7 @@ class House:
 
     def up(self, made: Made) -> None:
         """Have the daemon open a workspace, and wait until its index has caught up."""
-        deadline = time.monotonic() + SETTLED_WITHIN
+        deadline = time.monotonic() + max(SETTLED_WITHIN, made.nodes / 500)
         while True:  # indexing a large workspace takes longer than a call waits
             try:
                 self.call("up", directory=str(made.layout.work_tree), standalone=True)
@@ -94,9 +94,9 @@ class House:
                 continue
             return
 
-    def settle(self) -> None:
+    def settle(self, nodes: int = 0) -> None:
         """See `settle`."""
-        settle(self.call)
+        settle(self.call, max(SETTLED_WITHIN, nodes / 500))
 
     def __enter__(self) -> Self:
         self.start()
@@ -156,7 +156,7 @@ def run(coroutine: Any) -> Any:
     return asyncio.run(coroutine)
 
 
-def settle(call: Callable[..., dict[str, Any]]) -> None:
+def settle(call: Callable[..., dict[str, Any]], within: float = SETTLED_WITHIN) -> None:
     """Wait until the daemon is idle: all texts embedded and scanned for names, all published.
 
     Args:
@@ -165,10 +165,10 @@ def settle(call: Callable[..., dict[str, Any]]) -> None:
     Raises:
         TimeoutError: It is not in time.
     """
-    deadline = time.monotonic() + SETTLED_WITHIN
+    deadline = time.monotonic() + within
     while waits := _under_way(call("status", workspace="bench")["stages"]):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"not settled after {SETTLED_WITHIN:g} s: {', '.join(waits)}")
+            raise TimeoutError(f"not settled after {within:g} s: {', '.join(waits)}")
         time.sleep(LOOK)
 
 

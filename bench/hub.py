@@ -115,13 +115,20 @@ class Hub:
 
 @contextlib.contextmanager
 def serving(made: Made, folder: Path, *, begun: Callable[[], None] | None = None) -> Iterator[Hub]:
-    """A hub over a copy of the workspace. `begun` runs in its process before it starts."""
+    """A hub over a copy of the workspace; see `listening`."""
     home = Home.at(str(folder / "home"))
     home.prepare()
     tree = folder / "tree"
     shutil.copytree(made.layout.work_tree, tree)
     RegistryFile(home).register(Entry(corpus.WORKSPACE, str(tree), standalone=True))
-    command = [sys.executable, "-P", "-m", "kgd.serve", "--foreground", "--listen", "127.0.0.1:0"]
+    with listening(home, folder, begun=begun) as hub:
+        yield hub
+
+
+@contextlib.contextmanager
+def listening(home: Home, folder: Path, *options: str, begun: Callable[[], None] | None = None) -> Iterator[Hub]:
+    """A hub of this home. `begun` runs in its process before it starts."""
+    command = [sys.executable, "-P", "-m", "kgd.serve", "--foreground", "--listen", "127.0.0.1:0", *options]
     environment = {**os.environ, "KGD_HOME": home.config}
     with open(folder / "out", "w+") as out:
         process = subprocess.Popen(command, env=environment, stdout=out, stderr=out, cwd="/", preexec_fn=begun)
@@ -181,16 +188,15 @@ async def _ask_together(
     times: list[float] = []
     errors: list[str] = []
     end = time.monotonic() + seconds
-    place = urlsplit(hub.url)
 
     async def client(number: int, token: str) -> None:
         chance = random.Random(f"{seed} {number}")
         try:
-            line = await asyncio.open_connection(place.hostname, place.port, limit=LINE_LIMIT)
+            line = await connected(hub)
             while time.monotonic() < end:
                 call = some_call(made, chance)
                 begun = time.perf_counter()
-                status, body = await _asked(*line, token, call["name"], call["arguments"])
+                status, body = await asked(*line, token, call["name"], call["arguments"])
                 times.append(time.perf_counter() - begun)
                 if status != 200:
                     errors.append(f"{status} {body[:150]!r}")
@@ -202,7 +208,12 @@ async def _ask_together(
     return times, errors
 
 
-async def _asked(
+async def connected(hub: Hub) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    place = urlsplit(hub.url)
+    return await asyncio.open_connection(place.hostname, place.port, limit=LINE_LIMIT)
+
+
+async def asked(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str, tool: str, arguments: dict[str, Any]
 ) -> tuple[int, bytes]:
     """Status and body of one call over a persistent connection."""

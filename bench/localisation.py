@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from kgd.code_history import messages
+from kgd.code_history import reading
 from kgd.code_history.history import CodeHistory
 from kgd.config import Home
 from kgd.daemon.daemon import Daemon
@@ -37,7 +37,7 @@ from kgd.index.words import STOPWORDS, words_of
 from kgd.model.uri import path_of, scheme_of
 from kgd.tools import call
 from kgd.tools.session import Session
-from kgd.tools.workspaces import code_counts
+from kgd.tools.workspaces import status
 from kgd.workspace.workspace import Workspace
 
 QUESTIONS = 200
@@ -77,7 +77,7 @@ def case_of(repository: Path) -> Case:
     present = set(code_log.files(place, before))
     questions = []
     for commit in taken:
-        told = messages.parse(commit.message)
+        told = reading.parse(commit.message)
         files = frozenset(change.was or change.path for change in commit.changes) & present
         if files:
             questions.append(Asked(f"{told.subject}\n{told.body}"[:MESSAGE].strip(), files))
@@ -94,7 +94,7 @@ def workspace(folder: Path, code: Path) -> Iterator[tuple[Session, Workspace]]:
         session = Session(daemon, cwd=code, client="bench", context_id=None)
         made = daemon.workspace(call(session, "up", {"id": "bench"})["workspace"])
         end = time.monotonic() + PATIENCE
-        while (read := code_counts.code(made)) is None or read["state"] != "ready":
+        while (read := status.code(made)) is None or read["state"] != "ready":
             if time.monotonic() > end:
                 raise SystemExit(f"the code was not read in time: {read}")
             time.sleep(0.2)
@@ -164,7 +164,7 @@ def measured(repository: Path, folder: Path) -> dict[str, tuple[float, float]]:
         history.update()
         rows["history"] = recall(case.questions, lambda message: [one.path for one in history.files_for(message, AT)])
         rows["both"] = recall(case.questions, lambda message: list(searched(past, message)))
-        commits = history.report()["commits"]
+        commits = history.count()
     print(f"{repository}: {len(case.questions)} questions, {commits} commits before them", file=sys.stderr)
     return rows
 

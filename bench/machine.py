@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("kgd", "mcp", "pygit2", "networkx", "orjson", "pydantic", "ruamel.yaml", "watchdog", "rustworkx", "PyYAML")
+PACKAGES = (
+    "kgd-daemon",
+    "mcp",
+    "pygit2",
+    "networkx",
+    "orjson",
+    "pydantic",
+    "ruamel.yaml",
+    "watchdog",
+    "rustworkx",
+    "PyYAML",
+)
 
 
 def describe(folder: Path) -> dict[str, Any]:
@@ -46,16 +59,44 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def wait_for_rest(pid: int) -> None:
-    """Wait until a second costs almost no CPU time, at most a minute; the work that opening starts is then done."""
-    deadline = time.monotonic() + 60
-    before = cpu_seconds(pid)
+def cpu_of_all(pids: Iterable[int]) -> float:
+    """CPU seconds of the processes that still exist."""
+    spent = 0.0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            spent += cpu_seconds(pid)
+    return spent
+
+
+def cpu_of_threads(pid: int) -> float:
+    """CPU seconds of the threads that a process has now, to the nanosecond; for spans of a few milliseconds."""
+    spent = 0
+    for entry in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):
+            spent += int(entry.read_text().split()[0])
+    return spent / 1e9
+
+
+def wait_for_rest(*pids: int, seconds: float = 60.0) -> None:
+    """Wait until a second costs almost no CPU time, at most so long; the work that opening starts is then done."""
+    deadline = time.monotonic() + seconds
+    before = cpu_of_all(pids)
     while time.monotonic() < deadline:
         time.sleep(1)
-        now = cpu_seconds(pid)
-        if now - before <= 1 / os.sysconf("SC_CLK_TCK"):
+        now = cpu_of_all(pids)
+        if now - before <= len(pids) / os.sysconf("SC_CLK_TCK"):
             return
         before = now
+
+
+def processes_with(variable: str) -> set[int]:
+    """Your processes whose environment has this variable with this value: `NAME=VALUE`."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if variable.encode() in entry.read_bytes().split(b"\0"):
+                found.add(int(entry.parent.name))
+    return found
 
 
 def children(pid: int) -> set[int]:

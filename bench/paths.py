@@ -29,13 +29,13 @@ import kgd
 from bench import corpus, machine
 from bench.corpus import Made
 from bench.house import House, through_kgd
-from kgd.tools.catalogue import TABLE
+from kgd.tools import TABLE
 
 PACKAGE = Path(kgd.__file__).parent
 NODES, REPEATS = 1_000, 3
 PATIENCE, LOOK = 30.0, 0.005
 WITHIN = ".<locals>.<"
-PATH = ("MainThread", "AnyIO worker", "kgd-call", "kgd-writer", "kgd-sync")
+PATH = ("MainThread", "AnyIO worker", "kgd-call", "kgd-sync")
 """Names of the threads that an answer waits for."""
 Functions = set[tuple[str, str]]
 """Files and functions. Comprehensions and lambdas belong to the function around them."""

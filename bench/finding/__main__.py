@@ -5,7 +5,8 @@ Printed for each tree and for all: the share of questions with the answer in the
 beside FTS5 over whole files, false answers to questions that nothing answers, questions without any answer, and
 characters and tokens (of the built-in embedder's tokenizer) of an answer as sent, text and structured content.
 `--chunks` ingests prose beside the notes, `--holdout` asks the hold-out set instead, for the final check only;
-`--further` asks further questions about the same notes.
+`--further` asks further questions about the same notes. `--unseen` asks about another tree, for the final
+check too.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from bench.finding.filled import Filled, as_sent
 from bench.finding.prose import pages_of
 from bench.finding.scoring import AT, FIRST, Asked, is_answer, lists, mean, rank, share
 from bench.finding.sets import Question, Set
-from bench.finding.trees import TREES, Tree, fetched, prose
+from bench.finding.trees import TREES, UNSEEN, Tree, fetched, prose
 from bench.finding.whole_files import WholeFiles
 from kgd.vectors.builtin import TOKENIZER
 
@@ -177,12 +178,13 @@ def main() -> int:
     tokenizer = Tokenizer.from_file(str(Path(package.origin).parent / TOKENIZER))
     tokenizer.no_truncation()
     together = Report(tokenizer)
-    for name in options.tree or TREES:
-        found = sets.read(name, holdout=options.holdout, further=options.further)
-        report = measured(TREES[name], found, options.folder.resolve(), options.chunks, tokenizer)
+    trees = UNSEEN if options.unseen else {name: TREES[name] for name in options.tree or TREES}
+    for name, tree in trees.items():
+        found = sets.read(name, holdout=options.holdout, further=options.further, unseen=options.unseen)
+        report = measured(tree, found, options.folder.resolve(), options.chunks, tokenizer)
         print("\n".join([*report.lines(), *(report.misses() if options.misses else ())]), flush=True)
         together += report
-    if len(options.tree or TREES) > 1:
+    if len(trees) > 1:
         print("\nall trees")
         print("\n".join(together.lines()))
     return 0
@@ -197,6 +199,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--chunks", type=int, default=0, metavar="N", help="chunks of prose beside the notes")
     parser.add_argument("--holdout", action="store_true", help="the hold-out set, for the final check only")
     parser.add_argument("--further", action="store_true", help="the further questions about the same notes")
+    parser.add_argument("--unseen", action="store_true", help="the set of an unseen tree, for the final check only")
     parser.add_argument("--misses", action="store_true", help="list each miss with the first five")
     return parser.parse_args()
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from bench.finding.sets import Question, Set, read, words_of
 from bench.finding.stems import stems
-from bench.finding.trees import TREES, Tree, fetched, unpack
+from bench.finding.trees import TREES, UNSEEN, Tree, fetched, unpack
 
 WORD = re.compile(r"\w+")
 SETS = {"": {}, ", hold-out": {"holdout": True}, ", further": {"further": True}}
+OF_UNSEEN = {", unseen": {"unseen": True}}
 DEFINITION = r"(?:class|def|function|interface|const|type|enum)\s+{0}\b|\b[\w<>\[\].]+\s+{0}\s*\(|^\s*{0}\s*\("
 
 
@@ -66,12 +67,12 @@ def _quotes(error: str, source: str) -> bool:
 def main() -> int:
     folder = Path(sys.argv[1])
     failed = False
-    for tree in TREES.values():
+    for tree in (*TREES.values(), *UNSEEN.values()):
         archive = fetched(tree, folder)
         with tempfile.TemporaryDirectory() as place:
             code = Path(place)
             unpack(tree, archive, code)
-            for name, which in SETS.items():
+            for name, which in (OF_UNSEEN if tree.name in UNSEEN else SETS).items():
                 found = read(tree.name, **which)
                 for line in (*wrong_in_set(found), *wrong_in_tree(tree, found, code)):
                     failed = True

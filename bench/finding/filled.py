@@ -18,7 +18,7 @@ from kgd.model.uri import Uri
 from kgd.tools import TOOLS, call
 from kgd.tools.operation import as_json
 from kgd.tools.session import Session
-from kgd.tools.workspaces import code_counts
+from kgd.tools.workspaces import status
 from kgd.workspace.workspace import Workspace
 
 PATIENCE = 1800.0
@@ -88,7 +88,7 @@ class Filled:
     def settle(self) -> None:
         """Wait until the code is read, and all texts are scanned and embedded."""
         end = time.monotonic() + PATIENCE
-        while (code := code_counts.code(self.ws)) is None or code["state"] != "ready":
+        while (code := status.code(self.ws)) is None or code["state"] != "ready":
             if time.monotonic() > end:
                 raise SystemExit(f"the code was not read in time: {code}")
             time.sleep(0.5)

@@ -59,6 +59,19 @@ TREES = {
         ),
     )
 }
+UNSEEN = {
+    "celery": Tree(
+        "celery",
+        "celery-5.4.0.tar.gz",
+        "504a19140e8d3029d5acad88330c541d4c3f64c789d85f94756762d8bca7e706",
+        (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "celery", "celery==5.4.0"),
+        "celery-5.4.0/celery",
+        "celery",
+        ".py",
+        "celery-5.4.0/docs",
+    )
+}
+"""Trees of the unseen set."""
 
 
 def fetched(tree: Tree, folder: Path) -> Path:

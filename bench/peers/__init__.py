@@ -1,0 +1,1 @@
+"""kgd beside other memory servers for agents on the same notes: `make bench-peers`."""
