@@ -4,14 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # Free of constructions that are hard to read; the rest of kgd/, tests/ and docs/ follows.
-PLAIN := README.md CHANGELOG.md CONTRIBUTING.md ENGINEERING.md ARCHITECTURE.md scripts hooks deploy bench tests \
+PLAIN := README.md CHANGELOG.md CONTRIBUTING.md ENGINEERING.md ARCHITECTURE.md $(wildcard kgd/*.py) scripts hooks deploy bench tests \
 	docs/guides docs/decisions $(wildcard docs/*.md) $(filter-out %/keywords.py,$(wildcard kgd/memories/*.py)) \
 	$(filter-out kgd/memories,$(patsubst %/__init__.py,%,$(wildcard kgd/*/__init__.py)))
 TOGETHER := --dist loadfile --no-loadscope-reorder
 # Compiled files are kept: otherwise hundreds of test processes would compile kgd again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down test test-all _tests test-deps coverage pictures site lint bench bench-retrieval soak release lock clean
+ROOMS = $(filter-out __pycache__,$(notdir $(patsubst %/,%,$(wildcard tests/*/))))
+$(foreach room,$(ROOM),$(if $(wildcard tests/$(firstword $(subst ::, ,$(room)))),,\
+	$(error there is no tests/$(room). The rooms are: $(ROOMS))))
+
+.PHONY: help up down test test-all _tests test-deps coverage pictures site lint bench bench-peers bench-retrieval profile soak release lock clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -57,8 +61,14 @@ lint: $(VENV)/.develop
 bench: $(VENV)/.develop ## measure the figures of docs/performance.md, print them and write JSON
 	$(BIN)/python -m bench
 
+bench-peers: $(VENV)/.develop ## measure kgd beside other memory servers for agents, at 1,000 and 10,000 notes
+	$(BIN)/python -m bench peers --sizes 1000,10000
+
 bench-retrieval: $(VENV)/.develop ## measure how well search finds, on the sets in DATA=DIR
 	$(BIN)/python -m bench.retrieval $(DATA) $(if $(EMBEDDER),--embedder $(EMBEDDER))
+
+profile: $(VENV)/.develop ## draw flame graphs of writes, get, search and a start into docs/pictures
+	$(BIN)/python -m bench.profiling
 
 soak: $(VENV)/.develop ## run long proofs and tests at full size for MINUTES=60
 	$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),60)
@@ -69,7 +79,8 @@ release: $(VENV)/.develop ## build what a release publishes, into dist/ (DRAFT=1
 lock: ## renew the locked dependencies
 	printf 'hatchling>=1.27\neditables>=0.5\n' > locks/build.in
 	uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --universal pyproject.toml locks/build.in -o locks/runtime.txt
-	uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --universal pyproject.toml locks/build.in --group dev --extra code --extra docs --extra onnx -o locks/develop.txt
+	uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --universal pyproject.toml locks/build.in --extra oidc --extra postgres --extra telemetry -o locks/hub.txt
+	uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --universal pyproject.toml locks/build.in --group dev --extra code --extra docs --extra oidc --extra onnx --extra telemetry -o locks/develop.txt
 
 clean: ## remove the files of the other targets; knowledge stays
 	rm -rf $(VENV) .venv-mcp1 .coverage node_modules bench-results site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,7 +1,7 @@
 """kgd: a git-backed knowledge workspace daemon, and its library.
 
-``import kgd; ws = kgd.open(".")`` is the way in for programs (docs/python.md). All that the library has is loaded when
-it is asked for: the command line begins with this file too.
+``import kgd; ws = kgd.open(".")`` is the entry point for programs (docs/python.md). Everything in the library is loaded
+on first use, because the command line imports this file too.
 """
 
 __version__ = "0.2.0.dev0"
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> object:
     if not name.startswith("_"):
         import importlib
+        import importlib.util
 
+        if importlib.util.find_spec(f"{__name__}.{name}"):  # `from kgd import metrics` asks before it imports
+            return importlib.import_module(f"{__name__}.{name}")
         api = importlib.import_module("kgd.api")
         if name in api.__all__:
             return getattr(api, name)
-        if name in globals():  # a room that came with it, such as `kgd.errors`
-            return globals()[name]
     raise AttributeError(f"module 'kgd' has no attribute '{name}'")
 
 

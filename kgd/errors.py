@@ -1,17 +1,17 @@
-"""Errors: every error that kgd can answer with.
+"""Errors: every error that kgd can report.
 
     KgdError                 code
     ├── Invalid              VALIDATION_ERROR      the request itself is wrong
-    ├── NotFound             NOT_FOUND             the named thing does not exist
+    ├── NotFound             NOT_FOUND             the named node, workspace or other object does not exist
     ├── Stale                CONFLICT              an edit expected another version; carries the current one
-    ├── InvariantViolation   INVARIANT_VIOLATION   well formed, but it would break a rule of the graph
+    ├── InvariantViolation   INVARIANT_VIOLATION   the request is well formed, but would break a rule of the graph
     ├── Forbidden            FORBIDDEN             the caller may not do this
     ├── Unauthorized         UNAUTHORIZED          the caller is not known
-    ├── Limit                LIMIT                 larger, longer or more than is allowed
+    ├── Limit                LIMIT                 a limit was exceeded: size, length or number
     ├── Unavailable          UNAVAILABLE           daemon, disk or remote cannot serve now; nothing was written
     ├── Damaged              DAMAGED               stored bytes are broken
     ├── Refused              REFUSED_CONTENT       the guard or the secret scan refused the content
-    └── Internal             INTERNAL              a defect of kgd
+    └── Internal             INTERNAL              a defect in kgd
 
 A *conflict* between two people's edits is never an error: it is a value (``kgd.model.conflict``).
 """
@@ -23,11 +23,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 MESSAGE_LIMIT = 512
-"""Characters of a message, place and next step together; longer ones are cut."""
+"""Largest number of characters of message, place and next step together; longer texts are cut."""
 
 
 class Do:
-    """An operation to call next. Each surface names it in its own words: a tool, a command, a page."""
+    """An operation to call next. Each surface names it in its own terms: as a tool, a command or a page."""
 
     __slots__ = ("arguments", "operation")
 
@@ -54,11 +54,11 @@ class Advice(str):
         return made
 
     def said(self, spelled: Callable[[Do], str]) -> str:
-        """The text with every operation as `spelled` has it."""
+        """The text, with every operation as `spelled` writes it."""
         return "".join(one if isinstance(one, str) else spelled(one) for one in self.parts)
 
     def as_list(self) -> list[Any]:
-        """Plain data that `of` reads."""
+        """The advice as plain data, which `of` reads."""
         return [one if isinstance(one, str) else one.as_list() for one in self.parts]
 
     @classmethod
@@ -164,11 +164,16 @@ BY_CODE: dict[str, type[KgdError]] = {
         Internal,
     )
 }
-"""Every code except CONFLICT, which needs a version; see ``from_dict``."""
+"""The class for every code except CONFLICT, which needs a version; see ``from_dict``."""
+
+
+def whole(size: int, unit: int) -> int:
+    """The size in units, rounded up, so that it differs from a limit of whole units that it exceeds."""
+    return -(-size // unit)
 
 
 def from_dict(answer: Mapping[str, Any]) -> KgdError:
-    """The inverse of ``as_dict``, on the other side of a socket."""
+    """The inverse of ``as_dict``, for the other side of a socket."""
     code, message = str(answer.get("code", "INTERNAL")), str(answer.get("message", ""))
     at, next_step = str(answer.get("at", "")), answer.get("next", "")
     if not isinstance(next_step, Advice):
@@ -179,16 +184,16 @@ def from_dict(answer: Mapping[str, Any]) -> KgdError:
 
 
 def of_defect(error: BaseException, *, at: str = "", next: str = "The daemon's log has the details.") -> KgdError:
-    """The client's error for an unexpected exception. A machine that lacks a resource is not a defect."""
+    """The error that a client gets for an unexpected exception. A lack of resources is not reported as a defect."""
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         lacks = "no free file descriptor"
     elif isinstance(error, RuntimeError) and "start new thread" in str(error):
         lacks = "no free thread"
     else:
-        return Internal("kgd failed; this is a defect", at=at, next=next)
-    return Unavailable(f"the machine has {lacks}", at=at, next="Stop other programs or raise the limit (`ulimit -a`).")
+        return Internal("kgd failed; this is a defect in kgd", at=at, next=next)
+    return Unavailable(f"this machine has {lacks}", at=at, next="Stop other programs or raise the limit (`ulimit -a`).")
 
 
 def _clean(text: str) -> str:
-    """Errors quote untrusted bytes: control, bidi and unpaired characters never reach a terminal or a prompt."""
+    """Escape unprintable characters: errors quote untrusted bytes, which must not control a terminal or a prompt."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

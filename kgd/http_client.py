@@ -38,7 +38,8 @@ class Address:
         """Parse ``https://host[:port][/base]``; `of` names the server in errors.
 
         Raises:
-            Invalid: It is not such an address. Plain http is for this machine: a token never travels unencrypted.
+            Invalid: The text is not an address of this form, or uses plain http for another machine: a token never
+                travels unencrypted.
         """
         refusal = Invalid(
             f"this is not the address of a {of}",

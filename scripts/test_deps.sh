@@ -27,6 +27,8 @@ got chromium-headless-shell chromium-headless-shell 2>/dev/null || package chrom
 package zsh zsh
 package fish fish
 package man man-db
+PATH=$PATH:$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -1) package postgres postgresql
+PATH=$PATH:/usr/sbin package haproxy haproxy
 PATH=$PATH:/usr/sbin package mkfs.xfs xfsprogs
 PATH=$PATH:/usr/sbin package mkfs.btrfs btrfs-progs
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import query_plans
+from tests.postgres_server import Server, programs, server
 
 COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", COMMON, derandomize=True, max_examples=20)
@@ -74,10 +75,14 @@ PROGRAMS: dict[str, Callable[[], bool]] = {
     "man": lambda: bool(shutil.which("man")),
     "strace": lambda: bool(shutil.which("strace")),
     "sshd": lambda: bool(shutil.which("ssh") and shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")),
+    "ssh-keygen": lambda: all(map(shutil.which, ("ssh-keygen", "ssh-agent", "ssh-add"))),
     "mount": _can_mount,
+    "haproxy": lambda: bool(shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")),
     "mkfs.xfs": lambda: bool(shutil.which("mkfs.xfs", path=f"{os.environ['PATH']}:/usr/sbin")),
     "mkfs.btrfs": lambda: bool(shutil.which("mkfs.btrfs", path=f"{os.environ['PATH']}:/usr/sbin")),
     "node22": lambda: (ROOT / "node_modules/.bin/mcp-inspector").exists(),
+    "oidc-provider": lambda: (ROOT / "node_modules/oidc-provider").exists(),
+    "postgres": lambda: programs() is not None,
     "registry": _can_download,
     "chromium": lambda: bool(chromium()) and (ROOT / "node_modules/axe-core/axe.min.js").exists(),
     "mcp1": lambda: (ROOT / ".venv-mcp1/bin/python").exists(),
@@ -200,6 +205,12 @@ def _no_statement_reads_a_whole_table(_statements: None) -> Iterator[None]:
     yield
     found = "\n".join(f"{plan}: {sql}" for sql, plan in query_plans.scans.items())
     assert not found, f"give it an index or another order of joins, or a reason in tests/query_plans.py:\n{found}"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    with server() as made:
+        yield made
 
 
 @pytest.fixture

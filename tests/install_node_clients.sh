@@ -8,5 +8,6 @@ npm install --prefix . --no-save --no-package-lock --no-audit --no-fund --loglev
     @modelcontextprotocol/inspector@2 \
     @modelcontextprotocol/conformance@0.2.0-alpha.12 \
     @modelcontextprotocol/server-memory@2026.8.31 \
+    oidc-provider@9.13.3 \
     axe-core@4.14.1
 node_modules/.bin/node --version

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from kgd.index import database, hub_state
 
-SMALL = {"embedders", "sqlite_master", "meta", "touched"}
+SMALL = {"embedders", "sqlite_master", "meta", "touched", "moved"}
 """Tables of a few rows; `touched` has the names of one change."""
 WHOLE = {
     r"SELECT (\*|1) FROM \w+ LIMIT 1": "one row",
@@ -31,6 +31,7 @@ WHOLE = {
     r"SELECT .* FROM (totals|nodes|pairs|links|decided)\b": "read into memory once",
     r"DELETE FROM pairs": "a table of bounded size, when it is full",
     r"SELECT .* FROM tokens ORDER BY created, id": "a hub's tokens are listed whole",
+    r"SELECT .* FROM (spent|answers)$": "a hub's state is moved whole",
     r"SELECT language, state, count": "for `kgd status`",
     r"SELECT key, first, size FROM keys": "all names, for searching texts for them",
     r".* AND 0\b": "a condition that nothing meets",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -44,3 +45,14 @@ def test_every_file_and_room_that_the_page_names_exists() -> None:
 
 def _parts(path: str) -> tuple[str, ...]:
     return Path(path).parts
+
+
+def test_no_test_runs_an_event_loop_in_the_thread_that_a_browser_may_occupy() -> None:
+    in_their_own_threads_or_processes = {"tests/event_loops.py", "tests/hub/crowd.py", "tests/across/sites.py"}
+    found = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "tests").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"asyncio.run", "anyio.run", "trio.run"}
+    }
+    assert found <= in_their_own_threads_or_processes

@@ -10,19 +10,26 @@ import pytest
 
 from bench import (
     areas,
+    bootstrap,
     client,
     commits,
     corpus,
+    disk,
+    flame,
     hub,
     ingesting,
     knowing,
     languages,
+    long_history,
     mcp_calls,
     meaning,
     memory_server,
     merge,
     pages,
     paths,
+    profiling,
+    scale,
+    scaling,
     search,
     starting,
     sync,
@@ -30,6 +37,8 @@ from bench import (
 )
 from bench.__main__ import Run, measured, summary
 from bench.corpus import Made
+from bench.peers import measuring
+from bench.peers.servers import Kgd, ServerMemory
 from bench.row import Row, compare, line, table, value, verdict
 
 pytestmark = pytest.mark.slow
@@ -48,6 +57,13 @@ def told(rows: list[Row]) -> None:
     for row in rows:
         assert row["what"] in line(row)
         assert verdict(row) in ("met", "missed", "not measured", "")
+
+
+def test_derived_data_on_disk_is_measured(tmp_path: Path) -> None:
+    found = list(disk.rows(NODES, tmp_path))
+    told(found)
+    tables = disk.tables(tmp_path / "made/.git/kgd/index.sqlite")
+    assert sum(size for _, size in tables) == (tmp_path / "made/.git/kgd/index.sqlite").stat().st_size
 
 
 @pytest.mark.filterwarnings("ignore:ping is removed")
@@ -95,8 +111,50 @@ def test_histories_of_areas_are_measured(tmp_path: Path) -> None:
     told(list(areas.rows(tmp_path, sizes=(5, 210))))
 
 
+def test_a_code_tree_and_a_long_history_are_measured(tmp_path: Path) -> None:
+    told(list(bootstrap.growth(tmp_path / "trees", (5, 10))))
+    told(list(long_history.rows(tmp_path / "long", commits=2 * NODES, nodes=NODES)))
+
+
+@pytest.mark.soak
+@pytest.mark.needs("postgres")
+def test_several_hubs_are_measured(made: Made, tmp_path: Path) -> None:
+    told(list(scaling.rows(made, tmp_path, clients=3, seconds=1.0)))
+
+
 def test_the_memory_servers_toolset_is_measured(tmp_path: Path) -> None:
     told(list(memory_server.rows([NODES], tmp_path, None)))
+
+
+@pytest.mark.timeout(300)
+def test_other_memory_servers_are_measured_on_the_same_notes(tmp_path: Path) -> None:
+    """The servers written in Python start too slowly for a test."""
+    effort = measuring.Effort(blocks=1, calls=3, starts=1, shared=4, kills=1, killed_writes=4)
+    rows = list(measuring.rows(tmp_path, [NODES], effort, [Kgd, ServerMemory]))
+    told(rows)
+    of_kgd = {row["measure"]: row["value"] for row in rows if row.get("server") == "kgd"}
+    assert of_kgd["search for a phrase of three words: note among the first 5"] == 100
+    assert of_kgd["two writers, 4 notes each: acknowledged notes missing"] == 0
+    assert of_kgd["kill -9: acknowledged notes missing"] == 0
+    assert of_kgd["kill -9: starts after 1 kills"] == 1
+    assert f"| {NODES} notes | kgd " in measuring.table(rows)
+
+
+def test_a_server_that_is_not_installed_is_not_measured(tmp_path: Path) -> None:
+    class Absent(ServerMemory):
+        name = "absent"
+
+        @classmethod
+        def absent(cls) -> str:
+            return "needs Python 3.12"
+
+    assert [line(row) for row in measuring.rows(tmp_path, [], kinds=[Absent])] == [
+        "  not measured  all calls / absent: needs Python 3.12"
+    ]
+
+
+def test_a_cold_start_and_a_stop_are_measured(tmp_path: Path) -> None:
+    told(list(scale.rows(corpus.kept(tmp_path / "corpora", NODES), tmp_path / "scale")))
 
 
 def test_meaning_is_measured(made: Made, tmp_path: Path) -> None:
@@ -176,3 +234,22 @@ def test_a_section_that_fails_or_takes_too_long_is_named_and_the_others_are_meas
     said = "\n".join(summary([row for some, _ in found for row in some], failed))
     assert "found before: 2 s" in said.partition("missed:")[2]
     assert "1 met, 1 missed, 0 not measured; 2 sections failed" in said
+
+
+def test_profiles_are_drawn_of_writes_calls_and_starts(tmp_path: Path) -> None:
+    found = profiling.pictures(tmp_path, NODES, seconds=1.0, times=1)
+    assert set(found) == {"start", "get", "search", "writers"}
+    assert "Writer._flush" in flame.picture(found["writers"][1], "32 writers")
+    assert all(frames.samples for _, frames in found.values())
+
+
+def test_a_flame_graph_is_as_wide_as_the_samples_of_its_functions() -> None:
+    stacks = ["kgd-call-3;kgd/a.py:run;kgd/b.py:read 3", "kgd-call-9;kgd/a.py:run 1", "main;kgd/a.py:other<x> 4"]
+    root = flame.read(stacks)
+    assert root.samples == 8
+    assert root.called["kgd-call"].called["kgd/a.py:run"].samples == 4
+    drawn = flame.picture(root, "A & B")
+    assert "kgd/b.py:read: 37.5 %" in drawn
+    assert "other&lt;x&gt;" in drawn
+    assert 'width="449.5"' in drawn
+    assert flame.read(stacks, below="b.py").samples == 3

@@ -14,15 +14,19 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from bench.finding import sets
 from bench.finding.__main__ import Report, measured
-from bench.finding.checking import SETS, wrong_in_set, wrong_in_tree
+from bench.finding.checking import OF_UNSEEN, SETS, wrong_in_set, wrong_in_tree
 from bench.finding.prose import pages_of, write_prose
 from bench.finding.sets import Question, Set
-from bench.finding.trees import TREES, Tree, unpack
+from bench.finding.trees import TREES, UNSEEN, Tree, unpack
 from kgd.ingest.chunks import chunks
 
+ASKED = [
+    *(pytest.param(tree, which, id=f"{tree}{name}") for tree in TREES for name, which in SETS.items()),
+    *(pytest.param(tree, which, id=f"{tree}{name}") for tree in UNSEEN for name, which in OF_UNSEEN.items()),
+]
 
-@pytest.mark.parametrize("tree", TREES)
-@pytest.mark.parametrize("which", SETS.values(), ids=["daily", "hold-out", "further"])
+
+@pytest.mark.parametrize(("tree", "which"), ASKED)
 def test_every_answer_exists_and_questions_set_apart_share_no_word_with_it(tree: str, which: dict[str, bool]) -> None:
     assert list(wrong_in_set(sets.read(tree, **which))) == []
 

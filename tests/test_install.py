@@ -23,6 +23,21 @@ def bare(tmp_path: Path) -> Path:
     return clone
 
 
+def test_tests_of_an_unknown_room_are_refused_with_the_rooms() -> None:
+    done = subprocess.run(["make", "-n", "test", "ROOM=nosuch"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no tests/nosuch. The rooms are: " in done.stderr
+    assert " git graph " in done.stderr
+
+
+@pytest.mark.slow
+def test_an_unknown_section_of_the_bench_is_refused_with_the_sections() -> None:
+    command = [sys.executable, "-m", "bench", "nosuch"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no section nosuch; the sections are starts, " in done.stderr
+
+
 def pretended(folder: Path, script: str) -> Path:
     program = folder / "python"
     program.write_text(f'#!/bin/sh\n{script}\nexec {sys.executable} "$@"\n')

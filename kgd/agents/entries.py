@@ -1,16 +1,17 @@
 """The kinds of entries in hosts' files, with insertion and removal.
 
-An entry is recognised by its exact text. An entry of the same name with other content belongs to the user; so does one
-with another layout, unless kgd's notes show (`known`) that kgd wrote it and the host reformatted the file.
+An entry is recognised by its exact text. An entry with the same name but different content belongs to the user. An
+entry with a different layout also belongs to the user, unless kgd's notes (`known`) show that kgd wrote it and the host
+reformatted the file.
 
 Every entry has a `kind` for display and four methods. Texts have no byte order mark; None means that there is no file.
 
 - `shown()`: the inserted text, for display.
 - `state(text, known=...)`: absent, present, outdated, or the user's own.
 - `put(text)`: the text with the entry.
-- `taken(text)`: the text without the entry; None if `put` created the file and it holds nothing else.
+- `taken(text)`: the text without the entry; None if `put` created the file and it contains nothing else.
 
-They raise Invalid, with the line, if the text is broken or has no place for the entry.
+The methods raise Invalid, with the line, if the text is broken or has no place for the entry.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ State = Literal["absent", "present", "outdated", "own"]
 NAME = "kgd"
 HOOK = " prime --hook"
 ALWAYS = " || true"
-"""Keeps sessions working for colleagues without kgd, who have the same files."""
+"""Keeps sessions working for colleagues who have the same files but not kgd."""
 
 _SEAL = "\n<!-- written by `kgd agents install`: "
 
 
 @dataclass(frozen=True, slots=True)
 class JsonEntry:
-    """A member `name` of the object at `path`, or without a `name` an element of the list at `path`."""
+    """A member `name` of the object at `path` or, without a `name`, an element of the list at `path`."""
 
     kind: str
     path: tuple[str, ...]
@@ -104,7 +105,7 @@ class JsonEntry:
         return "\n".join(lines) + "\n"
 
     def _bare(self, data: dict[str, Any] | None = None) -> str:
-        """The content for an empty file with blanks: the same on one line, before the blanks."""
+        """The content for a file that contains only whitespace: the same entry on one line, before the whitespace."""
         return " ".join(line.strip() for line in self._file(data).splitlines())
 
 
@@ -166,7 +167,8 @@ class BlockEntry:
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A whole file of kgd's. Its last line is a digest of the rest; a changed file belongs to the user."""
+    """A file that kgd wrote completely. Its last line is a digest of the other lines; a changed file belongs to the
+    user."""
 
     kind: str
     content: str
@@ -206,12 +208,12 @@ def _seal(content: str) -> str:
 
 
 def _one_line(value: dict[str, Any]) -> str:
-    """The text of an entry. Blanks inside the braces are rare, which distinguishes it from a user's entry."""
+    """The text of an entry. It has spaces inside the braces, which users rarely write."""
     return f"{{ {json.dumps(value, ensure_ascii=False)[1:-1]} }}"
 
 
 def _plain(data: Any) -> dict[str, Any] | None:
-    """An entry that only starts kgd, without members that hosts add; None for others."""
+    """An entry that only starts kgd, without the members that hosts add; None for any other entry."""
     if not isinstance(data, dict):
         return None
     if _runs_prime(data):

@@ -20,7 +20,7 @@ from kgd.errors import Invalid
 Scope = Literal["project", "user"]
 TITLES = {"claude": "Claude Code", "cursor": "Cursor", "vscode": "VS Code", "codex": "Codex"}
 SECONDS = 10
-"""Timeout of the start hook. It usually takes 0.1 s, and longer when it starts the daemon."""
+"""Timeout of the start hook in seconds. The hook usually takes 0.1 s, but longer when it starts the daemon."""
 
 BLOCK = """\
 ## Shared memory (kgd)
@@ -37,7 +37,7 @@ The MCP server `kgd` keeps this team's knowledge that the code cannot express. I
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One entry of one file, for the hosts that read it. With `only_there` a missing file is not created.
+    """One entry of one file, for the hosts that read it. With `only_there`, a missing file is not created.
 
     A project's files must be `within` the project, so that a link in it cannot redirect an edit to another file.
     """
@@ -60,7 +60,7 @@ class Where:
 
 
 def chosen(names: Iterable[str], where: Where) -> tuple[str, ...]:
-    """The named hosts, or without names the hosts found here.
+    """The named hosts or, without names, the hosts found here.
 
     Raises:
         Invalid: There is no such host.
@@ -76,7 +76,7 @@ def chosen(names: Iterable[str], where: Where) -> tuple[str, ...]:
 
 
 def seen(where: Where) -> tuple[str, ...]:
-    """The hosts with configuration of this user, or in the scope ``project`` of this project."""
+    """The hosts that have configuration of this user or, in the scope ``project``, of this project."""
     folders, root = where.folders, where.root
     signs = {
         "claude": (folders.claude, folders.claude_json),
@@ -95,7 +95,7 @@ def seen(where: Where) -> tuple[str, ...]:
 
 
 def pieces(clients: Sequence[str], where: Where, *, create: bool = False) -> list[Piece]:
-    """All entries for these hosts, in the order of the report. With `create` missing rule files are created."""
+    """All entries for these hosts, in the order of the report. With `create`, missing rule files are created."""
     project, folders, root = where.scope == "project", where.folders, where.root
     command = NAME if project else where.command
     plain, named = server(command), server(command, type="stdio")
@@ -156,7 +156,7 @@ def _leads_to(path: Path, other: Path) -> bool:
 
 
 def _skills(clients: Sequence[str], where: Where) -> Iterator[Piece]:
-    """The skill for Claude Code's own folder, and for the folder that the other three share."""
+    """The skill for Claude Code's own folder, and for the folder that the other three hosts share."""
     project = where.scope == "project"
     common = tuple(name for name in clients if name != "claude")
     if "claude" in clients:

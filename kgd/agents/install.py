@@ -1,7 +1,8 @@
 """Setup and removal of kgd in hosts: each file is checked, minimally edited, and reported.
 
-A broken or read-only file is reported, and the others are still edited. Written entries are noted in kgd's state, since
-some hosts reformat their files; without a note kgd recognises its entries by their text.
+A broken or read-only file is reported, and the other files are still edited. A file keeps its byte order mark and its
+mode. Written entries are noted in kgd's state, since some hosts reformat their files; without a note kgd recognises its
+entries by their text.
 """
 
 from __future__ import annotations
@@ -9,15 +10,100 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from kgd.agents import files
 from kgd.agents.entries import State
 from kgd.agents.hosts import Piece
-from kgd.errors import Invalid, KgdError
+from kgd.errors import Forbidden, Invalid, KgdError, Limit, Unavailable
+from kgd.git.files import replace
+
+LARGEST = 32 << 20
+"""Largest size in bytes; some hosts keep whole histories in their files."""
+BOM = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class HostFile:
+    """A host's file. `place` is its path with links resolved; `text` is None if the file does not exist."""
+
+    path: Path
+    place: Path
+    text: str | None
+    bom: str = ""
+
+
+def read(path: Path) -> HostFile:
+    """Read a file; follows links.
+
+    Raises:
+        Invalid: The file is not UTF-8, is not a plain file, or is a broken link.
+        Limit: The file is larger than `LARGEST`.
+        Unavailable: The file cannot be read.
+    """
+    place = Path(os.path.realpath(path))
+    try:
+        if not place.exists():
+            if path.is_symlink():
+                raise Invalid("this link is broken", at=str(path))
+            return HostFile(path, place, None)
+        if not place.is_file():
+            raise Invalid("this is not a plain file", at=str(path))
+        if place.stat().st_size > LARGEST:
+            raise Limit(f"this file is larger than {LARGEST >> 20} MiB", at=str(path))
+        text = place.read_bytes().decode()
+    except UnicodeDecodeError:
+        raise Invalid("this file is not UTF-8", at=str(path)) from None
+    except OSError as error:
+        raise Unavailable(f"this file cannot be read: {error.strerror}", at=str(path)) from None
+    bom = BOM if text.startswith(BOM) else ""
+    return HostFile(path, place, text.removeprefix(BOM), bom)
+
+
+def write(file: HostFile, text: str) -> list[Path]:
+    """Replace the file atomically; returns the folders that were created for it.
+
+    Raises:
+        Forbidden: The file, or its folder, is read-only.
+        Unavailable: Writing failed, or the file has changed since it was read.
+    """
+    if read(file.path) != file:
+        raise Unavailable("another program is writing this file", at=str(file.path), next="Try again.")
+    mode = 0o644
+    made = [folder for folder in file.place.parents if not folder.exists()]
+    try:
+        file.place.parent.mkdir(parents=True, exist_ok=True)
+        if file.text is not None:
+            mode = stat.S_IMODE(file.place.stat().st_mode)
+            if not mode & stat.S_IWUSR:
+                raise Forbidden("this file is read-only", at=str(file.path), next="Make it writable and try again.")
+        replace(file.place, (file.bom + text).encode(), mode=mode)
+        file.place.chmod(mode)
+    except OSError as error:
+        raise Unavailable(f"this file cannot be written: {error.strerror}", at=str(file.path)) from None
+    return made
+
+
+def delete(file: HostFile, made: list[Path]) -> None:
+    """Delete a created file, and the folders in `made` above it if they are empty.
+
+    Raises:
+        Unavailable: Deleting failed.
+    """
+    try:
+        file.place.unlink()
+    except OSError as error:
+        raise Unavailable(f"this file cannot be removed: {error.strerror}", at=str(file.path)) from None
+    for folder in sorted(made, key=lambda one: len(one.parts), reverse=True):
+        if file.place.is_relative_to(folder):
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+
 
 Did = Literal["added", "updated", "removed", "present", "absent", "outdated", "own", "no file", "refused"]
 
@@ -58,17 +144,17 @@ class Notes:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         text = json.dumps({"entries": self.entries, "folders": self.folders}, indent=1)
-        files.write(files.read(self.path), text)
+        write(read(self.path), text)
 
-    def knows(self, piece: Piece, file: files.HostFile) -> bool:
+    def knows(self, piece: Piece, file: HostFile) -> bool:
         return piece.entry.kind in self.entries.get(str(file.place), ())
 
-    def keep(self, piece: Piece, file: files.HostFile, made: Sequence[Path]) -> None:
+    def keep(self, piece: Piece, file: HostFile, made: Sequence[Path]) -> None:
         kinds = self.entries.setdefault(str(file.place), [])
         kinds += [piece.entry.kind] if piece.entry.kind not in kinds else []
         self.folders += [str(one) for one in made if str(one) not in self.folders]
 
-    def forget(self, piece: Piece, file: files.HostFile) -> None:
+    def forget(self, piece: Piece, file: HostFile) -> None:
         kinds = [kind for kind in self.entries.pop(str(file.place), ()) if kind != piece.entry.kind]
         if kinds:
             self.entries[str(file.place)] = kinds
@@ -95,7 +181,7 @@ def uninstall(pieces: Sequence[Piece], notes: Notes, *, dry_run: bool = False) -
 
 
 def not_shared(pieces: Sequence[Piece], of_others: Sequence[Piece], notes: Notes) -> list[Piece]:
-    """The pieces whose files no other set-up host reads; shared rules and skills stay."""
+    """The pieces in files that no other connected host reads; shared rules and skills stay."""
     there = {
         report.clients[0]
         for report in status([one for one in of_others if one.entry.kind == "server"], notes)
@@ -105,16 +191,16 @@ def not_shared(pieces: Sequence[Piece], of_others: Sequence[Piece], notes: Notes
     return [one for one in pieces if one.path not in shared]
 
 
-def _read(piece: Piece) -> files.HostFile:
+def _read(piece: Piece) -> HostFile:
     """The piece's file.
 
     Raises:
-        Invalid: It is a link out of its project.
-        KgdError: As in `files.read`.
+        Invalid: The file is a link that points outside its project.
+        KgdError: As in `read`.
     """
-    file = files.read(piece.path)
+    file = read(piece.path)
     if piece.within is not None and not file.place.is_relative_to(os.path.realpath(piece.within)):
-        raise Invalid("this link leads out of the project", at=str(piece.path), next="Replace it with a file.")
+        raise Invalid("this link points outside the project", at=str(piece.path), next="Replace it with a file.")
     return file
 
 
@@ -134,7 +220,7 @@ def _install(piece: Piece, notes: Notes, dry_run: bool) -> Did:
         return state
     text = piece.entry.put(file.text)
     if not dry_run:
-        notes.keep(piece, file, files.write(file, text))
+        notes.keep(piece, file, write(file, text))
     return "updated" if state == "outdated" else "added"
 
 
@@ -148,14 +234,14 @@ def _uninstall(piece: Piece, notes: Notes, dry_run: bool) -> Did:
     text = piece.entry.taken(file.text)
     if not dry_run:
         if text is None:
-            files.delete(file, [Path(one) for one in notes.folders])
+            delete(file, [Path(one) for one in notes.folders])
         else:
-            files.write(file, text)
+            write(file, text)
         notes.forget(piece, file)
     return "removed"
 
 
-def _state(piece: Piece, file: files.HostFile, notes: Notes) -> State:
+def _state(piece: Piece, file: HostFile, notes: Notes) -> State:
     assert file.text is not None
     return piece.entry.state(file.text, known=notes.knows(piece, file))
 
@@ -174,5 +260,5 @@ def _one(piece: Piece, act: Any) -> Report:
 
 def _note(notes: Notes, dry_run: bool) -> None:
     if not dry_run:
-        with contextlib.suppress(KgdError, OSError):  # the edits are done; the notes are optional
+        with contextlib.suppress(KgdError, OSError):  # the edits have been made; the notes are optional
             notes.write()

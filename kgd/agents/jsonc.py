@@ -23,7 +23,7 @@ from kgd.errors import Invalid
 
 DEEPEST = 200
 AS_A_WHOLE = 3
-"""Depth from which positions are not needed: entries are in containers above it."""
+"""Depth at which positions are no longer needed: entries are in containers above it."""
 _SKIP = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.S)
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _PLAIN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
@@ -53,7 +53,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A member, which starts with its key, or an element, which has none."""
+    """A member of an object, which starts with its key, or an element of a list, which has no key."""
 
     key: str | None
     start: int
@@ -87,7 +87,7 @@ def find(text: str, path: Path) -> Value | None:
     at = parse(text)
     for depth, key in enumerate(path):
         _expect(text, at, dict, path[:depth])
-        member = next((one for one in reversed(at.items) if one.key == key), None)  # the last duplicate counts
+        member = next((one for one in reversed(at.items) if one.key == key), None)  # the last duplicate is used
         if member is None:
             return None
         at = member.value
@@ -98,7 +98,7 @@ def inserted(text: str, path: Path, entry: str) -> str:
     """The text with `entry` (``"key": value`` or a list element) as the first of its container.
 
     Raises:
-        Invalid: The text is broken, or the value at `path` cannot hold the entry; `at` has the line.
+        Invalid: The text is broken, or the value at `path` cannot contain the entry; `at` has the line.
     """
     kind: type = dict if entry.startswith('"') else list
     while (container := find(text, path)) is None:
@@ -162,7 +162,7 @@ def _without(text: str, container: Value, index: int) -> str:
 
 
 def _cut(text: str, start: int, end: int) -> str:
-    """The text without a span, and without its lines if they become empty."""
+    """The text without a span, and without the span's lines if they become empty."""
     line_start = text.rfind("\n", 0, start) + 1
     newline = _NEWLINE.match(text, end)
     if newline and not text[line_start:start].strip(" \t") and line_start:
@@ -171,7 +171,8 @@ def _cut(text: str, start: int, end: int) -> str:
 
 
 def _indent(text: str, container: Value) -> str:
-    """The indent of a container's entries: as its first entry, else one step more than its own line."""
+    """The indent of a container's entries: the indent of its first entry or, without entries, one step more than the
+    indent of its own line."""
     if container.items:
         start = container.items[0].start
         line = text[text.rfind("\n", 0, start) + 1 : start]

@@ -41,7 +41,7 @@ def removed(text: str) -> str:
     """
     block = found(text)
     if block is None:
-        raise Invalid("there is no block of kgd's")
+        raise Invalid("there is no kgd block here")
     newline = _newline(block)
     before, after = text.split(block)
     if not after and before.endswith(2 * newline):  # the last line had no newline

@@ -1,7 +1,7 @@
 """Insertion of one table at the end of a user's TOML file, and its removal, byte for byte.
 
 TOML allows a new table at the end of a file, so no positions are needed: the parsed content is compared before and
-after, and any other difference refuses the edit.
+after, and the edit is refused if anything else differs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def parse(text: str) -> dict[str, Any]:
     """The parsed text.
 
     Raises:
-        Invalid: It is not TOML; `at` has the line.
+        Invalid: The text is not TOML; `at` has the line.
     """
     try:
         return tomllib.loads(text.replace("\r\n", "\n"))
@@ -66,7 +66,7 @@ def removed(text: str, keys: Keys, values: dict[str, Any]) -> str:
     """The text without the table.
 
     Raises:
-        Invalid: The text is broken, or the table was changed since `inserted`.
+        Invalid: The text is broken, or the table has changed since `inserted` wrote it.
     """
     before = parse(text)
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -77,7 +77,7 @@ def removed(text: str, keys: Keys, values: dict[str, Any]) -> str:
     elif text.endswith(last := 2 * newline + written[: -len(newline)]):
         new = text[: -len(last)]
     else:
-        raise Invalid("this entry was changed since", next="Remove it by hand.")
+        raise Invalid("this entry has been changed since kgd wrote it", next="Remove it by hand.")
     rest = {key: value for key, value in before[keys[0]].items() if key != keys[1]}
     expected = {**before, keys[0]: rest}
     if not rest and keys[0] not in parse(new):

@@ -1,16 +1,140 @@
-"""Calls of operations: pages are joined into one answer, and a node may stand for its URI."""
+"""Calls of operations over a pool of connections to a home's daemon. The first call starts the daemon if necessary.
+
+Pages are joined into one answer. Callers may pass a node instead of its URI.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
 
 from kgd.api import reading
 from kgd.api.values import Edge, NewEdge, NewNode, Node, Source
+from kgd.client.connection import LINE_LIMIT, Connection, Gone
+from kgd.config import Home
+from kgd.errors import Invalid, Limit
 
-if TYPE_CHECKING:
-    from kgd.api.connections import Connections, Progress
+CONNECTIONS = 16
+"""Number of concurrent calls of one workspace object; further calls wait."""
+MOST_LOST = 2
+"""Number of daemons that may end during one call before the call fails."""
+
+Progress = Callable[[int, int | None, str], None]
+
+_pools: weakref.WeakSet[Connections] = weakref.WeakSet()
+
+
+class Connections:
+    """A pool of connections to one daemon. Safe for threads.
+
+    Args:
+        directory: The base of relative paths.
+        client: The program's name, which becomes part of a change's author.
+    """
+
+    def __init__(self, home: Home, directory: str, client: str) -> None:
+        self._home, self._directory, self._client = home, directory, client
+        self._closed = False
+        self.reset()
+        _pools.add(self)
+
+    def reset(self) -> None:
+        """Drop all connections without closing them: in a forked process they belong to the parent."""
+        self._lock, self._slots = threading.Lock(), threading.BoundedSemaphore(CONNECTIONS)
+        self._idle: list[Connection] = []
+
+    def call(self, name: str, args: Mapping[str, Any], progress: Progress | None = None) -> dict[str, Any]:
+        """Call an operation and return its answer. If the answer was lost, the call is sent again; because of its
+        request id, it is applied only once.
+
+        Raises:
+            KgdError: The operation refused, or the daemon cannot be started.
+        """
+        given = _as_json(name, args)
+        for lost in range(MOST_LOST + 1):
+            if self._closed:
+                raise Invalid("this workspace object was closed", next="Open it again with kgd.open.")
+            try:
+                with self._slots, self._lent() as connection:
+                    return connection.call(name, given, progress)
+            except Gone:
+                if lost == MOST_LOST:
+                    raise
+        raise AssertionError
+
+    def close(self) -> None:
+        """Close the idle connections. Calls in flight finish; a second call does nothing."""
+        self._closed = True
+        self._drop_idle()
+
+    def _drop_idle(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    @contextlib.contextmanager
+    def _lent(self) -> Iterator[Connection]:
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        connection = connection or Connection(self._home, self._client, cwd=self._directory)
+        keep = False
+        try:
+            yield connection
+            keep = True
+        except Gone:
+            self._drop_idle()  # the other connections lead to the same daemon
+            raise
+        except Exception:
+            keep = True
+            raise
+        finally:  # an interrupted call's answer may still arrive, so its connection is not used again
+            with self._lock:
+                keep = keep and not self._closed
+                if keep:
+                    self._idle.append(connection)
+            if not keep:
+                connection.close()
+
+
+def _as_json(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments as plain data.
+
+    Raises:
+        Invalid: The arguments contain a value that JSON cannot represent.
+        Limit: The arguments are longer than the daemon accepts.
+    """
+    try:
+        text = json.dumps(args, ensure_ascii=False, allow_nan=False)
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise Invalid("a text contains an unpaired surrogate", at=name, next="Leave it out.") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(
+            f"this cannot be written as JSON: {error}"[:200],
+            at=name,
+            next="Data may contain text, numbers, booleans, None, lists, and dicts whose keys are text.",
+        ) from None
+    if size > LINE_LIMIT - 1_000:
+        raise Limit(f"a call has at most {LINE_LIMIT // 2**20} MiB", at=name, next="Send it in parts.")
+    plain: dict[str, Any] = json.loads(text)
+    return plain
+
+
+def _in_child() -> None:
+    for pool in list(_pools):
+        pool.reset()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
 
 NodeRef = str | Node
 """A node, or its URI in any spelling: in full, ``concept:auth``, or a path."""
@@ -20,7 +144,7 @@ Change = Mapping[str, Any]
 
 
 BATCH = 1_000
-"""Nodes read in one call."""
+"""Number of nodes read in one call."""
 NULLABLE = ("max_cost",)
 """Parameters for which null has a meaning. Elsewhere None means "not given"."""
 
@@ -37,7 +161,7 @@ class Calling:
         return self._connections.call(name, {**given, "workspace": self.id}, progress)
 
     def _write(self, name: str, /, **args: Any) -> dict[str, Any]:
-        """A call with a request id: if its answer is lost, it is sent again and still applied once."""
+        """A call with a request id: if the answer is lost, the call is sent again and still applied only once."""
         return self._call(name, **{"request_id": secrets.token_hex(12), **args})
 
     def _pages(self, name: str, /, **args: Any) -> Iterator[dict[str, Any]]:
@@ -50,7 +174,7 @@ class Calling:
                 return
 
     def _found(self, uris: Sequence[str], *, content: bool, elsewhere: list[str] | None = None) -> list[Node]:
-        """The existing nodes. URIs of nodes on a hub are appended to `elsewhere`."""
+        """The nodes that exist. URIs of nodes on a hub are appended to `elsewhere`."""
         found = list[Node]()
         for first in range(0, len(uris), BATCH):
             for page in self._pages("nodes", uris=uris[first : first + BATCH], content=content):
@@ -69,7 +193,7 @@ def uri_of(node: NodeRef) -> str:
 
 
 def texts(given: Sequence[str] | str) -> list[str]:
-    """A list; a single text becomes a list of one."""
+    """A list of texts; a single text becomes a list of one."""
     return [given] if isinstance(given, str) else list(given)
 
 
@@ -82,22 +206,11 @@ def source_of(source: Source | tuple[str, str] | None) -> dict[str, str] | None:
 
 def new_node(node: NewNode) -> dict[str, Any]:
     """The given fields."""
-    given = {
-        "uri": node.uri,
-        "type": node.type,
-        "name": node.name,
-        "namespace": node.namespace,
-        "summary": node.summary,
-        "content": node.content,
-        "tags": texts(node.tags),
-        "data": node.data,
-        "source": source_of(node.source),
-        "aliases": texts(node.aliases),
-        "detail": node.detail,
-    }
-    return {name: value for name, value in given.items() if value not in (None, "", [], {})}
+    given = {one.name: getattr(node, one.name) for one in fields(node)}
+    given |= {"tags": texts(node.tags), "aliases": texts(node.aliases), "source": source_of(node.source)}
+    return {name: value for name, value in given.items() if value not in (None, "", (), [], {})}
 
 
 def new_edge(edge: NewEdge | Edge) -> dict[str, Any]:
-    given = {"source": edge.source, "target": edge.target, "type": edge.type, "weight": edge.weight, "data": edge.data}
+    given = {one.name: getattr(edge, one.name) for one in fields(NewEdge)}
     return {name: value for name, value in given.items() if value is not None}

@@ -1,23 +1,43 @@
-"""Queries: by words and meaning, along edges, by tags, for a task; and history."""
+"""Queries (by words, meaning, edges, tags, or for a task), history, and ingest of documents and conversations."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from kgd.api import reading
 from kgd.api.calling import Calling, NodeRef, texts, uri_of
-from kgd.api.values import ChunkResult, Commit, Context, Cut, Edge, GraphResult, Node, Reached, Step, Walk
+from kgd.api.values import (
+    ChunkResult,
+    Commit,
+    Context,
+    Cut,
+    Edge,
+    GraphResult,
+    Ingested,
+    Message,
+    Node,
+    Reached,
+    Step,
+    Walk,
+)
+from kgd.errors import NotFound, Unavailable
+from kgd.model.uri import scheme_of
+
+if TYPE_CHECKING:
+    from kgd.api.calling import Progress
 
 PAGE_TOKENS = 10_000
 PAGE_NODES = 500
 MOST_NEAR = 10_000
 FOR_CONTEXT = 30
-"""Hits that `get_context` packs into a text."""
+"""Largest number of hits that `get_context` packs into a text."""
 
 
 class KnowledgeOperations(Calling):
-    """Retrieval with the names of the unified graph and of the tagged memory."""
+    """Retrieval, with method names from the unified graph and the tagged memory."""
 
     def retrieve(
         self,
@@ -33,22 +53,22 @@ class KnowledgeOperations(Calling):
         since: str | None = None,
         until: str | None = None,
     ) -> GraphResult:
-        """The nodes that answer a question, with their edges, and the path by which each was found.
+        """The nodes that answer a question, with their edges, and for each node the path by which it was found.
 
         Words and meaning find seeds; edges add related nodes.
 
         Args:
             node_types: Types of the hits; all if empty.
             edge_types: Types of the edges to follow.
-            max_depth: Edges between a seed and a hit; 0 for seeds only.
+            max_depth: Largest number of edges between a seed and a hit; 0 for seeds only.
             min_similarity: Smallest cosine of the vectors, 0..1.
             content: Whether to read full texts.
             since: Start of the period of the hits, as a date or time such as ``2026-05`` or ``last week``; `until` is
                 its end.
 
         Raises:
-            Invalid: The question is empty, or `since` or `until` is no date.
-            Unavailable: `min_similarity` was given and there are no vectors (yet).
+            Invalid: The question is empty, or `since` or `until` is not a date.
+            Unavailable: `min_similarity` was given, but there are no vectors (yet).
         """
         return reading.result(
             self._call(
@@ -78,14 +98,13 @@ class KnowledgeOperations(Calling):
     def find_related(self, node: NodeRef, depth: int = 1, *, edge_types: Sequence[str] = ()) -> list[Node]:
         """The nodes at most `depth` edges away in either direction, the nearest first; without full texts.
 
-        At most 10,000 nodes; `traverse` returns more about each.
+        At most 10,000 nodes; `traverse` returns more about each node.
         """
         return self._near(node, depth, "both", edge_types)
 
     def get_context(self, namespace: str, query: str, *, max_characters: int = 8_000) -> str:
-        """The texts of a namespace that answer a question, as one text.
-
-        Best first, each under its name and URI, whole while there is room; empty if nothing is found.
+        """The texts of a namespace that answer a question, joined into one. The best texts come first, each under its
+        name and URI, and in full as long as there is room. Empty if nothing is found.
         """
         found = self.retrieve(query, namespace=namespace, limit=FOR_CONTEXT, content=True)
         parts, left = list[str](), max_characters
@@ -122,12 +141,12 @@ class KnowledgeOperations(Calling):
         since: str | None = None,
         until: str | None = None,
     ) -> Context:
-        """Knowledge to read before a task: decisions, patterns, gotchas and similar tasks, as summaries.
+        """Summaries of the knowledge to read before a task: decisions, patterns, gotchas and similar tasks.
 
         Args:
             task: The URI of a task, or its subject in words.
             paths: Files and directories to change.
-            budget: Approximate size in tokens; a token is four characters.
+            budget: Approximate size in tokens; a token is taken to be four characters.
             since: Start of the period of the items, as a date or time such as ``2026-05`` or ``last week``; `until` is
                 its end.
         """
@@ -179,12 +198,14 @@ class KnowledgeOperations(Calling):
             for one in page["nodes"]:
                 nodes.append(reading.reached(one, paths))
                 paths[one["uri"]] = nodes[-1].path
-            edges |= {(one["source"], one["target"], one["type"]): reading.edge(one) for one in page["edges"]}
+            edges |= {(one["source"], one["target"], one["type"]): reading.value_of(Edge, one) for one in page["edges"]}
             for one in page["broken_links"]:
-                broken[one["source"], one["target"], one["type"]] = reading.edge({"weight": 1.0, **one, "broken": True})
+                broken[one["source"], one["target"], one["type"]] = reading.value_of(
+                    Edge, {"weight": 1.0, **one, "broken": True}
+                )
             cursor = page.get("cursor")
             if cursor is None or len(nodes) >= limit:
-                cut = tuple(reading.cut(one) for one in page["cut"] if cursor or one["limit"] != "budget")
+                cut = tuple(reading.value_of(Cut, one) for one in page["cut"] if cursor or one["limit"] != "budget")
                 return Walk(tuple(nodes), tuple(edges.values()), cut, tuple(broken.values()))
 
     def path(
@@ -200,7 +221,7 @@ class KnowledgeOperations(Calling):
         """The nodes of the cheapest path from `start` to `to`, both included; empty if no path is within the limits.
 
         Raises:
-            NotFound: One of the two does not exist.
+            NotFound: `start` or `to` does not exist.
         """
         answer = self._call(
             "traverse",
@@ -246,7 +267,7 @@ class KnowledgeOperations(Calling):
                 limit=min(200, limit - len(found)),
                 cursor=cursor,
             )
-            found += map(reading.commit, page["commits"])
+            found += (reading.value_of(Commit, one) for one in page["commits"])
             cursor = page.get("cursor")
             if cursor is None:
                 break
@@ -262,3 +283,85 @@ class KnowledgeOperations(Calling):
         known = {one.uri: one for one in self._found([one.uri for one in near], content=False)}
         # Nodes on a hub are not read again: the walk described them.
         return [known.get(one.uri) or Node(one.uri, one.type, one.name, one.summary, trust="remote") for one in near]
+
+
+WAIT_SECONDS = 20
+
+
+_is_ordered = re.compile("/[0-9A-HJKMNP-TV-Z]{26}$").search
+"""Whether a message's URI ends in an id made by kgd, which sorts by time."""
+
+
+class SourceOperations(Calling):
+    """Documents and conversations."""
+
+    def ingest(
+        self,
+        source: str | os.PathLike[str] | None = None,
+        *,
+        text: str | None = None,
+        kind: str = "auto",
+        uri: str | None = None,
+        dry_run: bool = False,
+        wait: bool = True,
+        progress: Progress | None = None,
+    ) -> Ingested:
+        """Ingest a file, a folder or a text; a repeat updates only changed parts (docs/ingest.md).
+
+        Without a source or text, the code tree is read again; it is served from disk, and need not be ingested.
+
+        Args:
+            kind: The kind of the source, if kgd cannot detect it; docs/ingest.md lists the kinds.
+            uri: The URI of the node to create, or the URL of the source.
+            dry_run: Report the changes and write nothing.
+            wait: Whether to wait for a job, which continues even if this program ends.
+            progress: Called with (done, total or None, message).
+
+        Raises:
+            KgdError: The source cannot be read, or its format is unknown.
+            Unavailable: The job failed. Repeat the call to continue the job.
+        """
+        answer = self._call(
+            "ingest",
+            progress,
+            source=None if source is None else os.fspath(source),
+            text=text,
+            kind=kind,
+            uri=uri,
+            dry_run=dry_run,
+        )
+        job = answer.get("job")
+        while wait and job and answer["state"] == "running":
+            answer = {**self._call("job", progress, id=job, wait=WAIT_SECONDS), "job": job}
+        if failure := answer.get("failure"):
+            raise Unavailable(f"the ingest failed: {failure}", at=answer["source"], next="Try it again.")
+        return reading.ingested(answer)
+
+    def message_history(self, thread: NodeRef, *, limit: int | None = None) -> list[Message]:
+        """The messages of a thread in order; with a limit, only the last ones.
+
+        Raises:
+            NotFound: The thread does not exist.
+        """
+        found = self._found([uri_of(thread)], content=False)
+        if not found or scheme_of(found[0].uri) != "thread":
+            raise NotFound("there is no such thread", at=uri_of(thread), next="nodes(types=['thread']) lists them.")
+        name = found[0].uri.split("/", 3)[3]
+        if limit is None:
+            listed = self._listed(namespace=name, types=["message"], content=True)
+            found_by = {node.uri: node for node in listed if node.namespace == name}
+            uris = list(found_by)
+            if not all(map(_is_ordered, uris)):
+                uris = [
+                    one["uri"]
+                    for page in self._pages("get", uris=[found[0].uri], include=["messages"], budget=PAGE_TOKENS)
+                    for node in page["nodes"]
+                    for one in node.get("messages", ())
+                ]
+            return [reading.message(found_by[uri]) for uri in uris if uri in found_by]
+        newest = list[str]()
+        for page in self._pages("get", uris=[found[0].uri], include=["messages_back"], budget=PAGE_TOKENS):
+            newest += [one["uri"] for node in page["nodes"] for one in node.get("messages", ())]
+            if len(newest) >= limit:
+                break
+        return [reading.message(node) for node in self._found(newest[:limit][::-1], content=True)]

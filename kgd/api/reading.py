@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import fields
+from typing import Any, TypeVar
 
 from kgd.api.values import (
     ChunkResult,
-    Commit,
     Context,
     ContextItem,
-    Cut,
     Edge,
     GraphResult,
     Ingested,
@@ -20,54 +19,39 @@ from kgd.api.values import (
     Reached,
     Source,
     Step,
+    Value,
     Written,
 )
 
 Answer = Mapping[str, Any]
+V = TypeVar("V", bound=Value)
+
+
+def value_of(Kind: type[V], answer: Answer, **given: Any) -> V:
+    """The value, with its fields from the answer and the given fields; lists become tuples."""
+    found = {one.name: answer[one.name] for one in fields(Kind) if one.name in answer}  # type: ignore[arg-type]
+    return Kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()} | given)
 
 
 def node(answer: Answer) -> Node:
     created, updated = answer.get("created", {}), answer.get("updated", {})
     source, detail = answer.get("source"), answer.get("detail")
-    return Node(
-        answer["uri"],
-        answer["type"],
-        answer["name"],
-        answer.get("summary", ""),
-        answer.get("content"),
-        tuple(answer.get("tags", ())),
-        answer.get("data", {}),
-        Source(source["type"], source["id"]) if source else None,
-        tuple(answer.get("aliases", ())),
-        detail["text"] if detail else None,
-        answer["version"],
-        created.get("at", ""),
-        created.get("by", ""),
-        updated.get("at", ""),
-        updated.get("by", ""),
-        answer["origin"]["trust"],
-        answer.get("others", {}),
-    )
-
-
-def edge(answer: Answer) -> Edge:
-    return Edge(
-        answer["source"],
-        answer["target"],
-        answer["type"],
-        answer["weight"],
-        answer.get("data", {}),
-        answer.get("broken", False),
-        answer.get("derived", False),
+    return value_of(
+        Node,
+        answer,
+        source=Source(source["type"], source["id"]) if source else None,
+        detail=detail["text"] if detail else None,
+        created_at=created.get("at", ""),
+        created_by=created.get("by", ""),
+        updated_at=updated.get("at", ""),
+        updated_by=updated.get("by", ""),
+        trust=answer["origin"]["trust"],
     )
 
 
 def result(answer: Answer) -> GraphResult:
-    paths = (
-        NodePath(p["uri"], tuple(p["uris"]), p["score"], tuple(p["why"]), p["snippet"], p.get("similarity"))
-        for p in answer["paths"]
-    )
-    return GraphResult(tuple(map(node, answer["nodes"])), tuple(map(edge, answer["edges"])), tuple(paths))
+    paths = tuple(value_of(NodePath, one) for one in answer["paths"])
+    return GraphResult(tuple(map(node, answer["nodes"])), tuple(value_of(Edge, one) for one in answer["edges"]), paths)
 
 
 def chunk(found: Node, path: NodePath) -> ChunkResult:
@@ -86,65 +70,20 @@ def reached(answer: Answer, paths: Mapping[str, tuple[Step, ...]]) -> Reached:
         path = paths.get(steps[0]["from"], ()) + tuple(
             Step(step["from"], step["type"], step.get("direction") == "in") for step in steps
         )
-    return Reached(
-        answer["uri"],
-        answer["type"],
-        answer["name"],
-        answer["cost"],
-        answer.get("summary", ""),
-        path,
-        answer.get("stored", True),
-    )
-
-
-def cut(answer: Answer) -> Cut:
-    return Cut(answer["limit"], answer["count"], answer.get("at", ""))
+    return value_of(Reached, answer, path=path)
 
 
 def context(answer: Answer) -> Context:
-    items = (
-        ContextItem(i["uri"], i["kind"], i["name"], i["why"], i.get("summary", ""), i.get("text", ""), "more" in i)
-        for i in answer["items"]
-    )
-    return Context(tuple(items), tuple(answer["unmatched_paths"]), tuple(answer["changes"]))
-
-
-def commit(answer: Answer) -> Commit:
-    return Commit(
-        answer["commit"],
-        answer["at"],
-        answer["author"],
-        answer["message"],
-        tuple(answer["nodes"]),
-        answer.get("client", ""),
-        answer.get("operation", ""),
-        tuple(answer.get("diff", ())),
-    )
+    items = tuple(value_of(ContextItem, one, more="more" in one) for one in answer["items"])
+    return Context(items, tuple(answer["unmatched_paths"]), tuple(answer["changes"]))
 
 
 def written(answer: Answer) -> Written:
-    return Written(
-        answer["commit"],
-        {one["uri"]: one["version"] for one in answer["nodes"]},
-        tuple(answer["created"]),
-        tuple(answer.get("deleted", ())),
-        tuple(answer["warnings"]),
-        answer.get("repeated", False),
-        answer.get("dry_run", False),
-    )
+    return value_of(Written, answer, versions={one["uri"]: one["version"] for one in answer["nodes"]})
 
 
 def ingested(answer: Answer) -> Ingested:
-    return Ingested(
-        answer["kind"],
-        answer["source"],
-        dict(answer["counts"]),
-        tuple(answer.get("nodes", ())),
-        tuple(answer.get("trouble", ())),
-        answer.get("job", ""),
-        answer.get("state", "done") == "done",
-        answer.get("dry_run", False),
-    )
+    return value_of(Ingested, answer, is_done=answer.get("state", "done") == "done")
 
 
 def message(found: Node) -> Message:

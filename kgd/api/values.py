@@ -1,4 +1,4 @@
-"""Values of the library: frozen, comparable, and plain data by `as_dict`."""
+"""Values of the library: frozen and comparable; `as_dict` returns plain data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgd.model.node import edge_id
+from kgd.model.node import edge_id, empty, with_plain_fields
 from kgd.model.uri import namespace_of
 
 Data = dict[str, Any]
@@ -25,23 +25,24 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Source(Value):
-    """The origin of a node's content; both fields are any text, and several nodes may share a source."""
+    """The origin of a node's content; both fields can be any text, and several nodes may share a source."""
 
     type: str
     id: str
 
 
 @dataclass(frozen=True, slots=True)
+@with_plain_fields(empty)
 class Node(Value):
     """A node at the time it was read. Changing `data` does not change the stored node.
 
     Attributes:
         content: The full text; None if it was not read.
-        detail: The Markdown detail of a memory, if it has one and content was read.
-        version: The number of commits that changed it; 0 for nodes of the code tree that are not stored.
-        created_at: Time of its first commit, RFC 3339 in UTC; `updated_at` of its last.
+        detail: The Markdown detail of a memory, if the memory has one and the content was read.
+        version: The number of commits that changed the node; 0 for a node of the code tree that is not stored.
+        created_at: Time of the node's first commit, RFC 3339 in UTC; `updated_at` is the time of the last commit.
         trust: ``local``; ``team`` if others also write to the workspace; ``remote`` if only others do.
-        others: Keys of its file that this version does not know.
+        others: Keys of its file that this version of kgd does not know.
     """
 
     uri: str
@@ -64,13 +65,14 @@ class Node(Value):
 
     @property
     def namespace(self) -> str:
-        """The path without its last segment: ``services`` of ``concept://shop/services/auth``."""
+        """The path without its last segment: ``services`` in ``concept://shop/services/auth``."""
         return namespace_of(self.uri)
 
 
 @dataclass(frozen=True, slots=True)
+@with_plain_fields(empty)
 class NewNode(Value):
-    """A node to create, by `type` and `name` with a new URI, or under a free `uri`.
+    """A node to create: under a new URI made from `type` and `name`, or under an unused `uri`.
 
     `detail` is the Markdown detail of a decision, pattern, gotcha, insight or task, kept as a separate file.
     """
@@ -90,7 +92,7 @@ class NewNode(Value):
 
 @dataclass(frozen=True, slots=True)
 class Edge(Value):
-    """A directed relation. Two nodes have at most one of each type.
+    """A directed relation. Two nodes have at most one edge of each type in each direction.
 
     Attributes:
         weight: Its cost, 0..1; 0 is "always together". Strength belongs in `data`.
@@ -128,10 +130,10 @@ class NewEdge(Value):
 
 @dataclass(frozen=True, slots=True)
 class NodePath(Value):
-    """The way to a hit.
+    """The path to a hit.
 
     Attributes:
-        uris: From the seed, found by words or meaning, along edges to the node.
+        uris: The path from the seed (a hit by words or meaning) along edges to the node.
         score: 0..1, from words, meaning and edges.
         similarity: Cosine of the vectors; None without them.
     """
@@ -194,7 +196,7 @@ class Reached(Value):
 
 @dataclass(frozen=True, slots=True)
 class Cut(Value):
-    """At least `count` nodes or edges that a limit left out."""
+    """A limit that left out at least `count` nodes or edges."""
 
     limit: str
     count: int
@@ -203,7 +205,7 @@ class Cut(Value):
 
 @dataclass(frozen=True, slots=True)
 class Walk(Value):
-    """The nodes that `traverse` reached, cheapest first; `broken` edges lead to no node."""
+    """The nodes that `traverse` reached, cheapest first; the targets of `broken` edges do not exist."""
 
     nodes: tuple[Reached, ...]
     edges: tuple[Edge, ...]
@@ -228,7 +230,7 @@ class ContextItem(Value):
 class Context(Value):
     """Knowledge about a task, a question or paths, in reading order.
 
-    `unmatched_paths` have no description; `changes` are recent changes of the paths, as plain data.
+    `unmatched_paths` have no description; `changes` are recent changes to the paths, as plain data.
     """
 
     items: tuple[ContextItem, ...]
@@ -259,9 +261,9 @@ class Written(Value):
     """The result of a set of changes.
 
     Attributes:
-        commit: None if nothing changed or was to be written.
+        commit: None if nothing changed, or for a dry run.
         versions: URI to version of each written node.
-        repeated: Whether the request id was used before: this is the first result, and nothing was written now.
+        repeated: Whether the request id was used before. If so, this is the first result, and nothing new was written.
     """
 
     commit: str | None
@@ -280,7 +282,7 @@ class Ingested(Value):
     Attributes:
         counts: Numbers of new, changed and removed nodes by kind, such as ``chunks_new``.
         nodes: The documents and threads, at most 100 of them.
-        trouble: One line for each unread file; the rest was ingested.
+        trouble: One line for each file that could not be read; the other files were ingested.
         job: The id of its job. `is_done` is false while the job runs.
     """
 
@@ -296,7 +298,7 @@ class Ingested(Value):
 
 @dataclass(frozen=True, slots=True)
 class Message(Value):
-    """One message of a thread; `at` is its time, from its name."""
+    """One message of a thread; `at` is its time, taken from its name."""
 
     uri: str
     content: str

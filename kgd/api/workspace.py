@@ -5,28 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kgd.api import reading
-from kgd.api.calling import Change
-from kgd.api.connections import Connections
-from kgd.api.edges import EdgeOperations
-from kgd.api.knowledge import KnowledgeOperations
-from kgd.api.nodes import NodeOperations
-from kgd.api.sources import SourceOperations
+from kgd.api.calling import Change, Connections
+from kgd.api.knowledge import KnowledgeOperations, SourceOperations
+from kgd.api.nodes import EdgeOperations, NodeOperations
 from kgd.api.values import Written
 from kgd.config import Home, person_environment
 
 if TYPE_CHECKING:
     from typing import Self
 
+    import networkx as nx
+
+    from kgd.api.mapped_graph import MappedGraph
+
 
 class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOperations):
     """One graph, opened by `kgd.open`. Safe for threads.
 
     Answers are values, which do not change with the graph. Every change is one commit, durable when the call returns;
-    after an error nothing was written. Errors are subclasses of `kgd.KgdError` with `code`,
-    `message`, `at` and `next`.
+    if a call fails, nothing was written. Errors are subclasses of `kgd.KgdError` with `code`, `message`, `at` and
+    `next`.
 
     Attributes:
         id: The workspace's id, which each of its URIs contains.
@@ -34,6 +35,7 @@ class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOpera
 
     def __init__(self, connections: Connections, id: str) -> None:
         self._connections, self.id = connections, id
+        self._mapped: MappedGraph | None = None
 
     def __repr__(self) -> str:
         return f"<kgd workspace {self.id}>"
@@ -61,7 +63,7 @@ class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOpera
 
         Args:
             message: The reason in one line: the commit's subject.
-            request_id: A repeat with the same id is applied once. Generated if left out.
+            request_id: A call repeated with the same id is applied only once. Generated if left out.
             dry_run: Report the changes and write nothing.
 
         Raises:
@@ -89,6 +91,26 @@ class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOpera
         )
         return reading.written(answer)
 
+    @property
+    def graph(self) -> nx.MultiDiGraph[str]:
+        """The stored nodes and edges as a read-only `networkx.MultiDiGraph`, as of the commit `graph.graph["commit"]`.
+
+        Later changes do not affect it; the next access returns the current graph. A node is its URI. Its attribute
+        `card` has the fields `type`, `name` and `summary`; the target of a broken link has no attributes. The key of an
+        edge is its type; an edge has `weight` and, if the relation has any, `data`. To change a graph, make a copy with
+        `graph.copy()`.
+
+        The memory is mapped from a file of the daemon and shared with it.
+
+        Raises:
+            Unavailable: The file cannot be read by this program.
+        """
+        # Imported here because networkx takes longer to import than the rest of the library.
+        from kgd.api.mapped_graph import MappedGraph
+
+        mapped = self._mapped = self._mapped or MappedGraph(self._call)
+        return cast("nx.MultiDiGraph[str]", mapped.now())
+
     def status(self) -> dict[str, Any]:
         """The health of the workspace, as in `kgd status`: stages, counts, conflicts, problems."""
         return self._call("status")
@@ -101,15 +123,15 @@ def open(
     create: bool = False,
     client: str = "python",
 ) -> Workspace:
-    """Open the workspace of a directory or of one above it.
+    """Open the workspace of a directory or of one of its parents.
 
-    Calls go to your kgd daemon, which is started if none runs.
+    Calls go to your kgd daemon. If no daemon is running, one is started.
 
     Args:
         directory: The base of relative paths such as ``./src/a.py``.
-        workspace: The id of a workspace, instead of the directory's.
+        workspace: The id of the workspace to open instead of the directory's.
         create: Whether to create a missing workspace, as `kgd up` does.
-        client: The program's name, noted beside yours as the author of its changes.
+        client: The program's name, recorded next to your own as the author of its changes.
 
     Raises:
         NotFound: The directory has no workspace.

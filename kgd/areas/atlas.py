@@ -1,7 +1,7 @@
 """In-memory index of a workspace's areas: molecules, atoms, and the paths of each.
 
-Patterns are in the atoms' files, which the graph does not hold. The first request reads all of them; later ones read
-only changed files.
+Patterns are in the atoms' files, not in the graph. The first request reads all of these files; later requests read only
+changed files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kgd.areas.coverage import Coverage, Folder
-from kgd.areas.path_normalisation import normalise
+from kgd.areas.paths import normalise
 from kgd.areas.patterns import Matcher, check_pattern
 from kgd.errors import KgdError, Limit
 from kgd.model.node import Json, Node
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 ATOM, MOLECULE = "atom", "molecule"
 STEPS = 10_000_000
-"""Cost limit for matching the paths of one call: some seconds, in which other requests for areas wait."""
+"""Limit of steps for matching the paths of one call: some seconds, during which other requests for areas wait."""
 COUNTING_STEPS = 30_000_000
-"""Cost limit for counting a tree the first time after a change of patterns."""
+"""Limit of steps for the first count of a tree after a change of patterns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Molecule:
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """An area. `patterns` has its valid ones; `molecule` is the current URI of an existing molecule, or None."""
+    """An area. `patterns` are its valid patterns; `molecule` is the current URI of an existing molecule, or None."""
 
     uri: Uri
     name: str
@@ -48,7 +48,7 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """The atom of each path, and the paths without one, in the spelling and order of the request.
+    """The atom of each path, and the paths without an atom, in the spelling and order of the request.
 
     Atoms are sorted by name, then by URI.
     """
@@ -58,7 +58,7 @@ class Matches:
 
 
 class Atlas:
-    """The areas of one workspace; `Atlas.of`. Safe for any number of threads."""
+    """The areas of one workspace, by `Atlas.of`. Safe for any number of threads."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace, self._lock = workspace, threading.Lock()
@@ -115,7 +115,7 @@ class Atlas:
             return sorted((atom for atom in found if atom.molecule == molecule), key=_by_name)
 
     def begins(self, folder: str) -> bool:
-        """Whether an area's pattern is this directory of the code tree, or begins with it."""
+        """Whether some area's pattern is this directory of the code tree, or begins with it."""
         with self._lock:
             return self._refresh().begins(folder)
 
@@ -123,10 +123,10 @@ class Atlas:
     def coverage(self, tree: Folder) -> Iterator[Coverage]:
         """How much of a code tree the areas cover. Other requests wait until the block ends.
 
-        Recounted if the tree or a pattern changed since the last call.
+        Files are counted again if the tree or a pattern has changed since the last call.
 
         Raises:
-            Limit: Counting takes too many steps. It is not attempted again before a pattern changes.
+            Limit: Counting takes too many steps. Counting is not tried again until a pattern changes.
         """
         with self._lock:
             matcher, known = self._refresh(), self._coverage
@@ -137,8 +137,8 @@ class Atlas:
                     self._coverage = known = Coverage(matcher, tree, COUNTING_STEPS, known)
                 except Limit:
                     self._uncountable = Limit(
-                        "the areas have too many patterns to count a tree of this size",
-                        next="Begin patterns with a folder: src/**/*.py takes less than **/*.py.",
+                        "the areas have too many patterns to count a code tree of this size",
+                        next="Begin patterns with a folder: src/**/*.py takes less time than **/*.py.",
                     )
                     raise self._uncountable from None
             yield known
@@ -154,13 +154,13 @@ class Atlas:
         """The areas of these paths; a path may have any number of them.
 
         Args:
-            paths: In any spelling that `places.normalise` reads; paths outside the code tree are unmatched.
-            sees: The atoms that count; all by default.
-            at_home: Whether absolute paths are of this machine; others cannot be resolved.
-            most: Limit of steps, because other requests wait.
+            paths: In any spelling that `paths.normalise` reads; paths outside the code tree are unmatched.
+            sees: Predicate for the atoms to consider; by default all.
+            at_home: Whether absolute paths are from this machine; other absolute paths cannot be resolved.
+            most: Largest number of steps, because other requests wait.
 
         Raises:
-            Limit: It takes more steps.
+            Limit: Matching takes more steps.
         """
         root = self._workspace.layout.code_tree if at_home else None
         by_atom: dict[Uri, list[str]] = {}

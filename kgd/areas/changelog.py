@@ -23,7 +23,7 @@ _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _RANDOM_BITS = 80
 _LISTINGS = 8
 _WORTH_KEEPING = 200
-"""Cached listings, and entries from which a listing is cached: reading a shorter one is as fast."""
+"""Number of cached listings, and entries from which a listing is cached: a shorter one is read just as fast."""
 _LATEST = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 
@@ -37,10 +37,10 @@ def entries(
     since: int | None = None,
     until: int | None = None,
 ) -> tuple[list[LogEntry], int]:
-    """A page of a node's changelog, newest first, and the total number of entries; only entries of a period if given.
+    """A page of a node's changelog, newest first, and the total number of entries in the period, if one is given.
 
-    Lists one folder of the tip's tree, once per change, and reads only the entries of the page. Unreadable entries are
-    left out.
+    Lists one folder of the tip's tree, at most once after each change, and reads only the entries on the page.
+    Unreadable entries are left out.
     """
     store = workspace.store
     folder = paths.log_path(uri, "x").rpartition("/")[0]
@@ -61,7 +61,7 @@ def entries(
 
 
 def new_entry(parent: Uri, task: str, summary: str, now: float) -> LogEntry:
-    """An entry made at `now` (Unix seconds). Two entries of one millisecond sort in the order of creation."""
+    """An entry made at `now` (Unix seconds). Entries made in the same millisecond sort in the order of creation."""
     return LogEntry(_ulids.next(_milliseconds(now)), parent, task, summary, moment_of(now))
 
 
@@ -73,7 +73,7 @@ def moment_of(now: float) -> str:
 
 
 def _id_at(seconds: int) -> bytes:
-    """The common prefix of the ids of one second: the names of entries sort by time."""
+    """The common prefix of the ids of one second; since ids sort by time, it delimits a period."""
     at = _milliseconds(seconds)
     return "".join(_DIGITS[at >> shift & 31] for shift in range(45, -1, -5)).encode()
 
@@ -83,14 +83,14 @@ def _milliseconds(now: float) -> int:
 
 
 class _Listings:
-    """Cache of the last changelog folders, newest entry first: listing ten thousand names takes 15 ms."""
+    """Cache of the last listed changelog folders, newest entry first: listing ten thousand names takes 15 ms."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._store, self._lock = workspace.store, threading.Lock()
         self._listed: OrderedDict[ObjectId, list[tuple[bytes, ObjectId]]] = OrderedDict()
 
     def of(self, tree: ObjectId) -> list[tuple[bytes, ObjectId]]:
-        """Name and blob of each entry in a folder. A changed folder has another id, so no listing gets stale."""
+        """Name and blob of each entry in a folder. A changed folder has a new id, so a listing never becomes stale."""
         with self._lock:
             if (known := self._listed.get(tree)) is not None:
                 self._listed.move_to_end(tree)

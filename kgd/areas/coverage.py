@@ -1,7 +1,7 @@
 """Coverage of a code tree by areas, folder by folder, with the areas of each file.
 
-Tree and patterns are walked together. Folders without patterns below them are not entered, and unchanged folders are
-not walked again, so the cost depends on the changes and not on the size.
+The tree and the patterns are walked together. Folders without patterns below them are not entered, and unchanged
+folders are not walked again, so the cost depends on the changes, not on the size of the tree.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kgd.areas.path_normalisation import DEEPEST
+from kgd.areas.paths import DEEPEST
 from kgd.areas.patterns import Front, Matcher
 from kgd.model.uri import Uri
 
@@ -26,15 +26,16 @@ class Folder(Protocol):
     def folders(self) -> Mapping[str, Folder]: ...
     @property
     def file_count(self) -> int:
-        """Including everything below it."""
+        """Number of files, including everything below the folder."""
 
 
 @dataclass(slots=True)
 class Tally:
     """Counts for one folder and everything below it. Immutable for callers.
 
-    `covered` files have an area, `shared` ones several. All files belong to the areas in `whole`; areas in `parts` have
-    that many of the files. `sets` are the areas of the folder's own files or, if `inside` is None, of all files below.
+    `covered` files have an area, `shared` files several. All files belong to the areas in `whole`; `parts` maps other
+    areas to their number of files. `sets` are the areas of the folder's own files or, if `inside` is None, of all files
+    below the folder.
     """
 
     of: Folder
@@ -63,20 +64,21 @@ class Tally:
         return self.files if area in self.whole else self.parts.get(area, 0)
 
     def largest(self, limit: int) -> list[tuple[Uri, int]]:
-        """The areas with the most files here; ties by URI."""
+        """The areas with the most files here; areas with equally many files are sorted by URI."""
         found = [(uri, self.files) for uri in self.whole] if self.files else []
         return sorted([*found, *self.parts.items()], key=lambda one: (-one[1], one[0]))[:limit]
 
 
 class Coverage:
-    """The coverage of one state of a code tree by one state of the areas. Valid while the matcher does not change.
+    """The extent to which one state of the areas covers one state of a code tree. Valid while the matcher does not
+    change.
 
     Args:
-        earlier: The coverage by the same areas of an earlier state of the tree.
-        most: Limit of the matcher's steps.
+        earlier: The coverage of an earlier state of the tree by the same areas.
+        most: Largest number of the matcher's steps.
 
     Raises:
-        Limit: It takes more steps.
+        Limit: Counting takes more steps.
     """
 
     def __init__(self, matcher: Matcher, tree: Folder, most: int, earlier: Coverage | None = None) -> None:
@@ -87,7 +89,7 @@ class Coverage:
         self.top: Tally = self._tally(tree, matcher.begin(), earlier.top if earlier else None, 0)
 
     def at(self, path: str) -> Tally | None:
-        """The tally of a folder, by its path without a final slash ("" for the top); None if it does not exist."""
+        """The tally of the folder at a path without a final slash ("" for the top); None if there is no such folder."""
         found = self.top
         for name in path.split("/") if path else ():
             if name not in found.of.folders:
@@ -105,7 +107,7 @@ class Coverage:
         return self._matcher.owners(tally.front, name)
 
     def overlaps(self) -> list[tuple[Owners, int, str]]:
-        """Sets of areas with common files: how many, and one folder with such files; most files first."""
+        """Sets of areas with common files, the number of these files, and one of their folders; most files first."""
         if self._sets is None:
             self._sets = {}
             for path, tally in self._all():
@@ -117,8 +119,9 @@ class Coverage:
         return sorted(found, key=lambda one: (-one[1], one[2], len(one[0])))
 
     def files_of(self, area: Uri, offset: int, limit: int) -> list[str]:
-        """Paths of an area's files, a folder's files before its subfolders. O(offset + limit), and the folders that are
-        partly in the area."""
+        """Paths of an area's files, a folder's files before its subfolders. Costs O(offset + limit), plus the folders
+        that are partly in the area.
+        """
         return list(_page(self._matcher, self.top, area, offset, limit))
 
     def _all(self) -> Iterator[tuple[str, Tally]]:
@@ -145,7 +148,7 @@ class Coverage:
         return made
 
     def _alike(self, folder: Folder, front: Front, depth: int) -> Tally:
-        """The tally of a folder whose files all have the same areas. Folders that are too deep to match have none."""
+        """The tally of a folder whose files all have the same areas. Files too deep to match have no areas."""
         front = front.settled(none=depth >= DEEPEST)
         made = Tally(folder, front, folder.file_count)
         if made.files:
@@ -174,7 +177,7 @@ def _add(made: Tally, below: Tally) -> None:
 
 
 def _page(matcher: Matcher, top: Tally, area: Uri, offset: int, limit: int) -> Iterator[str]:
-    """At most `limit` files of an area, from the `offset`-th on."""
+    """At most `limit` files of an area, beginning with number `offset`."""
     todo: list[tuple[str, Tally | Folder]] = [("", top)]
     while todo and limit > 0:
         path, one = todo.pop()

@@ -1,8 +1,8 @@
 """Path patterns of areas: validation, and matching of paths to areas (docs/areas.md).
 
-All patterns of a workspace form one trie of segments, so the cost of a path depends on the patterns with the same
-beginning, not on all of them. Wildcards are matched without regular expressions: patterns are untrusted, and
-backtracking could stop the daemon.
+All patterns of a workspace form one trie of segments, so the cost of a path depends only on the patterns that begin
+like it. Wildcards are matched without regular expressions: patterns are untrusted, and backtracking could stop the
+daemon.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
-from kgd.areas.segments import class_at, fits_to, refused, tokens_of
+from kgd.areas.paths import class_at, fits_to, refused, tokens_of
 from kgd.errors import Invalid, Limit
 from kgd.model.uri import Uri
 from kgd.workspace.writing.area_bounds import MAX_PATTERN
 
 MAX_ALTERNATIVES = 64
-"""Patterns that the braces of one pattern expand to."""
+"""Largest number of patterns to which the braces of one pattern expand."""
 
 ANY = "**"
 _WILD = re.compile(r"[*?\[]").search
@@ -30,10 +30,10 @@ Segments = tuple[str, ...]
 
 
 def check_pattern(text: str, at: str) -> str:
-    """The normalised pattern: without `./`, doubled slashes and surrounding blanks; `src/` becomes `src/**`.
+    """The normalised pattern: without `./`, doubled slashes and surrounding whitespace; `src/` becomes `src/**`.
 
     Raises:
-        Invalid: It is malformed, or leads out of the code tree; the error is placed at `at`.
+        Invalid: The pattern is malformed, or points outside the code tree; the error's place is `at`.
     """
     pattern = text.strip()
     if not pattern:
@@ -47,7 +47,7 @@ def check_pattern(text: str, at: str) -> str:
     if pattern.startswith("/") or _DRIVE(pattern):
         raise refused(text, "it is absolute", at, "Make it relative to the top of the code tree.")
     if pattern.startswith("!"):
-        raise refused(text, "a pattern cannot exclude", at, "List what belongs to the area; [!] is the character.")
+        raise refused(text, "a pattern cannot exclude", at, "List only files of the area; for a literal !, write [!].")
     segments = [segment for segment in pattern.split("/") if segment not in ("", ".")]
     if ".." in segments:
         raise refused(text, "it has a segment '..'", at, "Make it relative to the top of the code tree.")
@@ -62,11 +62,11 @@ class Matcher:
     """Finds the entries that have a pattern for a path.
 
     `*`, `?` and `[...]` match within a segment; `**` as a segment matches any number of segments. A pattern without
-    wildcards is a file, or a directory with everything below it. A path with a final slash is a directory, which
-    `dir/**` also matches. Names are case-sensitive and compared in Unicode's composed form. Invalid patterns match
+    wildcards matches a file, or a directory with everything below it. A path with a final slash is a directory, and
+    `dir/**` matches it too. Names are case-sensitive and compared in Unicode's composed form. Invalid patterns match
     nothing.
 
-    For one thread at a time. `put` costs only the patterns of its entry.
+    Not safe for threads. The cost of `put` depends only on the patterns of its entry.
     """
 
     def __init__(self, entries: Iterable[tuple[Uri, Sequence[str]]] = ()) -> None:
@@ -83,7 +83,7 @@ class Matcher:
         for pattern in patterns:
             try:
                 wanted.update(_compiled(check_pattern(pattern, ""), ""))
-            except Invalid:  # files edited by hand may have invalid patterns; the others still count
+            except Invalid:  # files edited by hand may have invalid patterns; the valid ones are still used
                 continue
         before = self._kept.get(uri, frozenset())
         for segments in before - wanted:
@@ -100,26 +100,30 @@ class Matcher:
         """The entries with a pattern that matches the path, sorted.
 
         Args:
-            path: Relative to the code tree, as `kgd.areas.path_normalisation.normalise` returns it.
-            most: Limit of `steps`; untrusted patterns may be slow on purpose.
+            path: Relative to the code tree, as `kgd.areas.paths.normalise` returns it.
+            most: Largest value of `steps`; untrusted patterns may be slow on purpose.
 
         Raises:
-            Limit: It takes more.
+            Limit: Matching takes more steps.
         """
         segments = _composed(path).split("/")
         found: set[Uri] = set()
         waiting = [(self._root, 0)]
         entered: dict[int, int] = {}
-        last = len(segments) - (not segments[-1])  # a final slash: a directory, matched by what may be below it
+        last = len(segments) - (not segments[-1])  # a final slash: a directory, matched by patterns for its content
         while waiting:
             branch, depth = waiting.pop()
             self.steps += 1
             if most is not None and self.steps > most:
-                raise Limit("too many paths for the patterns of this workspace", at="paths", next="Ask about fewer.")
+                raise Limit(
+                    "too many paths to check against this workspace's patterns",
+                    at="paths",
+                    next="Ask about fewer paths.",
+                )
             if branch.below and depth < len(segments):
                 found.update(branch.below)
             if (anywhere := branch.anywhere) is not None:
-                # A `**` matches any number of segments; depths from which it was entered before are done.
+                # A `**` matches any number of segments; depths from which it was already entered need no second visit.
                 before = entered.get(id(anywhere), last + 1)
                 if depth < before:
                     entered[id(anywhere)] = depth
@@ -141,21 +145,23 @@ class Matcher:
         return self._front(frozenset(), frozenset(), (self._root,))
 
     def into(self, front: Front, name: str, upto: int | None = None) -> Front:
-        """The front one folder further down. Raises Limit if `steps` exceeds `upto`."""
+        """The front one folder deeper. Raises Limit if `steps` exceeds `upto`."""
         return self._front(front.owners, front.lasting, self._step(front, name, upto))
 
     def owners(self, front: Front, name: str, upto: int | None = None) -> frozenset[Uri]:
-        """The result of `matches` for a file of this name in that folder. Raises as `into`."""
+        """The result of `matches` for a file of this name in that folder. Raises as `into` does."""
         found = [branch.here for branch in self._step(front, name, upto) if branch.here]
         self.steps += sum(map(len, found))
         return front.owners.union(*found) if found else front.owners
 
     def _step(self, front: Front, name: str, upto: int | None) -> list[_Branch]:
-        """The branches that this name leads to. Branches after a `**` also stay active."""
+        """The branches to which this name leads. Branches after a `**` stay active as well."""
         name, found = _composed(name), list[_Branch]()
         self.steps += 1 + len(front.active)
         if upto is not None and self.steps > upto:
-            raise Limit("too many paths for the patterns of this workspace", at="paths", next="Ask about fewer.")
+            raise Limit(
+                "too many paths to check against this workspace's patterns", at="paths", next="Ask about fewer paths."
+            )
         for branch in front.active:
             if (literal := branch.literal.get(name)) is not None:
                 found.append(literal)
@@ -190,7 +196,7 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """The state of all patterns in one folder: entries that have everything in it, and branches that may match more.
+    """The state of all patterns in one folder: entries that match everything in it, and branches that may match more.
 
     Valid while the matcher does not change.
     """
@@ -201,16 +207,16 @@ class Front:
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything below belongs to `owners` and nothing else."""
+        """Whether everything below belongs to `owners` and to no other entry."""
         return not self.active
 
     def settled(self, *, none: bool = False) -> Front:
-        """The front without active patterns; with `none` also without owners."""
+        """The front without active patterns and, with `none`, without owners."""
         return Front(frozenset() if none else self.owners, frozenset(), ()) if none or self.active else self
 
 
 class _Branch:
-    """A node of the trie: the continuations of a common beginning."""
+    """A node of the trie: the ways in which patterns with a common beginning continue."""
 
     __slots__ = ("anywhere", "below", "here", "literal", "wild")
 
@@ -233,7 +239,7 @@ class _Branch:
             branch.below.add(uri)
 
     def discard(self, segments: Segments, uri: Uri) -> None:
-        """Remove an entry, and branches that are then empty."""
+        """Remove an entry, and any branches that become empty."""
         way = [self]
         for segment in segments[:-1] if segments[-1] == ANY else segments:
             way.append(way[-1]._enter(segment))
@@ -283,7 +289,9 @@ def _compiled(pattern: str, at: str) -> list[Segments]:
     made = [tuple(_composed(text).split("/")) for text in _spread(pattern, at)]
     for segments in made:
         if ".." in segments or "" in segments:
-            raise refused(pattern, "one of its alternatives has an empty segment or '..'", at, "List them one by one.")
+            raise refused(
+                pattern, "one of its alternatives has an empty segment or '..'", at, "Write separate patterns."
+            )
         for segment in segments:
             if _is_wild(segment) and segment != ANY:
                 tokens_of(segment, pattern, at)
@@ -292,7 +300,7 @@ def _compiled(pattern: str, at: str) -> list[Segments]:
 
 def _spread(pattern: str, at: str) -> list[str]:
     """The pattern with its braces expanded. As in shells, braces without a comma are literal."""
-    if pattern.count("{") > MAX_ALTERNATIVES:  # limits the nesting too
+    if pattern.count("{") > MAX_ALTERNATIVES:  # also limits the nesting
         raise refused(pattern, f"it has more than {MAX_ALTERNATIVES} braces", at, "Use wildcards.")
     return _alternatives(pattern, 0, "", pattern, at)[0]
 

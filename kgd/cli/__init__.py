@@ -1,4 +1,4 @@
-"""The command line: reads options, calls the daemon, and prints. It contains no rules of the graph."""
+"""The command line: reads options, calls the daemon, and prints. The rules of the graph are elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> int:
-    """The program `kgd`. A host starts `kgd mcp` for every conversation, so that way in imports nothing else."""
+    """The program `kgd`. A host starts `kgd mcp` for every conversation, so that command imports little else."""
     if sys.argv[1:] == ["mcp"]:
         from kgd.client import pump
         from kgd.config import Home

@@ -13,13 +13,12 @@ Given = dict[str, Any]
 
 NOTES = "agents.json"
 
-NONE_SEEN = "no client that kgd knows was found here"
+NONE_SEEN = "none of the clients that kgd knows was found here"
 
 
 def prime(given: Given, options: Given) -> int:
-    """Print the context for a session that starts. Never fails, because a failing start hook would stop the session.
-
-    Without context a person gets the reason in one line, and a hook nothing.
+    """Print the context for the start of a session. Never fails, because a failing start hook would stop the session.
+    If there is no context, a person gets the reason in one line, and a hook gets nothing.
     """
     shape = given.pop("hook", None)
     try:
@@ -61,7 +60,7 @@ def envelope(shape: str, text: str) -> Given:
 
 
 def _is_workspace_here() -> bool:
-    """Whether starting a daemon is worthwhile: one runs, or this directory has a workspace."""
+    """Whether to start or call a daemon: a daemon is running, or this directory has a workspace."""
     from kgd.client.start import running
 
     if running(Home.find()):
@@ -78,7 +77,7 @@ def _is_workspace_here() -> bool:
 
 def _why_not(refusal: KgdError) -> str:
     if isinstance(refusal, NotFound) or refusal.message.startswith("no kgd daemon"):
-        return "this directory has no workspace; `kgd up` makes one in a code repository"
+        return "this directory has no workspace; `kgd up` creates one in a code repository"
     return str(refusal)
 
 
@@ -107,7 +106,7 @@ def agents(given: Given, options: Given) -> int:
         return _show(printing_running.agents_shown, {"entries": _shown(where)}, options)
     names = [name for text in given.get("client", ()) for name in text.split(",")]
     if given.get("user") and given.get("project"):
-        raise Invalid("--user and --project exclude each other", next="Run the command once for each.")
+        raise Invalid("--user and --project cannot be combined", next="Run the command once for each.")
     chosen = hosts.chosen(names, where)
     if not chosen:
         name_them = f"Name them: --client {','.join(hosts.TITLES)}"
@@ -127,7 +126,7 @@ def agents(given: Given, options: Given) -> int:
     answer = _reported(reports, where)
     answer.update({"action": action, **({"dry_run": True} if dry_run else {})})
     if where.scope == "project" and where.command != "kgd" and action == "install":
-        answer["warnings"] = ["the files of a project say `kgd`, which is not on your PATH"]
+        answer["warnings"] = ["the project's files start `kgd`, which is not on your PATH"]
     _show(printing_running.agents, answer, options)
     refusal = next((one.refusal for one in reports if one.refusal), None)
     if refusal is None:
@@ -138,7 +137,7 @@ def agents(given: Given, options: Given) -> int:
 
 
 def disconnect(*, dry_run: bool) -> list[str]:
-    """Remove every entry that kgd wrote into the user's own client settings; the files that had one."""
+    """Remove every entry that kgd wrote into the user's own client settings; returns the files that had one."""
     from pathlib import Path
 
     from kgd.agents import hosts, install
@@ -162,7 +161,7 @@ def _show(printer: Any, answer: Given, options: Given) -> int:
 
 
 def _root(here: Any) -> Any:
-    """The project's folder: the code repository's, else the current directory."""
+    """The project's folder: the code repository's folder or, without a repository, the current directory."""
     from kgd.git.layout import WORK_TREE, code_root
 
     top = code_root(here) or here

@@ -32,11 +32,11 @@ class Argument(NamedTuple):
 class Verb(NamedTuple):
     """One command.
 
-    `call` is its operation, and `rehearsal` the operation for ``--dry-run``. `ask` is the function of
-    `kgd.cli.parameters` that turns options into parameters; without it they have the same names. `print` is the printer
-    of the answer, and `own` a function that runs the whole command, both as ``module.function`` below `kgd.cli`. `also`
-    is another operation that the command runs. `alone` commands need no daemon and start none. `carries_out` maps
-    operations without a command of their own to the words that follow ``kgd`` for them.
+    `call` is its operation, and `rehearsal` is the operation for ``--dry-run``. `ask` is the function of
+    `kgd.cli.parameters` that turns options into parameters; without it, options and parameters have the same names.
+    `print` is the printer of the answer, and `own` a function that runs the whole command, both as ``module.function``
+    below `kgd.cli`. `also` is another operation that the command runs. `alone` commands need no daemon and start none.
+    `carries_out` maps operations without a command of their own to the words that follow ``kgd`` for them.
     """
 
     name: str
@@ -74,7 +74,7 @@ def _listed(text: str) -> list[str]:
 
 
 def _words(flag: str, metavar: str, help: str) -> Argument:
-    """An option for names without commas: repeated, or several with commas between them."""
+    """An option that takes names without commas: it may be repeated, or take several names separated by commas."""
     return _arg(flag, help=help, action="extend", type=_listed, metavar=metavar)
 
 
@@ -88,7 +88,7 @@ TYPES: dict[str, Any] = {
     "names": _listed,
     "remote_action": lambda word: {"rm": "remove"}.get(word, word),
 }
-"""What a `type` of the table stands for."""
+"""The meaning of each `type` in the table."""
 
 _LOCAL: tuple[Verb, ...] = (
     Verb(
@@ -107,7 +107,7 @@ _LOCAL: tuple[Verb, ...] = (
             _arg(
                 "--tools",
                 metavar="A,B",
-                help="extra toolsets: tasks, server-memory, apps; only:server-memory for that one alone",
+                help="extra toolsets: tasks, server-memory, apps; only:server-memory for just that one",
             ),
         ),
         own="local.mcp",
@@ -120,11 +120,14 @@ _LOCAL: tuple[Verb, ...] = (
         (
             _flag("--debug", help="log debug messages"),
             _arg("--profile", help="write a profile as collapsed stacks when it stops", metavar="FILE"),
-            _arg("--listen", help="serve others over HTTP at this address", metavar="HOST:PORT"),
+            _arg("--listen", help="serve other machines over HTTP at this address", metavar="HOST:PORT"),
             _arg("--tls-cert", help="certificate chain, for an address beyond this machine", metavar="FILE"),
             _arg("--tls-key", help="its key", metavar="FILE"),
+            _arg("--state", help="share tokens with other hubs through this database", metavar="postgres://…"),
+            _arg("--drain", help="serve this long after SIGTERM, while /ready reports 503", metavar="SECONDS"),
+            _arg("--oidc", help="file that configures how people and programs sign in", metavar="FILE"),
             _flag("--behind-proxy", help="a proxy in front of it terminates TLS"),
-            _many("--host-name", "NAME", "a host name to accept; others are then refused; may be repeated"),
+            _many("--host-name", "NAME", "accept only this host name; may be repeated"),
         ),
         own="local.serve",
         alone=True,
@@ -137,14 +140,14 @@ _LOCAL: tuple[Verb, ...] = (
         (
             _arg(
                 "action",
-                choices=("mint", "list", "revoke", "rotate", "child", "log", "audit"),
-                help="what to do; audit prints the whole audit log as JSON lines",
+                choices=("mint", "list", "revoke", "rotate", "child", "log", "audit", "verify"),
+                help="what to do; audit prints the whole audit log as JSON lines, and verify checks it",
             ),
             _arg(
                 "subject",
                 nargs="?",
-                help="mint: the workspace; revoke, rotate, child, log: a token's id",
-                metavar="WORKSPACE|ID",
+                help="mint: the workspace; revoke, rotate, child, log: a token's id; verify: an earlier export",
+                metavar="WORKSPACE|ID|FILE",
             ),
             _arg("--name", help="mint, child: the holder's name, such as billing-agent", metavar="NAME"),
             _arg("--kind", choices=("agent", "person"), help="mint, child: the kind of holder (agent)"),
@@ -160,6 +163,23 @@ _LOCAL: tuple[Verb, ...] = (
         ),
         own="tokens.token",
         place=90,
+    ),
+    Verb(
+        "hub",
+        "Running",
+        "watch this hub: requests, latencies, queues and workspaces; or move its state into PostgreSQL",
+        (
+            _arg(
+                "action",
+                choices=("top", "migrate"),
+                help="top refreshes a table, or prints it once in a pipe; migrate moves tokens, quotas, answers and "
+                "the audit log of a stopped hub",
+            ),
+            _arg("--state", help="migrate: URL of the database, or a reference to it", metavar="postgres://…"),
+        ),
+        own="hub.hub",
+        alone=True,
+        place=85,
     ),
     Verb(
         "service",
@@ -230,7 +250,7 @@ _LOCAL: tuple[Verb, ...] = (
             _arg("task", nargs="?", help="add: its name; list: search words; else its name or URI", metavar="NAME"),
             _arg("--objective", help="add: the goal, and why", metavar="TEXT"),
             _many("--accept", "TEXT", "add: an acceptance criterion; may be repeated"),
-            _many("--file", "PATH", "add: a file to know; may be repeated"),
+            _many("--file", "PATH", "add: a file to read first; may be repeated"),
             _many("--depends", "TASK", "add: a task to finish first; may be repeated"),
             _words("--tags", "TAG", "add: a tag; may be repeated"),
             _arg("--status", help="list: pending, in-progress, completed or cancelled alone", metavar="STATUS"),
@@ -253,10 +273,10 @@ _LOCAL: tuple[Verb, ...] = (
     Verb(
         "hook",
         "",
-        "what a git hook runs (docs/git.md)",
+        "run by git hooks (docs/git.md)",
         (
             _arg("name", help="which hook", metavar="NAME"),
-            _arg("arguments", nargs="*", help="what git gave it", metavar="ARGUMENT"),
+            _arg("arguments", nargs="*", help="the arguments from git", metavar="ARGUMENT"),
         ),
         own="local.hook",
         alone=True,
@@ -265,7 +285,7 @@ _LOCAL: tuple[Verb, ...] = (
     Verb(
         "merge-driver",
         "",
-        "what git runs to merge one file (docs/git.md)",
+        "run by git to merge one file (docs/git.md)",
         (_arg("files", nargs="+", help="base, ours, theirs and the path, as git gives them", metavar="FILE"),),
         own="local.merge_driver",
         alone=True,
@@ -306,28 +326,28 @@ VERBS: tuple[Verb, ...] = tuple(
 GLOBAL: tuple[Argument, ...] = (
     _arg("--json", action="store_true", help="print the structured answer"),
     _arg("-w", "--workspace", dest="workspace", help="which workspace (the directory's)", metavar="ID"),
-    _arg("-C", "--directory", dest="directory", help="as if started in that directory", metavar="DIR"),
+    _arg("-C", "--directory", dest="directory", help="run as if started in that directory", metavar="DIR"),
     _arg("-q", "--quiet", dest="quiet", action="store_true", help="print only errors"),
 )
 DRY_RUN = _arg("--dry-run", action="store_true", help="show what would be written, and write nothing")
 
 EXIT_CODES = {
-    "INTERNAL": (1, "a defect of kgd"),
-    "VALIDATION_ERROR": (2, "the request itself is wrong, or the command line is"),
+    "INTERNAL": (1, "a defect in kgd"),
+    "VALIDATION_ERROR": (2, "the request or the command line is wrong"),
     "NOT_FOUND": (3, "a node or workspace does not exist"),
     "CONFLICT": (4, "the node has changed since"),
     "INVARIANT_VIOLATION": (5, "it would break a rule of the graph"),
     "FORBIDDEN": (6, "not allowed"),
     "UNAUTHORIZED": (7, "the token is not valid"),
-    "LIMIT": (8, "larger, longer or more than allowed"),
+    "LIMIT": (8, "a limit was exceeded: size, length or number"),
     "UNAVAILABLE": (9, "daemon, disk or remote is not available"),
     "DAMAGED": (10, "stored data is damaged"),
-    "REFUSED_CONTENT": (11, "refused by the guard or the secret scan"),
+    "REFUSED_CONTENT": (11, "refused by the content guard or the secret scan"),
 }
 """Error code to (exit code, meaning)."""
 
 UNHEALTHY = 12
-"""Exit code of `doctor` and `fsck` that found something."""
+"""Exit code of `doctor`, `fsck` and `verify-history` that found something."""
 INTERRUPTED = 130
 
 

@@ -1,7 +1,7 @@
 """Shell completion: scripts made from the table of commands, which run without starting kgd.
 
-A script finds the command, skipping global options and their values. Then it offers the command's options and words,
-or the words that an option takes, else files.
+A script finds the command, skipping global options and their values. It then offers the command's options and words, or
+the words that an option takes; if there are none, it offers files.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from kgd.cli.commands import DRY_RUN, GLOBAL, VERBS, Argument, Verb
 
 SHELLS = ("bash", "zsh", "fish")
 _VALUED = "|".join(flag for argument in GLOBAL if "metavar" in argument.options for flag in argument.flags)
-"""Options of every command that take a value, as a pattern of `case`."""
+"""The global options that take a value, as a pattern of `case`."""
 
 
 def script(shell: str) -> str:
@@ -38,7 +38,7 @@ def _choices(argument: Argument) -> list[str]:
 
 
 def _values(separator: str) -> list[tuple[str, str]]:
-    """(pattern of command and option, words that the option takes)"""
+    """Pairs of a pattern for command and option, and the words that the option takes."""
     return [
         ("|".join(f"{verb.name}{separator}{flag}" for flag in argument.flags), " ".join(_choices(argument)))
         for verb in VERBS

@@ -8,7 +8,8 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kgd.cli.output import show
@@ -16,16 +17,17 @@ from kgd.client.connection import Connection
 from kgd.codec import documents
 from kgd.config import Home, editor
 from kgd.errors import Invalid, KgdError, Unavailable
-from kgd.model.node import Node, Relation, Source
-from kgd.model.uri import Uri
+from kgd.model.change import Upsert
+from kgd.model.difference import as_change, difference
+from kgd.model.fields import from_plain
+from kgd.model.node import FIELDS, RELATION_FIELDS, SOURCE_FIELDS, Node
 
 Given = dict[str, Any]
 BUDGET = 1_000_000
-_TEXTS = ("type", "name", "summary", "content")
 
 
 def edit(given: Given, options: Given) -> int:
-    """Open the node in an editor and write the changes under the version that was opened."""
+    """Open the node in an editor and write the changes, expecting the version that was opened."""
     scope = {"workspace": given["workspace"]} if "workspace" in given else {}
     with Connection(Home.find()) as connection:
         found = connection.call("get", {"uris": [given["uri"]], "budget": BUDGET, **scope})
@@ -59,55 +61,19 @@ def _kept_unless_done(node: Node) -> Iterator[str]:
             if file.read() == original:
                 os.unlink(path)
             else:
-                sys.stderr.write(f"kgd: what you wrote is kept in {path}\n")
+                sys.stderr.write(f"kgd: your text is kept in {path}\n")
         raise
     os.unlink(path)
 
 
 def changes_between(before: Node, after: Node, version: int) -> list[Given]:
-    """The changes that make one of the other; none where they are equal."""
-    upsert: Given = {}
-    unset = []
-    for name in _TEXTS:
-        if getattr(after, name) != getattr(before, name):
-            if getattr(after, name):
-                upsert[name] = getattr(after, name)
-            else:
-                unset.append(name)
-    if set(after.tags) - set(before.tags):
-        upsert["tags"] = sorted(set(after.tags) - set(before.tags))
-    data = {key: value for key, value in after.data.items() if key not in before.data or before.data[key] != value}
-    # A mapping under a key would be merged with the old one: the old one is cleared first where something left it.
-    unset += [f"data.{key}" for key in before.data if key not in after.data]
-    if data:
-        upsert["data"] = data
-    if after.source != before.source:
-        if after.source is None:
-            unset.append("source")
-        else:
-            former = before.source.others if before.source and before.source.key == after.source.key else {}
-            upsert["source"] = {"type": after.source.type, "id": after.source.id}
-            upsert["source"] |= _changed_others(former, after.source.others)
-    upsert |= _changed_others(before.others, after.others)
-    made = [relation for relation in after.relations if before.relation(relation.type, relation.target) != relation]
-    if made:
-        upsert["relations"] = [_plain(relation, before.relation(relation.type, relation.target)) for relation in made]
-    if unset:
-        upsert["unset"] = unset
-    changes: list[Given] = []
-    if upsert:
-        changes.append({"op": "upsert", "uri": before.uri, "expect_version": version, **upsert})
-    if gone := sorted(set(before.tags) - set(after.tags)):
-        changes.append({"op": "untag", "uri": before.uri, "tags": gone})
-    for relation in before.relations:
-        if after.relation(relation.type, relation.target) is None:
-            ends = {"source": before.uri, "target": relation.target, "type": relation.type}
-            changes.append({"op": "unrelate", **ends})
-    return changes
+    """The changes that turn `before` into `after`; empty if they are equal."""
+    edits = difference(before, after)
+    return [as_change(replace(one, expect_version=version) if isinstance(one, Upsert) else one) for one in edits]
 
 
 def _edited(node: Node, path: str) -> Node:
-    """The edited node. On a terminal an error is shown and the editor opens again."""
+    """The edited node. On a terminal, an error is shown and the editor can be opened again."""
     while True:
         try:
             subprocess.run([*shlex.split(editor()), path], check=True)
@@ -138,33 +104,14 @@ def _again() -> bool:
 
 
 def _node(answer: Given) -> Node:
-    source = answer.get("source")
-    return Node(
-        Uri(answer["uri"]),
-        type=answer.get("type", ""),
-        name=answer.get("name", ""),
-        summary=answer.get("summary", ""),
-        content=answer.get("content", ""),
-        tags=tuple(answer.get("tags", ())),
-        data=answer.get("data", {}),
-        source=Source(source["type"], source["id"], source.get("others", {})) if source else None,
-        relations=tuple(
-            Relation(one["type"], Uri(one["target"]), one["weight"], one.get("data", {}), one.get("others", {}))
-            for one in answer.get("relations", ())
-        ),
-        aliases=tuple(map(Uri, answer.get("aliases", ()))),
-        others=answer.get("others", {}),
-    )
+    values = {name: answer[name] for name in FIELDS if name in answer}
+    if "source" in values:
+        values["source"] = _flat(values["source"], SOURCE_FIELDS)
+    values["relations"] = [_flat(one, RELATION_FIELDS) for one in values.get("relations", ())]
+    return from_plain(values | answer.get("others", {}))
 
 
-def _plain(relation: Relation, former: Relation | None) -> Given:
-    plain: Given = {"type": relation.type, "target": relation.target, "weight": relation.weight}
-    plain |= {"data": dict(relation.data)} if relation.data else {}
-    return plain | _changed_others(former.others if former else {}, relation.others)
-
-
-def _changed_others(before: Mapping[str, Any], after: Mapping[str, Any]) -> Given:
-    """The unknown keys to set, and None for those to remove."""
-    keys = sorted({*before, *after})
-    changed = {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
-    return {"others": changed} if changed else {}
+def _flat(answer: Given, known: Sequence[str]) -> Given:
+    """A relation or a source from an answer, in the notation of node files."""
+    others: Given = answer.get("others", {})
+    return {key: answer[key] for key in known if key in answer} | others

@@ -1,4 +1,4 @@
-"""Commands that do more than one call to the daemon, or none."""
+"""Commands that make several calls to the daemon, or none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from kgd.cli.commands import EXIT_CODES, INTERRUPTED, toolsets
 from kgd.cli.output import show
-from kgd.cli.waiting import told
+from kgd.cli.terminal import clean, told
 from kgd.client.connection import Connection
 from kgd.config import Home, has_screen, shell
 from kgd.errors import Invalid, Unavailable
@@ -34,7 +34,7 @@ def serve(given: Given, options: Given) -> int:
     from kgd.serve.__main__ import main
 
     words = ["--foreground", *["--debug"] * bool(given.get("debug"))]
-    for name in ("profile", "listen", "tls_cert", "tls_key"):
+    for name in ("profile", "listen", "state", "drain", "oidc", "tls_cert", "tls_key"):
         if name in given:
             words += [f"--{name.replace('_', '-')}", str(given[name])]
     if "listen" in given:
@@ -81,7 +81,7 @@ def down(given: Given, options: Given) -> int:
     with told("down", options):
         while running(home):
             if time.monotonic() > deadline:
-                raise Unavailable(f"the daemon (pid {pid}) is still finishing", next="Look again in a moment.")
+                raise Unavailable(f"the daemon (pid {pid}) is still finishing", next="Try again in a moment.")
             time.sleep(0.01)
     _say(f"the daemon (pid {pid}) has stopped", options)
     return 0
@@ -128,7 +128,7 @@ def uninstall(given: Given, options: Given) -> int:
 
 
 def _remove_rest(home: Home, options: Given, *, dry_run: bool) -> None:
-    """Remove the entries in clients' settings, stop all processes of the home, and delete it."""
+    """Remove the entries in clients' settings, stop all processes of the home, and delete the home."""
     from kgd.cli.agents import disconnect
     from kgd.client.start import UNINSTALLED
 
@@ -145,7 +145,7 @@ def _remove_rest(home: Home, options: Given, *, dry_run: bool) -> None:
     if options.get("json"):
         return
     if dry_run:
-        _say(f"The home would be removed, too: {home.state}{tokens}.", options)
+        _say(f"The home would also be removed: {home.state}{tokens}.", options)
     else:
         gone = f"The home is removed{tokens}."
         _say(f"{gone} Remove the program with `uv tool uninstall kgd-daemon` or `pipx uninstall kgd-daemon`.", options)
@@ -162,11 +162,66 @@ def _remove_home(home: Home) -> None:
 
 
 def service(given: Given, options: Given) -> int:
-    from kgd.cli import units
-
     chosen = given.get("system") or ("launchd" if sys.platform == "darwin" else "systemd")
-    sys.stdout.write(units.unit(chosen, Home.find(), _program()))
+    sys.stdout.write(_unit(chosen, Home.find(), _program()))
     return 0
+
+
+def _unit(system: str, home: Home, program: list[str]) -> str:
+    """The text of the unit. Its first line states where to put the file. Without the unit, the daemon is started on
+    demand."""
+    places = ["--home", home.config, home.state, home.logs]
+    return _launchd(home, [*program, *places]) if system == "launchd" else _systemd([*program, *places])
+
+
+def _systemd(command: list[str]) -> str:
+    line = " ".join(_quoted(word) for word in command)
+    return f"""\
+# ~/.config/systemd/user/kgd.service; then: systemctl --user enable --now kgd
+[Unit]
+Description=kgd, the knowledge workspace daemon
+
+[Service]
+ExecStart={line}
+Restart=on-failure
+# 75: another daemon of this home is already running, which is fine.
+SuccessExitStatus=75
+TimeoutStopSec=30
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def _launchd(home: Home, command: list[str]) -> str:
+    from xml.sax.saxutils import escape
+
+    words = "\n".join(f"    <string>{escape(word)}</string>" for word in command)
+    return f"""\
+<?xml version="1.0" encoding="UTF-8"?>
+<!-- ~/Library/LaunchAgents/kgd.plist; then: launchctl load ~/Library/LaunchAgents/kgd.plist -->
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0">
+<dict>
+  <key>Label</key>
+  <string>kgd</string>
+  <key>ProgramArguments</key>
+  <array>
+{words}
+  </array>
+  <key>RunAtLoad</key>
+  <true/>
+  <key>StandardErrorPath</key>
+  <string>{escape(home.logs)}/launchd.log</string>
+</dict>
+</plist>
+"""
+
+
+def _quoted(word: str) -> str:
+    """Quote by systemd's rules: ``%`` and ``$`` are doubled, and spaces need quotes."""
+    safe = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{safe}"' if any(c in safe for c in " '\"\\") else safe
 
 
 def completion(given: Given, options: Given) -> int:
@@ -180,7 +235,7 @@ def completion(given: Given, options: Given) -> int:
 
 
 def config(given: Given, options: Given) -> int:
-    """Print paths and settings. If the registry file is broken, the settings in force are shown."""
+    """Print paths and settings. If the registry file is broken, the settings that currently apply are shown."""
     from dataclasses import asdict
 
     from kgd.config.registry import RegistryFile
@@ -222,7 +277,7 @@ def _say(text: str, options: Given) -> None:
 
 
 def _program() -> list[str]:
-    """The command for a service manager, which has no PATH."""
+    """The command for a service manager, which does not have the user's PATH."""
     return [sys.executable, "-P", "-m", "kgd.serve", "--foreground"]
 
 
@@ -232,11 +287,18 @@ LONGEST_TOKEN = 1_000
 def join(given: Given, options: Given) -> int:
     from kgd.http_client import Address
 
-    args: Given = {name: given[name] for name in ("url", "replace") if name in given}
+    args: Given = {name: given[name] for name in ("url", "replace", "sign_in") if name in given}
     Address.parse(args["url"])  # refuse a bad address before asking for the token
-    args["token"] = _token()
+    if not args.get("sign_in"):
+        args["token"] = _token()
+
+    def progress(done: int, total: int | None, message: str) -> None:
+        if message:
+            sys.stderr.write(f"{clean(message)}\n")
+            sys.stderr.flush()
+
     with Connection(Home.find()) as connection:
-        answer = connection.call("join", args)
+        answer = connection.call("join", args, progress)
     show("printing_sharing.joined", answer, options)
     return 0
 
@@ -249,12 +311,16 @@ def _token() -> str:
 
         token = getpass.getpass("Token: ").strip()
     if not token or len(token) > LONGEST_TOKEN:
-        raise Invalid("no token was given", at="token", next="Pipe it in: `kgd join URL < FILE`, or type it.")
+        raise Invalid(
+            "no token was given",
+            at="token",
+            next="Pipe it in: `kgd join URL < FILE`, type it, or sign in with `kgd join URL --sign-in`.",
+        )
     return token
 
 
 WAIT_SECONDS = 30
-"""Of one call; further calls follow."""
+"""Seconds that one call waits; further calls follow."""
 
 
 def ingest(given: Given, options: Given) -> int:

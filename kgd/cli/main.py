@@ -29,7 +29,7 @@ from kgd.cli.commands import (
     verb,
 )
 from kgd.cli.output import show
-from kgd.cli.waiting import told
+from kgd.cli.terminal import told
 from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import Invalid, KgdError
@@ -46,7 +46,7 @@ def run(argv: Sequence[str]) -> int:
         _go_to(options.get("directory"))
         return _carry_out(verb(options["verb"]), options)
     except KgdError as error:
-        from kgd.cli.advice import spoken
+        from kgd.cli.output import spoken
 
         message, at, then = spoken(error, verb(options["verb"]), options)
         sys.stderr.write(f"kgd: {message}{f' ({at})' if at else ''}\n" + (f"     {then}\n" if then else ""))
@@ -55,7 +55,7 @@ def run(argv: Sequence[str]) -> int:
         sys.stderr.write("\n")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader has gone, as `| head` does; nothing may be flushed to it at exit.
+        # The reader of the output is gone, as with `| head`; nothing may be flushed to it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 128 + signal.SIGPIPE
 
@@ -88,14 +88,14 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
 
 
 def _absent(answer: dict[str, Any]) -> list[dict[str, Any]]:
-    """The nodes that were named and do not exist. `missing` may also be an object: knowledge that is lacking."""
+    """The requested nodes that do not exist. `missing` may also be an object, which describes gaps in the knowledge."""
     missing = answer.get("missing", ())
     listed = missing if isinstance(missing, list) else ()
     return [{"uri": one, "similar": []} if isinstance(one, str) else one for one in listed]
 
 
 def _why_absent(absent: Sequence[dict[str, Any]]) -> str:
-    """The error code for missing nodes: an unreachable hub counts more than a node that does not exist."""
+    """The error code for missing nodes: an unreachable hub takes precedence over a node that does not exist."""
     reasons = {one.get("reason") for one in absent}
     codes = {"unreachable": "UNAVAILABLE", "forbidden": "FORBIDDEN"}
     return next((code for reason, code in codes.items() if reason in reasons), "NOT_FOUND")
@@ -174,7 +174,8 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _add(parser: argparse.ArgumentParser, argument: Argument, *, hidden_default: bool) -> None:
-    """Add an argument. A global option after the command has no default: it would reset one given before it."""
+    """Add an argument. A global option after the command has no default, because the default would reset an option
+    given before the command."""
     options = dict(argument.options)
     if hidden_default:
         options["default"] = argparse.SUPPRESS

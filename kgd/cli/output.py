@@ -1,26 +1,111 @@
-"""Output of an answer: JSON for programs, text for a person."""
+"""Output of an answer (JSON for programs, text for a person), and errors in the words of the command line.
+
+Next steps and places use the names that a user types: ``--weight`` instead of ``changes[0].weight``.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
-from kgd.cli.commands import function
+from kgd.cli.commands import VERBS, Argument, Verb, function
+from kgd.errors import Advice, Do, KgdError
+
+_PLACE = re.compile(r"(?:changes|resolutions)\[(\d+)\](?:[. ](.*))?\Z").match
+_INDEXED = re.compile(r"(\w+)\[(\d+)\]\Z").match
+_GLOBAL = {"workspace": "-w"}
+_WORD = re.compile(r"`(\w+)`|\b(\w+_\w+)\b")
 
 
 def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
-    """Print an answer as JSON or for reading."""
+    """Print an answer as JSON, or as text for a person."""
     if options.get("json"):
         import json
 
         sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
     elif not options.get("quiet"):
-        from kgd.cli import advice, printing, terminal
+        from kgd.cli import printing, terminal
 
-        answer = advice.advice(answer)
-        if printer != "printing_exchange.exported" or sys.stdout.isatty():  # a file keeps the bytes
+        answer = advised(answer)
+        if printer != "printing_sharing.exported" or sys.stdout.isatty():  # written to a file, the bytes are kept
             answer = terminal.clean(answer)
         function(printer)(answer)
         if answer.get("cursor"):
             printing.more(answer, options)
     sys.stdout.flush()
+
+
+def spoken(error: KgdError, verb: Verb, given: dict[str, Any]) -> tuple[str, str, str]:
+    """(message, place, next step) in the terms of the command line; `given` are the options that were typed."""
+    if given.get("changes"):  # a file of changes uses the names of the operation's parameters
+        return error.message, error.at, error.next
+    flags = _GLOBAL | {argument.dest: _name(argument) for argument in verb.arguments}
+    return _reworded(error.message, flags), _place(error.at, flags, given), _reworded(_said(error.next), flags)
+
+
+def advised(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer, in which next step and warnings name commands."""
+    told = {**answer}
+    if "next" in told:
+        said = _said(told["next"])
+        told["next"] = _reworded(said, _GLOBAL) if isinstance(said, str) else said
+    if isinstance(told.get("warnings"), list):
+        told["warnings"] = [_said(one) for one in told["warnings"]]
+    return told
+
+
+def command(do: Do) -> str:
+    """The command that carries out an operation, or the operation's name if there is none."""
+    composed = next((words for one in VERBS for name, words in one.carries_out if name == do.as_tool()), "")
+    if composed:
+        return f"`kgd {composed}`"
+    known = [one for one in VERBS if do.operation in (one.call, one.also) and one.group]
+    values = list(do.arguments.values())
+    chosen = next((one for one in known if one.name in values), None) or min(
+        known, key=lambda one: one.place, default=None
+    )
+    if chosen is None:
+        return do.operation
+    flags = {argument.dest: argument for argument in chosen.arguments}
+    words = [_given(flags[name], value) for name, value in do.arguments.items() if name in flags]
+    return f"`{' '.join(['kgd', chosen.name, *words])}`"
+
+
+def _given(argument: Argument, value: str) -> str:
+    if argument.is_positional:
+        return value
+    return argument.flags[-1] if "action" in argument.options and value == "true" else f"{argument.flags[-1]} {value}"
+
+
+def _said(text: Any) -> Any:
+    return text.said(command) if isinstance(text, Advice) else text
+
+
+def _place(at: str, flags: dict[str, str], given: dict[str, Any]) -> str:
+    """The option, or the position among several arguments; empty if there is only one change."""
+    if found := _PLACE(at):
+        number, inner = int(found[1]), found[2] or ""
+        several = next((given[name] for name in ("uris", "ids") if len(given.get(name, ())) > 1), ())
+        at = inner if inner and inner != "uri" else ""
+        if number < len(several):
+            return f"{several[number]} {flags.get(at, at)}".strip()
+    if (found := _INDEXED(at)) and found[1] in given:
+        typed = given[found[1]]
+        number = int(found[2])
+        return str(typed[number]) if isinstance(typed, list) and number < len(typed) else flags.get(found[1], at)
+    return flags.get(at, at)
+
+
+def _reworded(text: str, flags: dict[str, str]) -> str:
+    def named(match: re.Match[str]) -> str:
+        flag = flags.get(match[1] or match[2])
+        return match[0] if flag is None else f"`{flag}`" if match[1] else flag
+
+    return _WORD.sub(named, text)
+
+
+def _name(argument: Argument) -> str:
+    if argument.is_positional:
+        return str(argument.options.get("metavar") or argument.flags[0].upper())
+    return argument.flags[-1]

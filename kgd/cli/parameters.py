@@ -27,7 +27,7 @@ def place(options: Options) -> Options:
 
 
 def program() -> str:
-    """``kgd`` if the PATH has it, else its path, so that a printed command can be pasted."""
+    """``kgd`` if it is on the PATH, otherwise its full path, so that a printed command can be pasted."""
     return "kgd" if shutil.which("kgd") else os.path.abspath(sys.argv[0])
 
 
@@ -35,7 +35,7 @@ def put(options: Options) -> Options:
     if source := options.pop("changes", None):
         call, rest = _call(options)
         if rest:
-            raise Invalid(f"--changes excludes other options; leave out {', '.join(rest)}")
+            raise Invalid(f"--changes cannot be combined with other options; leave out {', '.join(rest)}")
         return {**call, "changes": _json_file(source)}
     call, change = _call(options)
     if "content" in change:
@@ -50,7 +50,7 @@ def put(options: Options) -> Options:
 
 
 def diff(options: Options) -> Options:
-    """Read `A B` as `A..B`, as git does, if the second is a revision and no URI."""
+    """Read `A B` as `A..B`, as git does, if the second is a revision and not a URI."""
     if re.fullmatch(r"HEAD(?:[~^]\d*)*|[0-9a-f]{7,40}", options.get("uri", "")) and ".." not in options["range"]:
         return {**options, "range": f"{options['range']}..{options['uri']}", "uri": None}
     return options
@@ -144,7 +144,7 @@ def text_of(given: str) -> str:
 
 
 def _absolute(path: str) -> str:
-    """The absolute path: the daemon runs in another directory."""
+    """The absolute path, because the daemon runs in another directory."""
     return os.path.abspath(os.path.expanduser(path))
 
 
@@ -158,7 +158,7 @@ def _relation(text: str) -> dict[str, Any]:
     """``TYPE:TARGET`` or ``TYPE:TARGET@WEIGHT``."""
     type, colon, target = text.partition(":")
     if not colon or not target:
-        raise Invalid("a relation is TYPE:TARGET or TYPE:TARGET@WEIGHT", at="--relations")
+        raise Invalid("a relation must have the form TYPE:TARGET or TYPE:TARGET@WEIGHT", at="--relations")
     head, at, weight = target.rpartition("@")
     try:
         return {"type": type, "target": head, "weight": float(weight)} if at else {"type": type, "target": target}
@@ -170,7 +170,7 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise Invalid("--max-cost is a number or 'none'") from None
+        raise Invalid("--max-cost must be a number or 'none'") from None
 
 
 def _json(text: str, at: str) -> Any:

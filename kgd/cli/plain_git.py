@@ -1,4 +1,4 @@
-"""Commands that connect plain git with kgd: `install`, its removal, and hooks. None starts a daemon."""
+"""Commands that connect plain git with kgd: `install`, its removal, and hooks. None of them starts a daemon."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgd.errors import Invalid, KgdError, NotFound
 
 Given = dict[str, Any]
 BLOCKED = 2
-"""Exit code of a hook that stops git's operation. Others mean that kgd itself failed."""
+"""Exit code of a hook that stops git's operation. Any other nonzero code means that kgd itself failed."""
 SHOWN = 20
 
 
@@ -93,7 +93,7 @@ def _check(cwd: Path, variables: dict[str, str]) -> int:
     try:
         found = commit_check.check_index(cwd, variables)
     except NotFound:
-        return 0  # a branch without a workspace: nothing to check
+        return 0  # the branch has no workspace: nothing to check
     except GitFailed as failed:
         sys.stderr.write(f"kgd: nothing was checked: {failed.said}\n")
         return 0
@@ -105,7 +105,7 @@ def _check(cwd: Path, variables: dict[str, str]) -> int:
     if found.own:
         sys.stderr.write("kgd: this commit was stopped, because kgd cannot serve these files:\n")
         _list(found.own)
-        sys.stderr.write("     Fix them and `git add` them; `git commit --no-verify` commits them as they are.\n")
+        sys.stderr.write("     Fix them and `git add` them; `git commit --no-verify` commits them unchanged.\n")
     return BLOCKED if found.own else 0
 
 
@@ -133,7 +133,7 @@ def _list(refusals: list[KgdError]) -> None:
 
 
 def _tell(cwd: Path, variables: dict[str, str]) -> int:
-    """Notify a running daemon that a branch moved; without one do nothing."""
+    """Notify the daemon, if one is running, that a branch moved."""
     home = Home.find()
     if not os.path.exists(home.socket):
         return 0
@@ -146,5 +146,5 @@ def _tell(cwd: Path, variables: dict[str, str]) -> int:
 
 
 def program() -> list[str]:
-    """The command by which git, with any PATH, starts this kgd. `-P`: never imports from the current directory."""
+    """The command by which git starts this kgd with any PATH. `-P`: never import from the current directory."""
     return [os.path.abspath(sys.executable), "-P", "-m", "kgd.cli"]

@@ -11,9 +11,11 @@ from kgd.model.escaping import fenced, fenced_line
 
 Answer = dict[str, Any]
 _OF_AN_IMPORT = ("imported", "vault", "orchestrator", "rule")
-"""Keys of `data` by which imports and exports recognize nodes; of no use to a reader."""
+"""Keys of `data` by which imports and exports recognize nodes; they are of no use to a reader."""
+_IN_OTHER_LINES = frozenset({"uri", "type", "name", "asked", "summary", "aliases", "content", "lapsed"})
+"""Fields of a node that are part of other lines, or are not printed."""
 STEPS = 5
-"""Names shown before a node's own in a path."""
+"""Number of names shown before a node's own name in a path."""
 
 
 def put(answer: Answer) -> None:
@@ -101,9 +103,7 @@ def path(answer: Answer) -> None:
 
 def _unreached(answer: Answer) -> None:
     if end := answer.get("unreached"):
-        say(
-            f"no path leads to {end} with these options; without --direction, --max-cost and --max-depth there are more"
-        )
+        say(f"no path leads to {end} with these options; try without --direction, --max-cost and --max-depth")
 
 
 def _cut(answer: Answer) -> None:
@@ -118,7 +118,7 @@ def _reached(node: Answer) -> str:
 def _path(node: Answer, paths: dict[str, list[str]]) -> str:
     """The names that lead to a node, at most the last `STEPS`; empty next to a start. Adds its path to `paths`.
 
-    A node of an earlier page has no path in `paths`, and the names begin with it.
+    A node of an earlier page has no entry in `paths`, so the names begin with that node.
     """
     path = paths[node["uri"]] = []
     if via := node.get("via"):
@@ -194,7 +194,7 @@ def _suggested(one: Answer) -> str:
     if one["kind"] == "entity":
         return f"make {one['source']}: '{one['name']}'"
     if one["kind"] == "merge":
-        return f"make one of {one['source']} and {one['target']}"
+        return f"merge {one['source']} and {one['target']}"
     now = f" @{one['now']:g}" if "now" in one else ""
     return f"{one['source']} {one['type']} {one['target']}{now} -> @{one['weight']:g}"
 
@@ -229,8 +229,9 @@ def _node(node: Answer, as_of: str | None = None) -> None:
     for told in dict.fromkeys((_title(node), node.get("summary"))):
         if told:
             say(f"  {told}")
-    if node.get("tags"):
-        say(f"  tags: {', '.join(node['tags'])}")
+    for name, value in node.items():
+        if name not in _IN_OTHER_LINES and isinstance(value, str | list) and all(isinstance(one, str) for one in value):
+            say(f"  {name.replace('_', ' ')}: {words.listed(value) if isinstance(value, list) else value}")
     if node.get("data"):
         for key, value in node["data"].items():
             if key not in (_OF_AN_IMPORT if "imported" in node["data"] else ()) and key != "verified":
@@ -301,7 +302,7 @@ def warnings(answer: Answer) -> None:
 
 
 def more(answer: Answer, options: Answer) -> None:
-    """Print how to continue; nothing after exactly `--limit` rows."""
+    """Print how to continue, unless the answer ended at `--limit` rows."""
     got = max((len(value) for value in answer.values() if isinstance(value, list)), default=0)
     if options.get("cursor") or got != options.get("limit"):
         say(f"more: --cursor {answer['cursor']}")
@@ -332,7 +333,7 @@ _UNKNOWN = {
     ),
     "unreachable": ("the hub of workspace '{workspace}' does not answer", "Ask again later."),
     "forbidden": (
-        "the hub of workspace '{workspace}' does not let you read this",
+        "the hub of workspace '{workspace}' does not allow you to read this",
         "`kgd whoami` shows your identity there; `kgd join` replaces the token.",
     ),
     "unknown_workspace": (

@@ -22,7 +22,7 @@ _HEADINGS = {
 }
 _NAMED = 20
 _OF_THE_FILE = ("code", "changes", "changed_together", "known_by", "unmatched_paths", "described")
-"""Lists of an answer about a file, not about a line of it."""
+"""Lists of an answer that are about a file, not about one of its lines."""
 
 
 def context(answer: Answer) -> None:
@@ -64,7 +64,7 @@ def context(answer: Answer) -> None:
 
 
 def why(answer: Answer) -> None:
-    """Print the origin of the lines and the knowledge about them, without the rest of the file's context."""
+    """Print the origin of the lines and the knowledge about them, without the other context of the file."""
     _lines(answer)
     if not answer.get("lines"):
         say("no commit found: give a committed line of a file in the code tree, such as `kgd why src/app.py:12`")
@@ -84,7 +84,7 @@ def _items(answer: Answer) -> None:
 def _cut(cut: list[Answer]) -> None:
     if cut:
         told = ", ".join(f"{one['count']} {one['what'].replace('_', ' ')}" for one in cut)
-        say(f"left out for lack of room: {told}; raise --budget")
+        say(f"left out for lack of room: {told}; raise --budget to see more")
 
 
 def _lines(answer: Answer) -> None:

@@ -17,12 +17,12 @@ COMMITS_NAMED = 3
 def up(answer: Answer) -> None:
     init(answer)
     say()
-    say("To use it from an MCP client:")
+    say("To use the workspace from an MCP client:")
     for client, line in wiring(program()):
         say(f"  {client + ':':<13}{line}")
     say("`kgd agents install` does it for you; `kgd ui` shows the workspace in the browser.")
     if not answer.get("code_tree") and answer.get("path"):
-        say(f"No code is here, so a client may start anywhere; then the arguments are: mcp -C {answer['path']}")
+        say(f"There is no code here. For a client that starts elsewhere, the arguments are: mcp -C {answer['path']}")
     findings(answer)
 
 
@@ -69,7 +69,9 @@ def status(answer: Answer) -> None:
     if pages := daemon.get("pages"):
         say(f"  pages at    {pages['url']}, {words.counted(pages['browsers'], 'browsers')} signed in")
     if daemon.get("workspaces"):
-        say(f"  workspaces  {', '.join(daemon['workspaces'])}")
+        count = len(daemon["workspaces"])
+        opened = f" ({daemon['open']} of {count} open)" if count > 1 and "open" in daemon else ""
+        say(f"  workspaces  {', '.join(daemon['workspaces'])}{opened}")
     if here := answer.get("workspace"):
         say(f"workspace {bold(here['id'])} in {here['path']}")
         say(f"  tip         {here['tip'][:12]} on {here['branch']}")
@@ -113,7 +115,7 @@ def broken_links(answer: Answer) -> None:
 
 
 def wiring(command: str) -> list[tuple[str, str]]:
-    """(client, what to paste) for each client that most people use."""
+    """Pairs of a common client and the line to paste."""
     from shlex import quote
 
     server = f'{{"command": "{command}", "args": ["mcp"]}}'
@@ -161,6 +163,25 @@ def fsck(answer: Answer) -> None:
         say(f"workspace {answer['workspace']} is intact")
 
 
+def verify_history(answer: Answer) -> None:
+    for one in answer.get("listed", ()):
+        who = one.get("by") or one["author"]
+        say(f"{words.short(one['commit'])} {one['state']:<9}{who}{printing.tail(one.get('reason'))}")
+    counts = ", ".join(f"{count} {state}" for state, count in sorted(answer["counts"].items()))
+    say(f"{words.counted(answer['commits'], 'commits')}: {counts}")
+    for signer in answer["signers"]:
+        say(f"{signer['commits']:>8}  {signer['by']}")
+    for one in answer["problems"]:
+        who = one.get("by") or one["author"]
+        say(red(f"! {words.short(one['commit'])} {one['state']} ({who}){printing.tail(one.get('reason'))}"))
+    if answer["more_problems"]:
+        say(f"  and {answer['more_problems']} more")
+    printing.warnings(answer)
+    if answer["ok"]:
+        what = "every commit since the requirement is signed" if answer["required"] else "no signature is bad"
+        say(f"workspace {answer['workspace']}: {what}")
+
+
 def uninstall(answer: Answer) -> None:
     what = "would remove" if answer.get("dry_run") else "removed"
     say(f"{what} {words.listed(answer['workspaces']) or 'nothing'}")
@@ -186,7 +207,7 @@ def config(answer: Answer) -> None:
 
 
 def code(answer: dict[str, Any]) -> None:
-    """Print counts, unread files with the reason, and how to enable more formats."""
+    """Print counts, the files that could not be read and why, and how to enable more formats."""
     told = answer.get("code")
     if not told:
         return
@@ -204,14 +225,12 @@ def code(answer: dict[str, Any]) -> None:
         say(f"  {'not read':<11} {', '.join(f'{reason}: {count}' for reason, count in told['left_out'].items())}")
     for one in told["missing"]:
         say(f"  ! {one['language']}: {words.counted(one['files'], 'files')} not read; install {one['install']}")
-    if told.get("trouble"):
-        say(f"  ! code: {told['trouble']}")
 
 
 SHOWN = 10
-"""Most nodes and lines of trouble to print."""
+"""Largest number of nodes and problems to print."""
 MOST_ANSWERED = 100
-"""Most nodes in an answer; an ingest may have more."""
+"""Largest number of nodes in an answer; an ingest may have more."""
 
 
 def ingested(answer: Answer) -> None:
@@ -251,13 +270,13 @@ _SAID = {
     "absent": "absent",
     "outdated": "from an earlier kgd: `kgd agents install` updates it",
     "own": "yours, left unchanged",
-    "no file": "no such file; --create makes it",
+    "no file": "no such file; --create creates it",
 }
 _WOULD = {"added": "would be added", "updated": "would be updated", "removed": "would be removed"}
 
 
 def agents(answer: Answer) -> None:
-    """The outcome for each entry; a dry run shows the text that it would add."""
+    """Print the outcome for each entry; a dry run shows the text that would be added."""
     dry = answer.get("dry_run")
     for one in answer["entries"]:
         if error := one.get("error"):
@@ -276,7 +295,7 @@ def agents(answer: Answer) -> None:
         say(f"! {warning}")
     changed = sum(one["state"] in ("added", "updated") for one in answer["entries"])
     if changed and not dry:
-        say(f"{words.counted(changed, 'entries')} written. Restart the client; it may ask whether you trust them.")
+        say(f"{words.counted(changed, 'entries')} written. Restart the client; it may ask you to trust them.")
 
 
 def _near(path: str) -> str:

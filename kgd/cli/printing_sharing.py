@@ -1,6 +1,8 @@
-"""Answers about remotes, hubs, tokens, proposals and git's own commands as text."""
+"""Answers about remotes, hubs, tokens, proposals, git's own commands, imports and exports as text."""
 
 from __future__ import annotations
+
+import sys
 
 from kgd.cli import words
 from kgd.cli.printing import Answer, diffs, health, put, tail, warnings
@@ -97,7 +99,7 @@ def submitted(answer: Answer) -> None:
 
 
 def joined(answer: Answer) -> None:
-    say(f"joined {bold(answer['hub'])}" if answer["registered"] else f"nothing of {bold(answer['hub'])} was registered")
+    say(f"joined {bold(answer['hub'])}" if answer["registered"] else f"{bold(answer['hub'])}: no workspace registered")
     _holder(answer)
     if answer["registered"]:
         say(f"registered {', '.join(answer['registered'])}")
@@ -145,16 +147,35 @@ def token_list(answer: Answer) -> None:
         used = f", used {one['last_used']}" if "last_used" in one else ""
         say(f"{one['id']}  {one['state']:<8} {one['name']}: {scopes}; until {one['expires']}{used}")
     if not answer["tokens"]:
-        say("no tokens; `kgd token mint WORKSPACE --name NAME` makes one")
+        say("no tokens; `kgd token mint WORKSPACE --name NAME` creates one")
 
 
 def token_revoke(answer: Answer) -> None:
-    say(f"revoked {', '.join(answer['revoked'])}" if answer["revoked"] else "it was revoked already")
+    say(f"revoked {', '.join(answer['revoked'])}" if answer["revoked"] else "it was already revoked")
+
+
+def hub_migrate(answer: Answer) -> None:
+    tokens, answers, lines = (words.counted(answer[name], name) for name in ("tokens", "answers", "lines"))
+    counts = f"{tokens}, {answers} and {lines} of the audit log"
+    is_new = answer["tokens"] or answer["answers"] or answer["lines"]
+    say(f"moved {counts} to {answer['database']}" if is_new else f"{answer['database']} already has everything")
+    say("start the hub with --state; without it, this home's hub accepts no tokens")
 
 
 def token_log(answer: Answer) -> None:
     for one in answer["entries"]:
         say(" ".join(filter(None, (one["at"], one["token"], one["action"], one.get("workspace"), one.get("detail")))))
+
+
+def token_verify(answer: Answer) -> None:
+    for problem in answer["problems"]:
+        say(f"! {problem}")
+    if not answer["last"]:
+        say("no line of the audit log is in the chain yet")
+    elif answer["ok"]:
+        say(f"lines {answer['first']} to {answer['last']} are intact; the last hash is {answer['hash']}")
+    if answer["open"]:
+        say(f"{answer['open']} newer lines are not in the chain yet")
 
 
 def remotes(answer: Answer) -> None:
@@ -177,3 +198,54 @@ def remotes(answer: Answer) -> None:
         say(f"! {warning}")
     if answer.get("next"):
         say(answer["next"])
+
+
+def imported(answer: Answer) -> None:
+    if answer.get("dry_run"):
+        say("dry run: nothing was written")
+    say(f"{bold(answer['source'])}, {answer['format']}: {_counts(answer['read'])}")
+    done = {name: count for name, count in answer["nodes"].items() if count}
+    say(f"  {_counts(done) if done else 'nothing to import'}")
+    if not answer["commits"] and not answer.get("dry_run"):
+        say("  nothing changed")
+    for commit in answer["commits"]:
+        say(f"  commit {words.short(commit)}")
+    _troubles(answer)
+
+
+def exported(answer: Answer) -> None:
+    if "text" in answer:
+        sys.stdout.write(answer["text"])
+    else:
+        if answer.get("dry_run"):
+            say("dry run: nothing was written")
+        say(f"{bold(answer['target'])}, {answer['format']}: {_counts(answer['wrote'])}")
+        say(f"  files: {_counts({k: v for k, v in answer['files'].items() if v}) or 'none'}")
+    out = sys.stderr if "text" in answer else sys.stdout
+    if answer["cut"]:
+        out.write(f"  ! {answer['cut']} more nodes were left out: --max-nodes N, or --root URI for a part\n")
+    for one in answer["troubles"]:
+        out.write(f"{_trouble(one)}\n")
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {_named(name, count)}" for name, count in counts.items())
+
+
+def _named(name: str, count: int) -> str:
+    """The name in the singular or plural. The name of a count is a plural, or an outcome for files and nodes."""
+    plain = name.replace("_", " ")
+    if count != 1 or not plain.endswith("s"):
+        return plain
+    return f"{plain[:-3]}y" if plain.endswith("ies") else plain[:-1]
+
+
+def _troubles(answer: Answer) -> None:
+    for one in answer["troubles"]:
+        say(_trouble(one))
+    if answer.get("more_troubles"):
+        say(f"  ! and {answer['more_troubles']} more")
+
+
+def _trouble(one: dict[str, str]) -> str:
+    return f"  ! {one['at']}: {one['reason']}" if one["at"] else f"  ! {one['reason']}"

@@ -5,19 +5,20 @@ With ``--man`` the man page: ``python -m kgd.cli.reference --man > docs/kgd.1``.
 
 from __future__ import annotations
 
+import re
 import sys
 
-from kgd.cli import man_page
+from kgd import __version__
 from kgd.cli.commands import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, UNHEALTHY, VERBS, Argument, Verb
 
 _HEAD = """\
 # The command line
 
 Made from the declarations of the operations and `kgd/cli/commands.py`; a test compares them. Names and
-parameters are the same as in `mcp.md`. Human output is for reading; programs use `--json`, which prints
+parameters are the same as in `mcp.md`. The normal output is for people; programs use `--json`, which prints
 the structured answer.
 
-A command that needs the daemon starts it. A command marked *local* needs none and starts none.
+A command that needs the daemon starts it. A command marked *local* does not need or start it.
 A URI may be written as a path or in short, such as `./src/auth` or `atom:checkout-page`; answers give it in full.
 """
 
@@ -25,7 +26,7 @@ A URI may be written as a path or in short, such as `./src/auth` or `atom:checko
 def page() -> str:
     """The whole page."""
     parts = [_HEAD, "## Options of every command\n", *_table(GLOBAL)]
-    parts.append(f"Where something is written, also `{DRY_RUN.flags[0]}`: {DRY_RUN.options['help']}.\n")
+    parts.append(f"Commands that write also have `{DRY_RUN.flags[0]}`: {DRY_RUN.options['help']}.\n")
     for group in GROUPS:
         parts.append(f"## {group}\n")
         for verb in VERBS:
@@ -80,10 +81,10 @@ def _exit_codes() -> str:
             "| code | error | meaning |\n|---|---|---|",
             "| 0 | | done |",
             *rows,
-            f"| {UNHEALTHY} | | `doctor` or `fsck` found something |",
-            "| 75 | | `serve`: another daemon of this home runs already |",
+            f"| {UNHEALTHY} | | `doctor`, `fsck` or `verify-history` found something |",
+            "| 75 | | `serve`: another daemon of this home is already running |",
             f"| {INTERRUPTED} | | interrupted |",
-            "| 141 | | the reader of the output has gone |",
+            "| 141 | | the reader of the output has closed it |",
             "",
             "Errors go to standard error: `kgd: ` with one sentence and the place, "
             "then what to do next on its own line.",
@@ -92,5 +93,94 @@ def _exit_codes() -> str:
     )
 
 
+_DESCRIPTION = (
+    "kgd keeps the knowledge of a team and its agents as a graph of small YAML files in a git repository, serves it to "
+    "every MCP client of this machine, and makes each change a durable commit with an author and a reason.",
+    "A command that needs the daemon starts it. A URI may be written as a path or in short, such as ./src/auth or "
+    "atom:checkout-page. Nothing leaves the machine until you name a remote or a hub.",
+)
+_ENVIRONMENT = (
+    ("KGD_HOME", "the home of kgd, in one directory: registry, state, logs"),
+    ("XDG_CONFIG_HOME, XDG_STATE_HOME", "where the home is on Linux without it"),
+    ("VISUAL, EDITOR", "the editor of kgd edit"),
+    ("NO_COLOR, TERM", "plain output if the first is set, or if the second is dumb"),
+    ("SHELL", "the shell of kgd completion"),
+)
+_FILES = (
+    (".kgd/", "the workspace of a code repository: its files, for reading and editing"),
+    (".git/kgd", "their git repository"),
+    ("~/.config/kgd/workspaces.yaml", "the known workspaces, and the settings; kgd config prints all paths"),
+)
+
+
+def man() -> str:
+    """The whole page, in the macros of man."""
+    parts = [
+        '.\\" Made from kgd/cli/commands.py by python -m kgd.cli.reference --man; a test compares them.',
+        f'.TH KGD 1 "" "kgd {__version__}" "User Commands"',
+        ".SH NAME",
+        "kgd \\- shared memory of a team and its agents, as a graph in a git repository",
+        ".SH SYNOPSIS",
+        ".B kgd",
+        "[\\fIoptions\\fR] \\fIcommand\\fR [\\fIarguments\\fR]",
+        ".SH DESCRIPTION",
+        "\n.PP\n".join(_text(paragraph) for paragraph in _DESCRIPTION),
+        ".SH OPTIONS",
+        "Of every command:",
+        *(line for argument in GLOBAL for line in _argument(argument)),
+        ".PP",
+        "Of commands that write:",
+        *_argument(DRY_RUN),
+        ".SH COMMANDS",
+    ]
+    for group in GROUPS:
+        parts += [f".SS {_text(group)}", *(line for verb in VERBS if verb.group == group for line in _verb(verb))]
+    parts += [".SH EXIT STATUS", *_items([("0", "done"), *_statuses()])]
+    parts += [".SH ENVIRONMENT", *_items(_ENVIRONMENT), ".SH FILES", *_items(_FILES)]
+    parts += [".SH SEE ALSO", ".BR git (1)", ".PP", _text("kgd ui shows the manual in the browser.")]
+    return "\n".join(parts) + "\n"
+
+
+def _statuses() -> list[tuple[str, str]]:
+    named = [(str(number), f"{meaning} ({code})") for code, (number, meaning) in EXIT_CODES.items()]
+    found = (str(UNHEALTHY), "doctor, fsck or verify-history found something")
+    return [*named, found, (str(INTERRUPTED), "interrupted")]
+
+
+def _verb(verb: Verb) -> list[str]:
+    places = " ".join(_place(argument) for argument in verb.arguments if argument.is_positional)
+    lines = [".TP", f"\\fBkgd {_text(verb.name)}\\fR {places}".rstrip(), _text(f"{_sentence(verb.help)}.")]
+    given = [line for argument in verb.arguments if not argument.is_positional for line in _argument(argument)]
+    return [*lines, *([".RS", *given, ".RE"] if given else [])]
+
+
+def _argument(argument: Argument) -> list[str]:
+    value = argument.options.get("metavar") or "|".join(argument.options.get("choices", ()))
+    takes = not str(argument.options.get("action", "")).startswith("store_")
+    flags = ", ".join(f"\\fB{_text(flag)}\\fR" for flag in argument.flags)
+    spelled = f"{flags} \\fI{_text(str(value or 'VALUE'))}\\fR" if takes else flags
+    return [".TP", spelled, _text(str(argument.options["help"]))]
+
+
+def _place(argument: Argument) -> str:
+    name = f"\\fI{_text(str(argument.options.get('metavar') or argument.flags[0].upper()))}\\fR"
+    many = str(argument.options.get("nargs"))
+    return {"?": f"[{name}]", "+": f"{name}...", "*": f"[{name}...]"}.get(many, name)
+
+
+def _items(rows: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> list[str]:
+    return [line for name, meaning in rows for line in (".TP", f"\\fB{_text(name)}\\fR", _text(meaning))]
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _text(text: str) -> str:
+    """The text with the characters escaped that roff would interpret."""
+    text = re.sub(r"\\", r"\\e", text).replace("-", "\\-").replace("'", "\\(aq").replace("`", "").replace("~", "\\(ti")
+    return f"\\&{text}" if text.startswith((".", "'")) else text
+
+
 if __name__ == "__main__":
-    sys.stdout.write(man_page.page() if sys.argv[1:] == ["--man"] else page())
+    sys.stdout.write(man() if sys.argv[1:] == ["--man"] else page())

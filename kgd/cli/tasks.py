@@ -1,10 +1,12 @@
-"""`kgd task`: adds, lists, shows and advances tasks by name."""
+"""`kgd task`: adds, lists, shows and advances tasks by name, and prints them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from kgd.cli import words
 from kgd.cli.output import show
+from kgd.cli.terminal import bold, say
 from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import Invalid
@@ -25,7 +27,7 @@ ONLY_FOR = {
     "gotcha": ("done",),
     "summary": ("done", "cancel"),
 }
-"""The actions that each option belongs to."""
+"""The actions to which each option belongs."""
 
 
 def task(given: Given, options: Given) -> int:
@@ -34,7 +36,7 @@ def task(given: Given, options: Given) -> int:
         if option in given and action not in actions:
             raise Invalid(f"`kgd task {action}` has no --{option}", next="See `kgd task --help`.")
     if given.get("dry_run") and action != "add":
-        raise Invalid(f"`kgd task {action}` has no --dry-run", next="`kgd undo` takes it back.")
+        raise Invalid(f"`kgd task {action}` has no --dry-run", next="`kgd undo` reverts it.")
     if not name and action != "list":
         raise Invalid(f"`kgd task {action}` needs the name of a task", next="`kgd task list` lists them.")
     where = {key: given[key] for key in ("workspace",) if key in given}
@@ -56,7 +58,7 @@ def task(given: Given, options: Given) -> int:
                     **_learned(given, answer["data"]["sections"]),
                 }
                 answer = connection.call("advance", {**where, **step})
-    show(f"printing_tasks.task_{'list' if action == 'list' else 'add' if action == 'add' else 'show'}", answer, options)
+    show(f"tasks.task_{'list' if action == 'list' else 'add' if action == 'add' else 'show'}", answer, options)
     return 0
 
 
@@ -83,8 +85,64 @@ def _learned(given: Given, sections: list[Given]) -> Given:
 
 
 def _unsaid(given: str | list[str], said: str) -> str:
-    """The text, or the items of it, that `said` lacks."""
+    """The text, or the items of the text, that `said` does not contain."""
     if isinstance(given, str):
         return "" if given.strip() in said else given
     lines = said.splitlines()
     return "\n".join(line for item in given if (line := f"- {' '.join(item.split())}") not in lines)
+
+
+Answer = dict[str, Any]
+
+
+def task_list(answer: Answer) -> None:
+    data = answer["data"]
+    for one in data["tasks"]:
+        name = one["id"].split("/", 3)[3]
+        summary = f": {one['summary']}" if one["summary"] and one["summary"] != one["name"] else ""
+        known = f" ({one['id']})" if name != one["name"] else ""
+        say(f"{one['status']:<12} {bold(one['name'])}{summary}{known}")
+    if len(data["tasks"]) < data["total"]:
+        say(f"{len(data['tasks'])} of {data['total']}; --limit N shows more")
+    if not data["tasks"]:
+        say("no task found; `kgd task add NAME --objective TEXT --file PATH` creates one")
+
+
+def task_add(answer: Answer) -> None:
+    say(f"{'would add' if answer.get('dry_run') else 'added'} {bold(answer['name'])} ({answer['id']})")
+    _sections(answer["sections"])
+    for warning in answer["warnings"]:
+        say(f"  ! {warning}")
+
+
+def task_show(answer: Answer) -> None:
+    data = answer["data"]
+    task = data["task"]
+    say(f"{bold(task['name'])} ({task['id']}): {task['status']}")
+    if task["summary"]:
+        say(f"  {task['summary']}")
+    for uri in task["dependsOn"]:
+        say(f"  depends on  {uri}")
+    _sections(data.get("sections", []))
+    already = data.get("already")
+    if already:
+        left = "" if data["commit"] else "; nothing changed"
+        say(f"it was already {task['status']}, since {already['at']}, by {already['by']}{left}")
+    recorded = [one for one in data.get("recorded", ()) if not (already and one.get("known"))]
+    if recorded:
+        say(f"recorded {words.counted(len(recorded), 'nodes')}:")
+    for one in recorded:
+        say(f"  {one['type']:<8} {one['summary']} ({one['id']})")
+    for warning in data.get("warnings", ()):
+        say(f"  ! {warning}")
+    if (hints := data.get("graphHints")) and not already:
+        say(hints["message"])
+        for action in hints["suggestedActions"]:
+            say(f"  - {action}")
+
+
+def _sections(sections: list[Answer]) -> None:
+    for one in sections:
+        say(f"  {bold(one['title'])}")
+        for line in one["content"].splitlines():
+            say(f"    {line}")

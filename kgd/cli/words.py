@@ -1,4 +1,4 @@
-"""Numbers and values in words: counts with their plural, sizes, ages, texts."""
+"""Numbers and values in words: counts with the right plural, sizes, ages, texts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ _SINGULAR = {
     "conflicts": "conflict",
     "links": "link",
     "browsers": "browser",
+    "tokens": "token",
+    "answers": "answer",
+    "lines": "line",
     "symlinks": "symlink",
     "proposals": "proposal",
     "entries": "entry",
@@ -55,7 +58,7 @@ def age(seconds: int) -> str:
 
 
 def listed(value: Any) -> str:
-    """A value, or the values of a list with commas."""
+    """A value, or the values of a list, separated by commas."""
     return ", ".join(map(text, value)) if isinstance(value, list) else text(value)
 
 

@@ -21,7 +21,7 @@ OnProgress = Callable[[int, int | None, str], None]
 
 
 class Absent(Unavailable):
-    """No daemon runs, and this connection does not start one. The call was not sent."""
+    """No daemon is running, and this connection does not start one. The call was not sent."""
 
 
 class Gone(Unavailable):
@@ -44,12 +44,13 @@ class Connection:
         self._last = 0
 
     def call(self, name: str, args: dict[str, Any], on_progress: OnProgress | None = None) -> dict[str, Any]:
-        """The answer to one call. If the daemon is replaced by a newer one meanwhile, the new one is called.
+        """The answer to one call. If a newer daemon replaces the current daemon during the call, the call is sent to
+        the newer daemon.
 
         Raises:
-            Absent: No daemon runs, and this connection does not start one.
-            Gone: It ended before it answered. The call may have been executed; a repetition with the same request_id
-                applies it once.
+            Absent: No daemon is running, and this connection does not start one.
+            Gone: The daemon ended before it answered. The call may have been executed; repeating it with the same
+                request_id is safe.
             KgdError: The daemon's error.
         """
         self._last += 1
@@ -78,7 +79,7 @@ class Connection:
     def _exchange(self, request: bytes, on_progress: OnProgress | None) -> dict[str, Any] | None:
         """Send and wait; None if the daemon retired without starting the call."""
         sock = self._sock = self._sock or self._connect()
-        with contextlib.suppress(OSError):  # its last messages can still be read
+        with contextlib.suppress(OSError):  # the daemon's last messages can still be read
             sock.sendall(request)
         while True:
             message = self._line(sock)
@@ -96,7 +97,7 @@ class Connection:
         except start.Refused as refused:
             raise from_dict(refused.answer) from None
         if sock is None:
-            raise Absent("no kgd daemon runs", next="`kgd up` starts one.")
+            raise Absent("no kgd daemon is running", next="`kgd up` starts one.")
         return sock
 
     def _line(self, sock: socket.socket) -> dict[str, Any]:
@@ -116,7 +117,7 @@ class Connection:
 
 
 def _advised(answer: dict[str, Any], advice: dict[str, Advice]) -> dict[str, Any]:
-    """The answer with its next step and warnings as the values that the daemon had."""
+    """The answer, with its next step and warnings turned back into the values that the daemon had."""
     if advice:
         if (step := answer.get("next")) in advice:
             answer["next"] = advice[step]
@@ -128,5 +129,5 @@ def _advised(answer: dict[str, Any], advice: dict[str, Advice]) -> dict[str, Any
 def _gone() -> KgdError:
     return Gone(
         "the kgd daemon ended before it answered",
-        next="Ask again; a change with the same request_id is applied once.",
+        next="Ask again; a change with the same request_id is applied only once.",
     )

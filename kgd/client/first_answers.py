@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kgd.config import Home
 
 METHODS = frozenset({"initialize", "server/discover", "tools/list", "prompts/list", "resources/templates/list"})
-"""Methods whose answers depend on nothing but what the file compares."""
+"""Methods whose answers depend only on values that the file compares."""
 ENVELOPE = "io.modelcontextprotocol/"
 """Prefix of the keys in `_meta` that belong to the protocol; other keys may differ in every request."""
 PROTOCOL_VERSION = ENVELOPE + "protocolVersion"
@@ -31,8 +31,8 @@ class FirstAnswers:
 
     Attributes:
         answers: Results as JSON text, by `key_of`.
-        registry: The stamp of the registry file with which `usual` was in force.
-        usual: The toolsets of a client that names none.
+        registry: The stamp of the registry file for which `usual` is valid.
+        usual: The toolsets of a client that does not name any.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ def path_of(home: Home) -> str:
 
 
 def read(home: Home, installation: str) -> FirstAnswers | None:
-    """The file's content; None if it is missing, damaged, or of another installation."""
+    """The file's content; None if it is missing, damaged, or from another installation."""
     import json
     from zlib import crc32
 
@@ -64,7 +64,7 @@ def read(home: Home, installation: str) -> FirstAnswers | None:
 
 
 def write(home: Home, installation: str, kept: FirstAnswers) -> None:
-    """Replace the file atomically. It is not flushed: after a power cut its checksum may fail."""
+    """Replace the file atomically. The file is not flushed: after a power cut, its checksum may be wrong."""
     import json
     from zlib import crc32
 
@@ -97,13 +97,13 @@ def key_of(toolsets: str, version: str, method: str, parameters: Any) -> str | N
 
 
 def normal(toolsets: str) -> str:
-    """One spelling for each choice of toolsets."""
+    """A choice of toolsets in its normal spelling, which is the same for equal choices."""
     names = sorted({name.strip() for name in toolsets.removeprefix(ONLY).split(",") if name.strip()})
     return (ONLY if names and toolsets.startswith(ONLY) else "") + ",".join(names)
 
 
 def registry_stamp(home: Home) -> list[int] | None:
-    """Changes with each edit of the registry file, which contains the settings."""
+    """A stamp that changes with each edit of the registry file, which contains the settings."""
     try:
         found = os.stat(home.registry)
     except OSError:
@@ -112,9 +112,9 @@ def registry_stamp(home: Home) -> list[int] | None:
 
 
 def installation() -> str:
-    """Changes with each change of the program: its version, its source files, and the installed packages.
+    """A stamp that changes whenever the program does: its version, its source files, or the installed packages.
 
-    Empty if the files cannot be listed. Costs one `stat` per source file, two milliseconds together.
+    Empty if the files cannot be listed. Costs one `stat` per source file, two milliseconds in total.
     """
     try:
         return _installation()

@@ -1,7 +1,8 @@
 """The beginning of a host's conversation, before the daemon has started.
 
 Requests with a known answer are answered from the file of `first_answers`. The daemon then receives the whole
-conversation in order, these requests with other ids. Its answers to them are compared and dropped.
+conversation in order; these requests get other ids. Its answers to these requests are compared with those already
+given, and dropped.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 
 from kgd.client import first_answers
-from kgd.client.ledger import REPLAY, renamed
+from kgd.client.ledger import EARLY, renamed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ TOOLS_CHANGED = "notifications/tools/list_changed"
 class FirstContact:
     """The messages between a host and a daemon that has not answered yet.
 
-    If the first message has no known answer, none is given: it decides the protocol of the connection.
+    If the first message has no known answer, no answer is given at all: that message decides the protocol.
     """
 
     def __init__(self, home: Home, toolsets: str) -> None:
@@ -41,7 +42,7 @@ class FirstContact:
         """The version that `initialize` negotiated; empty in the modern protocol, whose requests name it."""
         self._has_begun = False
         self._due: dict[str, tuple[str, bytes]] = {}
-        """Method and expected line of each repeated request, by its other id."""
+        """Method and expected line of each repeated request, by its new id."""
         self._count = 0
 
     def split(self, lines: bytes) -> tuple[bytes, bytes]:
@@ -56,7 +57,7 @@ class FirstContact:
                 continue
             method, key, result = answer
             answers += _line(key, result)
-            again = f"{REPLAY}first-{self._count}"
+            again = f"{EARLY}{self._count}"
             self._count += 1
             self._due[again] = method, _line(again, result)
             onward += renamed(line, again)
@@ -64,14 +65,15 @@ class FirstContact:
 
     @property
     def is_checking(self) -> bool:
-        """Whether the daemon owes an answer that the host already has."""
+        """Whether the daemon has yet to send an answer that the host already has."""
         return bool(self._due)
 
     def check(self, lines: bytes) -> bytes:
-        """The daemon's lines for the host. An answer that differs from the given one becomes a notification."""
+        """The daemon's lines for the host. An answer that differs from the answer already given becomes a
+        notification."""
         passed = bytearray()
         for line in lines.splitlines(keepends=True):
-            key = json.loads(line).get("id") if REPLAY.encode() in line else None
+            key = json.loads(line).get("id") if EARLY.encode() in line else None
             if key not in self._due:
                 passed += line
                 continue
@@ -114,7 +116,7 @@ class FirstContact:
 
 
 def _is_plain(key: str | int) -> bool:
-    """Whether an id is written in one way only, so that the answer has the same bytes as the daemon's."""
+    """Whether an id can be written in only one way, so that the answer has the same bytes as the daemon's."""
     if isinstance(key, str):
         return key.isascii() and key.isprintable()
     return not isinstance(key, bool) and abs(key) < 2**53

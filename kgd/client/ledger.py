@@ -8,6 +8,8 @@ if TYPE_CHECKING:
 
 LONG_LIVED = "subscriptions/listen"
 REPLAY = "kgd-replay-"
+EARLY = f"{REPLAY}first-"
+"""Prefix of the ids of requests whose answers the host already has."""
 """Prefix of the ids of repeated requests, whose answers are not passed on."""
 
 
@@ -37,7 +39,7 @@ class Ledger:
 
     def settle(self) -> None:
         """Parse the notes. Lines that are not JSON objects are ignored."""
-        import json  # takes 7 ms, which should not delay the first message
+        import json  # the import takes 7 ms, which should not delay the first message
 
         unread, self._unread = self._unread, []
         for upward, lines in unread:
@@ -50,12 +52,12 @@ class Ledger:
                     (self._note_up if upward else self._note_down)(message, line + b"\n")
 
     def unanswered(self) -> list[tuple[str | int, bytes]]:
-        """(id, line) of each request without an answer, in order."""
+        """The id and line of each request without an answer, in order."""
         self.settle()
         return [(key, line) for key, (_, line) in self._open.items()]
 
     def is_waiting(self) -> bool:
-        """Whether an answer is due, except of long-lived subscriptions."""
+        """Whether an answer is due, except to long-lived subscriptions."""
         self.settle()
         return any(method != LONG_LIVED for method, _ in self._open.values())
 
@@ -66,7 +68,8 @@ class Ledger:
         """The first messages for a new daemon: `initialize`; `initialized`, which has no answer; subscriptions and the
         log level.
 
-        Empty for a host of the modern protocol, or while `initialize` is unanswered and therefore sent again.
+        Empty for a host of the modern protocol, or if `initialize` is unanswered, because this request is then sent
+        again anyway.
         """
         self.settle()
         if not self._initialize or any(method == "initialize" for method, _ in self._open.values()):
@@ -101,7 +104,7 @@ class Ledger:
 
 
 def renamed(line: bytes, key: str) -> bytes:
-    """The request with another id."""
+    """The request under another id."""
     import json
 
     return json.dumps({**json.loads(line), "id": key}).encode() + b"\n"

@@ -8,7 +8,7 @@ import re
 from kgd.client.connection import LINE_LIMIT
 
 ENDS = 4096
-"""Bytes examined at both ends of a message: hosts write the id before `params`, or last."""
+"""Number of bytes examined at each end of a message: hosts write the id before `params`, or last."""
 CODE = -32600
 REASON = (
     f"Invalid request: a message has at most {LINE_LIMIT // 2**20} MiB. Send it in several calls with fewer changes "
@@ -24,8 +24,8 @@ _TAIL = re.compile(rb",((?:" + _MEMBER + rb",)*" + _MEMBER + rb")\}\s*$")
 def request_id(head: bytes, tail: bytes) -> str | int | None:
     """The id of a request from the beginning and the end of its message, or None.
 
-    Members after the opening brace or before the closing one belong to the message itself. Without a method among them
-    it may be an answer, whose id belongs to the other side.
+    Members after the opening brace or before the closing brace belong to the message itself. If none of these members
+    is a method, the message may be an answer, whose id belongs to the other side.
     """
     start, end = _HEAD.match(head), _TAIL.search(tail)
     if start is None:

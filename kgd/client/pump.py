@@ -1,9 +1,9 @@
 """`kgd mcp`: copies MCP messages between a host's stdio and the daemon, and outlives the daemon.
 
-One poll loop, whole lines. When a daemon retires, the next one takes over unnoticed by the host. When it dies, its
-unanswered requests fail, and the next request starts another daemon. If no daemon runs at the beginning, a thread
-starts one, and `first_contact` gives known answers meanwhile. Standard output carries only the protocol. Imports that
-the first message does not need are deferred until it has been sent.
+One poll loop forwards whole lines. When a daemon retires, the next one takes over unnoticed by the host. When a
+daemon dies, its unanswered requests fail, and the next request starts another daemon. If no daemon runs at the
+beginning, a thread starts one, and until it is ready `first_contact` gives known answers. Standard output carries only
+the protocol. Imports that the first message does not need are deferred until it has been sent.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 STDIN, STDOUT = 0, 1
 CHUNK = 262144
 PIPE_CHUNK = 4096
-"""Bytes that a writable pipe takes without blocking (POSIX: PIPE_BUF)."""
+"""Number of bytes that a writable pipe takes without blocking (POSIX: PIPE_BUF)."""
 HIGH_WATER = 2**20
 PAUSE_MILLISECONDS = 5.0
 FIRST_LINE_MILLISECONDS = 5.0
-"""How long the start of a daemon waits for the host's first line."""
+"""Seconds that the start of a daemon waits for the host's first line."""
 NOTES_LIMIT = 64
-"""Unparsed notes after which the ledger is read even without a pause in the traffic."""
+"""Number of unparsed notes after which the ledger is parsed even without a pause in the traffic."""
 LINE_LIMIT = 8 * 2**20
 LAST_ANSWERS_SECONDS = 10.0
 REPLAY_SECONDS = 15.0
 UNINSTALLED = "kgd was uninstalled"
-GONE = "the kgd daemon stopped before it answered. Ask again: a change with the same request_id is applied once."
+GONE = "the kgd daemon stopped before it answered. Ask again: a change with the same request_id is applied only once."
 
 
 class Pump:
@@ -89,7 +89,7 @@ class Pump:
         return self._book
 
     def _is_done(self) -> bool:
-        """Whether the host has closed, and the last answer is written or overdue."""
+        """Whether the host has closed its end, and the last answer is written or overdue."""
         if self._is_open:
             return False
         if self._starting is not None and self._book is not None and self._book.is_waiting():
@@ -201,10 +201,10 @@ class Pump:
             while self._sock is not None and self._to_daemon:
                 del self._to_daemon[: self._sock.send(self._to_daemon)]
         except OSError:
-            pass  # poll reports when there is room; a closed socket is noticed by the next read
+            pass  # poll reports when there is room; the next read notices a closed socket
 
     def _write_to_host(self, event: int) -> bool:
-        """Returns False when the host has closed its end."""
+        """Write to the host; returns False if the host has closed its end."""
         if event & (select.POLLERR | select.POLLNVAL):
             return False
         try:
@@ -242,7 +242,7 @@ class Pump:
         self._is_early = True
         host = select.poll()
         host.register(STDIN, select.POLLIN)
-        if host.poll(FIRST_LINE_MILLISECONDS):  # answered first: the thread's imports would delay it
+        if host.poll(FIRST_LINE_MILLISECONDS):  # answer first: the thread's imports would delay the answer
             self._read_from_host()
         self._starting, done = os.pipe()
         self._want(self._starting, select.POLLIN)
@@ -256,7 +256,7 @@ class Pump:
         os.close(done)
 
     def _finish_start(self) -> None:
-        """Send the daemon everything from the host until now."""
+        """Send the daemon everything that the host has sent so far."""
         assert self._starting is not None
         self._want(self._starting, None)
         os.close(self._starting)
@@ -319,7 +319,7 @@ class Pump:
         self._book.forget_unanswered()
 
     def _refuse_long_lines(self) -> None:
-        """Refuse an oversized line whose end has not arrived; the rest is read and dropped."""
+        """Refuse an oversized line whose end has not arrived; the remainder is read and dropped."""
         from kgd.client.oversized import ENDS
 
         head, tail = bytes(self._from_host[:ENDS]), bytes(self._from_host[-ENDS:])
@@ -346,7 +346,7 @@ class Pump:
 
 
 def _whole_lines(buffer: bytearray, chunk: bytes) -> bytes:
-    """The lines that `chunk` completes; the rest stays in `buffer`."""
+    """The lines that `chunk` completes; an incomplete line stays in `buffer`."""
     if not buffer and chunk.endswith(b"\n"):
         return chunk
     buffer += chunk

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from kgd.errors import KgdError
 
 START_SECONDS = 15.0
-"""Seconds from the first attempt to a daemon that answers."""
+"""Seconds from the first attempt until a daemon must answer."""
 HELLO_SECONDS = 5.0
 RETIRE_SECONDS = 25.0
-"""Seconds to wait for an older daemon, which gives its running calls twenty."""
+"""Seconds to wait for an older daemon to end; it gives its running calls twenty seconds."""
 HELD = 75
-"""Exit code of a daemon whose home has another daemon (EX_TEMPFAIL)."""
+"""Exit code of a daemon whose home already has a daemon (EX_TEMPFAIL)."""
 HELLO_LIMIT = 65536
 UNINSTALLED = "uninstalled"
 """The file in the state folder that tells running `kgd mcp` processes to end: the home is being removed."""
@@ -49,11 +49,11 @@ def hello(kind: str, client: str, tools: str = "", cwd: str | None = None) -> by
 def connect(home: Home, greeting: bytes, start: bool = True) -> socket.socket | None:
     """A connection, after the hello, to a daemon that is not older than this program.
 
-    A missing daemon is started, an older one replaced. Of concurrent clients one starts it and the others wait. Without
-    `start` the result is None if no daemon runs.
+    A missing daemon is started, and an older one is replaced. If several clients try at once, one client starts the
+    daemon and the others wait. Without `start`, the result is None if no daemon is running.
 
     Raises:
-        KgdError: No daemon became ready in time; the message ends with the last lines of its log.
+        KgdError: No daemon became ready in time; the message ends with the last lines of the log.
     """
     deadline = time.monotonic() + START_SECONDS
     while True:
@@ -83,7 +83,7 @@ def is_older(version: str) -> bool:
 
 
 def retire(home: Home) -> float:
-    """Ask a daemon to finish its calls and end; returns the time at which it had closed."""
+    """Ask a daemon to finish its calls and end; returns the time when it had ended."""
     if sock := _open(home.socket):
         try:
             sock.settimeout(RETIRE_SECONDS)
@@ -103,7 +103,7 @@ def is_uninstalled(home: Home) -> bool:
 
 
 def running(home: Home) -> bool:
-    """Whether a daemon holds this home's lock. Tests with a shared lock, so that concurrent tests do not collide."""
+    """Whether a daemon holds this home's lock. Tries a shared lock, so that concurrent checks do not collide."""
     import fcntl
 
     try:
@@ -172,13 +172,13 @@ def _start(home: Home, deadline: float) -> None:
     starting = os.open(os.path.join(home.state, "start.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if time.monotonic() > deadline:
-            raise _unavailable(home, "no kgd daemon answers, and none could be started in time")
+            raise _unavailable(home, "no kgd daemon is running, and none could be started in time")
         try:
             fcntl.flock(starting, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             time.sleep(0.02)
             return
-        if sock := _open(home.socket):  # another client was faster
+        if sock := _open(home.socket):  # another client started it first
             sock.close()
             return
         if pid := _spawn(home):
@@ -190,7 +190,7 @@ def _start(home: Home, deadline: float) -> None:
 
 
 def _spawn(home: Home) -> int:
-    """Start a daemon that outlives us; returns its pid, or 0 while an earlier one is ending."""
+    """Start a daemon that outlives this process; returns its pid, or 0 while an earlier daemon is ending."""
     import subprocess
 
     done = subprocess.run(
@@ -200,16 +200,16 @@ def _spawn(home: Home) -> int:
         return 0
     if done.returncode:
         reason = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-        raise _unavailable(home, f"the kgd daemon does not start: {''.join(reason)}")
+        raise _unavailable(home, f"the kgd daemon could not start: {''.join(reason)}")
     return int(done.stdout)
 
 
 def _wait_until_it_listens(home: Home, pid: int, deadline: float) -> None:
     while not (sock := _open(home.socket)):
         if not running(home):
-            raise _unavailable(home, "the kgd daemon ended while it started")
+            raise _unavailable(home, "the kgd daemon ended during startup")
         if time.monotonic() > deadline:
-            raise _unavailable(home, f"the kgd daemon (pid {pid}) does not get ready")
+            raise _unavailable(home, f"the kgd daemon (pid {pid}) is not ready in time")
         time.sleep(0.005)
     sock.close()
 
@@ -230,6 +230,6 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _escaped(text: str) -> str:
-    """The text as the inside of a JSON string, without importing json, which takes 7 ms."""
+    """The text escaped for the inside of a JSON string, without importing json, which takes 7 ms."""
     clean = text.encode("utf-8", "replace").decode().replace("\\", "\\\\").replace('"', '\\"')
     return "".join(c if c >= " " else f"\\u{ord(c):04x}" for c in clean)

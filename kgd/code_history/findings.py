@@ -1,8 +1,9 @@
 """Findings in the newest commits of the code: files that change together, reverted files, and files that need many
 fixes.
 
-Each finding passes Fisher's exact test at 1 %, corrected for the number of candidates of its kind, and names its
-commits. With fewer than fifty commits there are none.
+Each finding lists its commits and passes Fisher's exact test, one-sided: if `drawn` of `total` commits were picked at
+random, how often would at least `count` of them be `marked`? This probability, times the number of candidates of the
+same kind (Bonferroni), must be below `LEVEL`. If there are fewer than fifty commits, there are no findings.
 """
 
 from __future__ import annotations
@@ -10,28 +11,52 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
+from math import exp, inf, lgamma
 from typing import NamedTuple
 
-from kgd.code_history.messages import FIX, REVERT
-from kgd.code_history.significance import by_chance, is_significant
+from kgd.code_history.reading import FIX, REVERT
 from kgd.index.commit_index import NARROW, NewCommit
 
+LEVEL = 0.01
+
+
+def by_chance(count: int, drawn: int, marked: int, total: int) -> float:
+    """The probability P(X >= count) for a hypergeometric X."""
+    if count <= max(0, drawn + marked - total):
+        return 1.0
+    whole = _choose(total, drawn)
+    most = min(drawn, marked)
+    terms = (exp(_choose(marked, k) + _choose(total - marked, drawn - k) - whole) for k in range(count, most + 1))
+    return min(1.0, sum(terms))
+
+
+def is_significant(probability: float, tried: int) -> bool:
+    """Whether a result is not due to chance, if `tried` statements were tested."""
+    return probability * max(1, tried) < LEVEL
+
+
+def _choose(of: int, count: int) -> float:
+    """The logarithm of a binomial coefficient."""
+    return lgamma(of + 1) - lgamma(count + 1) - lgamma(of - count + 1) if 0 <= count <= of else -inf
+
+
 NEWEST = 500
-"""Newest commits to examine."""
+"""Number of newest commits to examine."""
 LEAST_COMMITS = 50
 TOGETHER, TOGETHER_SHARE = 5, 0.75
-"""Least number of common commits of a pair, and their least share of the commits of the rarer file."""
+"""Minimum number of commits that changed both files of a pair, and their minimum share of the rarer file's commits."""
 REVERTS, FIXES = 2, 4
-"""Least number of reverts, and of fixes, of a file."""
+"""Minimum number of reverts, and of fixes, of a file."""
 TRIED = 50
-"""Candidates of a kind that are looked up in the tree, because it may no longer have the file."""
+"""Maximum number of candidates of a kind to look up in the tree, which may no longer have the file."""
 _EXPECTED = ("changelog", "changes", "history", "news", "releases", "version", "__init__", "index")
 """Names of files that change with everything else."""
 _LOCKS = (".lock", "-lock.json", "-lock.yaml", ".sum", ".snap", ".po", ".pot")
 
 
 class Finding(NamedTuple):
-    """One sentence, the ids of its commits, newest first, and the probability of such a result by chance."""
+    """One sentence, the ids of the commits that support it, newest first, and the probability that chance alone gives
+    this result."""
 
     kind: str
     text: str
@@ -41,7 +66,7 @@ class Finding(NamedTuple):
 
 
 Among = Callable[[Sequence[str]], Iterable[str]]
-"""Returns the paths that the tree has."""
+"""Returns the paths among these that exist in the tree."""
 
 
 def findings(commits: Sequence[NewCommit], among: Among) -> list[Finding]:
@@ -108,7 +133,7 @@ def _fixed(commits: Sequence[NewCommit], touching: Mapping[str, set[int]]) -> It
 def _marked(
     touching: Mapping[str, set[int]], marked: set[int], least: int, total: int
 ) -> list[tuple[str, set[int], set[int], float]]:
-    """The files with significantly many marked commits, the least probable first."""
+    """The files with significantly many marked commits, starting with the least probable result."""
     found = []
     candidates = [path for path, numbers in touching.items() if len(numbers) >= least]
     for path in candidates:
@@ -133,7 +158,8 @@ def _first_present(found: Iterable[Finding], among: Among) -> Finding | None:
 
 
 def _is_surprising(one: str, other: str) -> bool:
-    """Whether these files change together unexpectedly. False for a file and its test, lock files and changelogs."""
+    """Whether these files change together unexpectedly. False for a file and its test, and for lock files and
+    changelogs."""
     return _stem(one) != _stem(other) and not _is_expected(one) and not _is_expected(other)
 
 

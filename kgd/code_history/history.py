@@ -1,23 +1,23 @@
 """The code's own history as knowledge: files that a task will touch, past attempts, files that change together.
 
 Answers come from the commit index. While kgd is still reading the history, they cover only the newest commits; without
-a repository they are empty. A problem with the history never fails a question.
+a repository they are empty. A problem with the history never makes a question fail.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kgd.code_history import messages, predicting, reading
-from kgd.code_history.findings import NEWEST, Finding
+from kgd.code_history import predicting, reading
+from kgd.code_history.findings import NEWEST, Finding, by_chance, is_significant
 from kgd.code_history.findings import findings as found_in
 from kgd.code_history.predicting import LikelyFile
-from kgd.code_history.significance import by_chance, is_significant
 from kgd.errors import KgdError
 from kgd.git import code_log
 from kgd.git.discovery import find_place
@@ -31,16 +31,18 @@ if TYPE_CHECKING:
 
 FILE = "code-history.sqlite"
 FINDING_SECONDS = 0.8
+AGAIN_AFTER = 600.0
+"""Seconds until a history that could not be read is tried again."""
 MATCHING = 60
-"""Commits with words of a question that are re-ranked."""
+"""Number of commits with words of a question that are re-ranked."""
 COVERED = 0.35
-"""Least share of a question's words, weighted by rarity, in a past commit about it."""
+"""Minimum share of a question's words, weighted by rarity, that a past commit about it must have."""
 WINDOW = 1_000
-"""Newest commits of the given paths that are examined."""
+"""Number of the newest commits of the given paths to examine."""
 LEAST_TOGETHER, LEAST_SHARE = 3, 0.2
-"""Least number of common commits of a companion, and their least share of all commits of the given paths."""
+"""Minimum number of commits in common with a companion, and their minimum share of all commits of the given paths."""
 TESTED = 200
-"""Candidates whose significance is tested, most frequent first."""
+"""Number of candidates whose significance is tested, most frequent first."""
 
 log = logging.getLogger("kgd.history")
 T = TypeVar("T")
@@ -51,7 +53,7 @@ class PastCommit:
     """A past commit. `kind` is ``fix``, ``revert`` or empty; `reason` is the first paragraph of its body.
 
     `reverts` is the commit that it reverts, and `reverted_by` the ids of reverts of it that still stand. `paths` are
-    its files under their present paths. `score` is 0..1 for an answer to a question.
+    the current paths of its files. `score` is 0..1 for an answer to a question.
     """
 
     id: str
@@ -77,7 +79,7 @@ class Companion(NamedTuple):
 
 
 class Expert(NamedTuple):
-    """An author of the given paths, with the number of their commits and the time of the newest."""
+    """An author of the given paths, with the number of commits and the time of the newest."""
 
     name: str
     commits: int
@@ -85,25 +87,32 @@ class Expert(NamedTuple):
 
 
 class CodeHistory:
-    """The history of one code tree, by `CodeHistory.of`. Safe for threads.
+    """The history of one code tree. Create it with `CodeHistory.of`. Safe for threads.
 
-    `refresh` is called before an answer if the checked-out commit changed. It updates the index in this thread or wakes
-    a reader.
+    `refresh` is called before an answer if the checked-out commit has changed. It either updates the index in this
+    thread or wakes a reader.
     """
 
     def __init__(self, root: Path | None, file: Path) -> None:
         self._code, self.file = find_place(root) if root is not None else None, file
         self._opening, self._updating = Lock(), Lock()
         self._index: CommitIndex | None = None
+        self._unopened = ""
+        """Why the index cannot be opened."""
         self._finding = Lock()
         self._found: tuple[str, list[Finding]] = ("", [])
-        self._unreadable = ""
-        """The commit whose history git could not read; it is not tried again."""
+        self._unreadable, self._why, self._again_at = "", "", 0.0
+        """The commit whose history could not be read, the reason, and the time of the next attempt."""
         self.refresh: Callable[[], object] = self.update
 
     @classmethod
     def of(cls, workspace: Workspace) -> CodeHistory:
-        return workspace.beside(cls, lambda ws: cls(ws.layout.code_tree, ws.derived_dir / FILE))
+        def make(workspace: Workspace) -> CodeHistory:
+            made = cls(workspace.layout.code_tree, workspace.derived_dir / FILE)
+            workspace.on_problem(made.problem)
+            return made
+
+        return workspace.beside(cls, make)
 
     # ---- answers
 
@@ -120,19 +129,19 @@ class CodeHistory:
         return self._ask(lambda index: _about(index, query, limit), [])
 
     def companions(self, paths: Sequence[str], limit: int = 8) -> list[Companion]:
-        """Files that usually change together with the given ones and are not among them, most frequent first.
+        """Other files that usually change together with the given files, most frequent first.
 
-        Each passes Fisher's exact test at 1 %, corrected for the number of candidates. Commits of more than 30 files do
-        not count.
+        Each of them passes Fisher's exact test at 1 %, corrected for the number of candidates. Commits of more than 30
+        files are ignored.
         """
         return self._ask(lambda index: _companions(index, paths, limit), [])
 
     def lately(
         self, paths: Sequence[str], limit: int = 8, *, since: int | None = None, until: int | None = None
     ) -> list[PastCommit]:
-        """The last commits that changed one of the paths, newest first; a path with a slash at its end is a folder.
+        """The last commits that changed one of the paths, newest first; a path that ends in a slash is a folder.
 
-        `since` and `until` (Unix seconds, both included) limit their time.
+        `since` and `until` (Unix seconds, both inclusive) limit their time.
         """
 
         def told(index: CommitIndex) -> list[PastCommit]:
@@ -141,7 +150,7 @@ class CodeHistory:
         return self._ask(told, [])
 
     def experts(self, paths: Sequence[str], limit: int = 3) -> list[Expert]:
-        """The authors of the newest commits of the paths, most commits first."""
+        """The authors of the newest commits to the paths, most commits first."""
         return self._ask(lambda index: _experts(index, paths, limit), [])
 
     def commit(self, id: str) -> PastCommit | None:
@@ -152,20 +161,15 @@ class CodeHistory:
 
         return self._ask(told, None)
 
-    def report(self) -> dict[str, object]:
-        """State and number of commits, for `status`: ``ready``, ``reading`` or ``none``."""
-        index = self._open()
-        if index is None:
-            return {"state": "none", "commits": 0}
-        try:
-            return {"state": "ready" if self.is_current else "reading", "commits": index.count()}
-        except KgdError:
-            return {"state": "reading", "commits": 0}
+    def count(self) -> int:
+        """The number of commits that were read."""
+        return self._ask(lambda index: index.count(), 0)
 
     def findings(self) -> list[Finding]:
         """Up to three findings in the newest commits, read from git at most once for each checked-out commit.
 
-        They need no index, so a new workspace has them too. Commits that git cannot read within a second are left out.
+        They do not need the index, so they are available in a new workspace as well. Commits that git cannot read
+        within a second are left out.
         """
         code, tip = self._code, self.tip
         if code is None or not tip:
@@ -185,22 +189,28 @@ class CodeHistory:
 
     @property
     def is_current(self) -> bool:
-        """Whether there is nothing to read: the index reflects the checked-out commit, or git cannot read its
-        history."""
-        index, tip = self._open(), self.tip
-        try:
-            return index is None or not tip or tip == self._unreadable or index.tip() == tip
-        except KgdError:
-            return False
+        """Whether there is nothing to read: the index reflects the checked-out commit, or reading its history
+        failed a few minutes ago."""
+        return (self._unreadable == self.tip and time.monotonic() < self._again_at) or self.is_read
 
     @property
     def is_read(self) -> bool:
-        """Whether the index reflects the checked-out commit."""
-        return self.is_current and self.tip != self._unreadable
+        """Whether the index reflects the checked-out commit. True if there is no such commit or no index."""
+        index, tip = self._open(), self.tip
+        try:
+            return index is None or not tip or index.tip() == tip
+        except KgdError:
+            return False
 
-    def give_up(self, tip: str) -> None:
-        """Stop reading the history of this commit; other commits are still tried."""
-        self._unreadable = tip
+    def give_up(self, tip: str, why: str) -> None:
+        """Read the history of this commit again only after some minutes; other commits are still tried."""
+        self._unreadable, self._why, self._again_at = tip, why, time.monotonic() + AGAIN_AFTER
+        log.warning("the code's history cannot be read", extra={"reason": why[:300]})
+
+    def problem(self) -> str:
+        """A sentence for `kgd status` if the history cannot be read; otherwise empty."""
+        why = self._why if self._unreadable and self._unreadable == self.tip and not self.is_read else self._unopened
+        return f"code history: {why[:200]}" if why else ""
 
     @property
     def tip(self) -> str:
@@ -222,7 +232,7 @@ class CodeHistory:
             return 1
 
     def update(self, stop: Event | None = None) -> None:
-        """Bring the index to the checked-out commit, in this thread. A failure is logged and not raised."""
+        """Update the index to the checked-out commit, in this thread. A failure is logged and not raised."""
         with self._updating:
             index, tip = self._open(), self.tip
             if index is None or self._code is None or self.is_current:
@@ -235,8 +245,7 @@ class CodeHistory:
                     reading.update(index, self._code, tip, stop)
             except (GitFailed, KgdError) as error:
                 if stop is None or not stop.is_set():
-                    self.give_up(tip)
-                    log.warning("the code's history cannot be read", extra={"reason": str(error)[:300]})
+                    self.give_up(tip, str(error))
 
     def close(self) -> None:
         with self._opening:
@@ -249,8 +258,9 @@ class CodeHistory:
         with self._opening:
             if self._index is None:
                 try:
-                    self._index = CommitIndex(self.file)
+                    self._index, self._unopened = CommitIndex(self.file), ""
                 except KgdError as error:
+                    self._unopened = f"its index cannot be opened: {error}"
                     log.warning("the index of the code's history cannot be opened", extra={"reason": str(error)[:300]})
             return self._index
 
@@ -304,7 +314,7 @@ def _past(row: CommitRow, paths: Sequence[str], reverts: Sequence[CommitRow], sc
         row.at,
         row.author,
         row.subject,
-        messages.reason(row.body),
+        reading.reason(row.body),
         row.kind,
         row.reverts,
         by,

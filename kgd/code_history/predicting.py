@@ -1,8 +1,8 @@
 """The files that a task will touch, from past commits.
 
-Three signals, each scaled to the best file: messages of past commits that touched the file, words of its path, and its
-score in a search of the code. The best files then pass part of their scores to files that usually changed with them.
-The weights were chosen on four histories (`python -m bench.localisation`).
+There are three signals, each scaled to the best file: messages of past commits that touched the file, words of its
+path, and its score in a search of the code. The best files then pass part of their scores to files that usually changed
+with them. The weights were chosen on four histories (`python -m bench.localisation`).
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from kgd.index.commit_index import NARROW, CommitIndex
 from kgd.index.words import Term
 
 LOOKED_AT, FEWEST_LOOKED_AT = 0.1, 5_000
-"""Largest share of all commits, or this number if it is more, that the words of a query may select together; the rarest
-words come first."""
+"""Maximum share of all commits, but at least this number, that the words of a query may select together; the rarest
+words are used first."""
 SIMILAR = 200
-"""Largest number of commits with similar messages."""
+"""Maximum number of commits with similar messages."""
 BY_SEARCH, BY_MESSAGES, BY_PATH = 0.5, 0.75, 0.5
 """Weights of the signals."""
 SHARPNESS = 2.5
-"""Exponent of a message's score, so that the few best messages decide."""
+"""Exponent applied to a message's score, so that the few best messages dominate."""
 SPREAD = 0.75
 """A commit's vote is divided by its number of files to this power."""
 HALF_LIFE = 365 * 86_400.0
 """Half-life, in seconds, of one half of a vote; the other half never decays."""
 HOP = 0.5
-"""Share of a file's score that passes to its companions."""
+"""Share of a file's score that is passed to its companions."""
 HOPS_FROM = 10
 """Number of best files that pass on part of their score."""
 TOGETHER = 15
-"""Largest number of changed paths of a commit that counts for companions."""
+"""Maximum number of changed paths in a commit that is used to find companions."""
 HISTORY = 300
-"""Number of newest commits of a file that count for its companions."""
+"""Number of a file's newest commits that are used to find its companions."""
 SMOOTHING = 3
 """Added to a file's number of commits, so that a single common commit is weak evidence."""
 NAMED = 300
-"""Largest number of files with words of the query in their path."""
+"""Maximum number of files with words of the query in their path."""
 SHOWN = 3
-"""Commits named for each file."""
+"""Maximum number of commits listed for each file."""
 
 
 class LikelyFile(NamedTuple):
     """A file that a task may touch. `score` is 1 for the best of an answer; `commits` are ids of past commits with
-    similar messages, best first; `why` names the signals."""
+    similar messages, best first; `why` lists the signals."""
 
     path: str
     score: float
@@ -56,7 +56,7 @@ class LikelyFile(NamedTuple):
 
 
 def files_for(index: CommitIndex, query: str, limit: int, seeds: Mapping[str, float]) -> list[LikelyFile]:
-    """The files most likely touched by a task, best first. See `CodeHistory.files_for`."""
+    """The files that a task will most likely touch, best first. See `CodeHistory.files_for`."""
     terms = content_words(query)
     voted, votes = _by_messages(index, telling(index, index.frequencies(terms)))
     subject = [term for term in terms if term.word.casefold() not in words.WEAK]  # "make it faster" is not `make.bat`
@@ -96,13 +96,15 @@ def content_words(query: str) -> list[Term]:
 
 
 def telling(index: CommitIndex, counts: Mapping[Term, int]) -> list[Term]:
-    """The words that select commits, by the number of messages that have them: the rarest, up to a limit of work."""
+    """The words that select commits: the rarest words by the number of messages that have them, up to a limit on
+    work."""
     most = max(FEWEST_LOOKED_AT, LOOKED_AT * index.count())
     return words.rarest({term: count for term, count in counts.items() if count}, most)
 
 
 def coverage(index: CommitIndex, counts: Mapping[Term, int], numbers: Collection[int]) -> dict[int, float]:
-    """Each commit's share of the query's words, weighted by rarity. `counts` are messages by word."""
+    """The share of the query's words that each commit has, weighted by rarity. `counts` is the number of messages with
+    each word."""
     total = index.count()
     weights = {term: math.log(1 + total / max(1, count)) for term, count in counts.items()}
     whole = sum(weights.values())
@@ -141,7 +143,7 @@ def _by_messages(index: CommitIndex, terms: Sequence[Term]) -> tuple[dict[str, f
 def _pass_on(index: CommitIndex, scores: dict[str, float]) -> dict[str, str]:
     """Pass part of the best files' scores to files that changed with them, in place.
 
-    Returns, for each file without a score of its own, the file that contributed most.
+    Returns, for each file that had no score itself, the file that contributed most.
     """
     best = sorted(scores, key=lambda path: (-scores[path], path))[:HOPS_FROM]
     given: dict[str, dict[str, float]] = {}

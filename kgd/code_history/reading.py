@@ -1,28 +1,108 @@
 """Reading the code's history into its index, newest commits first.
 
 Commits that are no longer reachable are dropped, so a branch switch, an amended commit or a rebase costs only the
-difference. An interrupted reading continues where it stopped.
+difference. An interrupted reading continues where it stopped. Trailers and email addresses in messages are left out, so
+no person's address is stored.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from threading import Event
 from typing import NamedTuple
 
-from kgd.code_history import messages
 from kgd.git import code_log
 from kgd.git.code_log import CodeCommit
 from kgd.git.discovery import Place
 from kgd.index.commit_index import CommitIndex, NewCommit
+from kgd.model.node import cut_at_word
+
+SUBJECT, BODY = 300, 1_200
+"""Maximum number of characters to store of the subject and of the body, which keeps its first paragraphs."""
+REASON = 400
+"""Maximum number of characters in a reason."""
+FIX, REVERT = "fix", "revert"
+
+_TRAILER = re.compile(
+    r"(?i)(signed-off|co-authored|co-committed|reviewed|acked|tested|reported|suggested|helped|approved|cc|differential"
+    r"|change-id|bug|test plan|git-svn|cherry|pr-url|reviewed-on)[\w -]{0,20}: ?\S.*|\(cherry picked from .*"
+)
+_ADDRESS = re.compile(r"<?[\w.+%-]+@[\w-]+(?:\.[\w-]+)+>?")
+_REVERTS = re.compile(r"(?i)^revert(?:s|ed)?:?\s+[\"“'](?P<subject>.+)[\"”']")
+_REVERT = re.compile(r"(?i)^(?:revert(?:s|ed|ing)?|back(?:ed|s)? out|roll(?:ed)? ?back|undo)\b")
+_REVERTED_ID = re.compile(
+    r"(?i)\b(?:reverts?|reverting|backs? out)\s+(?:commits?\s+)?(?P<id>[0-9a-f]{40}(?:[0-9a-f]{24})?)\b"
+)
+_FIX = re.compile(r"(?i)\b(?:fix(?:e[sd]|ing)?|bug ?fix(?:es)?|hotfix|bugs?|regressions?|crash(?:e[sd]|ing)?)\b")
+_NO_FIX = re.compile(
+    r"(?i)\b(?:typos?|spelling|lint(?:er|ing)?|flake8|mypy|ruff|format(?:ting)?|docs?|docstrings?|whitespace|grammar|links?|changelog|wording)\b"
+)
+
+
+class Message(NamedTuple):
+    """The stored parts of a commit message. `reverts` is an id or a subject."""
+
+    subject: str
+    body: str
+    kind: str
+    reverts: str
+
+
+def parse(text: str) -> Message:
+    """Read a commit message."""
+    subject, _, rest = text.strip().partition("\n")
+    subject = cut_at_word(_without_addresses(subject), SUBJECT)
+    body = _body(rest)
+    kind, reverts = _kind(subject, rest)
+    return Message(subject, body, kind, reverts)
+
+
+def reason(body: str, length: int = REASON) -> str:
+    """The first paragraph of a body that is prose, on one line; empty if there is no such paragraph."""
+    for paragraph in body.split("\n\n"):
+        told = " ".join(paragraph.split())
+        if len(told.split(" ")) >= 3 and not told.startswith(("http://", "https://", "* http", "- http")):
+            return cut_at_word(told, length)
+    return ""
+
+
+def _body(rest: str) -> str:
+    """The first paragraphs, without trailers and addresses, up to `BODY` characters."""
+    kept: list[str] = []
+    size = 0
+    for paragraph in re.split(r"\n\s*\n", rest.strip()):
+        lines = [_without_addresses(line) for line in paragraph.splitlines() if not _TRAILER.fullmatch(line.strip())]
+        told = "\n".join(line for line in lines if line.strip())
+        if told:
+            kept.append(told[: BODY - size])
+            size += len(told) + 2
+        if size >= BODY:
+            break
+    return "\n\n".join(kept)
+
+
+def _kind(subject: str, rest: str) -> tuple[str, str]:
+    named = _REVERTED_ID.search(rest)
+    quoted = _REVERTS.match(subject)
+    if quoted or _REVERT.match(subject) or (named and "revert" in named[0].casefold()):
+        return REVERT, named["id"].lower() if named else quoted["subject"] if quoted else ""
+    if _FIX.search(subject) and not _NO_FIX.search(subject):
+        return FIX, ""
+    return "", ""
+
+
+def _without_addresses(text: str) -> str:
+    return _ADDRESS.sub("", text).rstrip()
+
 
 COMMITS = 100_000
 """Number of newest commits to keep."""
 BATCH = 1_000
-"""Commits per transaction, few enough to be searchable soon."""
+"""Number of commits per transaction: few enough to be searchable soon."""
 LEFT_OVER = 1_000
-"""Commits beyond `COMMITS` that may accumulate before the oldest are dropped."""
+"""Number of commits beyond `COMMITS` that may accumulate before the oldest are dropped."""
 
 
 class Difference(NamedTuple):
@@ -51,18 +131,18 @@ def difference(index: CommitIndex, code: Place, tip: str, limit: int = COMMITS) 
 
 
 def update(index: CommitIndex, code: Place, tip: str, stop: Event | None = None, *, limit: int = COMMITS) -> int:
-    """Bring the index to the newest commits of `tip`, and return the number read. No other writer may run.
+    """Update the index to the newest commits of `tip`, and return the number of commits read. No other writer may run.
 
     Raises:
         GitFailed, Limit: git cannot read the history.
-        Unavailable: `stop` was set, git took too long, or the disk refused a write.
+        Unavailable: `stop` was set, git took too long, or the disk could not be written.
         IndexDamaged: The index must be recreated.
     """
     above, below, gone = difference(index, code, tip, limit)
     touched = set[str]()
     is_small = bool(index.tip()) and not gone and not below and len(above) <= BATCH
     if not is_small:
-        index.set_tip("")  # after an interruption everything is compared
+        index.set_tip("")  # so that everything is compared after an interruption
         index.drop(gone)
         index.note_files(code_log.files(code, tip))
     for start in range((len(above) - 1) // BATCH * BATCH, -1, -BATCH):  # oldest batch first: each goes to the top
@@ -80,12 +160,13 @@ def update(index: CommitIndex, code: Place, tip: str, stop: Event | None = None,
     if index.count() > limit + LEFT_OVER:
         index.keep_newest(limit)
     index.set_tip(tip)
+    index.trim()
     return len(above) + len(below)
 
 
 def new_commit(commit: CodeCommit) -> NewCommit:
     """A commit of the log as the index stores it."""
-    told = messages.parse(commit.message)
+    told = parse(commit.message)
     return NewCommit(
         commit.id,
         commit.at,

@@ -1,12 +1,13 @@
 """Bulk parts: one file for many machine-made nodes of a document or a thread.
 
-    source: "9f86d081"      the hash of the nodes' source; left out if there is none
+    source: "9f86d081"      the hash of the nodes' source; omitted if there is none
     nodes:
     - uri: chunk://ws/handbook/1
       content: ...
 
-Sorted by URI; each node as in a file of its own, indented by two columns. So a canonical part is split by its lines,
-and its nodes are read and judged like node files; of a changed part only the changed nodes are read.
+Nodes are sorted by URI. Each is written as in a separate file, but indented by two columns. So a canonical part can be
+split at its lines, and its nodes are read and checked like node files. When a part changes, only its changed nodes are
+read.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from kgd.model.uri import Uri, build, is_owned, scheme_of, segments_of, workspac
 
 PART_BYTES = 128 * 1024
 PART_EVENTS = 10_000
-"""Half of the guard's limit, so that two parts filled on two sides still make one readable file."""
+"""Half of the guard's limit on events, so that a merge of two full parts still makes one readable file."""
 PARTS_OF = {"message": "thread", "chunk": "document"}
-"""The scheme of the parent of each scheme that has parts."""
+"""Maps each scheme whose nodes are in parts to the scheme of their parent."""
 ENTRY_DEPTH = canonical.DEPTH - 2
-"""Nesting levels above a node in a part: a list in a mapping."""
+"""Maximum nesting of a node in a part, which is itself in a list in a mapping."""
 
 
 NEVER_CUT = paths.NAME_BYTES // 3
-"""Bytes of a URI whose names need no cut: each byte may take three in a path."""
+"""Maximum bytes of a URI whose names certainly need no cut: each byte may take three in a path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +45,22 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A split part: the bytes of each node as in a file of its own, by URI in ascending order."""
+    """A split part: for each node, the bytes that its separate file would have, in ascending order of URIs."""
 
     nodes: Mapping[Uri, bytes] = field(default_factory=dict)
     source: str = ""
 
     @property
     def parent(self) -> str:
-        """The common start of its URIs, up to the last slash; empty for a part without nodes."""
+        """The common prefix of the part's URIs, up to the last slash; empty for a part without nodes."""
         return next(iter(self.nodes), "").rpartition("/")[0]
 
 
 def folder_of(uri: Uri) -> str | None:
-    """The folder of the parts for a node of this URI; None if the node has a file of its own.
+    """The folder of the parts for a node with this URI; None if the node has a separate file.
 
-    Only messages of a thread and chunks of a document are in parts, unless a path has to cut their name.
+    Only messages of a thread and chunks of a document are in parts, except messages and chunks whose name would be cut
+    in a path.
     """
     scheme, _, rest = uri.partition("://")
     if scheme not in PARTS_OF or rest.count("/") < 2:
@@ -83,10 +85,10 @@ def is_path(path: str) -> bool:
 
 
 def may_hold(node: Node, data: bytes) -> bool:
-    """Whether a part may hold the node, of which these are the canonical bytes.
+    """Whether a part may hold the node with these canonical bytes.
 
-    A part takes no node that fills a part alone, is nested too deeply, or names a memory: readers look for memories in
-    `nodes/`.
+    A part cannot hold a node that would fill a whole part, is nested too deeply, or names a memory file, since readers
+    look for the nodes of memories in `nodes/`.
     """
     if memories.is_path(node.data.get("file")) or size_of(data) > PART_BYTES // 2:
         return False
@@ -97,7 +99,7 @@ def decode(data: bytes, *, at: str = "") -> Part:
     """The part in a file of any author.
 
     Raises:
-        Invalid, Refused, Limit: As for a node; or one URI is given twice.
+        Invalid, Refused, Limit: As for a node; or a URI occurs twice.
     """
     values = documents.read_mapping(data, at)
     listed = values.get("nodes") or []
@@ -106,16 +108,16 @@ def decode(data: bytes, *, at: str = "") -> Part:
         or not isinstance(values.get("source", ""), str)
         or values.keys() - {"nodes", "source"}
     ):
-        raise Invalid("a part has 'nodes', a list, and 'source', a text", at=f"{at}:1")
+        raise Invalid("a part must have 'nodes', a list, and may have 'source', a string", at=f"{at}:1")
     nodes = tuple(sorted((documents.node_of(value, at) for value in listed), key=lambda node: node.uri))
     for one, two in pairwise(nodes):
         if one.uri == two.uri:
-            raise Invalid(f"the node {one.uri} is given twice", at=f"{at}:1")
+            raise Invalid(f"the node {one.uri} occurs twice", at=f"{at}:1")
     return Part(nodes, values.get("source", ""))
 
 
 def split(data: bytes, *, at: str = "") -> Entries:
-    """The nodes of a part as bytes of separate files; nodes of a canonical part are unchanged.
+    """Split a part into its nodes, each as the bytes of a separate file; nodes in a canonical part keep their bytes.
 
     Raises:
         Invalid, Refused, Limit: As `decode`.
@@ -128,8 +130,8 @@ def split(data: bytes, *, at: str = "") -> Entries:
 
 
 def cut(data: bytes, uri: Uri) -> bytes | None:
-    """The likely bytes of one node of a canonical part, found without parsing the others; the caller compares the blob
-    id."""
+    """The likely bytes of one node in a canonical part, found without parsing the other nodes; the caller verifies them
+    by blob id."""
     start = data.find(b"\n- uri: %s\n" % uri.encode())
     if start < 0:
         return None
@@ -138,7 +140,7 @@ def cut(data: bytes, uri: Uri) -> bytes | None:
 
 
 def read(data: bytes, path: str, workspace: str | None = None) -> Entries:
-    """As `split`, for a part in its place.
+    """Like `split`, and also checks that the nodes belong at the part's path.
 
     Raises:
         Invalid, Refused, Limit: As `decode`; or a node belongs elsewhere, or to another workspace.
@@ -149,21 +151,21 @@ def read(data: bytes, path: str, workspace: str | None = None) -> Entries:
         is_beside = uri.startswith(start) and "/" not in uri[len(start) :]
         is_short = len(uri) <= NEVER_CUT and uri.isascii()
         if not (number and is_beside and is_short) and folder_of(uri) != folder:
-            raise Invalid(f"this part holds {uri}, which belongs elsewhere", at=f"{path}:1")
+            raise Invalid(f"this part contains {uri}, which belongs in another file", at=f"{path}:1")
         if not uri.startswith(start):
-            raise Invalid("this part holds nodes of several workspaces", at=f"{path}:1")
+            raise Invalid("this part contains nodes of several workspaces", at=f"{path}:1")
     if workspace is not None and found.nodes and workspace_of(Uri(start + "x")) != workspace:
-        raise Invalid("this part holds nodes of another workspace", at=f"{path}:1")
+        raise Invalid("this part contains nodes of another workspace", at=f"{path}:1")
     return found
 
 
 def belongs(uri: Uri, path: str) -> bool:
-    """Whether this part is the place of the node: a message of the thread, a chunk of the document."""
+    """Whether the node belongs in this part: a message of the part's thread, or a chunk of its document."""
     return is_owned(uri) and is_path(path) and folder_of(uri) == path.rpartition("/")[0]
 
 
 def encode(part: Part, *, at: str = "") -> bytes:
-    """The canonical bytes of a part. A merge may double `PART_BYTES`.
+    """The canonical bytes of a part. A merge may make it as large as twice `PART_BYTES`.
 
     Raises:
         Invalid, Limit: As for a node.
@@ -177,8 +179,8 @@ def encode(part: Part, *, at: str = "") -> bytes:
 
 
 def encode_entries(entries: Entries) -> bytes:
-    """The bytes of a part with these entries; equal to `encode` if they are canonical. The caller limits their
-    number."""
+    """The bytes of a part with these entries; equal to the result of `encode` if the entries are canonical. The caller
+    limits the number of entries."""
     head = canonical.dump({"source": entries.source} if entries.source else {}).encode()
     if not entries.nodes:
         return head + b"nodes: []\n"
@@ -187,12 +189,12 @@ def encode_entries(entries: Entries) -> bytes:
 
 
 def size_of(entry: bytes) -> int:
-    """The most bytes of a node within a part."""
+    """The maximum number of bytes that a node takes within a part."""
     return len(entry) + 2 * entry.count(b"\n")
 
 
 def events_of(entry: bytes) -> int:
-    """The events of a node in a part; an upper bound if that is cheaper and small."""
+    """The number of YAML events of a node in a part, or an upper bound if this bound is cheaper to find and small."""
     most = 4 * (entry.count(b"\n") + entry.count(b"- ")) + 10
     return most if most <= 200 else _counted(entry)
 
@@ -209,7 +211,7 @@ _OUTSIDE = re.compile(rb"\n(?!  |\n|\Z)").search
 
 
 def _quick(data: bytes) -> Entries | None:
-    """A part of canonical nodes in order, within all limits; None if only `decode` can tell."""
+    """A part of canonical nodes in order, within all limits; None if `decode` has to read it."""
     head = _HEAD(data)
     if head is None or len(data) > NODE_BYTES or not data.endswith(b"\n"):
         return None
@@ -234,15 +236,15 @@ def _quick(data: bytes) -> Entries | None:
     return Entries(nodes, source) if events + 8 <= canonical.MAX_EVENTS else None
 
 
-@lru_cache(maxsize=4096)  # a growing part is read again for each added node
+@lru_cache(maxsize=4096)  # a growing part is read again for each node added
 def glance(entry: bytes) -> fast_reader.Lean | None:
-    """The graph's fields of a node in a part, as `lean.glance`."""
+    """The graph's fields of a node in a part, as in `fast_reader.glance`."""
     return fast_reader.glance(entry)
 
 
 @lru_cache(maxsize=4096)
 def _uri_of(entry: bytes) -> Uri | None:
-    """The URI of a canonical node that may be in a part; None if `decode` has to look."""
+    """The URI of a canonical node that may be in a part; None if `decode` has to read it."""
     known = glance(entry) if not _is_deep(entry) else None
     if known is not None:
         return known.uri
@@ -257,7 +259,7 @@ _INDENTED = re.compile(rb"\n(?:  |- ){5}").search
 
 
 def _is_deep(entry: bytes) -> bool:
-    """Whether it has more levels than allowed for a node in a part. A level takes at least a column."""
+    """Whether the node may have more levels than are allowed in a part. A level is indented by at least one column."""
     if not _INDENTED(entry):
         return False
     try:

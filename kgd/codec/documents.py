@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from kgd.codec import canonical, fast_reader, paths
 from kgd.codec.canonical import NotCanonical, Ordered, Quoted
 from kgd.codec.fast_reader import uri as checked_uri
-from kgd.errors import Invalid, KgdError, Limit
+from kgd.errors import Invalid, KgdError, Limit, whole
 from kgd.model import fields
 from kgd.model.change import LogEntry
 from kgd.model.conflict import Conflict, FieldConflict, canonical_json
 from kgd.model.node import (
-    FIELDS,
     NODE_BYTES,
+    NODE_FIELDS,
     RELATION_FIELDS,
     SOURCE_FIELDS,
     Json,
     Node,
     Relation,
+    Shape,
     Source,
     check_others,
 )
 from kgd.model.uri import Uri, is_settings_uri, parse, scheme_of, workspace_of
 
 CONFLICT_BYTES = 1024 * 1024
-"""A conflict record holds several versions of fields, each of which may fill a file."""
+"""A conflict record contains several versions of fields, each of which may fill a file."""
 
 CONFLICT_DEPTH = canonical.DEPTH + 4
 RECORD_FIELDS = ("uri", "fields", "shown")
@@ -37,8 +39,8 @@ def encode(node: Node) -> bytes:
     """The canonical bytes of a node.
 
     Raises:
-        Invalid: YAML cannot hold a value exactly, such as NaN or half of a surrogate pair.
-        Limit: More than 256 KiB, 20,000 YAML events or 16 levels.
+        Invalid: YAML cannot represent a value exactly, such as NaN or an unpaired surrogate.
+        Limit: The node has more than 256 KiB, 20,000 YAML events or 16 levels.
     """
     return _encoded(shape_of(node), at=node.uri)
 
@@ -47,9 +49,9 @@ def decode(data: bytes, *, at: str = "", expect: Uri | None = None) -> Node:
     """The node in a file of any author. `at` names the file in errors; `expect` is the required URI.
 
     Raises:
-        Invalid: Not YAML, not a node, or the node of another URI; the place is ``<file>:<line>``.
+        Invalid: The file is not YAML or not a node, or has another URI; the error's place is ``<file>:<line>``.
         Refused: The guard does not accept it (`kgd.codec.guard`).
-        Limit: Too large, too deep or too many.
+        Limit: It is too large, is nested too deeply, or has too many events.
     """
     quick = fast_reader.whole(data)
     if quick is not None and expect in (None, quick.uri):
@@ -61,7 +63,7 @@ def decode(data: bytes, *, at: str = "", expect: Uri | None = None) -> Node:
         raise _placed(error, values, data, at) from None
     if expect is not None and node.uri != expect:
         wrong = Invalid(
-            f"this file must hold the node {expect}", at="uri", next="Undo the change of its uri, or move it."
+            f"this file must contain the node {expect}", at="uri", next="Undo the change of its uri, or move the file."
         )
         raise _placed(wrong, values, data, at)
     return node
@@ -71,7 +73,7 @@ def rewrite(previous: bytes | None, node: Node) -> bytes:
     """The bytes that replace `previous`: canonical, with the user's comments kept. They always decode to `node`.
 
     Raises:
-        Invalid, Limit: As `encode`; the form of `previous` never matters.
+        Invalid, Limit: As `encode`; the form of `previous` never causes an error.
     """
     data = encode(node)
     if previous is None or b"#" not in previous:
@@ -116,19 +118,19 @@ def decode_conflict(data: bytes, *, at: str = "") -> Conflict:
 
 
 def read_record(data: bytes, path: str, sharded: frozenset[str], workspace: str | None = None) -> Conflict:
-    """The conflict record at a path, which must be the place that its content gives it.
+    """The conflict record at a path, which must be the path that its content implies.
 
-    Otherwise a file in one node's folder could affect another node, past its permissions.
+    Without this check, a file in one node's folder could affect another node, bypassing that node's permissions.
 
     Args:
         workspace: If given, the record must be about this workspace.
 
     Raises:
-        Invalid, Refused, Limit: As `decode`; or it is not where it belongs.
+        Invalid, Refused, Limit: As `decode`; or the record is not where it belongs.
     """
     conflict = decode_conflict(data, at=path)
     if paths.conflict_path(conflict.uri, conflict.digest, sharded) != path:
-        raise Invalid("this conflict record is not where its content belongs", at=f"{path}:1", next="Delete the file.")
+        raise Invalid("this conflict record belongs at another path", at=f"{path}:1", next="Delete the file.")
     is_settings = is_settings_uri(conflict.uri)
     home = conflict.uri.split("/", 3)[2] if is_settings else workspace_of(conflict.uri)
     if workspace is not None and home not in (None, workspace):
@@ -137,15 +139,15 @@ def read_record(data: bytes, path: str, sharded: frozenset[str], workspace: str 
 
 
 def read_mapping(data: bytes, at: str) -> Mapping[str, Json]:
-    """The mapping in a YAML file of any author: canonical bytes by the strict parser, others through the guard.
+    """The mapping in a YAML file from any author. The strict parser reads canonical bytes; the guard reads all others.
 
     Args:
         at: The file, for errors.
 
     Raises:
-        Invalid: It is not YAML, or not a mapping.
+        Invalid: The file is not YAML, or not a mapping.
         Refused: The guard does not accept it (`kgd.codec.guard`).
-        Limit: It is too large, too deep or has too many events.
+        Limit: It is too large, is nested too deeply, or has too many events.
     """
     if len(data) <= NODE_BYTES:
         with suppress(NotCanonical, UnicodeDecodeError):
@@ -166,7 +168,7 @@ def node_of(values: Json, at: str) -> Node:
     """The node that is one entry of a larger file.
 
     Raises:
-        Invalid, Limit: It is not a node.
+        Invalid, Limit: The values are not a node.
     """
     try:
         return _node(_map(values, "nodes"))
@@ -199,20 +201,10 @@ def _encoded(values: Mapping[str, Json], at: str) -> bytes:
 
 
 def _node(values: Mapping[str, Json]) -> Node:
-    source = _source(values.get("source"))
-    return Node(
-        uri=_uri(values.get("uri"), "uri"),
-        type=_text(values.get("type"), "type"),
-        name=_text(values.get("name"), "name"),
-        summary=_text(values.get("summary"), "summary"),
-        content=_text(values.get("content"), "content"),
-        tags=tuple(_text(tag, "tags") for tag in _list(values.get("tags"), "tags")),
-        data=_data(values.get("data"), "data"),
-        source=source,
-        relations=tuple(_relations(_list(values.get("relations"), "relations"))),
-        aliases=tuple(_uri(alias, "aliases") for alias in _list(values.get("aliases"), "aliases")),
-        others=_others(values, FIELDS),
-    )
+    if "uri" not in values:
+        raise Invalid("a node needs a 'uri'", at="uri")
+    given = {name: _READERS[name](value, name) for name, value in values.items() if name in _READERS}
+    return Node(**given, others=_others(values, _READERS))
 
 
 def _relations(values: list[Json]) -> Iterator[Relation]:
@@ -238,10 +230,10 @@ def _relation(value: Json) -> Relation:
     )
 
 
-def _source(value: Json) -> Source | None:
+def _source(value: Json, field: str) -> Source | None:
     if value is None:
         return None
-    shape = _map(value, "source")
+    shape = _map(value, field)
     if shape.get("type") is None or shape.get("id") is None:
         raise Invalid("a source needs a type and an id", at="source")
     return Source(_text(shape["type"], "source"), _text(shape["id"], "source"), _others(shape, SOURCE_FIELDS))
@@ -265,13 +257,13 @@ def _conflict(values: Mapping[str, Json]) -> Conflict:
         sides = _list(shape.get("sides"), "fields")
         round = shape.get("round", 0)
         if type(round) is not int or round < 0:
-            raise Invalid("'round' must be a whole number from 0", at="fields")
+            raise Invalid("'round' must be an integer, 0 or greater", at="fields")
         disputed[name] = FieldConflict(shape.get("base"), tuple(sorted(sides, key=canonical_json)), round)
     shown = _map(values.get("shown"), "shown")
     _known(shown, tuple(disputed), "this conflict", at="shown")
     for name, index in shown.items():
         if type(index) is not int or not 0 <= index < len(disputed[name].sides):
-            raise Invalid("'shown' gives, per field, the number of one of its sides, from 0", at="shown")
+            raise Invalid("'shown' must give, per field, the index of one of its sides, from 0", at="shown")
     if not disputed:
         raise Invalid("a conflict record needs at least one field", at="fields")
     return Conflict(_conflict_uri(values.get("uri")), disputed, shown, others)
@@ -291,7 +283,7 @@ def _known(shape: Mapping[str, Json], names: Iterable[str], what: str, *, at: st
 
 
 def _did_you_mean(name: str, names: Iterable[str]) -> str:
-    from difflib import get_close_matches  # only needed to be helpful
+    from difflib import get_close_matches  # needed only for this hint
 
     close = get_close_matches(name.lower(), list(names), 1)
     known = ", ".join(names)[:160]
@@ -313,13 +305,13 @@ def _uri(value: Json, field: str) -> Uri:
         except KgdError as error:
             error.at = field
             raise
-    raise Invalid("a node needs its uri" if value is None else f"'{field}' must be a URI", at=field)
+    raise Invalid("a node needs a 'uri'" if value is None else f"'{field}' must be a URI", at=field)
 
 
 def _list(value: Json, field: str) -> list[Json]:
     if value is None or isinstance(value, list):
         return value or []
-    raise Invalid(f"'{field}' must be a list", at=field, next="Write each entry on a line of its own after '- '.")
+    raise Invalid(f"'{field}' must be a list", at=field, next="Write each entry on a separate line after '- '.")
 
 
 def _map(value: Json, field: str) -> Mapping[str, Json]:
@@ -335,10 +327,24 @@ def _data(value: Json, field: str) -> Mapping[str, Json]:
     return data
 
 
+_READ: Mapping[Shape, Callable[[Json, str], Any]] = {
+    Shape.URI: _uri,
+    Shape.LABEL: _text,
+    Shape.LINE: _text,
+    Shape.TEXT: _text,
+    Shape.NAMES: lambda value, field: tuple([_text(one, field) for one in _list(value, field)]),
+    Shape.URIS: lambda value, field: tuple([_uri(one, field) for one in _list(value, field)]),
+    Shape.SOURCE: _source,
+    Shape.RELATIONS: lambda value, field: tuple(_relations(_list(value, field))),
+    Shape.DATA: _data,
+}
+"""From a value in a file of any author to the field's value."""
+_READERS = {row.name: _READ[row.shape] for row in NODE_FIELDS}
+
+
 def _placed(error: KgdError, values: Mapping[str, Json], data: bytes, at: str) -> KgdError:
-    """The error with its place as ``<file>:<line>``; `error.at` named the field."""
-    field = "tags" if error.at == "tag" else error.at
-    top, _, inside = field.partition("/")
+    """The error with its place as ``<file>:<line>`` instead of the field in `error.at`."""
+    top, _, inside = error.at.partition("/")
     line = getattr(values, "lines", {}).get(top)
     if line is None and (found := re.search(rb'^"?' + re.escape(top.encode("utf-8", "replace")) + rb'"?:', data, re.M)):
         line = data.count(b"\n", 0, found.start()) + 1
@@ -350,7 +356,7 @@ def _placed(error: KgdError, values: Mapping[str, Json], data: bytes, at: str) -
 
 
 def _line_in_list(lines: list[bytes], number: int, key: bytes) -> int:
-    """The line of a list's entry, or of one of its keys, counted from the line of the list's name."""
+    """The line number of an entry of a list, or of a key in it; `number` is the line of the list's own key."""
     begins = [at for at, line in enumerate(lines) if line.lstrip().startswith(b"- ")]
     indent = {len(line) - len(line.lstrip()) for line in (lines[at] for at in begins[:1])}
     begins = [at for at in begins if len(lines[at]) - len(lines[at].lstrip()) in indent]
@@ -367,7 +373,7 @@ def _line_in_list(lines: list[bytes], number: int, key: bytes) -> int:
 def _bounded(data: bytes, limit: int, at: str) -> bytes:
     if len(data) > limit:
         raise Limit(
-            f"this would be {len(data) // 1024} KiB; at most {limit // 1024} KiB are stored in one file",
+            f"the file would have {whole(len(data), 1024)} KiB; the limit is {limit // 1024} KiB",
             at=at,
             next="Split it into several nodes.",
         )
@@ -398,7 +404,7 @@ def decode_entry(data: bytes, *, at: str = "") -> LogEntry:
     found = read_mapping(data, at)
     for key in ENTRY_KEYS:
         if not isinstance(found.get(key), str):
-            raise Invalid(f"an entry of a changelog has the text '{key}'", at=f"{at}:1")
+            raise Invalid(f"a changelog entry needs '{key}', a string", at=f"{at}:1")
     id, _, parent, task, summary, created_at = (str(found[key]) for key in ENTRY_KEYS)
     others = _others(found, ENTRY_KEYS)
     return LogEntry(id, parse(parent), task, summary, created_at, others)

@@ -1,7 +1,7 @@
 """Fast reading of ordinary canonical files: the graph's fields, or the whole node.
 
-One match over the whole file proves its ordinary shape. Any other file is left to the strict parser and the guard, so
-the result never depends on the reader.
+One regular expression over the whole file proves that the file has the ordinary shape. Any other file is left to the
+strict parser and the guard, so the result does not depend on which reader is used.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _RELATION = re.compile(r'- type: (.+)\n  target: "(.+)"\n(?:  weight: (.+)\n)?')
 
 
 def uri(text: str) -> Uri:
-    """`text` as a URI; 1 us if it has only characters that are never escaped.
+    """`text` as a URI. Takes 1 us if it has only characters that are never escaped.
 
     Raises:
         Invalid, Limit: As `kgd.model.uri.parse`.
@@ -70,14 +70,14 @@ def uri(text: str) -> Uri:
 
 
 def glance(data: bytes) -> Lean | None:
-    """The graph's fields of the node in `data`; None if only `decode` can tell."""
+    """The graph's fields of the node in `data`; None if `decode` has to read it."""
     read = _read(data)
     return read[0] if read else None
 
 
-def whole(data: bytes) -> Node | None:
-    """The node in `data`; None if only the strict parser or the guard can tell."""
-    read = _read(data)
+def whole(data: bytes, *, with_relations: bool = True) -> Node | None:
+    """The node in `data`; half the time without relations. None if the strict parser or the guard has to read it."""
+    read = _read(data, with_relations)
     if read is None:
         return None
     known, content, values = read
@@ -85,7 +85,7 @@ def whole(data: bytes) -> Node | None:
     return Node(known.uri, known.type, known.name, known.summary, content, known.tags, values, None, relations)
 
 
-def _read(data: bytes) -> tuple[Lean, str, Mapping[str, Json]] | None:
+def _read(data: bytes, with_relations: bool = True) -> tuple[Lean, str, Mapping[str, Json]] | None:
     """The graph's fields, content, and data."""
     try:
         text = data.decode()
@@ -99,7 +99,7 @@ def _read(data: bytes) -> tuple[Lean, str, Mapping[str, Json]] | None:
         canonical.check_keys(parsed, "data")
         lines = block.split("\n") if block else ()
         content = plain or "\n".join([line[2:] for line in lines])
-        known = _lean(at, type, name, summary, tags, relations)
+        known = _lean(at, type, name, summary, tags, relations if with_relations else None)
         return known, content[:-1] if chomped else content, parsed
     except (NotCanonical, UnicodeDecodeError, KgdError):
         return None

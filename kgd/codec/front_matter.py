@@ -1,4 +1,4 @@
-"""Front matter of Markdown files: found, read through the guard, and written."""
+"""Front matter of Markdown files: finding it, reading it through the guard, and writing it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LINE = re.compile(r"line (\d+)").search
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A file's text in two parts: `head`, unchanged with its fences and possibly empty, and `body`.
+    """A file's text in two parts: `head` (unchanged, with its fences; may be empty) and `body`.
 
     `front` is None if the head cannot be read; `problem` and `line` (in the file) give the reason.
     """
@@ -34,7 +34,7 @@ class Page:
 
 
 def read(text: str) -> Page:
-    """The page of a text. The guard checks each value of the front matter before it is made."""
+    """Split a text. The guard checks each value of the front matter before constructing it."""
     found = _HEAD(text)
     if found is None:
         return Page("", text, {})
@@ -51,7 +51,7 @@ def read(text: str) -> Page:
 
 
 def write(front: Mapping[str, Json]) -> str:
-    """The head for these values, in their order; empty without values.
+    """The head for these values, in their order; empty if there are none.
 
     Raises:
         Invalid, Limit: YAML cannot hold a value.
@@ -66,7 +66,7 @@ def _load(inner: str) -> Mapping[str, Json]:
             return canonical.load(plain)
     except NotCanonical:
         pass
-    from kgd.codec import guard  # ruamel costs 60 ms to import, and a millisecond for each note
+    from kgd.codec import guard  # importing ruamel takes 60 ms, and parsing a millisecond per note
 
     return guard.read(inner.encode(), "")
 
@@ -74,8 +74,8 @@ def _load(inner: str) -> Mapping[str, Json]:
 def as_canonical(inner: str) -> str | None:
     """The front matter in canonical form, if each line has an obvious meaning; None for anything else.
 
-    Nearly all front matter is keys, words, dates and short lists, and ten thousand notes are read in a tenth of the
-    time.
+    Nearly all front matter consists of keys, words, dates and short lists; reading ten thousand notes takes a tenth of
+    the time in this way.
     """
     out: list[str] = []
     indent: str | None = None
@@ -107,7 +107,7 @@ def as_canonical(inner: str) -> str | None:
 
 
 def strings(value: Json) -> list[str]:
-    """The texts of a value: one text, a list of texts, or texts separated by commas."""
+    """The strings in a value, which may be one string, a list of strings, or strings separated by commas."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     if isinstance(value, list):

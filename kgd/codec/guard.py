@@ -1,11 +1,12 @@
-"""The guard for YAML of any author: vetting by parser events, then values by YAML 1.2's core schema.
+"""The guard for YAML from any author: it vets the parser's events, then constructs values according to YAML 1.2's core
+schema.
 
-One guard for local, remote and submitted bytes. It sees parser events only, so no value is made of a refused document:
-no aliases to expand, no tags to obey, no merge keys to chain. Worst case about one second for 256 KiB. Refusals name
-file and line and never repeat the bytes.
+There is one guard for local, remote and submitted bytes. It sees only parser events, so no value of a refused document
+is ever constructed: it expands no aliases, obeys no tags and follows no merge keys. The worst case is about one second
+for 256 KiB. Refusals give file and line, and never repeat the bytes.
 
-Values: no dates, no sexagesimal or underscored numbers, no `yes` and `no`; `010` is ten and `0o10` is eight. Duplicate
-keys, keys that are not text and merge keys are refused.
+Dates, sexagesimal numbers, numbers with underscores, `yes` and `no` are text; `010` is ten and `0o10` is eight.
+Duplicate keys, keys that are not text, and merge keys are refused.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ruamel.yaml.events import (
 from ruamel.yaml.scanner import Scanner
 
 from kgd.codec.canonical import DEPTH, INTEGERS, KEY_CHARACTERS, MAX_EVENTS, UNSAFE_KEY
-from kgd.errors import Invalid, KgdError, Limit, Refused
+from kgd.errors import Invalid, KgdError, Limit, Refused, whole
 from kgd.model.node import NODE_BYTES, Json
 
 _MARKER = re.compile(r"^(?:<{7}|={7}|>{7}|\|{7})(?=[ \r\n]|\Z)", re.M).search
@@ -39,8 +40,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]").search
 class _BoundedScanner(Scanner):
     """A scanner that stops at the first bracket or indent that is too deep.
 
-    The parser looks up to 1,024 characters ahead and its work there grows with the square of the open brackets. A
-    limit on events alone comes too late: 4 KB of ``[`` cost seconds.
+    The parser looks up to 1,024 characters ahead, and this takes time quadratic in the number of open brackets. A limit
+    on events alone would come too late: 4 KB of ``[`` cost seconds.
     """
 
     def fetch_flow_collection_start(self, TokenClass: Any, to_push: str) -> None:
@@ -61,12 +62,12 @@ def checked_text(data: bytes, at: str) -> str:
     """The text of `data`, without a byte order mark.
 
     Raises:
-        Limit: More than 256 KiB.
-        Refused: Not UTF-8, conflict markers, or control characters.
+        Limit: The data has more than 256 KiB.
+        Refused: The data is not UTF-8, or contains conflict markers or control characters.
     """
     if len(data) > NODE_BYTES:
         raise Limit(
-            f"a file has at most {NODE_BYTES // 1024} KiB, this one has {len(data) // 1024} KiB",
+            f"a file has at most {NODE_BYTES // 1024} KiB; this one has {whole(len(data), 1024)} KiB",
             at=at,
             next="Split it into several nodes.",
         )
@@ -78,22 +79,22 @@ def checked_text(data: bytes, at: str) -> str:
     text = text.removeprefix("\ufeff")
     if marker := _MARKER(text):
         raise Refused(
-            "the file holds conflict markers",
+            "the file contains unresolved conflict markers",
             at=place(at, text.count("\n", 0, marker.start()) + 1),
-            next="Keep one side of each, or both, and delete the lines with markers.",
+            next="Keep one or both sides of each conflict, and delete the lines with the markers.",
         )
     if control := _CONTROL(text):
-        raise Refused("the file holds a control character", at=place(at, text.count("\n", 0, control.start()) + 1))
+        raise Refused("the file contains a control character", at=place(at, text.count("\n", 0, control.start()) + 1))
     return text
 
 
 def events(text: str, at: str) -> Iterator[Event]:
-    """The parser events of one document, from its first node to its last, each of them harmless.
+    """The parser events of one document, from its first node to its last, after checking each.
 
     Raises:
-        Limit: More than 20,000 events or nested deeper than 16.
-        Refused: Anchors, aliases, tags, directives or a second document.
-        Invalid: It is not YAML.
+        Limit: There are more than 20,000 events or 16 levels.
+        Refused: There are anchors, aliases, tags, directives or a second document.
+        Invalid: The text is not YAML.
     """
     depth = count = documents = 0
     parser = YAML(typ="safe", pure=True)
@@ -106,7 +107,9 @@ def events(text: str, at: str) -> Iterator[Event]:
             if isinstance(event, DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    raise Refused("a file holds one YAML document, this one holds several", at=_line(event, at))
+                    raise Refused(
+                        "a file must contain one YAML document; this one contains several", at=_line(event, at)
+                    )
             elif isinstance(event, NodeEvent):
                 _check_node(event, at)
                 if isinstance(event, MappingStartEvent | SequenceStartEvent):
@@ -124,7 +127,7 @@ def events(text: str, at: str) -> Iterator[Event]:
     except YAMLError as error:
         raise _not_yaml(error, at) from None
     except (ValueError, IndexError, AttributeError, AssertionError, OverflowError, RecursionError) as error:
-        # ruamel's own defects on garbage: a wrong escape such as \U00110000, an unfinished directive.
+        # Defects of ruamel on malformed input: a wrong escape such as \U00110000, an unfinished directive.
         raise Invalid(f"this is not YAML ({type(error).__name__})", at=at) from None
 
 
@@ -144,7 +147,7 @@ def _line(event: Event, at: str) -> str:
 
 
 def _too_deep(at: str) -> Limit:
-    return Limit(f"mappings and lists may be nested {DEPTH} deep", at=at, next="Flatten the data.")
+    return Limit(f"mappings and lists are nested deeper than {DEPTH} levels", at=at, next="Flatten the data.")
 
 
 _REASONS = (
@@ -153,26 +156,28 @@ _REASONS = (
     ("expected ',' or ']'", "a bracket [ is never closed, or a comma is missing"),
     ("expected ',' or '}'", "a brace { is never closed, or a comma is missing"),
     ("could not find expected ':'", "a line is neither 'key: value' nor an item of a list"),
-    ("mapping values are not allowed", "a second 'key:' in a line, or a wrong indent; a text with ': ' needs quotes"),
-    ("mapping keys are not allowed", "a '? ' is where no key can be"),
-    ("sequence entries are not allowed", "a '- ' is where no list can begin"),
+    ("mapping values are not allowed", "a second 'key:' in a line, or a wrong indent; text with ': ' needs quotes"),
+    ("mapping keys are not allowed", "a '? ' is at a place where a key cannot be"),
+    ("sequence entries are not allowed", "a '- ' is at a place where a list cannot begin"),
     ("expected <block end>", "a line has the wrong indent, or something follows a value in quotes"),
     ("expected the node content", "a value begins with a character that needs quotes"),
     ("found character '\\t'", "a tab cannot indent a line or begin a value"),
     ("found character", "a value begins with a character that needs quotes"),
-    ("found unknown escape", "a text in double quotes has an unknown escape; a backslash is written as two"),
-    ("expected escape sequence", "a text in double quotes has an unfinished escape"),
+    ("found unknown escape", "text in double quotes has an unknown escape; write a backslash as two"),
+    ("expected escape sequence", "text in double quotes has an unfinished escape"),
     ("expected indentation indicator", "only an indent may follow the | or > that begins a block of text"),
     ("expected chomping", "only an indent, + or - may follow the | or > that begins a block of text"),
     ("expected alphabetic or numeric", "a value that begins with & or * needs quotes"),
     ("expected a comment or a line break", "there is text where the line should end"),
     ("expected '<document start>'", "something follows the end of the document"),
 )
-"""How the parser's reasons begin, and messages for people: the parser names tokens and quotes the document."""
+"""How the parser's reasons begin, and messages for users: the parser's own reasons name tokens and quote the
+document."""
 
 
 def _not_yaml(error: YAMLError, at: str) -> Invalid:
-    """The parser's reason without its quotes from the document, and the line where the construct began."""
+    """An error with the parser's reason and the line where the construct began, but without the parser's quotations
+    from the document."""
     begun = getattr(error, "context_mark", None)
     mark = getattr(error, "problem_mark", None) or begun
     problem = str(getattr(error, "problem", None) or "")
@@ -194,7 +199,7 @@ _NOT_FINITE = re.compile(r"(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z").matc
 
 
 class Document(dict[str, Json]):
-    """The top mapping of a file, and the line of each key."""
+    """The top-level mapping of a file, and the line of each of its keys."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -205,7 +210,7 @@ def read(data: bytes, at: str) -> Document:
     """The mapping in `data`, in any YAML form.
 
     Raises:
-        Limit, Refused, Invalid: As `events`, or it is not a mapping, or a key occurs twice.
+        Limit, Refused, Invalid: As `events`; or the document is not a mapping, or a key occurs twice.
     """
     parsed = events(checked_text(data, at), at)
     first = next(parsed, None)
@@ -215,7 +220,7 @@ def read(data: bytes, at: str) -> Document:
         raise Invalid("the file must be a mapping", at=_line(first, at), next="Write 'key: value' lines.")
     document = Document()
     _fill(document, parsed, at, document.lines)
-    for _ in parsed:  # the rest is vetted too: it may be a second document
+    for _ in parsed:  # the remaining events are vetted as well: there may be a second document
         pass
     return document
 
@@ -228,7 +233,7 @@ def _fill(out: dict[str, Json], events: Iterator[Event], at: str, lines: dict[st
             return
         key = _key(event, at)
         if key in out:
-            raise Refused("the same key is given twice", at=_line(event, at), next="Keep one of the two.")
+            raise Refused("a key occurs twice", at=_line(event, at), next="Keep one of the two.")
         if lines is not None:
             lines[key] = event.start_mark.line + 1
         out[key] = _value(next(events), events, at)
@@ -254,7 +259,7 @@ def _key(event: ScalarEvent, at: str) -> str:
     if len(key) > KEY_CHARACTERS:
         raise Limit(f"a key has at most {KEY_CHARACTERS} characters", at=_line(event, at))
     if UNSAFE_KEY(key):
-        raise Refused("a key may not hold control or direction characters", at=_line(event, at))
+        raise Refused("a key must not contain control characters or direction marks", at=_line(event, at))
     if event.style is None and key == "<<":
         raise Refused("YAML merge keys are not allowed", at=_line(event, at), next="Write the values out.")
     if not isinstance(_scalar(event, at), str):
@@ -266,7 +271,7 @@ def _scalar(event: ScalarEvent, at: str) -> Json:
     text: str = event.value
     if event.style is not None:
         if any("\ud800" <= c <= "\udfff" for c in text):
-            raise Invalid("text with half of a surrogate pair cannot be stored", at=_line(event, at))
+            raise Invalid("text with an unpaired surrogate cannot be stored", at=_line(event, at))
         return text
     if text in _NULL:
         return None
@@ -282,7 +287,7 @@ def _number(text: str, event: ScalarEvent, at: str) -> Json:
     if base:
         value = int(text.replace("0o", "").replace("0x", ""), base) if len(text) < 40 else INTEGERS.stop
         if value not in INTEGERS:
-            raise Invalid("a whole number must fit into 64 bits", at=_line(event, at), next="Put it in double quotes.")
+            raise Invalid("an integer must fit into 64 bits", at=_line(event, at), next="Put it in double quotes.")
         return value
     if _NOT_FINITE(text) or (_FLOAT(text) and not math.isfinite(float(text))):
         raise Invalid("a number must be finite", at=_line(event, at), next="Put it in double quotes.")

@@ -1,8 +1,8 @@
-"""Files written by hand: new values with the author's comments kept.
+"""Files written by hand: new values are written, and the author's comments are kept.
 
 A ruamel round trip changes only differing values and keeps quotes, order and blank lines. A comment at the end of a
-line belongs to its entry; a comment on its own line always stays. The result is read back; if it does not mean exactly
-the canonical bytes, those are written below the comments.
+line belongs to that line's entry; a comment on its own line always stays. The result is read back. If its values differ
+from those of the canonical bytes, the canonical bytes are written below the comments.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarStri
 from kgd.codec import canonical, guard
 from kgd.codec.canonical import NotCanonical, Quoted
 from kgd.errors import KgdError
-from kgd.model.node import Json
+from kgd.model.node import SETS, Json
 
 _ROUND_TRIP_CHARACTERS = 64 * 1024
 _ROUND_TRIP_EVENTS = 4_000
-"""A round trip costs some 200 us an event. Above this the comments go to the top of the canonical form."""
+"""Maximum events of a round trip, which takes about 200 us per event. For more, the comments go to the top of the
+canonical form."""
 
-_SETS = frozenset({"tags", "aliases", "relations"})
-"""Lists without a meaningful order: the author's order is kept."""
+_SETS = frozenset({*SETS, "relations"})
+"""Lists whose order has no meaning: the author's order is kept."""
 
 _TOP_KEY = re.compile(r'(?:([^\s#"\'][^:]*)|"([^"\\]*)"|\'([^\']*)\')\s*:(?:\s|\Z)')
 
@@ -43,9 +44,11 @@ def rewrite(
     *,
     in_any_form: bool = False,
 ) -> bytes:
-    """`values` in the form of `previous` if that has comments, else `plain`, their canonical bytes.
+    """The bytes of `values` in the form of `previous` if `previous` has comments; otherwise `plain`, the canonical
+    bytes.
 
-    `reads_back` tells whether bytes mean exactly `values`. With `in_any_form` a form without comments is kept as well.
+    `reads_back` tells whether bytes have exactly these values. With `in_any_form`, the form is kept even without
+    comments.
     """
     if previous is None or (b"#" not in previous and not in_any_form) or _is_canonical(previous):
         return plain
@@ -59,9 +62,9 @@ def rewrite(
         written = _round_trip(text, values)
         candidates = [_with_comments(written, comments), written]
     except KgdError:
-        comments = _loose_comments(previous)  # a broken file: its comments are kept
+        comments = _loose_comments(previous)  # the file is malformed: its comments are kept
     except (YAMLError, ValueError, AttributeError, IndexError, KeyError, TypeError, AssertionError):
-        pass  # ruamel's round trip cannot keep this form: the values matter more
+        pass  # ruamel's round trip cannot keep this form; the values are more important
     if comments:
         candidates.append("".join(line.strip() + "\n" for _, line in comments) + plain.decode())
     for candidate in candidates:
@@ -139,7 +142,7 @@ def _update_set(old: CommentedSeq, new: Any) -> None:
 
 
 def _update_list(old: CommentedSeq, new: Any) -> None:
-    """Keep the entries that both begin with and both end with."""
+    """Update a list. Entries at the beginning and at the end that are the same in both lists are kept."""
     head = 0
     while head < min(len(old), len(new)) and _same(old[head], new[head]):
         head += 1
@@ -169,7 +172,7 @@ def _same(old: Json, new: Json) -> bool:
 
 
 def _made(value: Json) -> Json:
-    """`value` in ruamel types that are written in the canonical style."""
+    """`value` in ruamel's types, which are then written in the canonical style."""
     if isinstance(value, Mapping):
         made = CommentedMap()
         for key in value:
@@ -186,7 +189,7 @@ def _made(value: Json) -> Json:
 
 
 def _own_lines(text: str) -> list[tuple[str, str]]:
-    """Each comment on its own line, with the top-level key that follows it, or "" at the end."""
+    """The comments that have a line to themselves, each with the top-level key that follows it, or "" at the end."""
     lines = text.split("\n")
     inside: set[int] = set()
     for event in guard.events(text, ""):

@@ -17,7 +17,7 @@ FENCE = "---\n"
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A memory's front matter and prose. `head` is the front matter as written, comments included, without its
+    """A memory's front matter and prose. `head` is the front matter as written, with its comments but without its
     fences."""
 
     front: Mapping[str, Json]
@@ -36,7 +36,7 @@ class Memory:
 
 
 def is_path(path: object) -> bool:
-    """Whether a file of this path may be a memory: Markdown directly in the folder."""
+    """Whether a file at this path may be a memory: a Markdown file directly in ``memories/``."""
     if not isinstance(path, str) or not path.startswith(FOLDER) or not path.endswith(".md"):
         return False
     name = path[len(FOLDER) :]
@@ -44,10 +44,10 @@ def is_path(path: object) -> bool:
 
 
 def decode(data: bytes, *, at: str = "") -> Memory:
-    """The memory in a file of any author.
+    """The memory in a file from any author.
 
     Raises:
-        Invalid: Not UTF-8, or no front matter at its beginning.
+        Invalid: The file is not UTF-8, or does not begin with front matter.
         Refused, Limit: As for nodes.
     """
     try:
@@ -61,9 +61,9 @@ def decode(data: bytes, *, at: str = "") -> Memory:
         head, fence = head.removesuffix("\n---"), FENCE
     if not text.startswith(FENCE) or not fence:
         raise Invalid(
-            "a memory begins with front matter between two lines of '---'",
+            "a memory must begin with front matter between two lines of '---'",
             at=f"{at}:1",
-            next="Bring its first lines back: id, type, date and tags.",
+            next="Restore its first lines: id, type, date and tags.",
         )
     head += "\n"
     return Memory(documents.read_mapping(head.encode(), at), prose, head)
@@ -81,13 +81,14 @@ def encode(front: Mapping[str, Json], prose: str) -> bytes:
     """The canonical bytes.
 
     Raises:
-        Invalid, Limit: YAML cannot hold the front matter.
+        Invalid, Limit: YAML cannot represent the front matter.
     """
     return with_head(canonical.dump(_ordered(front)), prose)
 
 
 def rewrite(memory: Memory, front: Mapping[str, Json]) -> bytes:
-    """The file with new front matter in the form of the old, comments included, and the same prose.
+    """The file with new front matter, in the form of the old front matter and with its comments, and with unchanged
+    prose.
 
     Raises:
         Invalid, Limit: As `encode`.

@@ -1,7 +1,7 @@
 """Summaries of old nodes by a language model: grouping the nodes, the prompt, and the check of the answer.
 
-The texts are untrusted, and so is an answer that was made from them. So its form is fixed, it must quote each node
-literally, and every sentence must consist of words of the nodes.
+The texts are untrusted, and so are answers derived from them. So the form of an answer is fixed, it must quote each
+node literally, and most words of every sentence must be in the nodes.
 """
 
 from __future__ import annotations
@@ -10,30 +10,29 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from kgd.compression.changes import Change
 from kgd.errors import Refused
-from kgd.model.change import Relate, Upsert
+from kgd.model.change import Edit, Relate, Upsert
 from kgd.model.fenced_json import fenced, read_object
 from kgd.model.node import SUMMARISED_BY, SUMMARISES, Relation, cut_at_word
 from kgd.model.uri import Uri, namespace_of, parse
 
 RELATED = 0.35
-"""Similarity of two texts, 0..1, above which they may have one subject."""
+"""Similarity of two texts, 0..1, above which they may be about the same subject."""
 LEAST, MOST = 3, 12
-"""Nodes of one summary."""
+"""Minimum and maximum number of nodes in one summary."""
 SEEDS = 300
-"""Nodes whose neighbours are looked up."""
+"""Maximum number of nodes whose neighbours are looked up."""
 SUMMARY = "summary"
 LONGEST_GROUP = 12_000
-"""Characters of the texts in one prompt."""
+"""Maximum number of characters of the texts in one prompt."""
 LONGEST_NAME, LONGEST_TEXT, LONGEST_QUOTE, LONGEST_ANSWER = 100, 4_000, 300, 60_000
 LEAST_QUOTED = 8
-"""Shortest quote in characters, unless the node is shorter."""
+"""Minimum number of characters in a quote, unless the node is shorter."""
 MAX_TOKENS = 3_000
 GROUNDED = 0.6
-"""Share of a sentence's words that must be in the nodes."""
+"""Minimum share of a sentence's words that must be in the nodes."""
 _KEYS = frozenset({"group", "name", "text", "quotes"})
 _SENTENCE = re.compile(r"[.!?;:\n]+")
 _WORD = re.compile(r"[^\W_]{3,}")
@@ -56,10 +55,10 @@ Near = Callable[[Old, Sequence[Uri]], Iterable[tuple[Uri, float]]]
 
 
 def clusters(nodes: Iterable[Old], near: Near | None = None) -> list[tuple[Old, ...]]:
-    """Groups of nodes of one type and namespace, by similar texts, or by a common tag without `near`.
+    """Groups of nodes of one type and namespace with similar texts or, without `near`, with a common tag.
 
-    Each node is in at most one group. Groups are in the order of their oldest nodes. `near` is called once for each of
-    at most `SEEDS` nodes; the rest is linear.
+    Each node is in at most one group. Groups are sorted by their oldest node. `near` is called once for each of at most
+    `SEEDS` nodes; everything else takes linear time.
     """
     places: dict[tuple[str, str], list[Old]] = defaultdict(list)
     for node in sorted(nodes, key=lambda one: (one.updated, one.uri)):
@@ -93,7 +92,7 @@ def _by_meaning(seeds: Sequence[Old], nodes: Sequence[Old], near: Near) -> list[
 
 
 def _by_tag(nodes: Sequence[Old]) -> list[tuple[Old, ...]]:
-    """Groups by tag, the rarest tags first, as they are the most specific."""
+    """Groups by tag, starting with the rarest tags, which are the most specific."""
     tagged: dict[str, list[Old]] = defaultdict(list)
     for node in nodes:
         for tag in node.tags:
@@ -119,7 +118,7 @@ class Group:
 
     @property
     def texts(self) -> dict[str, tuple[Uri, str]]:
-        """The texts by the marks in the prompt; long ones are cut so that all fit."""
+        """The texts by their marks in the prompt; long texts are cut so that all fit."""
         room = LONGEST_GROUP // max(1, len(self.nodes))
         return {f"n{number}": (node.uri, node.text[:room]) for number, node in enumerate(self.nodes, 1)}
 
@@ -141,15 +140,15 @@ def question(group: Group) -> tuple[str, str]:
 
 
 def longest(group: Group) -> int:
-    """Most characters of a summary: fewer than its sources have."""
+    """Maximum number of characters in a summary, which is fewer than its sources have."""
     return min(LONGEST_TEXT, sum(len(text) for _, text in group.texts.values()))
 
 
 def judge(groups: Mapping[str, Group], answer: str) -> tuple[list[Summary], list[str]]:
-    """The accepted summaries, and a line for each rejected one, without quoting it.
+    """The accepted summaries, and a line for each rejected summary, which does not quote it.
 
     Raises:
-        Refused: The answer is invalid as a whole.
+        Refused: The whole answer is invalid.
     """
     believed: dict[str, Summary] = {}
     dropped = []
@@ -233,14 +232,14 @@ def _check_grounded(group: Group, name: str, text: str) -> None:
     said = "\n".join(text for _, text in group.texts.values())
     known = set(_words(said))
     if _MARKERS.search(text):
-        raise Refused("it contains markers of an unfinished merge")
+        raise Refused("it contains unresolved merge-conflict markers")
     for token in f"{name}\n{text}".split():
         if _LEADS.search(token) and token.strip(".,;:!?()\"'") not in said:
             raise Refused("it has a link or markup that is not in the nodes")
     for sentence in (name, *_SENTENCE.split(text)):
         words = _words(sentence)
         if words and sum(word in known for word in words) < GROUNDED * len(words):
-            raise Refused("it says what no node says")
+            raise Refused("it has a sentence that is not based on the nodes")
 
 
 def _words(text: str) -> list[str]:
@@ -260,3 +259,23 @@ that is in none of them: no new links, no new names, no advice, no markup.
 Answer with one JSON object and nothing else: {{"summaries": [{{"group": "{id}", "name": a title of a few words, \
 "text": the summary, at most {longest} characters, "quotes": [{{"node": the mark of a note such as "n1", "quote": \
 words of that note, copied letter by letter, that carry its main fact}}, ... at least one of each note]}}]}}"""
+
+
+Kind = Literal["merge", "mark", "prune", "summary"]
+KINDS: tuple[Kind, ...] = ("mark", "merge", "prune", "summary")
+"""Kinds of change, in the order in which they are searched, since a node is in only one change of a proposal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change to a few nodes, accepted or rejected as a whole.
+
+    `nodes` are the nodes whose files change, the most important first. `evidence` identifies the change together with
+    the state of these nodes.
+    """
+
+    kind: Kind
+    nodes: tuple[Uri, ...]
+    reason: str
+    edits: tuple[Edit, ...]
+    evidence: str = ""

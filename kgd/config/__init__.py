@@ -1,8 +1,8 @@
 """Values from the environment, above all the paths of a user's kgd home.
 
-No other package reads the environment. `kgd mcp` and every command import this file at their start, so it uses only
-cheap parts of the standard library: plain classes instead of dataclasses, ``str`` instead of ``Path``. The registry and
-the settings are in `kgd.config.registry`, which is slower to import.
+No other package reads the environment. `kgd mcp` and every command import this file at startup, so it uses only parts
+of the standard library that are fast to import: plain classes instead of dataclasses, ``str`` instead of ``Path``. The
+registry and the settings are in `kgd.config.registry`, which is slower to import.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 
 SOCKET_PATH_LIMIT = 100
-"""Bytes of a unix socket's path; the kernels' limits are 104 and 108 including the final zero."""
+"""Maximum bytes in the path of a unix socket; the limits of the kernels are 104 and 108, including the final zero
+byte."""
 
 
 class Home:
-    """The folders of one user's kgd. Two homes share no daemon, registry, socket or log.
+    """The folders of one user's kgd. Two homes do not share a daemon, registry, socket or log.
 
     Attributes:
         config: The folder of the registry.
@@ -43,7 +44,7 @@ class Home:
 
     @classmethod
     def find(cls, environ: Mapping[str, str] | None = None, platform: str = sys.platform) -> Self:
-        """The home from the environment: `KGD_HOME`, else the platform's usual folders."""
+        """The home from the environment: `KGD_HOME`, otherwise the platform's usual folders."""
         env = os.environ if environ is None else environ
         if root := env.get("KGD_HOME"):
             return cls.at(root)
@@ -71,8 +72,8 @@ class Home:
     def socket(self) -> str:
         """The daemon's socket: in `state`, or in a short folder below /tmp if that path is too long.
 
-        The short folder depends only on user and home, so that a client started by cron finds the daemon of a desktop
-        session; their runtime folders differ.
+        The short folder depends only on the user and the home, not on the session's runtime folder, so that a client
+        started by cron finds the daemon of a desktop session.
         """
         path = os.path.join(self.state, "kgd.sock")
         if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
@@ -89,20 +90,18 @@ class Home:
             "-P",
             "-m",
             "kgd.serve",
-            "--config",
+            "--home",
             self.config,
-            "--state",
             self.state,
-            "--logs",
             self.logs,
         ]
 
     def prepare(self) -> None:
-        """Make the folders, readable only by this user.
+        """Create the folders, readable only by this user.
 
         Raises:
             Forbidden: A folder belongs to another user, or is a symbolic link in /tmp.
-            Unavailable: A folder cannot be made.
+            Unavailable: A folder cannot be created.
         """
         for folder in (self.config, self.state, self.logs):
             _private_folder(folder, may_exist_open=folder == self.config)
@@ -110,7 +109,8 @@ class Home:
 
 
 def _xdg(env: Mapping[str, str], name: str, user: str, usual: str) -> str:
-    """The folder from the environment; the XDG specification ignores relative paths."""
+    """The folder from the environment, or the usual folder if the environment does not have an absolute path (which the
+    XDG specification requires)."""
     given = env.get(name, "")
     return given if os.path.isabs(given) else os.path.join(user, usual)
 
@@ -122,7 +122,7 @@ def _private_folder(path: str, may_exist_open: bool = False) -> None:
         if stat.S_ISLNK(found.st_mode) and os.path.dirname(path) == "/tmp":
             from kgd.errors import Forbidden
 
-            raise Forbidden("this folder is a symbolic link, which another user could have made", at=path)
+            raise Forbidden("this folder is a symbolic link, which another user could have created", at=path)
         found = os.stat(path)
         if found.st_uid != os.getuid():
             from kgd.errors import Forbidden
@@ -134,12 +134,13 @@ def _private_folder(path: str, may_exist_open: bool = False) -> None:
         from kgd.errors import Unavailable
 
         raise Unavailable(
-            f"this folder cannot be made: {error.strerror}", at=path, next="Set KGD_HOME to your own folder."
+            f"this folder cannot be created: {error.strerror}", at=path, next="Set KGD_HOME to your own folder."
         ) from error
 
 
 def one_thread_each() -> None:
-    """Limit numeric libraries to one thread, in this process and its children; their idle threads burn CPU time."""
+    """Limit numeric libraries to one thread, in this process and its children, since their idle threads waste CPU
+    time."""
     for name in ("OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
         os.environ.setdefault(name, "1")
 
@@ -154,6 +155,22 @@ def log_level() -> str:
     return level
 
 
+def log_format() -> str:
+    """The format of the daemon's log from `KGD_LOG_FORMAT`: text or json. Raises Invalid for any other value."""
+    form = os.environ.get("KGD_LOG_FORMAT", "").lower() or "text"
+    if form not in ("text", "json"):
+        from kgd.errors import Invalid
+
+        raise Invalid(f"'{form[:20]}' is not a log format", at="KGD_LOG_FORMAT", next="Use text or json.")
+    return form
+
+
+def wants_traces() -> bool:
+    """Whether the standard variables of OpenTelemetry name a receiver of traces."""
+    names = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    return any(os.environ.get(name) for name in names) and os.environ.get("OTEL_SDK_DISABLED", "").lower() != "true"
+
+
 def editor() -> str:
     """The command line of the user's editor."""
     return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
@@ -165,7 +182,7 @@ def shell() -> str:
 
 
 def wants_color() -> bool:
-    """Whether the environment allows colour (https://no-color.org)."""
+    """Whether the environment allows coloured output (https://no-color.org)."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -201,15 +218,16 @@ def person_environment() -> dict[str, str]:
 
 
 def git_own_file() -> str | None:
-    """The path of a non-default git configuration, or None; empty disables it."""
+    """The path of the user's git configuration, or None for the default path. An empty path disables the
+    configuration."""
     return os.environ.get("GIT_CONFIG_GLOBAL")
 
 
 def pushing_as() -> str:
-    """The pusher from the server that started git: a principal as JSON (docs/git.md), or empty."""
+    """The pusher, as given by the server that started git: a principal as JSON (docs/git.md), or empty."""
     return os.environ.get("KGD_PRINCIPAL", "")
 
 
 def git_variables() -> dict[str, str]:
-    """Git's variables for its child programs: repository, index and objects."""
+    """The variables that git sets for its child programs: repository, index and objects."""
     return {name: value for name, value in os.environ.items() if name.startswith(("GIT_", "GITHEAD_"))}

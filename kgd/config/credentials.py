@@ -1,4 +1,4 @@
-"""Credentials: look-up by reference, storage of tokens, and the token of this home.
+"""Credentials: looking them up by reference, storing tokens, and the token of this home.
 
 References are ``env:NAME``, ``keyring:NAME`` (read through the platform's own program) and ``file:PATH`` (readable only
 by its owner). Registries and git configurations hold references; no other module stores or prints a credential.
@@ -20,7 +20,7 @@ from pathlib import Path
 from kgd.errors import Forbidden, Invalid, KgdError, Unauthorized, Unavailable
 
 SERVICE = "kgd"
-"""Name of kgd's entries in the platform's keyring."""
+"""The name of kgd's entries in the platform's keyring."""
 FILE_LIMIT = 64 << 10
 FOLDER = "tokens"
 TOKEN_LENGTH = 32
@@ -43,8 +43,8 @@ def secret(reference: str, environ: Mapping[str, str] | None = None) -> str:
 
     Raises:
         Invalid: This is not a reference.
-        Unauthorized: There is no credential.
-        Unavailable: The file or the keyring cannot be read, or others can read the file.
+        Unauthorized: There is no credential under the reference.
+        Unavailable: The file or the keyring cannot be read, or other users can read the file.
     """
     check_reference(reference)
     kind, _, name = reference.partition(":")
@@ -56,7 +56,7 @@ def secret(reference: str, environ: Mapping[str, str] | None = None) -> str:
         raise Unauthorized(
             "there is no credential under this reference",
             at=reference,
-            next="Put it there, on one line, and try again.",
+            next="Store the credential there, on one line, and try again.",
         )
     return found
 
@@ -67,7 +67,7 @@ def _variable(name: str, environ: Mapping[str, str]) -> str:
         raise Unauthorized(
             "the daemon's environment has no such variable",
             at=f"env:{name}",
-            next="Set it and restart the daemon (`kgd down`, then any command), or use file:PATH.",
+            next="Set the variable and restart the daemon (`kgd down`, then any command), or use file:PATH.",
         )
     return value
 
@@ -91,7 +91,7 @@ def _file(name: str, environ: Mapping[str, str]) -> str:
         raise Unauthorized(
             f"the credential's file {name} does not exist",
             at=f"file:{name}"[-80:],
-            next="Create it, or name another reference with --token.",
+            next="Create it, or give another reference with --token.",
         ) from None
     except OSError as error:
         raise Unavailable(f"the credential cannot be read: {error.strerror}", at=f"file:{name}") from None
@@ -126,7 +126,7 @@ def _keyring(name: str, environ: Mapping[str, str]) -> str:
 
 
 def keep(state: str, name: str, token: str, environ: Mapping[str, str] | None = None) -> str:
-    """Store a token in the keyring, or else in a private file, and return its reference.
+    """Store a token in the keyring, or in a private file if there is no keyring, and return its reference.
 
     Raises:
         Unavailable: The file cannot be written.
@@ -137,8 +137,21 @@ def keep(state: str, name: str, token: str, environ: Mapping[str, str] | None = 
     return _into_file(os.path.join(state, FOLDER), name, token)
 
 
+def keep_again(reference: str, token: str, environ: Mapping[str, str] | None = None) -> None:
+    """Replace a token that `keep` stored.
+
+    Raises:
+        Unavailable: The new token cannot be stored; the old one is unchanged.
+    """
+    kind, _, name = reference.partition(":")
+    if kind == "file":
+        _into_file(os.path.dirname(name), os.path.basename(name), token)
+    elif kind != "keyring" or not _into_keyring(name, token, dict(os.environ if environ is None else environ)):
+        raise Unavailable("the token cannot be stored again", at=reference, next="Unlock the keyring.")
+
+
 def drop(state: str, reference: str, environ: Mapping[str, str] | None = None) -> bool:
-    """Delete a token that `keep` stored; returns whether it was. A user's own file is not deleted."""
+    """Delete a token that `keep` stored; returns whether it was deleted. A user's own file is never deleted."""
     kind, _, name = reference.partition(":")
     if kind == "file" and os.path.dirname(name) == os.path.join(state, FOLDER):
         with contextlib.suppress(FileNotFoundError):
@@ -151,7 +164,7 @@ def drop(state: str, reference: str, environ: Mapping[str, str] | None = None) -
 
 
 def kept(state: str, name: str) -> list[str]:
-    """The references that hold a token of this name."""
+    """The references under which a token of this name is stored."""
     references = [f"file:{_path(os.path.join(state, FOLDER), name)}"]
     if _program(os.environ):
         references.append(f"keyring:{name}")
@@ -182,7 +195,8 @@ def _into_keyring(name: str, token: str, env: Mapping[str, str]) -> bool:
 
 
 def _program(env: Mapping[str, str]) -> str | None:
-    """The keyring's program. None on macOS, whose program takes a secret as an argument that every process can read."""
+    """The keyring's program. None on macOS, whose program takes a secret as an argument, which every process can
+    read."""
     return None if sys.platform == "darwin" else shutil.which("secret-tool", path=env.get("PATH"))
 
 
@@ -222,15 +236,17 @@ def _path(folder: str, name: str) -> str:
 
 
 def token_of(path: Path) -> str:
-    """The token of this home for local HTTP clients; made on first use, readable only by its owner.
+    """The token of this home for local HTTP clients; created on first use, readable only by its owner.
 
     Raises:
-        Forbidden: Others can read its file.
+        Forbidden: Other users can read its file.
     """
     if not path.exists():
         _make_token(path)
     if path.stat().st_mode & 0o077:
-        raise Forbidden("others can read the token", at=str(path), next="Delete the file; a new token is then made.")
+        raise Forbidden(
+            "other users can read the token", at=str(path), next="Delete the file; a new token is then created."
+        )
     token = path.read_text().strip()
     if len(token) < TOKEN_LENGTH:  # left by a crash
         path.unlink()

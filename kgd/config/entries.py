@@ -25,10 +25,11 @@ class Entry:
     """One registered workspace.
 
     `path` is its code repository, or its own folder if `standalone`; `code` is the code tree of a standalone workspace.
-    A workspace of another team has no path, but a git `remote` or a `hub`. A path with a remote is shared through it,
-    under `ref`.
+    A workspace of another team has a git `remote` or a `hub` instead of a path. If an entry has both a path and a
+    remote, the workspace is shared through the remote, under `ref`.
 
-    `token` is a reference to a credential. `sync` is the poll interval in seconds; 0 means manual, None the default.
+    `token` is a reference to a credential. `sync` is the poll interval in seconds; 0 means manual sync, None the
+    default interval.
     """
 
     id: str
@@ -43,7 +44,7 @@ class Entry:
 
     @classmethod
     def of(cls, id: str, work_tree: Path, code: Path | None) -> Entry:
-        """The entry of a workspace: the code repository it lives in, or its own folder."""
+        """The entry of a workspace, with the path of its code repository or, if it is standalone, of its own folder."""
         if code is not None and work_tree.parent == code:
             return cls(id, str(code))
         return cls(id, str(work_tree), code=str(code or ""), standalone=True)
@@ -56,7 +57,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Strings that match a pattern, or are empty; `spelled` describes them."""
+    """The form of a setting: a string that matches a pattern, or is empty; `spelled` describes it."""
 
     pattern: str
     spelled: str
@@ -69,7 +70,7 @@ class Form:
 
 
 class EmbedderForm:
-    """Choices of an embedder, parsed by `kgd.vectors.choosing`."""
+    """The form of a setting that chooses an embedder, parsed by `kgd.vectors.choosing`."""
 
     def __contains__(self, value: object) -> bool:
         return isinstance(value, Choice)
@@ -86,7 +87,7 @@ def _setting(default: Any, allowed: Allowed, meaning: str) -> Any:
 
 
 AT_START = ("log_level", "http_port", "ui_port")
-"""Settings that a daemon reads once, when it starts."""
+"""Settings that a daemon reads only when it starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,14 @@ class Settings:
         range(1, 1_025),
         "MiB of the largest file that `kgd ingest` reads as a document; larger files are reported and skipped",
     )
+    open_workspaces: int = _setting(
+        64,
+        range(1, 10_001),
+        "largest number of open workspaces; above it, the least recently used are closed until their next use",
+    )
+    idle_minutes: int = _setting(
+        30, range(1, 1_441), "minutes without use after which a workspace without a work tree is closed"
+    )
     http_port: int = _setting(
         0,
         range(65_536),
@@ -128,6 +137,11 @@ class Settings:
         range(65_536),
         "port of the pages, only on this machine; 0 takes a free port, usually between 20000 and 32000, and keeps "
         "it; read when the daemon starts",
+    )
+    signing_key: str = _setting(
+        "",
+        Form(r"git|(~?/)[^\0\n]{1,1000}", "git, or the path of an SSH key"),
+        "SSH key that signs kgd's commits; `git` uses git's user.signingkey; empty turns signing off; see signing.md",
     )
     resolver_url: str = _setting(
         "",
@@ -155,8 +169,8 @@ class Settings:
 class Registry:
     """The content of the file.
 
-    `organisation` is the address of a shared registry. Its entries that the file does not have itself are in `entries`,
-    and named in `shared`.
+    `organisation` is the address of a shared registry. Entries of the shared registry that the file itself does not
+    have are also in `entries`, and their ids are in `shared`.
     """
 
     entries: dict[str, Entry]
@@ -166,10 +180,10 @@ class Registry:
 
 
 def parse(data: bytes, path: str) -> Registry:
-    """The registry in `data`; an absent or empty file is an empty one.
+    """The registry in `data`; an absent or empty file gives an empty registry.
 
     Raises:
-        KgdError: With file and line; a broken file is not used in part.
+        KgdError: The file is malformed; the error gives file and line. No part of a malformed file is used.
     """
     if not any(line.strip() and not line.lstrip().startswith(b"#") for line in data.splitlines()):
         return Registry({})
@@ -185,11 +199,11 @@ def parse(data: bytes, path: str) -> Registry:
 def parse_shared(data: bytes) -> dict[str, Entry]:
     """The entries of an organisation's registry: workspaces by remote or hub, without local paths.
 
-    References to credentials are refused: the file's author could have any of a user's secrets sent to any server.
-    Tokens come from `kgd join` and from the user's own entries.
+    References to credentials are refused, since the file's author could otherwise have any of a user's secrets sent to
+    any server. Tokens come from `kgd join` and from the user's own entries.
 
     Raises:
-        KgdError: With line; a broken file is not used in part.
+        KgdError: The file is malformed; the error gives the line. No part of a malformed file is used.
     """
     if len(data) > SHARED_LIMIT:
         raise Invalid(f"an organisation's registry has at most {SHARED_LIMIT} bytes")
@@ -216,7 +230,7 @@ def _organisation(value: Any, data: bytes, where: str) -> str:
         return ""
     try:
         if not isinstance(value, str):
-            raise Invalid("'registry' is an address or a path")
+            raise Invalid("'registry' must be an address or a path")
         text = os.path.expanduser(value)
         if not is_shared_file(text):
             parse_url(text)
@@ -235,13 +249,13 @@ def _entry(id: str, given: dict[str, Any], data: bytes, where: str) -> Entry:
         raise Invalid(
             f"'{id[:70]}' is not a workspace id",
             at=_place(id, data, where),
-            next="An id has lower-case letters, digits and dashes.",
+            next="An id may contain only lower-case letters, digits and dashes.",
         )
     at = _place(id, data, where)
     _known(given, {f.name for f in fields(Entry)} - {"id"}, data, where)
     for name in ("path", "code", "remote", "hub", "ref", "token"):
         if not isinstance(given.get(name, ""), str):
-            raise Invalid(f"'{name}' of workspace '{id}' must be a text", at=at)
+            raise Invalid(f"'{name}' of workspace '{id}' must be a string", at=at)
     path, code = (os.path.expanduser(given.get(name, "")) for name in ("path", "code"))
     for name, value in (("path", path), ("code", code)):
         if value and not os.path.isabs(value):
@@ -250,12 +264,14 @@ def _entry(id: str, given: dict[str, Any], data: bytes, where: str) -> Entry:
     if not isinstance(standalone, bool):
         raise Invalid(f"workspace '{id}': 'standalone' must be true or false", at=at)
     if not (path or remote or hub) or (hub and (path or remote)):
-        raise Invalid(f"workspace '{id}' needs a 'path', a 'remote' or a 'hub'; a hub excludes the others", at=at)
+        raise Invalid(
+            f"workspace '{id}' needs a 'path', a 'remote' or a 'hub'; with a hub, it cannot have the other two", at=at
+        )
     seconds = given.get("sync")
     if seconds is not None and (
         isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= SYNC_LIMIT
     ):
-        raise Invalid(f"workspace '{id}': 'sync' is seconds, 0 to {SYNC_LIMIT}", at=at)
+        raise Invalid(f"workspace '{id}': 'sync' must be a number of seconds, 0 to {SYNC_LIMIT}", at=at)
     _check_remote(id, given, at)
     return Entry(id, path, code, standalone, remote, hub, given.get("ref", ""), given.get("token", ""), seconds)
 
@@ -268,9 +284,9 @@ def _check_remote(id: str, given: dict[str, Any], at: str) -> None:
         if given.get("remote"):
             parse_url(os.path.expanduser(given["remote"]))
         if given.get("hub") and parse_url(given["hub"]).kind not in (HTTP, HTTPS):
-            raise Invalid("a hub is an https:// address")
+            raise Invalid("a hub must be an https:// address")
         if given.get("ref") and not re.fullmatch(r"refs/(heads|kgd)/[A-Za-z0-9_][A-Za-z0-9._/+-]{0,190}", given["ref"]):
-            raise Invalid("'ref' is a full name such as refs/heads/kgd")
+            raise Invalid("'ref' must be a full name such as refs/heads/kgd")
     except Invalid as error:
         then = error.next.replace("--token env:NAME", "token: env:NAME")
         raise Invalid(f"workspace '{id}': {error.message}", at=at, next=then) from None
@@ -324,7 +340,7 @@ def _known(given: dict[str, Any], allowed: set[str], data: bytes, where: str) ->
 
 
 def _place(key: str, data: bytes, where: str) -> str:
-    """``file:line`` of the first line that begins with that key."""
+    """``file:line`` for the first line that begins with this key."""
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
         if line.strip().lstrip("'\"").startswith(key):
             return f"{where}:{number}"

@@ -1,4 +1,4 @@
-"""Configuration folders of the programs that agents run in, from the environment."""
+"""Configuration folders of the agents' hosts, taken from the environment."""
 
 from __future__ import annotations
 

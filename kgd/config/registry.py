@@ -1,4 +1,5 @@
-"""The registry ``workspaces.yaml``, with workspaces and settings: reading after edits, and text edits of one entry.
+"""The registry ``workspaces.yaml``, with workspaces and settings: reading it after each edit, and editing the text of
+an entry.
 
 Edits support only the block style of ``workspaces.example.yaml`` and refuse other styles. The result is parsed before
 it is saved.
@@ -13,7 +14,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from kgd.config import Home
@@ -42,11 +43,15 @@ __all__ = [
 ]
 
 
+class _Held(threading.local):
+    registry: Registry | None = None
+
+
 class RegistryFile:
     """The registry of a home, read again after each edit. Safe for threads and for other processes.
 
-    `problem` is the reason why the current file is not used; until it is repaired the last good version is used, of
-    which a copy is kept on disk.
+    `problem` is the reason why the current file is not used. Until the file is fixed, the last good version is used; a
+    copy of it is on disk.
     """
 
     def __init__(self, home: Home) -> None:
@@ -55,14 +60,17 @@ class RegistryFile:
         self.problem: KgdError | None = None
         self._believed = False
         self._lock = threading.Lock()
+        self._held = _Held()
         self._stamp: object = ()
         self._own = self._good = Registry({})
 
     def current(self) -> Registry:
         """The last good version of the file; costs one or two `stat` calls if it is unchanged."""
+        if self._held.registry is not None:
+            return self._held.registry
         if (_stamp(self.path), self._stamp_of_shared()) != self._stamp:
             with self._lock:
-                # The stamp is taken before reading, so that a concurrent edit is seen the next time.
+                # The stamp is taken before reading, so that a concurrent edit is noticed the next time.
                 own = _stamp(self.path)
                 self._reload()
                 shared = self._stamp_of_shared()
@@ -70,12 +78,22 @@ class RegistryFile:
                 self._stamp = own, shared
         return self._good
 
+    @contextlib.contextmanager
+    def steady(self) -> Iterator[None]:
+        """Within the block, `current` looks for edits only once in this thread."""
+        self._held.registry = self.current()
+        try:
+            yield
+        finally:
+            self._held.registry = None
+
     def register(self, entry: Entry, *, replace: bool = False, is_alive: Callable[[Entry], bool] | None = None) -> None:
-        """Add the entry, or update the path of a moved workspace. Comments and order of the file stay.
+        """Add the entry, or update the path of a moved workspace. The file's comments and order are kept.
 
         Raises:
-            InvariantViolation: Another repository has that id, still exists (`is_alive`), and `replace` is not set.
-            Invalid: The file is broken and was not changed.
+            InvariantViolation: The id belongs to another repository that still exists (`is_alive`), and `replace` is
+                not set.
+            Invalid: The file is malformed and was not changed.
         """
 
         def change(text: str, entries: dict[str, Entry]) -> str:
@@ -87,14 +105,14 @@ class RegistryFile:
                 raise InvariantViolation(
                     f"another repository is registered as '{entry.id}'",
                     at=known.path,
-                    next="Use it there, or replace its entry with `kgd up --replace`.",
+                    next="Use that repository, or replace its entry with `kgd up --replace`.",
                 )
             return with_entry(text, entry.id, entry.written())
 
         self._rewrite(change)
 
     def forget_remote(self, id: str) -> None:
-        """Remove the remote of a workspace that has a path, and what the entry says about it."""
+        """Remove the remote of a workspace that has a path, with all fields about the remote."""
         given = ("remote", "ref", "token", "sync")
 
         def change(text: str, entries: dict[str, Entry]) -> str:
@@ -113,7 +131,7 @@ class RegistryFile:
         """Save a new version of the organisation's registry.
 
         Raises:
-            Invalid: It is broken, has forbidden fields, or became empty: the last good version stays.
+            Invalid: The new version is malformed, has forbidden fields, or is empty; the last good version is kept.
         """
         fresh = parse_shared(data)
         path = self._shared_path(organisation)
@@ -129,7 +147,7 @@ class RegistryFile:
             _replace(path, data)
 
     def _shared_path(self, organisation: str) -> str:
-        """The copy's path, which depends on the address, so that organisations are not mixed up."""
+        """The path of the copy. It depends on the address, so that organisations are not confused."""
         known = hashlib.sha256(organisation.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         return os.path.join(self._state, f"registry-{known}.yaml")
 
@@ -166,7 +184,7 @@ class RegistryFile:
                     self._own = parse(_file(self._copy), self._copy)
 
     def _named(self, error: KgdError, otherwise: str) -> KgdError:
-        """The error with the whole path, since there may be several homes."""
+        """The error with the full path of the file, since there may be several homes."""
         if self.path not in error.at:
             error.next = f"{error.next or otherwise} The file is {self.path}."
         return error
@@ -213,7 +231,7 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
 
 
 def _replace(path: str, data: bytes) -> None:
-    """Replace a file atomically and durably. A symbolic link stays a link."""
+    """Replace a file atomically and durably; if it is a symbolic link, replace its target."""
     target = os.path.realpath(path)
     fresh = f"{target}.{os.getpid()}.tmp"
     with open(
@@ -235,7 +253,7 @@ def with_entry(text: str, id: str, fields: Mapping[str, str | bool | float], *, 
     """`text` with this entry added at the end, or with its fields replaced; the fields `without` are removed.
 
     Raises:
-        Invalid: ``workspaces`` is not written as a block.
+        Invalid: ``workspaces`` is not in block style.
     """
     lines = text.splitlines()
     start, end, indent = _block(lines)
@@ -280,7 +298,7 @@ def _block(lines: list[str]) -> tuple[int, int, str]:
             raise Invalid(
                 "'workspaces' is not written as a block, so kgd does not edit it",
                 at=f"line {number + 1}",
-                next="Write one workspace per block, as workspaces.example.yaml does.",
+                next="Write each workspace as a block, as in workspaces.example.yaml.",
             )
         end, indent = number + 1, ""
         for below in range(number + 1, len(lines)):
@@ -326,7 +344,7 @@ def _is_field(line: str, names: tuple[str, ...]) -> bool:
 
 
 def _comment(line: str) -> str:
-    """The comment after a value, with its leading blank."""
+    """The comment after a value, including the space before it."""
     found = re.search(r"""(?:"[^"]*"|'[^']*'|[^"'#\s][^#]*?)(\s+#.*)$""", line.partition(":")[2].lstrip())
     return found.group(1) if found else ""
 

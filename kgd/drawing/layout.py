@@ -1,7 +1,9 @@
-"""Layout: positions of dots, outward by cost and around by the tree of cheapest paths, and labels without overlap.
+"""Layout: positions of dots, with the distance from the middle set by cost and the angle by the tree of cheapest paths;
+and labels without overlap.
 
-Equal scenes have equal layouts. A dot's share of the circle is the number of leaves behind it. Dots of one cost are on
-one ring, in several rows if it is crowded. A label without room in the whole picture may appear at twice the size.
+Equal scenes have equal layouts. A dot's share of the circle is proportional to the number of leaves behind it. Dots of
+one cost are on one ring, in several rows if the ring is crowded. A label for which the picture has no room may appear
+when the picture is magnified.
 """
 
 from __future__ import annotations
@@ -19,16 +21,16 @@ APART = 17.0
 GAP = 44.0
 """Minimum distance between the last row of a ring and the next ring."""
 REACH = 300.0
-"""Radius of the dearest dots in an uncrowded picture."""
+"""Radius of the dots with the highest cost in an uncrowded picture."""
 MOST_RINGS = 10
-"""Costs with a ring each; of more costs, near ones share a ring."""
+"""Maximum number of costs with separate rings; if there are more, near costs share a ring."""
 MOST_ROWS = 80
 TOP = -pi / 2
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A dot's position; `angle` is seen from the middle."""
+    """A dot's position; `angle` is measured at the middle of the picture."""
 
     x: float
     y: float
@@ -37,7 +39,8 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """The circle of all dots of a cost. `label` is the cost, for a shared ring the dearest."""
+    """The circle for all dots with the same cost. `label` is that cost or, if several costs share the ring, the
+    highest."""
 
     radius: float
     label: str
@@ -51,7 +54,7 @@ class Layout:
 
 
 def layout_dots(dots: Sequence[Dot]) -> Layout:
-    """Positions of all dots. O(n log n); dots are in the order of a scene, each behind its parent."""
+    """Positions of all dots. O(n log n); dots are in the order of a scene, each after its parent."""
     angles = _angles(dots)
     step = _step([dot.cost for dot in dots])
     rings: dict[float, list[Dot]] = defaultdict(list)
@@ -76,7 +79,8 @@ def layout_dots(dots: Sequence[Dot]) -> Layout:
 
 
 def _angles(dots: Sequence[Dot]) -> dict[str, float]:
-    """Each dot in the middle of its share of its parent's share."""
+    """The angle of each dot: the middle of its sector. Children divide their parent's sector in proportion to their
+    numbers of leaves."""
     known = {dot.uri for dot in dots}
     below: dict[str, list[Dot]] = defaultdict(list)
     for dot in dots:
@@ -118,7 +122,7 @@ def _stand(members: Sequence[Dot], angles: Mapping[str, float], radius: float, p
 
 
 def _step(costs: Sequence[float]) -> float:
-    """The range of costs that share a ring, a round number; 0 if each has its own."""
+    """The range of costs that share a ring, as a round number; 0 if each cost has its own ring."""
     if len(set(costs)) <= MOST_RINGS:
         return 0.0
     width = max(costs) / MOST_RINGS
@@ -134,7 +138,7 @@ SIZES = (1, 2, 4)
 """Magnifications that show more labels."""
 LONGEST = 26
 HEIGHT, CHARACTER = 13.0, 6.6
-"""Size of a label's character in the picture's units; a wide character counts twice."""
+"""The size of a label's character in the picture's units; a wide character takes twice the width."""
 OFF = 9.0
 """Distance from the middle of a dot to its label."""
 CELL = 48.0
@@ -178,7 +182,7 @@ def place_labels(dots: Sequence[Dot], layout: Layout) -> dict[str, Label]:
 
 
 def shortened(text: str) -> str:
-    """The text, cut to the width `LONGEST` with a sign."""
+    """The text, cut to the width `LONGEST` with an ellipsis."""
     if width(text) <= LONGEST:
         return text
     kept, room = "", LONGEST - 1
@@ -201,7 +205,7 @@ def _box(point: Point, text: str, on_left: bool, size: int) -> Box:
 
 
 class _Taken:
-    """The covered areas, indexed by cells."""
+    """The areas already covered, indexed by cells."""
 
     def __init__(self) -> None:
         self._cells: Mapping[tuple[int, int], list[tuple[Box, str]]] = defaultdict(list)

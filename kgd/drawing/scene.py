@@ -31,12 +31,12 @@ SHAPES: Mapping[Shape, str] = {
 CODE = ("file", "dir", "symbol")
 AREAS = ("atom", "molecule")
 MOST_LINES = 4_000
-"""Maximum number of lines: the cheapest relations, first the ones on cheapest paths."""
+"""Maximum number of lines. Relations on cheapest paths come first, then the cheapest others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """One node. `parent` is the previous visible node on its cheapest path; a start has none.
+    """One node. `parent` is the previous visible node on its cheapest path; a start has no parent.
 
     `told` replaces the cost in pictures without costs. `size` grows with the number of nodes that it represents.
     """
@@ -55,7 +55,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The relations between two dots. `is_path` if the cheapest path to one of them uses it."""
+    """The relations between two dots. `is_path` is set if the cheapest path to one of the dots uses them."""
 
     source: str
     target: str
@@ -66,9 +66,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The content of a picture. Dots are ordered by cost, each behind its parent. `left_out` counts omitted lines.
+    """The content of a picture. Dots are ordered by cost, each after its parent. `left_out` is the number of omitted
+    lines.
 
-    `is_measured` if distance means cost.
+    `is_measured` is set if distance means cost.
     """
 
     dots: tuple[Dot, ...]
@@ -165,7 +166,7 @@ def _dot(node: Mapping[str, Any], known: Collection[str], disputed: Iterable[str
 
 
 def _type(node: Mapping[str, Any]) -> str:
-    """File or directory, by the scheme, which is more precise than the type."""
+    """The type to show: file or directory by the scheme, which is more precise than the node's type."""
     scheme: str = node["uri"].partition(":")[0]
     return scheme if scheme in CODE_TREE else node["type"]
 
@@ -176,7 +177,7 @@ def _shape(uri: str) -> Shape:
 
 
 def _missing(broken: Iterable[Mapping[str, Any]], known: Mapping[str, Dot]) -> list[Dot]:
-    """A dot for each missing target, as near as its cheapest link."""
+    """A dot for each missing target, at the distance of its cheapest link."""
     found: dict[str, Dot] = {}
     for link in broken:
         source = known.get(link["source"])
@@ -191,7 +192,7 @@ def _missing(broken: Iterable[Mapping[str, Any]], known: Mapping[str, Dot]) -> l
 
 
 def _lines(edges: Iterable[Mapping[str, Any]], dots: Mapping[str, Dot]) -> list[Line]:
-    """One line for each two related dots, and one for each dot whose path goes through hidden nodes."""
+    """One line for each pair of related dots, and one for each dot whose path goes through hidden nodes."""
     types: dict[tuple[str, str], dict[str, float]] = {}
     for edge in edges:
         if edge["target"] in dots and edge["source"] != edge["target"]:

@@ -1,6 +1,6 @@
 """SVG: a scene as a standalone file, or as part of a page.
 
-Attributes define the look, so that a file needs nothing else; a page may override them by its styles. Every text is
+Attributes define the appearance, so that a file needs nothing else; a page may override them with styles. All text is
 escaped, and invisible characters are written out.
 """
 
@@ -19,14 +19,14 @@ FILL: Mapping[Shape, str] = {"knowledge": "#1a634a", "code": "#69736d", "area": 
 RED, AMBER = "#a3231b", "#7d5400"
 MARGIN = 24.0
 SIGNS: Mapping[Mark, str] = {"conflict": "!", "unverified": "?", "foreign": "↗"}
-"""Signs beside a dot, so that a mark does not depend on colour alone."""
+"""Signs next to a dot, so that a mark is not shown only by colour."""
 
 Leads = Callable[[Dot], str]
-"""The address behind a dot; empty without a link."""
+"""Returns the address that a dot links to; empty if it has no link."""
 
 
 def draw(scene: Scene, *, leads: Leads = lambda dot: "", title: str = "", alone: bool = False) -> str:
-    """The picture. Its size follows from its dots; `viewBox` is its visible part.
+    """The picture. Its size depends on its dots; `viewBox` is the visible part.
 
     Args:
         alone: Whether it is a separate file, with a background.
@@ -103,7 +103,7 @@ def _line(line: Line, layout: Layout) -> str:
 
 def _dot(dot: Dot, point: Point, label: Label, leads: str) -> str:
     said = _text(description(dot))
-    # Users of voice control say the visible text.
+    # Users of voice control say the visible text, so it is part of the name.
     cut = f", shown as {_text(label.text)}" if label.text.endswith("…") else ""
     href = f' href="{_text(leads)}" aria-label="{said}{cut}"' if leads else ""
     tag = "a" if leads else "g"
@@ -115,7 +115,7 @@ def _dot(dot: Dot, point: Point, label: Label, leads: str) -> str:
 
 
 def _figure(dot: Dot, point: Point) -> str:
-    """Circle, square, hexagon or diamond by shape, with the marks around and beside it."""
+    """A circle, square, hexagon or diamond, depending on the shape, with its marks."""
     x, y, size = point.x, point.y, 8.0 if "start" in dot.marks else dot.size
     marks = "".join(_sign(mark, x, y, size) for mark in dot.marks)
     if dot.shape == "missing":
@@ -165,7 +165,7 @@ def _label(dot: Dot, point: Point, label: Label) -> str:
 
 
 def _text(text: str) -> str:
-    """Escape text for any place in a file: XML lacks most invisible characters."""
+    """Escape text for any place in a file: XML does not allow most invisible characters."""
     shown = fenced(text)
     return escape(
         "".join("\ufffd" if ord(c) in (0xFFFE, 0xFFFF) else c for c in shown) if not shown.isascii() else shown

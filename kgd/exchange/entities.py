@@ -1,9 +1,9 @@
 """Entities and relations of the official memory server, as nodes.
 
 An entity is the node ``entity://<workspace>/<name>``: its type is `type`, its observations are ``data.observations``. A
-name or type that a node cannot hold (empty, or of several lines) is kept exactly in `data`, and the node has a
-stand-in. Entities and relations keep the order in which they were added. Their number is a key of ``data.added`` and
-not a value, so that two users who add the same entity do not conflict: the smallest key counts.
+name or type that a node cannot have (an empty one, or several lines) is kept exactly in `data`, and the node gets a
+substitute. Entities and relations keep the order in which they were added. Their order numbers are keys of
+``data.added``, not values, so that two users who add the same entity do not conflict: the smallest key is used.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ SCHEME = "entity"
 TYPE = "entity"
 """Stand-in for a type that a node cannot have."""
 LAST = 1 << 63
-"""Number of nodes that were added in other ways, after all others."""
+"""The order number of nodes that were added in other ways; it sorts after all others."""
 
 _TILDE = b"%7E"
 _PLAIN = re.compile("[A-Za-z0-9_ -]{1,255}").fullmatch
-"""Names in which a URI escapes only the blanks."""
+"""Matches names in which a URI escapes only the blanks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """An entity of the memory server; `added` is its number in the order."""
+    """An entity of the memory server; `added` is its order number."""
 
     name: str
     type: str
@@ -84,7 +84,7 @@ def literal_uri(workspace: str, name: str) -> Uri | None:
 
 
 def hashed_uri(workspace: str, name: str) -> Uri:
-    """The URI of a name that cannot be spelt, or that differs from another only by case."""
+    """The URI of a name that cannot be part of a URI, or that differs from another name only by case."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return Uri(f"{SCHEME}://{workspace}/~{digest}")
 
@@ -101,7 +101,7 @@ def is_usual(uri: Uri, workspace: str, name: str) -> bool:
 
 
 def spelt_name(uri: Uri) -> str:
-    """The name that a URI spells; for a hashed one its last segment."""
+    """The name that a URI spells; for a hashed URI, its last segment."""
     raw = b"/".join(segments_of(uri))
     if raw.startswith(_TILDE):
         raw = b"~" + raw[len(_TILDE) :]
@@ -123,7 +123,8 @@ def name_in(node: Node) -> str:
 def is_implied(node: Node) -> bool:
     """Whether the node exists only as the source of relations, and the entity was never created.
 
-    If one user created it while another only related it, the merged node has both and counts as created.
+    If one user created the entity while another only added relations from it, the merged node has both marks and is
+    treated as created.
     """
     return node.data.get("implied") is True and not node.data.keys() & {"added", "observations"}
 
@@ -163,7 +164,7 @@ def added_in(data: Mapping[str, Json]) -> int:
 
 
 def entity_fields(entity: Entity) -> dict[str, Any]:
-    """The fields of an upsert that creates an entity, also from a node that was only implied."""
+    """The fields of an upsert that creates an entity, even where an implied node exists."""
     type = entity.type if _is_label(entity.type) else TYPE
     data: dict[str, Json] = {
         "observations": list(entity.observations),
@@ -190,7 +191,7 @@ def relation_to(target: Uri, link: Link) -> Relation:
 
 
 def stored_type(type: str) -> str:
-    """The relation type, or a stand-in if it cannot be a label; different types stay different."""
+    """The relation type, or a substitute if the type cannot be a label; different types stay different."""
     return type if _is_label(type) else f"~{hashlib.sha256(type.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 

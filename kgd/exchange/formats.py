@@ -19,8 +19,7 @@ from kgd.exchange import (
     vault,
     vault_export,
 )
-from kgd.exchange.plan import Export, Plan, Reading
-from kgd.exchange.view import View
+from kgd.exchange.plan import Export, Plan, Reading, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +30,11 @@ class Format:
         name: Its name for `--from` and `--to`.
         title: A few words, for lists.
         shape: Whether an export is one file or a folder.
-        sniff: Whether a source looks like this format, by names and a few bytes.
+        sniff: Whether a source looks like this format, judged by names and a few bytes.
         read: Returns the plan in a source; raises KgdError only if nothing can be read.
         write: Returns the files of an export.
         own: Whether a file was written by this format, so that an export may replace it.
-        most: Most nodes of an export.
+        most: Largest number of nodes in an export.
     """
 
     name: str
@@ -105,7 +104,8 @@ def named(name: str, at: str, does: Literal["read", "write"]) -> Format:
 
 
 def passed_by(path: Path, chosen: Format) -> str:
-    """A folder in the source that belongs to another format, so the chosen one skips it; or an empty string."""
+    """A folder in the source that the chosen format skips because the folder belongs to another format; empty if there
+    is no such folder."""
     return orchestrator.FOLDER if chosen.name != "orchestrator" and orchestrator.within(path) else ""
 
 
@@ -117,7 +117,7 @@ def sniffed(path: Path) -> Format:
     """
     for one in FORMATS:
         if one.name == "vault" and orchestrator.within(path):
-            return named("orchestrator", "source", "read")  # the project's README alone does not make a vault
+            return named("orchestrator", "source", "read")  # a project's README alone does not make it a vault
         if one.read is not None and one.sniff(path):
             return one
     names = ", ".join(one.name for one in FORMATS if one.read is not None)

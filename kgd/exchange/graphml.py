@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from xml.sax.saxutils import escape, quoteattr
 
-from kgd.exchange.plan import Export, Output
-from kgd.exchange.view import DrawnEdge, DrawnNode, View, drawing
+from kgd.exchange.plan import DrawnEdge, DrawnNode, Export, Output, View, drawing
 
 RED, PLAIN, INK = "#d62728", "#e8eef7", "#5b6b7f"
 SIGN = "<!-- written by kgd -->"
@@ -31,7 +30,7 @@ _KEYS = (
     ("missing", "edge", "boolean"),
     ("color", "edge", "string"),
 )
-"""(name, element, type) of each attribute; its id is ``n_`` or ``e_`` and the name."""
+"""(name, element, type) of each attribute; its id is ``n_`` or ``e_`` followed by the name."""
 
 
 def own(data: bytes) -> bool:
@@ -100,7 +99,7 @@ def _edge(number: int, edge: DrawnEdge) -> list[str]:
 
 
 def _text(value: str) -> str:
-    """Escaped text; characters that XML 1.0 cannot hold are replaced."""
+    """Escaped text; characters that XML 1.0 does not allow are replaced."""
     return escape(_NOT_XML.sub("\ufffd", value))
 
 

@@ -1,7 +1,7 @@
-"""The official memory server's file format: one entity or relation a line, as JSON.
+"""The official memory server's file format: one entity or relation per line, as JSON.
 
-Lossless in both directions. A file of that server comes back byte for byte, because the order of entities and relations
-is stored with them (`kgd.exchange.entities`).
+Lossless in both directions. A file of that server is exported again byte for byte, because the order of entities and
+relations is stored with them (`kgd.exchange.entities`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from kgd.exchange.entities import (
     relation_to,
     spelt_name,
 )
-from kgd.exchange.plan import Export, Output, Plan, Reading, Trouble, Wanted
-from kgd.exchange.view import View
+from kgd.exchange.plan import Export, Output, Plan, Reading, Trouble, View, Wanted
 from kgd.model.node import Node, Relation, Source
 from kgd.model.uri import Uri, collision_key, scheme_of
 
@@ -40,7 +39,7 @@ NAME = "jsonl"
 SOURCE = "memory-server"
 LARGEST = 512 * 2**20
 LOOKED_AT = 64 * 1024
-"""Bytes of a file that are examined to detect the format."""
+"""Number of bytes of a file that are examined to detect the format."""
 
 
 # ---- reading
@@ -57,10 +56,10 @@ def sniff(path: Path) -> bool:
 
 
 def read(path: Path, reading: Reading) -> Plan:
-    """The entities with their relations. An unreadable line is a trouble, and the rest is still read.
+    """The entities with their relations. An unreadable line is reported, and the other lines are still read.
 
     Raises:
-        Invalid: It is not a file, or `below` is given: an entity's URI is its name.
+        Invalid: The source is not a file, or `below` is given, although an entity's URI has only its name.
         Limit: The file is larger than 512 MiB.
     """
     if reading.below:
@@ -87,7 +86,7 @@ class _Found:
     lines: int = 0
 
     def take(self, number: int, line: bytes) -> None:
-        """Record one line. Its number is its place in the order."""
+        """Record one line. The line's number is its place in the order."""
         if not line.strip(b" \t\r\n\xef\xbb\xbf"):
             return
         self.lines += 1
@@ -122,7 +121,7 @@ class _Found:
         first, there = self.entities[entity.name]
         more = tuple(text for text in texts if text not in there.observations)
         self.entities[entity.name] = first, replace(there, observations=(*there.observations, *more))
-        self._trouble(number, f"line {first} has an entity of the same name; its new observations were added to that")
+        self._trouble(number, f"line {first} has an entity of the same name, to which the new observations were added")
 
     def _trouble(self, number: int, reason: str) -> None:
         self.troubles.append(Trouble(f"{self.file}:{number}", reason))
@@ -183,7 +182,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a new node, without nulls: there is nothing to delete."""
+    """The fields of a new node, without nulls, since there is nothing to delete."""
     return {**fields, "data": {key: value for key, value in fields["data"].items() if value is not None}}
 
 
@@ -213,7 +212,7 @@ def write(view: View) -> Export:
 
 
 def _left_out(nodes: dict[Uri, Node], others: int) -> Iterator[Trouble]:
-    """Content that the format cannot hold, one line per kind."""
+    """Content that the format cannot express, one line per kind."""
     if others:
         yield Trouble("", f"{others} nodes are not entities and were left out")
     richer = sum(bool(node.content or node.summary or node.tags) for node in nodes.values())

@@ -1,16 +1,15 @@
 """Export to a Mermaid flowchart, for READMEs and chats.
 
-Names are untrusted: all characters but letters, digits and plain signs are written as numbers, so no name can end its
-label, open a directive, or become HTML. Missing nodes are red, dashed and labelled.
+Names are untrusted: all characters except letters, digits and plain signs are written as numbers, so a name cannot end
+its label, open a directive, or become HTML. Missing nodes are red, dashed and labelled.
 """
 
 from __future__ import annotations
 
-from kgd.exchange.plan import Export, Output, Trouble
-from kgd.exchange.view import View, drawing
+from kgd.exchange.plan import Export, Output, Trouble, View, drawing
 
 MOST_NODES, MOST_EDGES = 200, 450
-"""Mermaid draws at most 500 edges and 50,000 characters unless configured otherwise."""
+"""Unless configured otherwise, Mermaid draws at most 500 edges and 50,000 characters."""
 LABEL = 48
 SIGN = "%% written by kgd"
 _PLAIN = frozenset(" .,-_/+!?@")
@@ -45,6 +44,6 @@ def write(view: View) -> Export:
 
 
 def _label(text: str) -> str:
-    """The text with all characters special to Mermaid or HTML as numbered entities."""
+    """The text, with all characters that are special in Mermaid or HTML as numeric entities."""
     cut = text if len(text) <= LABEL else text[: LABEL - 1].rstrip() + "…"
     return "".join(c if c.isalnum() or c in _PLAIN else f"#{ord(c)};" if c.isprintable() else " " for c in cut) or "_"

@@ -26,8 +26,7 @@ from kgd.model.uri import Uri, from_path
 
 KIND = "orchestrator"
 KEPT = "orchestrator"
-"""Data key for fields of this format: the order of tags and connections, the file name, and the path of a URI that is
-not the id."""
+"""Data key for fields of this format: the order of tags and connections, the file name, and a path unlike the id."""
 OURS = "kgd"
 """Key of an entry for fields that only kgd has: the path of its URI, its name, a task's status and sections."""
 GRAPH, MEMORIES = "knowledge_graph.json", "memories/"
@@ -47,7 +46,7 @@ def sniff(path: Path) -> bool:
 
 
 def within(path: Path) -> bool:
-    """Whether a folder, such as a project's, contains such a folder without being one."""
+    """Whether a folder, such as a project's, contains an orchestrator folder but is not one itself."""
     return path.is_dir() and not sniff(path) and (path / FOLDER).is_dir()
 
 
@@ -55,8 +54,8 @@ def read(root: Path, reading: Reading) -> Plan:
     """The knowledge in the folder, or in the ``.orchestrator`` folder of a project.
 
     Raises:
-        Invalid: It is not a folder, or contains nothing of this format.
-        Limit: It has too many files.
+        Invalid: The source is not a folder, or contains nothing of this format.
+        Limit: The folder has too many files.
     """
     if not root.is_dir():
         raise Invalid(f"the source must be the folder that contains {GRAPH}", at="source")
@@ -90,7 +89,7 @@ class Entries:
         self.folder = Folder(self.root)
 
     def past(self) -> Iterator[Entry]:
-        """Further entries from journal and state."""
+        """More entries, from journal and state."""
         return orchestrator_journal.entries(self.root, self.folder, set(self.found), set(self._files), self.reading)
 
     def trouble(self, at: str, reason: str) -> None:
@@ -98,12 +97,12 @@ class Entries:
 
     def add(self, entry: Entry) -> None:
         if entry.id in self.found:
-            self.trouble(entry.at, f"the id {entry.id[:60]} is used twice; the first entry counts")
+            self.trouble(entry.at, f"the id {entry.id[:60]} is used twice; only the first entry was imported")
         else:
             self.found[entry.id] = entry
 
     def graph(self) -> None:
-        """Read the nodes of the knowledge graph; each invalid one is a trouble."""
+        """Read the nodes of the knowledge graph; each invalid node is reported."""
         nodes = self._nodes()
         for number, values in enumerate(nodes):
             at = f"{GRAPH} nodes[{number}]"
@@ -132,7 +131,7 @@ class Entries:
             self.add(entry)
 
     def memories(self) -> None:
-        """Read the memory files that no node names."""
+        """Read the memory files that no node refers to."""
         for name in self.folder.paths(
             lambda path: path.startswith(MEMORIES) and path.endswith(".md"), lambda path: path == MEMORIES.strip("/")
         ):
@@ -145,7 +144,7 @@ class Entries:
                 continue
             entry.id = _text(front.get("id")) or stem
             if entry.id in self.found:
-                self.trouble(name, f"the node {entry.id[:60]} has another file; this one was skipped")
+                self.trouble(name, f"the node {entry.id[:60]} has a different file; this one was skipped")
                 continue
             entry.type = _text(front.get("type")) or entry.id.partition("-")[0]
             entry.type = entry.type if _text(front.get("type")) or entry.type in TYPES else "insight"
@@ -153,12 +152,12 @@ class Entries:
             self.add(entry)
 
     def wanted(self, entry: Entry) -> Wanted | None:
-        """The node of an entry; None, and a trouble, if it is invalid."""
+        """The node of an entry. If the entry is invalid, report it and return None."""
         try:
             uri = self.uri(entry.id, entry.type)
             for target in entry.connections:
                 if target not in self.found:
-                    self.trouble(entry.at, f"it is connected to {target[:60]}, which does not exist; a broken link")
+                    self.trouble(entry.at, f"it is connected to {target[:60]}, which does not exist: a broken link")
             node, detail = self._node(entry, uri)
             return Wanted(node, detail, entry.file, entry.at)
         except KgdError as error:
@@ -234,7 +233,7 @@ class Entries:
         return nodes
 
     def _read_file(self, entry: Entry) -> None:
-        """Read the file of a node: a memory is its detail, a task's file its sections."""
+        """Read the file of a node: a memory file becomes the node's detail, a task's file its sections."""
         name = entry.file
         if name.startswith("/") or ".." in name.split("/") or "\\" in name:
             self.trouble(entry.at, f"its file {name[:80]} is outside the folder; skipped")
@@ -286,7 +285,7 @@ def heading_of(text: str) -> str:
 
 
 def _take_ours(entry: Entry, own: Mapping[str, Any]) -> None:
-    """Take the fields that an export of kgd added."""
+    """Restore the fields that an export by kgd added."""
     entry.name, entry.path = _text(own.get("name")), _text(own.get("path"))
     if isinstance(own.get("status"), str):
         entry.data["status"] = own["status"]

@@ -12,19 +12,19 @@ from typing import Any
 from kgd.codec import canonical
 from kgd.exchange.orchestrator import CONNECTED, GRAPH, KEPT, KIND, MEMORIES, OURS, TYPES, heading_of
 from kgd.exchange.orchestrator_journal import JOURNAL
-from kgd.exchange.plan import IMPORTED, NAMED_FILE, Export, Output, Trouble, sub_mapping, unused
-from kgd.exchange.view import View
+from kgd.exchange.plan import IMPORTED, NAMED_FILE, Export, Output, Trouble, View, sub_mapping, unused
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, name_of, scheme_of, segments_of
 
 TOPIC = 60
-"""Characters of a node's name in a file name."""
+"""Largest number of characters of a node's name in a file name."""
 _MEMORY = re.compile(rf"{MEMORIES}[^./\\\x00-\x1f][^/\\\x00-\x1f]*\.md\Z").match
 _PLAIN = re.compile(r"[A-Za-z][\w./-]*\Z").match
 
 
 def write(view: View) -> Export:
-    """All memories of the view, and other nodes that came from such a folder. Further nodes are left out."""
+    """Write all memories in the view, and other nodes that were imported from an orchestrator folder. Leave out the
+    remaining nodes."""
     chosen: list[Node] = []
     others = 0
     for node in view.nodes():
@@ -55,14 +55,15 @@ def write(view: View) -> Export:
             index.setdefault(tag, []).append(entry["id"])
     graph = {"version": 1, "last_updated": _newest(chosen, view), "nodes": entries, "tag_index": index}
     files.insert(0, Output(GRAPH, json.dumps(graph, indent=2, ensure_ascii=False).encode() + b"\n"))
-    troubles = [Trouble("", f"{n} relations of type {type} have no place in this format") for type, n in left.items()]
+    troubles = [Trouble("", f"this format has no place for {n} relations of type {type}") for type, n in left.items()]
     if others:
         troubles.append(Trouble("", f"{others} nodes are not memories and were left out"))
     return Export(tuple(files), tuple(troubles), {"nodes": len(entries), "memories": len(files) - 1})
 
 
 def _long_text(node: Node, view: View) -> str | None:
-    """The text of a memory file: the node's detail, else its content if that exceeds the summary."""
+    """The text of a memory file: the node's detail or, without detail, its content if that says more than the
+    summary."""
     detail = view.detail(node)
     if detail is not None or _is_whole(node) or node.content.split() in ([], node.summary.split()):
         return detail
@@ -70,7 +71,7 @@ def _long_text(node: Node, view: View) -> str | None:
 
 
 def _ours(node: Node, id: str, text: str) -> dict[str, Json]:
-    """The fields that the format has no key for, except those in a file of the journal."""
+    """The fields for which the format has no key, except fields in a journal file."""
     kept = sub_mapping(node, KEPT)
     found: dict[str, Json] = {}
     path = str(kept.get("path") or "") if _is_from_here(node) else _path(node)
@@ -84,7 +85,7 @@ def _ours(node: Node, id: str, text: str) -> dict[str, Json]:
 
 
 def _path(node: Node) -> str:
-    """The path of its URI, if type and path are all of the URI."""
+    """The path of the node's URI, if type and path determine the URI."""
     if scheme_of(node.uri) != node.type:
         return ""
     try:
@@ -99,7 +100,7 @@ def _is_from_here(node: Node) -> bool:
 
 
 def _ids(nodes: Iterable[Node]) -> dict[Uri, str]:
-    """The id that each node had, else the last segment of its URI, numbered to be unique."""
+    """The id that each node had in its source; otherwise the last segment of its URI, numbered to be unique."""
     ids: dict[Uri, str] = {}
     taken: set[str] = set()
     for node in sorted(nodes, key=lambda node: (not _is_from_here(node), node.uri)):
@@ -157,7 +158,8 @@ def _moment(seconds: int) -> str:
 
 
 def _file_name(node: Node, before: str, date: str, taken: set[str]) -> str:
-    """The name of the node's file in its source, else in the workspace, else one from its date and name."""
+    """The name of the node's file in its source; otherwise its name in the workspace; otherwise a name made from the
+    node's date and name."""
     topic = re.sub(r"[\W_]+", "-", name_of(node.uri).lower()).strip("-")[:TOPIC] or node.type
     wanted = (before, str(node.data.get(NAMED_FILE) or ""), f"{MEMORIES}{date[:10]}-{topic}.md", f"{MEMORIES}memory.md")
     name = next(name for name in wanted if _MEMORY(name))

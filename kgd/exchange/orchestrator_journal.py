@@ -1,7 +1,7 @@
 """Import of an orchestrator's journal and state, which predate its knowledge graph.
 
 Completed tasks of the journal become task nodes with their sections. Key decisions, patterns and gotchas of the state
-become nodes. The files were written by hand, so any of several layouts is accepted.
+become nodes. The files were written by hand, so several layouts are accepted.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ KINDS: Mapping[str, str] = {
     "gotchas": "gotcha",
     "learned gotchas": "gotcha",
 }
-"""Headings whose list items are one entry each."""
+"""Headings under which each list item is an entry."""
 
 _TASK_ID = re.compile(r"\btask-[\w.-]*\w", re.I)
 _FILE = re.compile(r"(?<![\w./-])[\w./-]{1,200}?\.md\b")
-# Each of these reads every character at most once a line, even in hostile text.
+# Each of these reads every character at most once per line, even in hostile text.
 _STATUS = re.compile(r"^[^\w\n]*status\W+([\w-]+)", re.I | re.M).search
 _DEPENDENCIES = re.compile(r"^[^\w\n]*(?:dependencies|depends[ _]on)\W+(.*)$", re.I | re.M).search
 _SECTION = re.compile(r"^(#{1,6})[ \t]+(.*)$", re.M)
@@ -59,7 +59,7 @@ _BLOCK = re.compile(r"^```(?:ya?ml|json)[ \t]*\n(.*?)^```[ \t]*$", re.S | re.M |
 
 @dataclass(slots=True)
 class Entry:
-    """A future node; `at` is its place in the source."""
+    """A node to be created; `at` is its place in the source."""
 
     id: str
     type: str
@@ -73,7 +73,7 @@ class Entry:
     detail: str = ""
     name: str = ""
     path: str = ""
-    """Path of the node's URI, if it is not the id."""
+    """Path of the node's URI, if it differs from the id."""
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class Task:
 def entries(
     root: Path, folder: Folder, known: Collection[str], files: Collection[str], reading: Reading
 ) -> Iterator[Entry]:
-    """The entries of journal and state that are not known yet.
+    """The entries of journal and state that are not yet known.
 
     Args:
         files: Files of the known entries.
@@ -151,7 +151,7 @@ def _title(heading: re.Match[str]) -> str:
 
 
 def _journal(folder: Folder, known: Collection[str], files: Collection[str], reading: Reading) -> Iterator[Entry]:
-    """The completed tasks without a node in the graph, by id or by file."""
+    """The completed tasks that have no node in the graph, neither by id nor by file."""
     names = list(
         folder.paths(
             lambda path: path.startswith(JOURNAL) and path.endswith(".md") and path != INDEX,
@@ -192,7 +192,7 @@ def _journal(folder: Folder, known: Collection[str], files: Collection[str], rea
 
 
 def _index(text: str) -> dict[str, str]:
-    """Task id to status, from lines with an id and either a word for a status or a ticked box."""
+    """Map task ids to statuses, from lines that contain an id and either a word for a status or a ticked box."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         id = _TASK_ID.search(line)
@@ -228,7 +228,7 @@ def _index(text: str) -> dict[str, str]:
 
 
 def _ids_of_files(text: str) -> dict[str, str]:
-    """The task of each file that the index names in a line with exactly one task id."""
+    """The task of each file that the index names on a line with exactly one task id."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         names = {file.rpartition("/")[2] for file in _FILE.findall(line)}
@@ -239,7 +239,7 @@ def _ids_of_files(text: str) -> dict[str, str]:
 
 
 def _id_of(stem: str, statuses: Mapping[str, str], known: Collection[str]) -> str:
-    """``task-001`` for ``task-001-auth``: the longest prefix that is a known id, else its number."""
+    """``task-001`` for ``task-001-auth``: the longest prefix that is a known id, otherwise ``task-<number>``."""
     parts = stem.lower().split("-")
     for end in range(len(parts), 1, -1):
         id = "-".join(parts[:end])
@@ -250,7 +250,7 @@ def _id_of(stem: str, statuses: Mapping[str, str], known: Collection[str]) -> st
 
 
 def _state(name: str, text: str, folder: Folder) -> Iterator[tuple[str, Any, str]]:
-    """(kind, item, place) of each decision, pattern and gotcha of a state in data or prose."""
+    """(kind, item, place) of each decision, pattern and gotcha in a state that is data or prose."""
     if name.endswith(".md"):
         page = front_matter.read(text)
         yield from _of_values(page.front or {}, name)
@@ -329,7 +329,7 @@ def _learned(kind: str, item: Any, at: str, reading: Reading) -> Entry | None:
 
 
 def _made_id(kind: str, text: str) -> str:
-    """An id from the first words and a digest of the whole text, so every import gives the same id."""
+    """An id from the first words and a digest of the whole text, so that every import gives the same id."""
     words = re.sub(r"[\W_]+", "-", text.lower()).strip("-").split("-")[:WORDS]
     return f"{kind}-{'-'.join(words)[:60].strip('-')}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 

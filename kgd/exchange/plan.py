@@ -1,32 +1,32 @@
-"""Input and output of exchange formats: import plans and export files."""
+"""Input and output of exchange formats: import plans, nodes of an export, and its files."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kgd.model.change import Edit
 from kgd.model.conflict import canonical_json
 from kgd.model.fields import plain
 from kgd.model.node import Json, Node, cut_at_word
-from kgd.model.uri import scheme_of
+from kgd.model.uri import Uri, is_owned, name_of, scheme_of
 
 IMPORTED = "imported"
-"""Data key for the digest that an imported node had at its import."""
+"""Data key for the digest of an imported node at the time of its import."""
 PLACE = "added"
-"""Data key for the number of an entity, or of its relation, in their order."""
+"""Data key for the order number of an entity or of its relation."""
 NAMED_FILE = "file"
 """Data key for the name of a node's memory file."""
 REASON = 240
-"""Longest reason in a report, in characters."""
+"""Largest length of a reason in a report, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A part that was left out or changed. `at` is ``path:line`` within the source."""
+    """A part of a source that was left out or changed. `at` is ``path:line`` within the source."""
 
     at: str
     reason: str
@@ -41,7 +41,7 @@ class Wanted:
     """A node of the source: its complete content, and the prose of its memory file if it has one.
 
     `file` is the name of that file in the source; `at` is the node's place there. If kgd wrote the source, `base` is
-    the digest of what it wrote, and the node needs no note of it.
+    the digest of the written state, so the node need not store a digest.
     """
 
     node: Node
@@ -56,7 +56,7 @@ class Plan:
     """The content of a source, before anything is written.
 
     `wanted` nodes are compared with the stored ones, so a second import changes nothing and users' edits stay. `edits`
-    are applied after them, unchanged; they must be idempotent. Both keep their order. `counts` has totals such as
+    are applied unchanged after these nodes, and must be idempotent. Both keep their order. `counts` has totals such as
     ``{"notes": 12}``.
     """
 
@@ -87,7 +87,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A file to write: its path below the target (empty: the target itself) and its bytes.
+    """A file to write: its path below the target (empty for the target itself) and its bytes.
 
     A `block` is inserted between kgd's two marker lines in an existing file.
     """
@@ -99,7 +99,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """The files of an export, totals, and the parts that the format could not hold."""
+    """The files of an export, totals, and the parts that the format cannot express."""
 
     files: tuple[Output, ...] = ()
     troubles: tuple[Trouble, ...] = ()
@@ -119,7 +119,8 @@ def digest(node: Node, detail: str = "") -> str:
 
 
 def _places(node: Node) -> tuple[str, ...]:
-    """Keys that are not knowledge: an entity's number changes with every line before it."""
+    """Keys that are not knowledge: for example, an entity's number changes if a line is added before the entity's
+    line."""
     return (PLACE,) if scheme_of(node.uri) == "entity" else ()
 
 
@@ -137,7 +138,7 @@ def without_nulls(data: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def noted(wanted: Wanted) -> Wanted:
-    """The node with the digest by which a later import detects changes on either side."""
+    """The node, with the digest by which a later import detects changes on either side."""
     node = replace(wanted.node, data=without_nulls(wanted.node.data))
     if not wanted.base:
         node = replace(node, data={**node.data, IMPORTED: digest(node, wanted.detail)})
@@ -150,15 +151,111 @@ def one_line(text: str) -> str:
 
 
 def sub_mapping(node: Node, key: str) -> Mapping[str, Json]:
-    """The mapping under a data key; empty if it is something else."""
+    """The mapping under a data key; empty if the value is not a mapping."""
     value = node.data.get(key)
     return value if isinstance(value, Mapping) else {}
 
 
 def unused(name: str, taken: set[str], ending: str = "") -> str:
-    """`name` with its ending, numbered if taken; marks the result as taken."""
+    """`name` with its ending, numbered if already taken; marks the result as taken."""
     found, number = f"{name}{ending}", 2
     while found in taken:
         found, number = f"{name}-{number}{ending}", number + 1
     taken.add(found)
     return found
+
+
+class Store(Protocol):
+    """The part of a workspace that an export needs; implemented by `kgd.workspace.workspace.Workspace`."""
+
+    @property
+    def id(self) -> str: ...
+    def is_broken(self, target: Uri) -> bool: ...
+    def node(self, uri: Uri) -> Node | None: ...
+    def resolve(self, uri: Uri) -> Uri: ...
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The stored nodes to export, in order.
+
+    Args:
+        chosen: Their URIs; sorted, or in the order of a walk.
+        detail: Returns the prose of a node's memory file, or None.
+        stamps: Returns when a node was created and last changed, in Unix seconds.
+        cut: Number of other nodes that were not chosen.
+    """
+
+    store: Store
+    chosen: Sequence[Uri]
+    detail: Callable[[Node], str | None] = lambda node: None
+    stamps: Callable[[Uri], tuple[int, int]] = lambda uri: (0, 0)
+    cut: int = 0
+
+    @property
+    def workspace(self) -> str:
+        return self.store.id
+
+    def nodes(self) -> Iterator[Node]:
+        """The chosen nodes that are stored, each read on demand."""
+        for uri in self.chosen:
+            node = self.store.node(uri)
+            if node is not None:
+                yield node
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnNode:
+    uri: Uri
+    title: str
+    type: str
+    summary: str = ""
+    tags: tuple[str, ...] = ()
+    is_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnEdge:
+    source: Uri
+    target: Uri
+    type: str
+    weight: float
+    is_broken: bool = False
+
+
+@dataclass(slots=True)
+class Drawing:
+    """`nodes` has the nodes of the view in its order, then other targets of relations. `left` counts relations to
+    stored nodes outside the view."""
+
+    nodes: list[DrawnNode] = field(default_factory=list)
+    edges: list[DrawnEdge] = field(default_factory=list)
+    left: int = 0
+
+    def counts(self) -> dict[str, int]:
+        missing = sum(node.is_missing for node in self.nodes)
+        counts = {"nodes": len(self.nodes) - missing, "relations": len(self.edges), "missing": missing}
+        return counts | ({"relations_out_of_view": self.left} if self.left else {})
+
+
+def drawing(view: View) -> Drawing:
+    """The graph of a view, including related files, web pages, missing nodes and nodes of other workspaces."""
+    out = Drawing()
+    stored = list(view.nodes())
+    chosen = {node.uri for node in stored}
+    others: dict[Uri, DrawnNode] = {}
+    for node in stored:
+        out.nodes.append(DrawnNode(node.uri, node.title, node.type, node.summary, node.tags))
+        for relation in node.relations:
+            target = relation.target if relation.target in chosen else view.store.resolve(relation.target)
+            is_missing = target not in chosen and view.store.is_broken(target)
+            if target not in chosen and not is_missing and view.store.node(target) is not None:
+                out.left += 1
+                continue
+            if target not in chosen and target not in others:
+                kind = scheme_of(target) if is_owned(target) else "resource"
+                summary = "missing" if is_missing else ""
+                others[target] = DrawnNode(target, name_of(target), kind, summary, (), is_missing)
+            out.edges.append(DrawnEdge(node.uri, target, relation.type, relation.weight, is_missing))
+    out.nodes += others.values()
+    return out

@@ -1,8 +1,8 @@
 """Import of coding agents' rule files as areas: CLAUDE.md, AGENTS.md, and folders of rules.
 
 A file with globs becomes an atom with those paths; a file in a subfolder without globs becomes an atom for its folder.
-A file for the whole tree, or for use on request, becomes a molecule: an atom of ``**`` would own every file and hide
-gaps in coverage. A rule that always applies is `about` the root of the code, so `context` shows it for every path.
+A file for the whole tree, or for use on request, becomes a molecule, because an atom of ``**`` would own every file and
+hide gaps in coverage. A rule that always applies is `about` the root of the code, so `context` shows it for every path.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kgd.model.uri import build, from_path
 KIND = "rules"
 """Source type of a rule; the id is the file's path in the code."""
 KEPT = "rule"
-"""Data key for the file's front matter as written, and its keys that kgd does not know."""
+"""Data key for the file's front matter as written, and for its keys that kgd does not know."""
 SIGN = "<!-- written by kgd from "
 WHOLE = frozenset({"**", "*", "**/*"})
 PATTERNS, KNOWLEDGE = 20, 32 * 1024
@@ -35,7 +35,7 @@ BLOCKS = (
     ("<!-- kgd: written by ", "<!-- kgd: end -->"),
     ("<!-- kgd export begin -->", "<!-- kgd export end -->"),
 )
-"""Marker lines around parts of a user's file that kgd wrote: by `kgd agents install`, and by an export."""
+"""Marker lines around parts of a user's file that kgd wrote, either by `kgd agents install` or by an export."""
 
 _BARE = re.compile(r"^(globs|paths|applyTo):[ \t]*([^\s\[\"'#|>&][^\n#]*)$", re.M)
 _BARE_ITEM = re.compile(r"^([ \t]*-[ \t]+)([*{!][^\n]*)$", re.M)
@@ -62,7 +62,7 @@ FILES: tuple[RuleFile, ...] = (
 
 
 def kind_of(path: str) -> tuple[RuleFile, str, str] | None:
-    """(kind, folder it applies to, name) of a path; None for other files."""
+    """The kind, the folder to which it applies, and the name of a rule file; None for other files."""
     for kind in FILES:
         if found := kind.matches.fullmatch(path):
             return kind, found["base"] or "", found["name"]
@@ -90,7 +90,7 @@ def read(source: Path, reading: Reading) -> Plan:
     """The rule files at or below the source, each as an area.
 
     Raises:
-        Invalid: There are none.
+        Invalid: There are no rule files.
         Limit: There are too many files.
     """
     root = _root(source, reading)
@@ -124,7 +124,7 @@ def read(source: Path, reading: Reading) -> Plan:
 
 
 def _root(source: Path, reading: Reading) -> Path:
-    """The base of rule paths: the code tree, else the parent of the folder or file of rules."""
+    """The base of rule paths: the code tree or, without one, the parent of the folder or file with the rules."""
     if reading.code_tree is not None and source.is_relative_to(reading.code_tree):
         return reading.code_tree
     for folder in (source, *source.parents):
@@ -146,7 +146,7 @@ class Rules:
     troubles: list[Trouble] = field(default_factory=list)
 
     def wanted(self, path: str, text: str) -> Wanted | None:
-        """The area of a file; None, and a trouble, if it is invalid."""
+        """The area of a file. If the file is invalid, report it and return None."""
         text = without_blocks(text)
         page = page_of(text)
         if page.front is None:
@@ -156,7 +156,7 @@ class Rules:
             self.troubles.append(Trouble(path, f"larger than {KNOWLEDGE // 1024} KB, the limit of an area; skipped"))
             return None
         if not text.strip():
-            self.troubles.append(Trouble(path, "no text besides kgd's own"))
+            self.troubles.append(Trouble(path, "it has only text written by kgd"))
             return None
         try:
             node = self.node(path, page)
@@ -173,7 +173,7 @@ class Rules:
         """
         found = kind_of(path)
         if found is None:
-            raise Invalid("no program reads rules from this file name")
+            raise Invalid("no known program reads rules from a file of this name")
         kind, base, name = found
         front = page.front or {}
         given = globs(front.get(kind.key)) if kind.key else []
@@ -223,7 +223,7 @@ class Rules:
     def _patterns(self, path: str, base: str, given: Sequence[str]) -> list[str]:
         kept: list[str] = []
         for glob in given:
-            # As in these programs, a glob without a slash matches at any depth.
+            # In these programs, a glob without a slash matches at any depth.
             pattern = glob if "/" in glob.rstrip("/") else f"**/{glob}"
             try:
                 pattern = self.reading.check_pattern(f"{base}/{pattern}" if base else pattern, path)
@@ -236,7 +236,7 @@ class Rules:
 
 
 def without_blocks(text: str) -> str:
-    """The text without kgd's blocks; a block without an end is kept as the user's."""
+    """The text without kgd's blocks; a block without an end marker is kept as the user's text."""
     for begin, end in BLOCKS:
         start = text.find(begin)
         while start >= 0 and (stop := text.find(end, start)) >= 0:
@@ -247,7 +247,7 @@ def without_blocks(text: str) -> str:
 
 
 def page_of(text: str) -> Page:
-    """The page of a rule file. Its globs are often invalid YAML, so they are quoted first."""
+    """The page of a rule file. Globs are often invalid YAML, so they are quoted first."""
     page = front_matter.read(text)
     if not page.head:
         return page

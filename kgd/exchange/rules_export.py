@@ -11,9 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kgd.codec import front_matter
-from kgd.exchange.plan import Export, Output, Trouble, one_line, sub_mapping, unused
+from kgd.exchange.plan import Export, Output, Trouble, View, one_line, sub_mapping, unused
 from kgd.exchange.rules import KEPT, KIND, SIGN, kind_of, page_of
-from kgd.exchange.view import View
 from kgd.model.node import Json, Node, cut_at_word
 from kgd.model.uri import build, path_of, scheme_of
 
@@ -24,7 +23,7 @@ _PLAIN_GLOBS = re.compile(r"[\w./*?{},\[\]!+@ -]+\Z").match
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """An area as a rule: for globs, always, or on request."""
+    """An area as a rule: applied to globs, always, or on request."""
 
     node: Node
     globs: tuple[str, ...]
@@ -33,7 +32,7 @@ class Area:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The place and front matter of a program's rules, and the other files that it reads."""
+    """The place and front matter of a program's rules, and the other rule files that the program reads."""
 
     name: str
     path: str
@@ -75,7 +74,7 @@ PROGRAMS = {
 
 
 def write_back(view: View) -> Export:
-    """Only the files that areas came from."""
+    """Export only the files from which areas were imported."""
     files: list[Output] = []
     troubles: list[Trouble] = []
     others = 0
@@ -86,15 +85,16 @@ def write_back(view: View) -> Export:
         else:
             others += 1
     if others:
-        reason = f"{others} areas came from no rule file: write them with --to {', '.join(PROGRAMS)} or agents-md"
+        reason = f"{others} areas are not from a rule file: write them with --to {', '.join(PROGRAMS)} or agents-md"
         troubles.append(Trouble("", reason))
     return Export(tuple(files), tuple(troubles), {"rule_files": len(files)})
 
 
 def for_program(name: str) -> Callable[[View], Export]:
-    """All areas as rule files of this program. An area that came from a file that the program reads goes back there.
+    """All areas as rule files for this program. An area that was imported from a file that the program reads is written
+    back to that file.
 
-    A second file beside it would give the program the same rule twice.
+    An additional file would give the program the same rule twice.
     """
     program = PROGRAMS[name]
 
@@ -161,7 +161,7 @@ def _origin(node: Node) -> str:
 
 
 def _as_it_was(area: Area, path: str, view: View, troubles: list[Trouble]) -> bytes:
-    """The file's bytes, changed only where the node changed."""
+    """The file's original bytes, changed only where the node has changed."""
     node = area.node
     head = sub_mapping(node, KEPT).get("head", "")
     head = head if isinstance(head, str) else ""
@@ -188,7 +188,7 @@ def _as_it_was(area: Area, path: str, view: View, troubles: list[Trouble]) -> by
 
 
 def _known(globs: tuple[str, ...], base: str) -> list[Json]:
-    """The globs as in the file: relative to its folder, in the shortest spelling."""
+    """The globs as they are written in the file: relative to its folder, in the shortest spelling."""
     below = [glob.removeprefix(f"{base}/") if base else glob for glob in globs]
     return [glob.removeprefix("**/") if glob.count("/") == 1 and glob.startswith("**/") else glob for glob in below]
 

@@ -13,9 +13,9 @@ from kgd.exchange.plan import Trouble
 from kgd.model.node import NODE_BYTES
 
 MOST_BYTES = 2**30
-"""Bytes read from one source."""
+"""Largest number of bytes read from one source."""
 MOST_FILES = 200_000
-"""Files listed in a folder."""
+"""Largest number of files listed in a folder."""
 PRUNED = frozenset({"node_modules", "__pycache__", "venv", "target", "dist", "build"})
 
 
@@ -32,7 +32,7 @@ class Folder:
         """The wanted files in order. Folders that `enters` refuses are skipped.
 
         Raises:
-            Limit: More than 200,000 files.
+            Limit: The folder has more than 200,000 files.
         """
         looked = 0
         for base, folders, names in os.walk(self.root, onerror=self._unread):
@@ -58,7 +58,7 @@ class Folder:
                     self.left[suffix] = self.left.get(suffix, 0) + 1
 
     def read(self, path: str) -> bytes | None:
-        """The bytes of a file; None, and a trouble, if it cannot be read.
+        """The bytes of a file. If the file cannot be read, report it and return None.
 
         Raises:
             Limit: More than 1 GiB was read in all.
@@ -88,11 +88,11 @@ class Folder:
         return data
 
     def leads_out(self, path: str) -> bool:
-        """Whether a folder of this path is a symbolic link. Walks do not follow links, but a name in a file may."""
+        """Whether a folder on this path is a symbolic link. Walks do not follow links, but a name in a file may."""
         return any((self.root / "/".join(path.split("/")[:n])).is_symlink() for n in range(1, path.count("/") + 1))
 
     def text(self, path: str) -> str | None:
-        """The text of a file; None, and a trouble, if it is not text."""
+        """The text of a file. If the file is not text, report it and return None."""
         data = self.read(path)
         if data is None:
             return None
@@ -116,12 +116,12 @@ def _unreadable(error: OSError) -> str:
 
 
 def shown(path: str) -> str:
-    """A path as text for an answer; a file system also has names that are not UTF-8."""
+    """A path as text for an answer; file names need not be UTF-8."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def is_text_name(path: str) -> bool:
-    """Whether the name is text, as URIs and answers need it."""
+    """Whether the name is valid text, which URIs and answers require."""
     try:
         path.encode()
     except UnicodeEncodeError:

@@ -1,8 +1,8 @@
 """Import of a vault of Markdown notes (Obsidian's, or plain files).
 
-A note becomes a concept: its folders and name are the URI's path, its text the content, its tags the tags, its links
-relations, its other front matter keys `data`. The front matter is also kept as written, so that exporting an unedited
-note returns the same bytes.
+A note becomes a concept: its folders and name become the URI's path, its text the content, its tags the tags, its links
+relations, and its other front matter keys `data`. The front matter is also kept as written, so that exporting an
+unedited note returns the same bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,18 @@ from kgd.exchange.plan import IMPORTED, NAMED_FILE, Plan, Reading, Trouble, Want
 from kgd.exchange.source_folder import Folder, is_text_name, shown
 from kgd.model import wiki_links
 from kgd.model.fields import from_plain
-from kgd.model.node import LABEL_LIMIT, NAME_LIMIT, TAGS_LIMIT, Json, Node, Relation, Source, check_label, cut_at_word
+from kgd.model.node import (
+    FIELDS,
+    LABEL_LIMIT,
+    NAME_LIMIT,
+    TAGS_LIMIT,
+    Json,
+    Node,
+    Relation,
+    Source,
+    check_label,
+    cut_at_word,
+)
 from kgd.model.uri import OWNED, Uri, from_path, parse
 from kgd.model.wiki_links import NOTE, Link, Names
 
@@ -31,15 +42,15 @@ KIND = "vault"
 KEPT = "vault"
 """Data key for fields that only this format needs."""
 OURS = "kgd"
-"""Front matter key with the node, in a note that kgd wrote."""
+"""Front matter key that holds the node in a note that kgd wrote."""
 DETAIL = "detail"
-"""Value of `text` in such a note if its text is the prose of a memory file, not the node's content."""
+"""Value of `text` in a note by kgd if the note's text is the prose of a memory file, not the node's content."""
 MARKS = (".obsidian", ".logseq", ".foam")
 LINKS_TO, EMBEDS = "links_to", "embeds"
 WEIGHT = 0.5
 RESERVED = frozenset({KEPT, IMPORTED, NAMED_FILE, OURS, "tags", "tag", "relations"})
 LOOKED_AT = 2_000
-"""Files of a folder that are examined to detect a vault."""
+"""Largest number of files that are examined to detect a vault."""
 
 _FILE = re.compile(r".*\.[A-Za-z][A-Za-z0-9]{1,4}\Z").match
 _HEADING = re.compile(r"#{1,6}\s+(.*)").match
@@ -63,8 +74,8 @@ def read(root: Path, reading: Reading) -> Plan:
     """Every note as a node.
 
     Raises:
-        Invalid: It is not a folder.
-        Limit: It has too many files.
+        Invalid: The source is not a folder.
+        Limit: The vault has too many files.
     """
     if not root.is_dir():
         raise Invalid("a vault must be a folder", at="source")
@@ -112,10 +123,10 @@ class Vault:
     links: int = 0
 
     def wanted(self, path: str, page: Page) -> Wanted | None:
-        """The node of a note; None, and a trouble, if it is invalid."""
+        """The node of a note. If the note is invalid, report it and return None."""
         at = path + NOTE
         if page.front is None:
-            reason = f"invalid front matter: {page.problem}. The text was imported, the front matter kept unchanged"
+            reason = f"invalid front matter: {page.problem}. The text was imported; the front matter was not changed"
             self.troubles.append(Trouble(f"{at}:{page.line}", reason))
         try:
             if isinstance(mine := (page.front or {}).get(OURS), Mapping):
@@ -129,7 +140,7 @@ class Vault:
         """The concept of a note.
 
         Raises:
-            KgdError: Name or text is invalid for a node.
+            KgdError: The name or text is not valid for a node.
         """
         uri, front = self.uri(path), page.front or {}
         prose = wiki_links.prose(page.body)
@@ -152,7 +163,7 @@ class Vault:
         return from_path("concept", self.reading.workspace, unicodedata.normalize("NFC", below + path))
 
     def own_uri(self, page: Page) -> Uri | None:
-        """The node in this workspace that a note of kgd represents; None for other notes."""
+        """The node in this workspace that a note by kgd represents; None for other notes."""
         mine = (page.front or {}).get(OURS)
         text = str(mine.get("uri", "")) if isinstance(mine, Mapping) else ""
         scheme, path = text.partition("://")[0], text.split("/", 3)[3:]
@@ -165,28 +176,23 @@ class Vault:
         """The node of a note that kgd wrote, with the note's current text, tags and summary."""
         front, uri = page.front or {}, self.own_uri(page)
         if uri is None:
-            raise Invalid("its property 'kgd' names no node")
+            raise Invalid("its property 'kgd' does not name a node")
         is_detail = mine.get("text") == DETAIL
         content = mine.get("content") or "" if is_detail else page.body
         values: dict[str, Any] = {
+            **{name: mine[name] for name in FIELDS if mine.get(name) is not None and name != "aliases"},
             "uri": uri,
-            "type": mine.get("type", ""),
-            "name": mine.get("name", ""),
             "content": content,
             "summary": front.get("summary") or "",
             "tags": strings(front.get("tags")),
-            "relations": mine.get("relations") or [],
-            "data": mine.get("data") or {},
-            "source": mine.get("source"),
         }
         others = mine.get("others") or {}
-        kinds = {"type": str, "name": str, "summary": str, "relations": list, "data": Mapping}
         try:
-            if not all(isinstance(values[key], kind) for key, kind in kinds.items()) or not isinstance(others, Mapping):
+            if not isinstance(others, Mapping):
                 raise TypeError
             node = replace(from_plain(values), others=others)
         except (KeyError, TypeError, AttributeError, ValueError):
-            raise Invalid("its property 'kgd' was changed and is invalid") from None
+            raise Invalid("its property 'kgd' has been edited and is now invalid") from None
         detail, base = page.body if is_detail else "", str(mine.get("digest") or "-")
         moved = self._moved(node, str(mine.get("uri", "")))
         if moved != node and digest(node, detail) == base:  # unchanged since kgd wrote it, but in another workspace
@@ -194,7 +200,7 @@ class Vault:
         return Wanted(moved, detail, at=at, base=base)
 
     def _moved(self, node: Node, former: str) -> Node:
-        """The node with relations between notes of another workspace redirected to the notes' nodes here."""
+        """The node, with relations to notes of another workspace redirected to the nodes of those notes here."""
         start = "/".join(former.split("/", 3)[2:3])
         if start == self.reading.workspace:
             return node
@@ -222,7 +228,7 @@ class Vault:
         return kept[:TAGS_LIMIT]
 
     def _relations(self, path: str, uri: Uri, front: Mapping[str, Json], prose: str) -> list[Relation]:
-        """A relation for each linked note, of the closest kind: property, embed, link."""
+        """A relation for each linked note, of the strongest kind that occurs: property, embed, link."""
         found: dict[tuple[str, str], Relation] = {}
         for key, value in front.items():
             for target in linked(value):
@@ -251,7 +257,7 @@ class Vault:
             found.setdefault(relation.key, relation)
 
     def _target(self, path: str, link: Link) -> Uri:
-        """The URI of a link's target; a missing note also has one, from its first spelling."""
+        """The URI of a link's target; for a missing note, the URI is made from the first spelling of its name."""
         if "://" in link.target:
             return parse(link.target)
         there = self.names.find(link, path)
@@ -271,7 +277,7 @@ def title(front: Mapping[str, Json], path: str) -> str:
 
 
 def summary(front: Mapping[str, Json], prose: str) -> str:
-    """The note's own summary, else the first line of its text that is not a heading."""
+    """The note's own summary, otherwise the first line of its text that is not a heading."""
     for key in ("summary", "description"):
         if isinstance(given := front.get(key), str) and given.strip():
             return cut_at_word(one_line(given))
@@ -292,7 +298,7 @@ def aliases(front: Mapping[str, Json]) -> list[str]:
 
 
 def linked(value: Json) -> list[str]:
-    """The targets of a property that only has links; else empty."""
+    """The targets of a property whose values are all links; otherwise empty."""
     items = value if isinstance(value, list) else [value]
     found = [wiki_links.whole_link(item) if isinstance(item, str) else None for item in items]
     return [target for target in found if target] if all(found) else []

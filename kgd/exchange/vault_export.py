@@ -1,7 +1,7 @@
 """Export of nodes as Markdown notes, both notes that came from a vault and other nodes.
 
-An unedited note from a vault keeps its bytes. In an edited one the front matter is rewritten with its keys in order,
-and only changed keys change; its comments are lost.
+An unedited note from a vault keeps its bytes. In an edited note, the front matter is rewritten: the keys keep their
+order, only changed keys change, and comments are lost.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from typing import Any
 from kgd.codec import front_matter
 from kgd.codec.canonical import Ordered
 from kgd.errors import KgdError
-from kgd.exchange.plan import IMPORTED, NAMED_FILE, Export, Output, Reading, Trouble, digest, sub_mapping
+from kgd.exchange.plan import IMPORTED, NAMED_FILE, Export, Output, Reading, Trouble, View, digest, sub_mapping
 from kgd.exchange.vault import DETAIL, KEPT, KIND, LINKS_TO, OURS, RESERVED, Vault
-from kgd.exchange.view import View
 from kgd.model.fields import plain
-from kgd.model.node import Json, Node, Relation
+from kgd.model.node import FIELDS, Json, Node, Relation
 from kgd.model.uri import is_owned, path_of, scheme_of
 from kgd.model.wiki_links import NOTE
 
@@ -43,12 +42,13 @@ def write(view: View) -> Export:
         except KgdError as error:
             troubles.append(Trouble(node.uri, f"{error.message}; left out"))
         except UnicodeEncodeError:
-            troubles.append(Trouble(node.uri, "it contains a lone surrogate; left out"))
+            troubles.append(Trouble(node.uri, "it contains an unpaired surrogate; left out"))
     return Export(tuple(files), tuple(troubles), {"notes": len(files)})
 
 
 def path_in_vault(node: Node) -> str:
-    """The path of a node's note: its former path, else from its URI; empty if that is not a path."""
+    """The path of a node's note: its former path, otherwise a path made from the node's URI; empty if that is not a
+    valid path."""
     if _is_note(node):
         assert node.source is not None
         path = posixpath.normpath(node.source.id.partition("/")[2])
@@ -70,7 +70,7 @@ def _is_note(node: Node) -> bool:
 def _from_vault(node: Node, path: str, view: View, troubles: list[Trouble]) -> str:
     head = sub_mapping(node, KEPT).get("head", "")
     if node.others:
-        troubles.append(Trouble(node.uri, f"a note has no place for its keys {', '.join(sorted(node.others))[:120]}"))
+        troubles.append(Trouble(node.uri, f"a note cannot store its keys {', '.join(sorted(node.others))[:120]}"))
     page = front_matter.read(f"{head}{node.content}")
     if page.body != node.content:  # a text that begins with three dashes, after its front matter was deleted
         page = front_matter.Page(str(head) or "---\n---\n", node.content, {})
@@ -111,6 +111,10 @@ def _changes(node: Node, was: Node, front: Mapping[str, Json], data: Mapping[str
     return changes
 
 
+_OF_THE_NOTE = ("uri", "summary", "aliases", "tags", "content", "data")
+"""Fields that a note has in another form, or not at all."""
+
+
 def _own(node: Node, view: View) -> str:
     """A note for a node that did not come from a vault: its links as properties, and the node itself under `kgd`.
 
@@ -127,7 +131,7 @@ def _own(node: Node, view: View) -> str:
     for type, links in _links(node, view).items():
         front[type if type not in (*RESERVED, *front, "title", "aliases") else LINKS_TO] = links
     ours: dict[str, Json] = {"uri": str(node.uri)}
-    ours |= {key: values[key] for key in ("type", "name", "source", "relations") if key in values}
+    ours |= {key: values[key] for key in FIELDS if key in values and key not in _OF_THE_NOTE}
     if data:
         ours["data"] = data
     if node.others:
@@ -141,7 +145,7 @@ def _own(node: Node, view: View) -> str:
 
 
 def _links(node: Node, view: View) -> dict[str, list[Json]]:
-    """Relation type to links, for relations to other notes."""
+    """A map of relation types to links, for relations to other notes."""
     found: dict[str, list[Json]] = {}
     for relation in node.relations:
         if link := _link(relation, view):

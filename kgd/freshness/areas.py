@@ -1,7 +1,8 @@
 """Staleness of areas: whether an area's files changed a lot since its knowledge was last confirmed.
 
-An area has patterns instead of citations. Writing or verifying it confirms it. From then on, lines changed by commits
-in its files are counted; `SHARE` of the area's lines is a lot (docs/staleness.md has the measurements).
+An area has patterns instead of citations. Writing or verifying an area confirms it. From then on, lines changed by
+commits in its files are counted; from `SHARE` of the area's lines, it is stale (docs/staleness.md has the
+measurements).
 """
 
 from __future__ import annotations
@@ -11,22 +12,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from kgd.errors import KgdError
-from kgd.freshness.citations import confirmed_at
+from kgd.freshness.citations import Unverified, confirmed_at
 from kgd.freshness.code import ID, Churn, Code
-from kgd.freshness.judgement import Unverified
 from kgd.model.uri import Uri, path_of
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 SHARE = 0.5
-"""Ratio of lines added and removed to the current lines of the area's files, from which the area is stale."""
+"""An area is stale from this ratio of lines added and removed to the current lines of its files."""
 LEAST = 60
-"""Lines below which no change counts as a lot: a small file is rewritten in a day."""
+"""Minimum number of changed lines for an area to be stale, since a small file may be rewritten in a day."""
 COMMITS = 3_000
-"""Largest number of code commits to count, newest first."""
+"""Maximum number of code commits to count, newest first."""
 FILES = 50_000
-"""Largest code tree, in files, whose areas are measured."""
+"""Maximum number of files in a code tree whose areas are measured."""
 
 
 class Area(Protocol):
@@ -48,7 +48,7 @@ class Atlas(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """How much an area's code has changed since its last verification."""
+    """How much an area's code has changed since the area was last confirmed."""
 
     changed: int
     """Lines added and removed by commits."""
@@ -56,11 +56,11 @@ class Moved:
     lines: int
     """Current lines of its files."""
     last: int
-    """Time of the newest of these commits."""
+    """Unix time of the newest of these commits."""
 
 
 class Areas:
-    """The stale areas of one workspace. For one thread."""
+    """The stale areas of one workspace. Not safe for threads."""
 
     def __init__(self, workspace: Workspace, code: Code, atlas: Atlas) -> None:
         self._workspace, self._code, self._atlas = workspace, code, atlas
@@ -68,12 +68,12 @@ class Areas:
         self._scan: object = None
         self._found: dict[Uri, Unverified] = {}
         self.moved: Mapping[Uri, Moved] = {}
-        """The areas with any change since they were confirmed; replaced as a whole."""
+        """The areas with any change since they were confirmed. The mapping is replaced, never modified."""
 
     def unverified(self) -> dict[Uri, Unverified]:
         """The stale areas; recomputed only after a new commit of the code or a write to an area."""
         blobs = {area.uri: card.blob for area in self._atlas.atoms() if (card := self._workspace.graph.card(area.uri))}
-        # Line counts come from a scan, which may follow the commit that changed the files.
+        # Line counts come from a scan, which may be later than the commit that changed the files.
         scan = getattr(self._workspace.overlay, "view", None)
         seen = (self._code.look() if blobs else "", blobs)
         if seen != self._seen or scan is not self._scan:
@@ -122,7 +122,7 @@ class Areas:
         if uris is None or node is None:
             return None
         files = {path_of(uri): uri for uri in uris() if uri.startswith("file:")}
-        if not files or len(files) > FILES:  # an empty tree is not scanned yet, or absent
+        if not files or len(files) > FILES:  # an empty tree has not been scanned yet, or is absent
             return None
         found: dict[Uri, int] = {}
         for area, paths in self._atlas.matching(list(files)).by_atom.items():

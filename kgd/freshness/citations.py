@@ -1,27 +1,28 @@
-"""Citations of code in a node: file, symbol, and the verified content.
+"""Citations of code in a node (file, symbol, verified content), and the judgement whether the node is stale.
 
 A citation is ``path``, ``path@commit``, ``path#symbol`` or ``path@commit#symbol`` in ``data.cites``; a relation to a
-file with ``commit`` or ``blob`` in its data is one too. Verifications are keys of ``data.verified``: the citation as
-written, ``@``, and the id of the content. As keys they never conflict when two users verify the same fact on two
-branches.
+file with ``commit`` or ``blob`` in its data is also a citation. Verifications are keys of ``data.verified``: the
+citation as written, ``@``, and the id of the content. Because verifications are keys, there is no conflict when two
+users verify the same fact on two branches.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgd.errors import KgdError
+from kgd.freshness.code import READ, Code, Present
 from kgd.model.fields import CITES
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, path_of, scheme_of, workspace_of
 
 VERIFIED = "verified"
-"""Data key of the verifications."""
+"""The key in `data` that contains the verifications."""
 
 MOST = 100
-"""Largest number of citations read per node."""
+"""Maximum number of citations to read per node."""
 
 _FORM = re.compile(
     r"(?P<path>[^\n]+?)(?:@(?P<at>[0-9a-f]{7,40}))?(?:#(?P<symbol>[\w$][^\s#@]*))?(?:@(?P<late>[0-9a-f]{7,40}))?"
@@ -96,14 +97,15 @@ def notes_of(node: Node) -> dict[str, set[str]]:
 
 
 def confirmed_at(node: Node) -> set[str]:
-    """The commits at which an area was verified, in 12 hex digits; their keys have no text before the ``@``."""
+    """The commits at which an area was verified, in 12 hex digits; their keys have nothing before the ``@``."""
     given = node.data.get(VERIFIED)
     keys = given if isinstance(given, Mapping) else {}
     return {key[1:] for key, value in keys.items() if value and _CONFIRMED(key)}
 
 
 def note(text: str, id: str) -> str:
-    """The key of a verification: of a citation against a content or, without text, of an area at a commit."""
+    """The key of a verification. The key verifies a citation whose content has this id or, if `text` is empty, an area
+    at a commit."""
     return f"{text}@{id}"
 
 
@@ -119,3 +121,78 @@ def _relative(text: str, workspace: str) -> str | None:
     if path.startswith("/") or _OUTSIDE(path) or not path.strip() or {"", ".", ".."} & set(steps):
         return None
     return path
+
+
+NAMED = 3
+"""Maximum number of citations listed in a reason; the others are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unverified:
+    """A stale node: the code changed since its statements were verified.
+
+    `since_commit` is the commit that changed the code, in hex; empty if the change is not committed, or not found.
+    `since` is the time of that commit, or of the file, in Unix seconds.
+    """
+
+    since_commit: str
+    since: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A citation whose current content has not been verified."""
+
+    citation: Citation
+    since_commit: str
+    since: int | None
+    reason: str
+
+
+def judge(citation: Citation, verified: Iterable[str], code: Code, *, deep: bool) -> Finding | None:
+    """The problem of a citation; None if the citation is current, was never verified, or has an unknown state.
+
+    Without `deep`, commits are not searched and git is not run.
+    """
+    known = set(verified)
+    now = code.present(citation.path, citation.symbol)
+    if not known or not now.known or now.id in known:
+        return None
+    change = _change(citation, now)
+    if not deep:
+        return Finding(citation, "", now.changed_at or None, change)
+    revisions = code.history(citation.path)
+    after = None
+    for number, (one, id) in enumerate(
+        zip(revisions, code.ids(citation.path, citation.symbol, revisions), strict=True)
+    ):
+        if id in known:
+            if after is None:
+                return Finding(citation, "", now.changed_at or None, f"{change}, not committed yet")
+            return Finding(citation, after.commit, after.at, f"{change} in {after.commit[:10]}")
+        if number >= READ and citation.symbol:
+            break
+        after = one
+    return Finding(citation, "", None, f"{change}; the verified version is not in the history of this checkout")
+
+
+def summed_up(findings: Sequence[Finding]) -> Unverified | None:
+    """One result for all findings, dated by the earliest change; None if there are no findings."""
+    if not findings:
+        return None
+    dated = [one for one in findings if one.since is not None]
+    first = min(dated, key=lambda one: (one.since, one.citation.text)) if dated else findings[0]
+    ordered = [first, *(one for one in findings if one is not first)]
+    reason = "; ".join(one.reason for one in ordered[:NAMED])
+    if len(ordered) > NAMED:
+        reason += f"; and {len(ordered) - NAMED} more"
+    return Unverified(first.since_commit, first.since, reason)
+
+
+def _change(citation: Citation, now: Present) -> str:
+    if not now.id:
+        return f"{citation.path} is gone"
+    if citation.symbol and not now.has_symbol:
+        return f"{citation.symbol} is gone from {citation.path}"
+    return f"{citation.symbol} in {citation.path} changed" if citation.symbol else f"{citation.path} changed"

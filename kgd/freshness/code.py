@@ -1,7 +1,7 @@
 """Content of the code: the current text of a file or symbol, and the commits that changed it.
 
-A content is identified by a short id: git's blob id of the file with normalised line ends, or a hash of the symbol's
-text. So it is the same on every machine and branch with the same content.
+Content is identified by a short id: git's blob id of the file with normalised line ends, or a hash of the symbol's
+text. So the id is the same on every machine and branch with the same content.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from kgd.git.program import GitFailed, run
 from kgd.symbols import python
 
 ID = 12
-"""Hex digits of a content id: enough to distinguish the versions of one file."""
+"""Number of hex digits in a content id: enough to distinguish the versions of one file."""
 LARGEST = 8 << 20
-"""Largest file in bytes that is read; a larger one is never reported as changed."""
+"""Maximum bytes of a file to read; a larger file is never reported as changed."""
 COMMITS = 200
-"""Largest number of commits of one path to search for the change."""
+"""Maximum number of commits of one path to search for the change."""
 READ = 60
-"""Largest number of these commits to search for a symbol, which requires reading their files."""
+"""Maximum number of these commits to search for a symbol, which requires reading their files."""
 KEPT = 20_000
 LONGEST = 20_000
-"""Lines of a file that is searched for symbols; in a longer one the whole file counts."""
+"""Maximum lines of a file to search for symbols; for a longer file, the whole file is compared instead."""
 PARSED = 1 << 20
-"""Characters of a Python file that is parsed; a longer one is generated, and searched by shape."""
+"""Maximum characters of a Python file to parse; a longer file is probably generated, and is searched by shape."""
 _SECONDS = 20.0
 _DEFINES = (
     r"\b(?:function|func|fun|fn|def|class|struct|interface|type|enum|trait|impl|mod|module|namespace|record|object|const|"
@@ -45,7 +45,7 @@ _CLOSES = re.compile(r"\s*(?:[)\]}]|end\b)")
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The current content. Without an `id` the file is gone or, if `known` is False, its state is unknown."""
+    """The current content. If `id` is empty, the file does not exist or, if `known` is False, its state is unknown."""
 
     id: str = ""
     known: bool = True
@@ -64,7 +64,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Churn:
-    """Lines of one file added and removed by one commit."""
+    """The numbers of lines of one file that one commit added and removed."""
 
     commit: str
     at: int
@@ -73,7 +73,7 @@ class Churn:
 
 
 class Code:
-    """The code tree of a workspace. Safe for threads; no call raises for the state of the tree."""
+    """The code tree of a workspace. Safe for threads; no state of the tree makes a call fail."""
 
     def __init__(self, root: Path, belongs: Callable[[str], bool] = lambda path: True) -> None:
         self.root, self.belongs = root, belongs
@@ -86,7 +86,7 @@ class Code:
         self._head = ""
 
     def present(self, path: str, symbol: str = "") -> Present:
-        """The current content; one `lstat` if the file is unchanged."""
+        """The current content. Takes one `lstat` if the file is unchanged."""
         try:
             found = os.lstat(self.root / path)
         except (OSError, ValueError):
@@ -106,7 +106,8 @@ class Code:
         return answer
 
     def shareable(self, path: str, symbol: str = "") -> Present:
-        """The content for a note that others will read; empty for an ignored file, which others do not have."""
+        """The content to record in a verification that others will read; empty for an ignored file, which others do not
+        have."""
         found = self.present(path, symbol)
         return found if not found.id or self.belongs(path) else Present()
 
@@ -114,7 +115,7 @@ class Code:
         at = int(found.st_mtime)
         above = os.path.dirname(path)
         if os.path.realpath(self.root / above) != os.path.join(self._real, above).rstrip("/"):
-            return Present()  # a link above it leads elsewhere, perhaps out of the tree
+            return Present()  # a folder above it is a link, which may lead out of the tree
         if stat.S_ISLNK(found.st_mode):
             return Present(id_of(os.fsencode(os.readlink(self.root / path)), path)[0], changed_at=at)
         if not stat.S_ISREG(found.st_mode):
@@ -129,14 +130,14 @@ class Code:
         return Present(id, has_symbol=has_symbol, changed_at=at)
 
     def look(self) -> str:
-        """The checked-out commit, empty if there is none; histories end in it from now on."""
+        """Look up the checked-out commit (empty if there is none), from which histories are read from now on."""
         head = self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}").decode().strip()
         if head != self._head:
             self._head, self._histories = head, {}
         return head
 
     def id_at(self, at: str, path: str, symbol: str = "") -> str | None:
-        """The content of a path at a commit, or of a blob; None if unknown here."""
+        """The id of the content of a path at a commit, or of a blob; None if it is unknown on this machine."""
         listed = self._git("ls-tree", "-z", f"{at}^{{tree}}", "--", path)
         blob = listed.split(b"\0")[0].split(b"\t")[0].split(b" ")[-1].decode() if listed else at
         return self._id_in(blob, path, symbol)
@@ -173,7 +174,7 @@ class Code:
         return found
 
     def ids(self, path: str, symbol: str, revisions: Sequence[Revision]) -> Iterator[str | None]:
-        """The content of each revision, in order; None if the path was absent. Blobs are read only for a symbol."""
+        """The content id of each revision, in order; None if the path was absent. Blobs are read only for a symbol."""
         for number, one in enumerate(revisions):
             if one.blob is None or number >= READ:
                 yield None if one.blob is None else one.blob[:ID]
@@ -228,7 +229,7 @@ class Code:
             return b""
 
     def _is_here(self) -> bool:
-        """Whether the tree exists. One that is moved away or not mounted has lost no file."""
+        """Whether the tree exists. A tree that is moved away or not mounted has not lost its files."""
         try:
             with os.scandir(self.root) as entries:
                 return any(entry.name != ".kgd" for entry in entries)
@@ -241,7 +242,8 @@ class Code:
 
 
 def id_of(data: bytes, path: str, symbol: str = "") -> tuple[str, bool]:
-    """The id of a content, and whether it is the symbol's; if the symbol is not found, the whole file counts."""
+    """The id of the content, and whether this is the id of the symbol's text. If the symbol is not found, it is the id
+    of the whole file."""
     even = data if b"\0" in data[:8_000] else data.replace(b"\r\n", b"\n")
     if symbol and (text := text_of(even.decode("utf-8", "replace"), symbol, path)) is not None:
         return hashlib.sha256(b"symbol\0" + text.encode("utf-8", "surrogatepass")).hexdigest()[:ID], True
@@ -263,8 +265,8 @@ def _by_commit(out: bytes) -> Iterator[tuple[str, int, bytes]]:
 def text_of(source: str, name: str, path: str) -> str | None:
     """The definition of `name` (dotted if nested, such as ``Class.method``); None if it is not found.
 
-    Exact in Python, by shape in other languages. The text is dedented and has no blanks at line ends, so changes around
-    it do not change it.
+    Python is parsed; in other languages the definition is found by its shape. The text is dedented and has no trailing
+    spaces, so that surrounding changes do not affect it.
     """
     lines = source.splitlines()
     if len(lines) > LONGEST:
@@ -287,7 +289,7 @@ def _in_python(source: str, name: str) -> tuple[int, int] | None:
 
 
 def _section(lines: list[str], name: str) -> tuple[int, int] | None:
-    """The section under a heading, named by its text or its anchor."""
+    """The lines of the section under a heading, which is given by its text or its anchor."""
     wanted, start, level = _slug(name), None, 0
     for number, line in enumerate(lines):
         heading = _HEADING.match(line)
@@ -305,7 +307,8 @@ def _slug(text: str) -> str:
 
 
 def _by_shape(lines: list[str], name: str) -> tuple[int, int] | None:
-    """From the line that defines the last part of the name to the end of its indentation, closing bracket included."""
+    """The lines from the definition of the last part of the name to the end of the indented block, including a closing
+    bracket."""
     last = re.escape(re.split(r"\.|::|#", name)[-1])
     patterns = (
         rf"{_DEFINES}[\s*&]+(?:\([^)]*\)\s*)?{last}\b",

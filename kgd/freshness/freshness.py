@@ -1,8 +1,8 @@
 """The stale nodes of a workspace, kept in step with nodes and code.
 
-One thread follows both: for written nodes and changed files it judges the nodes concerned. So a read costs a look-up
-for each node in its answer, and nothing depends on the size of the workspace. A node that was just written is judged by
-the first reader, so that no answer shows a fresh verification as stale.
+One thread follows both: when nodes are written or files change, it checks the affected nodes. So a read takes only one
+look-up for each node in its answer, regardless of the size of the workspace. A node that was just written is checked by
+its first reader, so that an answer never shows a new verification as stale.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING
 from kgd.codec import documents
 from kgd.errors import KgdError
 from kgd.freshness import areas, citations
-from kgd.freshness.citations import Citation
+from kgd.freshness.citations import Citation, Finding, Unverified, judge, summed_up
 from kgd.freshness.code import Code
-from kgd.freshness.judgement import Finding, Unverified, judge, summed_up
 from kgd.model.fields import CITES
 from kgd.model.node import Node
 from kgd.model.uri import Uri
@@ -35,10 +34,10 @@ log = logging.getLogger(__name__)
 SETTLED_WITHIN = 20.0
 MOVED_WITHIN = 1.0
 _SIGNS = (b"cites", b"verified", b"commit", b"blob")
-"""Words of which every file of a citing node has one."""
+"""The file of a citing node contains at least one of these words."""
 _AREA = "atom:"
 AGAIN_AFTER = 5.0
-"""Seconds before the text index is asked again after an error."""
+"""Seconds before the text index is tried again after an error."""
 LOOK_AGAIN = 5.0
 """Seconds before the commits are searched again for an uncommitted change."""
 
@@ -46,7 +45,7 @@ LOOK_AGAIN = 5.0
 class Freshness:
     """The stale nodes of one workspace. Call `start` once its code tree is watched.
 
-    Any thread may ask. Before `start`, and without a code tree, no node counts as stale.
+    Any thread may call it. Before `start`, and without a code tree, no node is reported as stale.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -65,7 +64,7 @@ class Freshness:
         self._progress = threading.Condition()
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
-        self._looked, self._has_looked = 0.0, False
+        self._looked, self._has_looked, self._problem = 0.0, False, ""
         self._areas: areas.Areas | None = None
         self.on_change: Callable[[frozenset[Uri]], object] = lambda uris: None
         """Called with the nodes that became stale or verified; set by the daemon."""
@@ -79,13 +78,14 @@ class Freshness:
     def start(
         self, root: Path, atlas: areas.Atlas | None = None, belongs: Callable[[str], bool] = lambda path: True
     ) -> None:
-        """Follow the code tree at `root`; its citations are searched in the background. With an `atlas` areas are
-        followed too. `belongs` tells whether a path is a file of the tree, and not ignored."""
+        """Follow the code tree at `root`; citations of its files are found in the background. With an `atlas`, areas
+        are followed as well. `belongs` tells whether a path is a file of the tree that is not ignored."""
         if self._thread is not None:
             return
         self.code = Code(root, belongs)
         self._areas = areas.Areas(self._workspace, self.code, atlas) if atlas else None
         self._workspace.on_commit(self._written)
+        self._workspace.on_problem(lambda: self._problem)
         self._enqueue(_Job(everything=True))
         thread = threading.Thread(target=self._follow, name="kgd-freshness", daemon=True)
         thread.start()
@@ -105,7 +105,7 @@ class Freshness:
             self._enqueue(_Job(paths=frozenset(paths)))
 
     def _written(self, uris: frozenset[Uri]) -> None:
-        """Runs in the writer's thread, before the write is acknowledged."""
+        """Record written nodes. Runs in the thread that flushes, before the write is acknowledged."""
         with self._lock:
             self._dirty |= uris
         self._enqueue(_Job(uris=uris))
@@ -118,8 +118,8 @@ class Freshness:
     # ---- reads
 
     def unverified(self, uris: Iterable[Uri]) -> dict[Uri, Unverified]:
-        """The stale ones of these nodes. A look-up for each."""
-        if self.code is None:
+        """The stale nodes among these nodes. Takes one look-up per node."""
+        if self.code is None or not (self._dirty or self._by_citation or self._by_area):
             return {}
         asked = list(uris)
         if self._dirty:
@@ -136,21 +136,21 @@ class Freshness:
 
     @property
     def doubted(self) -> frozenset[Uri]:
-        """All stale nodes. Costs nothing."""
+        """All stale nodes, without any look-up."""
         return self._doubted
 
     def moved(self, within: float = MOVED_WITHIN) -> Mapping[Uri, areas.Moved]:
-        """The areas whose files changed since they were confirmed; an earlier result if a new one takes longer than
-        `within`."""
+        """The areas whose files changed since they were confirmed. Returns an earlier result if a new one takes longer
+        than `within` seconds."""
         if self._areas is None:
             return {}
         if self._thread is not None:
-            self._enqueue(_Job(looks=True))  # a commit changes no file, so there was no notification
+            self._enqueue(_Job(looks=True))  # a commit does not change any file, so there was no notification
             self.settle(within)
         return self._areas.moved
 
     def citing(self, path: str) -> list[Uri]:
-        """The nodes known to cite a file, sorted. A look-up."""
+        """The nodes known to cite a file, sorted. Takes one look-up."""
         with self._lock:
             return sorted(self._by_path.get(path, ()))
 
@@ -167,12 +167,12 @@ class Freshness:
             return self._progress.wait_for(lambda: self._done >= goal, within)
 
     def look_through(self) -> None:
-        """Judge all citing nodes again, as new commits may have come; used before listing stale nodes."""
+        """Check all citing nodes again, because there may be new commits; used before listing stale nodes."""
         if self._thread is not None:
             self._enqueue(_Job(uris=frozenset(self._citing), looks=True))
 
     def _look_again(self, found: Mapping[Uri, Unverified]) -> None:
-        """Judge nodes again whose change was not committed, as it may be now."""
+        """Check nodes again if the change to their code was not committed, because it may be committed now."""
         now = time.monotonic()
         if now - self._looked > LOOK_AGAIN:
             self._looked = now
@@ -183,17 +183,19 @@ class Freshness:
     def _follow(self) -> None:
         while (job := self._queue.get()) is not None and not self._stop.is_set():
             jobs = [job]
-            with contextlib.suppress(queue.Empty):  # waiting jobs become one, so a thousand writes ask git once
+            with contextlib.suppress(queue.Empty):  # jobs are combined: git runs once for a thousand writes
                 while (another := self._queue.get_nowait()) is not None:
                     jobs.append(another)
                 self._stop.set()
             before = self._doubted
             try:
                 self._carry_out(jobs)
+                self._problem = ""
                 if changed := self._doubted ^ before:
                     self.on_change(changed)
-            except Exception:
-                # The thread survives any error of a node or of git; the next job may succeed.
+            except Exception as error:
+                # The thread survives any error caused by a node or by git; the next job may succeed.
+                self._problem = f"stale nodes: {error}"[:200]
                 log.exception("stale nodes could not be updated")
             finally:
                 with self._progress:
@@ -249,8 +251,8 @@ class Freshness:
         mark = summed_up(findings)
         with self._lock:
             if blob != self._blob(uri):
-                return  # written meanwhile: the job of that write judges the new version
-            self._dirty.discard(uri)  # only now: until then readers judge for themselves
+                return  # written in the meantime: the job of that write checks the new version
+            self._dirty.discard(uri)  # not earlier: until now, readers had to check for themselves
             self._index(uri, cited)
             if mark is None:
                 self._by_citation.pop(uri, None)
@@ -262,8 +264,8 @@ class Freshness:
         return card.blob if card else None
 
     def _verified(self, uri: Uri, blob: bytes | None, one: Citation, noted: set[str], *, deep: bool) -> set[str]:
-        """The verified contents: the recorded ones, else the content at the named commit, else at the
-        node's last write, as for a file edited by hand."""
+        """The ids of verified content: the recorded ids; otherwise the content at the commit in the citation; otherwise
+        the content at the time of the node's last write, as for a file edited by hand."""
         if noted or self.code is None:
             return noted
         key = (one.path, one.symbol, one.at or f"{uri}@{blob.hex() if blob else ''}")
@@ -279,7 +281,7 @@ class Freshness:
         return next(self.code.ids(one.path, one.symbol, older), None)
 
     def _read(self, blob: bytes | None, uri: Uri) -> Node | None:
-        """The node, if it may cite something; other nodes need no parsing."""
+        """The node if it may cite something; other nodes need not be parsed."""
         try:
             data = self._workspace.store.read(blob) if blob else b""
             return documents.decode(data, at=uri) if any(word in data for word in _SIGNS) else None
@@ -305,7 +307,7 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A change of nodes, of files, of everything, or (`looks`) perhaps only of the checked-out commit."""
+    """A change to nodes, to files, to everything or, with `looks`, perhaps only to the checked-out commit."""
 
     uris: frozenset[Uri] = frozenset()
     paths: frozenset[str] = frozenset()
@@ -314,5 +316,6 @@ class _Job:
 
 
 def unverified(workspace: Workspace, uris: Iterable[Uri]) -> Mapping[Uri, Unverified]:
-    """The stale ones of these nodes: the cited code changed since they were verified. A look-up for each."""
+    """The nodes among these that are stale because the cited code has changed since they were verified. Takes one
+    look-up per node."""
     return Freshness.of(workspace).unverified(uris)

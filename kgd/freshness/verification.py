@@ -1,4 +1,4 @@
-"""Recording of verifications: the content of cited code at a write, and explicit verification of a node."""
+"""Recording verifications: the content of cited code when a node is written, and explicit verification of a node."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 KEPT = 6
-"""Verified contents kept per citation, so that switching branches finds each of them verified."""
+"""Number of verified contents kept per citation, so that a node stays verified when switching branches."""
 
 
 def noted(workspace: Workspace, changes: ChangeSet) -> tuple[ChangeSet, tuple[str, ...]]:
-    """The changes with the current contents of their citations recorded, and warnings about unresolved citations.
+    """The changes, with the current contents of the cited code recorded in them, and warnings about unresolved
+    citations.
 
-    A citation with a commit is verified by that commit. A write of `content` or `summary` of a citing node restates it:
-    only the current content is verified from then on.
+    A citation with a commit is verified by that commit. Writing `content` or `summary` of a citing node restates it:
+    from then on, only the current content of the code is verified.
     """
     freshness = Freshness.of(workspace)
     if freshness.code is None:
@@ -48,11 +49,11 @@ def noted(workspace: Workspace, changes: ChangeSet) -> tuple[ChangeSet, tuple[st
 def verification(workspace: Workspace, uri: Uri) -> Upsert:
     """The change that records the current content of the code behind a node, which verifies it.
 
-    Earlier verifications stay valid for their versions of the code. A relation to a file becomes a citation.
+    Earlier verifications stay valid for their versions of the code. A relation to a file is turned into a citation.
 
     Raises:
         NotFound: The node does not exist.
-        Invalid: It cites no code, or a file that does not exist (any more).
+        Invalid: The node does not cite code, or cites a file that does not exist (any more).
     """
     current = workspace.resolve(uri)
     node = workspace.node(current)
@@ -72,7 +73,9 @@ def verification(workspace: Workspace, uri: Uri) -> Upsert:
         older = {note("", commit): None for commit in citations.confirmed_at(node)}
         data[VERIFIED] = {**marks, **older, note("", head[:ID]): True}
     if not data and not any(one.at or one.text in notes_of(node) for one in cited.values()):
-        raise Invalid("this node cites no code", at=uri, next='Add a citation: data {"cites": ["path#symbol"]}.')
+        raise Invalid(
+            "this node does not cite any code", at=uri, next='Add a citation: data {"cites": ["path#symbol"]}.'
+        )
     return Upsert(current, data=data)
 
 
@@ -81,7 +84,7 @@ def _verified_now(code: Code, node: Node, cited: Mapping[str, Citation]) -> Iter
     for text, one in cited.items():
         now = code.shareable(one.path, one.symbol)
         if not now.id and not one.at and text not in notes:
-            continue  # never a file of this tree: a book, or code elsewhere
+            continue  # not a file of this tree, but a book or code elsewhere
         if not now.id:
             why = "is not in the code tree" if now.known else "cannot be read here"
             raise Invalid(
@@ -112,14 +115,14 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
         now = code.shareable(one.path, one.symbol)
         is_new = one.text not in old and not one.at
         if one.at and one.text not in known and code.id_at(one.at, one.path) is None:
-            warnings.append(f"{one.text[:200]} names an unknown commit or blob, so changes cannot be detected")
+            warnings.append(f"{one.text[:200]} has an unknown commit or blob, so changes cannot be detected")
             continue
         if not now.id:
             if now.known and one.text in texts and _looks_like_a_path(one.path):
                 warnings.append(f"{one.text[:200]} is cited, but the code tree has no such file")
             continue
         if one.symbol and not now.has_symbol and one.text in texts:
-            warnings.append(f"{one.symbol[:80]} was not found in {one.path[:200]}; the whole file counts instead")
+            warnings.append(f"{one.symbol[:80]} was not found in {one.path[:200]}; the whole file is compared instead")
         if is_new or (restated and one.text in known):
             marks[note(one.text, now.id)] = True
     kept = {one.text for one in citations.of(after, workspace.id)}
@@ -136,5 +139,5 @@ def _about_symbol(relation: Relation, workspace: str) -> Citation | None:
 
 
 def _looks_like_a_path(text: str) -> bool:
-    """Whether a text looks like a path; papers and books are cited too."""
+    """Whether a text looks like a path; papers and books can be cited as well."""
     return " " not in text and ("/" in text or "." in text)

@@ -1,6 +1,6 @@
-"""Adoption of a teammate's workspace: `kgd up` asks the code's remotes before it creates a new one.
+"""Adoption of a teammate's workspace: `kgd up` looks for one on the code's remotes before it creates a workspace.
 
-The code repository does not change: fetched objects go straight into the workspace's own repository.
+The code repository is not changed: fetched objects go straight into the workspace's own repository.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _Allow = Callable[[ObjectStore, ObjectId], None]
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """The result of asking. Without `layout`, no remote that could be reached has a workspace.
+    """The outcome of asking the remotes. If `layout` is None, no remote that could be reached has a workspace.
 
-    `remote` and `ref` name the place where it was found. `unreachable` is the reason why a remote could not be asked,
-    since a workspace may be there.
+    `remote` and `ref` name the place where it was found. `unreachable` is the reason why a remote could not be asked;
+    that remote may still have a workspace.
     """
 
     layout: Layout | None = None
@@ -53,11 +53,11 @@ def adopt(
 ) -> Adopted:
     """Adopt the workspace that a remote of the code repository already has, with all its history.
 
-    Asks the remotes, ``origin`` first, then looks for the branch that an earlier ``git fetch`` left here.
-    Afterwards the workspace is complete, as `create_in_code_repository` makes one, or nothing has changed.
+    Asks the remotes, ``origin`` first, then looks for the branch that an earlier ``git fetch`` left in this repository.
+    Afterwards either the workspace is as complete as one from `create_in_code_repository`, or nothing has changed.
 
     Args:
-        environment: The user's own, for their credentials and ssh agent. It is never prompted.
+        environment: The user's own, with their credentials and ssh agent. The user is never prompted.
         allow: Called with the fetched store and its tip before anything is kept; an exception leaves nothing behind.
 
     Raises:
@@ -90,7 +90,7 @@ def code_remotes(directory: Path, *, environment: Mapping[str, str]) -> dict[str
     """Names and addresses of the remotes of the repository that holds a directory, ``origin`` first.
 
     Args:
-        environment: The user's own, which may rewrite addresses.
+        environment: The user's own, whose git configuration may rewrite addresses.
     """
     found: dict[str, str] = {}
     if place := find_place(directory):
@@ -141,7 +141,7 @@ def _take(place: Place, source: str, ref: str, environment: Mapping[str, str], a
 def _fill(
     half: Path, layout: Layout, source: str, ref: str, environment: Mapping[str, str], allow: _Allow | None
 ) -> None:
-    """Fetch into the unfinished repository. Objects are vetted before a lasting ref leads to them."""
+    """Fetch into the unfinished repository. Objects are vetted before a permanent ref points to them."""
     arguments = ["-c", "fetch.unpackLimit=1", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="]
     arguments += ["--no-auto-maintenance", "--", source, f"+{ref}:{_INCOMING}"]
     program.run(half, arguments, deadline=FETCH_DEADLINE, environment=environment)
@@ -159,11 +159,12 @@ def _fill(
 
 
 def vet(store: ObjectStore, tip: ObjectId) -> None:
-    """Check a foreign commit before it is kept: plain files of bounded size, and a ``kgd.yaml``.
+    """Check a commit from elsewhere before it is kept: it must have only plain files of bounded size, and a
+    ``kgd.yaml``.
 
     Raises:
-        Refused: A file does not belong into a workspace; the path is given.
-        Limit: The tree exceeds all bounds.
+        Refused: A file does not belong in a workspace; the error gives its path.
+        Limit: The tree is larger than any limit of a workspace.
     """
     try:
         store.check_history(tip)
@@ -177,7 +178,9 @@ def vet(store: ObjectStore, tip: ObjectId) -> None:
     for path, mode, id in store.files(store.tree_of(tip)):
         header = store.kind_and_size(id) if mode == FILE else None
         if header is None or header[0] != "blob" or header[1] > FILE_LIMIT:
-            raise Refused("the remote's workspace holds a file that is not plain and small", at=path)
+            raise Refused("the remote's workspace holds a link, a submodule or a file that is too large", at=path)
         settings = settings or path == "kgd.yaml"
     if not settings:
-        raise Refused("the remote's ref holds no workspace", next="Use `kgd up --standalone` in another folder.")
+        raise Refused(
+            "the remote's ref does not contain a workspace", next="Use `kgd up --standalone` in another folder."
+        )

@@ -1,14 +1,20 @@
-"""History of the code repository: its commits with their changed paths, its files, and the commit of a line.
+"""History of the code repository: its commits with changed paths, its files, and the commits that wrote its lines.
 
 The user's repository may have any size, so every call has a limit of commits and time, and none fetches missing
-objects. Ids, times, names, messages and paths are read; email addresses are not.
+objects. It reads ids, times, names, messages and paths, but no email addresses.
+
+git attributes the lines of the committed file and follows it through renames. kgd itself compares the work tree with
+the committed file, because git's comparison would run the user's filters.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Event
 from typing import NamedTuple
 
@@ -18,13 +24,14 @@ from kgd.git.discovery import Place
 from kgd.git.objects import moment
 from kgd.git.program import Bounds, GitFailed
 from kgd.git.refs import read_foreign
+from kgd.model.text_merge import common_parts
 
 SECONDS = 600.0
 """Time limit for a whole history."""
 FILES = 10_000
-"""Largest number of listed paths of one commit; an import of a whole tree has more."""
+"""Maximum number of paths listed for one commit; a commit that imports a whole tree has more."""
 MESSAGE = 4_000
-"""Largest number of bytes to read of a message."""
+"""Maximum number of bytes read from a message."""
 LOCAL = ("-c", "protocol.allow=never")
 """A partial clone would fetch each missing object over the network."""
 _LOG = (
@@ -39,7 +46,7 @@ _LOG = (
     "--encoding=UTF-8",
     "--format=%x01%H %ct %P%x02%an%x02%B",
 )
-"""git looks for inexact renames among 100 files at most, and always for exact ones (by id)."""
+"""git looks for inexact renames among at most 100 files; it always finds exact renames, by id."""
 
 
 class PathChange(NamedTuple):
@@ -87,9 +94,9 @@ def commits(
     """Commits with their changes: those reachable from `tip`, newest first, or exactly `ids` in their order.
 
     Raises:
-        GitFailed: History is incomplete, or `tip` is no commit.
-        Unavailable: It took longer than `seconds`, `stop` was set, or there is no git.
-        Limit: A record has no end.
+        GitFailed: History is incomplete, or `tip` is not a commit.
+        Unavailable: git took longer than `seconds`, `stop` was set, or there is no git.
+        Limit: A record is too long.
     """
     what = ["--no-walk=unsorted", "--stdin"] if ids is not None else [*([f"-n{limit}"] if limit else []), tip]
     fed = "".join(f"{id}\n" for id in ids).encode() if ids is not None else None
@@ -100,7 +107,7 @@ def commits(
 
 
 def message(code: Place, commit: str) -> str:
-    """The message of a commit, without its changes: a partial clone may lack the objects for those.
+    """The message of a commit. Does not read its changes, whose objects a partial clone may lack.
 
     Raises as `commits`.
     """
@@ -109,7 +116,7 @@ def message(code: Place, commit: str) -> str:
 
 
 def reachable(code: Place, tip: str, limit: int) -> list[str]:
-    """The newest commits that are reachable from `tip`, newest first. Raises as `commits`."""
+    """The newest commits reachable from `tip`, newest first. Raises the same errors as `commits`."""
     return _lines(code, ["rev-list", f"-n{limit}", tip, "--"])
 
 
@@ -126,7 +133,8 @@ def moved(code: Place, old: str, new: str) -> tuple[list[str], list[str]] | None
 
 
 def files(code: Place, tip: str, among: Sequence[str] = ()) -> list[str]:
-    """The paths in the tree of a commit, or those `among` them. Names that are not valid UTF-8 are left out.
+    """The paths in the tree of a commit, limited to those in `among` if it is given. Names that are not valid UTF-8 are
+    left out.
 
     Raises as `commits`.
     """
@@ -172,3 +180,115 @@ def _path(record: bytes) -> str:
         return record.decode("utf-8")
     except UnicodeDecodeError:
         return ""
+
+
+BLAME_SECONDS = 10.0
+FILE_BYTES = 4 << 20
+"""Size of the largest file whose lines are attributed."""
+IGNORED = ".git-blame-ignore-revs"
+"""The conventional file that lists reformatting commits, which git then skips."""
+
+
+class LineOrigin(NamedTuple):
+    """The origin of line `line` (from 1): the commit, with the file's `path` and the line's `number` in that commit.
+
+    If `commit` is empty, the line was changed or added since the last commit.
+    """
+
+    line: int
+    text: str
+    commit: str = ""
+    at: int = 0
+    author: str = ""
+    subject: str = ""
+    path: str = ""
+    number: int = 0
+
+
+def blame(code: Place, path: str, first: int, last: int) -> list[LineOrigin]:
+    """The origins of lines `first` to `last` of the file in the work tree; empty if it is unreadable.
+
+    Raises:
+        GitFailed, Unavailable, Limit: git cannot read the history, or needs more than ten seconds.
+    """
+    now = _lines_of(_content(code.top, path)) if code.top is not None else []
+    wanted = range(first, min(last, len(now)) + 1)
+    tip = head(code)
+    committed: list[str] = []
+    if tip and wanted:
+        with contextlib.suppress(GitFailed):  # a file that was never committed
+            blob = [*LOCAL, "cat-file", "blob", f"{tip}:{path}"]
+            committed = _lines_of(program.run(code.git_dir, blob, deadline=BLAME_SECONDS, limit=2 * FILE_BYTES))
+    places = {
+        run.new + step + 1: run.old + step + 1 for run in common_parts(committed, now) for step in range(run.length)
+    }
+    asked = [places[line] for line in wanted if line in places]
+    known = _attributed(code, tip, path, min(asked), max(asked)) if asked else {}
+    return [
+        known[places[line]]._replace(line=line, text=now[line - 1])
+        if places.get(line) in known
+        else LineOrigin(line, now[line - 1])
+        for line in wanted
+    ]
+
+
+def _attributed(code: Place, tip: str, path: str, first: int, last: int) -> dict[int, LineOrigin]:
+    """The origins of lines of the committed file, by line number."""
+    ignored = code.top / IGNORED if code.top is not None else None
+    looks_through = [f"--ignore-revs-file={ignored}"] if ignored is not None and ignored.is_file() else []
+    for extra in (looks_through, []):
+        command = [*LOCAL, "blame", "--porcelain", "--no-textconv", f"-L{first},{last}", *extra]
+        try:
+            out = program.run(code.git_dir, [*command, tip, "--", path], deadline=BLAME_SECONDS)
+        except GitFailed:
+            if not extra:
+                raise
+            continue  # the file of ignored commits is malformed
+        return {one.line: one for one in _parsed(out)}
+    return {}
+
+
+def _parsed(out: bytes) -> Iterator[LineOrigin]:
+    """Parse git's porcelain format, which gives the details of a commit only with its first line."""
+    details: dict[str, dict[str, str]] = {}
+    commit, number, line = "", 0, 0
+    for raw in out.split(b"\n"):
+        told = raw.decode("utf-8", "replace")
+        if told.startswith("\t"):
+            yield _origin(commit, number, line, details[commit])
+        elif commit == "" or _is_header(told):
+            if not told:
+                continue
+            commit, was, now, *_ = told.split(" ")
+            number, line = int(was), int(now)
+            details.setdefault(commit, {})
+        else:
+            key, _, value = told.partition(" ")
+            details[commit][key] = value
+
+
+def _origin(commit: str, number: int, line: int, told: Mapping[str, str]) -> LineOrigin:
+    at = moment(told.get("committer-time", "").encode())
+    author, subject, path = (told.get(key, "") for key in ("author", "summary", "filename"))
+    return LineOrigin(line, "", commit, at, author, subject, path, number)
+
+
+def _is_header(text: str) -> bool:
+    first, _, rest = text.partition(" ")
+    return len(first) in (40, 64) and all(word.isdigit() for word in rest.split(" "))
+
+
+def _content(top: Path, path: str) -> bytes:
+    """A regular file's content; empty if it is missing, too large or unreadable."""
+    with contextlib.suppress(OSError, ValueError):
+        fd = os.open(top / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            found = os.fstat(fd)
+            if stat.S_ISREG(found.st_mode) and found.st_size <= FILE_BYTES:
+                return file.read(FILE_BYTES)
+    return b""
+
+
+def _lines_of(content: bytes) -> list[str]:
+    text = content.decode("utf-8", "replace").replace("\r\n", "\n")
+    return text.removesuffix("\n").split("\n") if text else []

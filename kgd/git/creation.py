@@ -20,7 +20,8 @@ from kgd.git.objects import FILE, PLAIN, Object, Signature, commit_body, make, t
 from kgd.git.store import ObjectStore
 
 FIRST_TIME = 1_700_000_000
-"""Time of the first commit, which is a pure function of id, format and sharding: separate copies share a base."""
+"""Time of the first commit. That commit is a pure function of id, format and sharding, so separate copies share a
+base."""
 EXCLUDE = "/.kgd/"
 """The line in ``info/exclude`` of the code repository."""
 _HALF = re.compile(r"(?:\.git|kgd)\.new-(\d{1,9})").fullmatch
@@ -31,7 +32,7 @@ _SETTINGS = {
     "core.filemode": "false",
     "core.autocrlf": "false",
     "core.eol": "lf",
-    "core.logAllRefUpdates": "always",  # our undo log; the default leaves out refs/kgd/*
+    "core.logAllRefUpdates": "always",  # kgd's undo log; by default git logs no refs/kgd/*
     "core.fsync": "all",  # for the user's own commits: git does not flush loose objects by default
     "core.protectHFS": "true",
     "core.protectNTFS": "true",
@@ -49,11 +50,11 @@ def create_in_code_repository(directory: Path, workspace_id: str, first_files: M
     one.
 
     The repository appears complete or not at all. After a crash the work tree and the exclude line may be missing; a
-    second call completes them. A workspace that was removed earlier comes back with its knowledge.
+    second call completes them. If the workspace was removed earlier, it is restored with its knowledge.
 
     Raises:
         NotFound: There is no git repository.
-        InvariantViolation: ``.kgd`` exists and is not ours, or the code repository tracks it.
+        InvariantViolation: ``.kgd`` exists and was not made by kgd, or the code repository tracks it.
     """
     place = find_place(directory)
     if place is None:
@@ -99,7 +100,8 @@ def create_standalone(directory: Path, workspace_id: str, first_files: Mapping[s
 
 
 def first_commit(workspace_id: str, first_files: Mapping[str, bytes]) -> list[Object]:
-    """The objects of the first commit, the commit last: a pure function of its arguments. Files lie at the top."""
+    """The objects of the first commit, the commit last: a pure function of the arguments. All files are at the top
+    level."""
     blobs = {name.encode(): make("blob", data) for name, data in sorted(first_files.items())}
     tree = make("tree", tree_body({name: (FILE, blob.id) for name, blob in blobs.items()}))
     who = Signature("kgd", "kgd@kgd.invalid", FIRST_TIME)
@@ -110,7 +112,7 @@ def first_commit(workspace_id: str, first_files: Mapping[str, bytes]) -> list[Ob
 def build_repository(layout: Layout, fill: Callable[[Path], None]) -> None:
     """Build the git directory under another name, let `fill` add refs and objects, and put it in place by one rename.
 
-    Written by hand, not by ``git init``: the format (sha1, files) must not depend on a user's or git's defaults.
+    Does not run ``git init``, because the format (sha1, files) must not depend on a user's or git's defaults.
     """
     retired = removed(layout)
     if retired:
@@ -118,7 +120,7 @@ def build_repository(layout: Layout, fill: Callable[[Path], None]) -> None:
         retired.rename(layout.git_dir)
         return
     half = layout.git_dir.with_name(f"{layout.git_dir.name}.new-{os.getpid()}")
-    for left in layout.git_dir.parent.glob(f"{layout.git_dir.name}.new-*"):  # by a process that was killed in this
+    for left in layout.git_dir.parent.glob(f"{layout.git_dir.name}.new-*"):  # left by a process that was killed here
         if (made_by := _HALF(left.name)) and (left == half or not _is_alive(int(made_by[1]))):
             shutil.rmtree(left, ignore_errors=True)
     try:
@@ -127,7 +129,7 @@ def build_repository(layout: Layout, fill: Callable[[Path], None]) -> None:
         half.rename(layout.git_dir)
     except OSError as error:
         if not is_workspace(layout.git_dir):  # else another process was faster
-            raise Unavailable(f"the repository cannot be made: {error.strerror}", at=str(layout.git_dir)) from error
+            raise Unavailable(f"the repository cannot be created: {error.strerror}", at=str(layout.git_dir)) from error
     finally:
         shutil.rmtree(half, ignore_errors=True)
     sync_folder(layout.git_dir.parent)
@@ -162,9 +164,9 @@ def link_work_tree(layout: Layout) -> bool:
 def fill_work_tree(layout: Layout) -> list[str]:
     """Write the branch's files into an empty work tree, with a matching index; returns the skipped paths.
 
-    Written by hand, not by a checkout: only plain files, never through a link. Does nothing if an index exists: then
-    publication is responsible. The files are flushed before the index appears, so files lost in a power cut are
-    written again.
+    Does not use a checkout: it writes only plain files, and never through a link. Does nothing if an index exists,
+    because publication is then responsible. The files are flushed before the index appears, so files lost in a power
+    cut are written again.
     """
     index_path = layout.git_dir / "index"
     tip = refs.read_ref(layout.git_dir, layout.branch)
@@ -184,16 +186,19 @@ def fill_work_tree(layout: Layout) -> list[str]:
 
 
 def check_place_is_free(place: Place, layout: Layout) -> None:
-    """Refuse a place with foreign files.
+    """Refuse a place that holds files which kgd did not create.
 
     Raises:
-        InvariantViolation: ``.kgd``, or ``kgd`` in the git directory, is not ours, or the code tracks ``.kgd``.
+        InvariantViolation: ``.kgd``, or ``kgd`` in the git directory, was not made by kgd, or the code repository
+            tracks ``.kgd``.
     """
     tree, next_step = layout.work_tree, "Move it away and run `kgd up` again."
     if os.path.lexists(tree) and (tree.is_symlink() or not tree.is_dir() or any(tree.iterdir())) and not _tied(layout):
-        raise InvariantViolation(".kgd exists and is not kgd's", at=str(tree), next=next_step)
+        raise InvariantViolation(".kgd exists, but kgd did not create it", at=str(tree), next=next_step)
     if os.path.lexists(layout.git_dir) and not _clear_remains(layout.git_dir):
-        raise InvariantViolation("the git directory holds another kgd", at=str(layout.git_dir), next=next_step)
+        raise InvariantViolation(
+            "the git directory holds a kgd folder that kgd did not create", at=str(layout.git_dir), next=next_step
+        )
     index = place.git_dir / "index"
     try:
         tracked = index.exists() and any(entry.path.startswith(".kgd/") for entry in pygit2.Index(str(index)))
@@ -206,7 +211,7 @@ def check_place_is_free(place: Place, layout: Layout) -> None:
 def _clear_remains(git_dir: Path) -> bool:
     """Remove locks, refs and logs that a daemon wrote while the repository was being deleted; True if nothing is left.
 
-    They are worthless without objects. A folder with anything else is left alone.
+    These files are worthless without objects. A folder with anything else is left alone.
     """
     if git_dir.is_symlink() or not git_dir.is_dir() or {one.name for one in git_dir.iterdir()} - _REMAINS:
         return False
@@ -215,7 +220,7 @@ def _clear_remains(git_dir: Path) -> bool:
 
 
 def _tied(layout: Layout) -> bool:
-    """Whether the work tree belongs to this git directory: `remove` leaves a work tree with unsaved work like that."""
+    """Whether the work tree belongs to this git directory, as it does when `remove` left it because of unsaved work."""
     try:
         named = (layout.work_tree / ".git").read_text().strip().removeprefix("gitdir: ")
     except (OSError, UnicodeDecodeError):
@@ -258,7 +263,7 @@ def _take_clone(layout: Layout) -> Layout:
         raise InvariantViolation(
             "this git repository is not a workspace",
             at=str(layout.work_tree),
-            next="Run `kgd up` in it to give it one, or name an empty directory.",
+            next="Run `kgd up` in it to create one, or name an empty directory.",
         )
     layout = Layout(layout.git_dir, layout.work_tree, None, branch)
     layout.derived_dir.mkdir(exist_ok=True)
@@ -309,10 +314,10 @@ def _is_alive(pid: int) -> bool:
 
 
 def remove(layout: Layout) -> Path:
-    """Uninstall and return the place of the knowledge: the repository itself is never deleted.
+    """Uninstall, and return where the knowledge now is: the repository itself is never deleted.
 
     In a code repository ``.kgd/`` is removed unless it holds uncommitted files, and the git directory is renamed, so
-    that `create_in_code_repository` can restore it. Of a standalone workspace only derived data are removed.
+    that `create_in_code_repository` can restore it. For a standalone workspace only derived data is removed.
     """
     shutil.rmtree(layout.derived_dir, ignore_errors=True)
     if not layout.in_code:
@@ -344,7 +349,7 @@ def _unexclude(common_dir: Path) -> None:
 
 
 def _remove_published(layout: Layout) -> bool:
-    """Remove the files that equal the branch; True if the work tree held nothing else."""
+    """Remove the files that are the same as on the branch; True if the work tree contained nothing else."""
     store, tip = layout.open(), refs.read_ref(layout.git_dir, layout.branch)
     if not layout.work_tree.is_dir():
         return True

@@ -1,4 +1,4 @@
-"""The git repository around a directory: found by hand, checked, and opened.
+"""The git repository that contains a directory, found without git.
 
 Asking git instead would let the environment (GIT_DIR and others), the user's configuration and ownership checks decide
 where a workspace is.
@@ -74,7 +74,7 @@ def _place(top: Path | None, git_dir: Path) -> Place:
 def _is_git_dir(path: Path) -> bool:
     """Git's own test: a worktree's git directory has ``commondir`` instead of objects and refs.
 
-    A workspace without HEAD or refs counts too: a start restores them.
+    A workspace without HEAD or refs is accepted as well: they are restored at startup.
     """
     has_head = (path / "HEAD").is_file()
     if has_head and (path / "commondir").is_file():
@@ -103,7 +103,7 @@ def _common_dir(git_dir: Path) -> Path:
 
 
 def setting(git_dir: Path, key: str) -> str | None:
-    """One value of the repository's own configuration; None if it is not set or cannot be read."""
+    """One value of the repository's own configuration; None if the value is not set or cannot be read."""
     try:
         values = list(pygit2.Config(str(git_dir / "config")).get_multivar(key))
     except (OSError, pygit2.GitError):
@@ -113,71 +113,7 @@ def setting(git_dir: Path, key: str) -> str | None:
 
 def _main_tree(common: Path) -> Path | None:
     named = setting(common, "core.worktree")
-    if named:  # a submodule: its git directory lies inside the outer repository's
+    if named:  # a submodule: its git directory is inside that of the outer repository
         return (common / named).resolve()
     bare = setting(common, "core.bare")
     return None if bare == "true" or (bare is None and common.name != ".git") else common.parent
-
-
-def open_bare(git_dir: Path) -> pygit2.Repository:
-    """Open a repository as bare; libgit2's handle (some 10 KiB) is freed with the last reference. Raises as
-    `pygit2.Repository`."""
-    repository = pygit2.Repository(str(git_dir), pygit2.enums.RepositoryOpenFlag.BARE)
-    # Each of these refers back to the repository, which only the garbage collector would then free.
-    del repository.branches, repository.references, repository.remotes, repository.submodules
-    return repository
-
-
-def check_configuration(git_dir: Path, work_tree: Path | None) -> None:
-    """Refuse a repository whose own configuration would lead libgit2 elsewhere, or that kgd cannot read.
-
-    Raises:
-        Unavailable: The message names the necessary change.
-    """
-    try:
-        config = pygit2.Config(str(git_dir / "config"))
-        found = {entry.name.lower(): entry.value for entry in config}
-    except (pygit2.GitError, OSError) as error:
-        raise Unavailable(f"the repository's config cannot be read: {error}", at=str(git_dir)) from error
-    elsewhere = found.get("core.worktree")
-    alternates = git_dir / "objects" / "info" / "alternates"
-    problems = (
-        (
-            found.get("extensions.objectformat", "sha1") != "sha1",
-            "the repository uses SHA-256, kgd reads SHA-1",
-            "Make it with sha1.",
-        ),
-        (
-            found.get("extensions.refstorage", "files") != "files",
-            "the repository keeps its refs as reftable",
-            "Run `git refs migrate`.",
-        ),
-        (
-            "extensions.partialclone" in found or any(name.endswith(".promisor") for name in found),
-            "the repository is a partial clone",
-            "Clone it without --filter.",
-        ),
-        (
-            found.get("extensions.worktreeconfig", "false") == "true",
-            "the repository has configuration per worktree",
-            "Remove the extension.",
-        ),
-        (
-            elsewhere is not None and not _expected(git_dir, elsewhere, work_tree),
-            "core.worktree leads somewhere else",
-            "Remove it from the config.",
-        ),
-        (
-            alternates.exists() and bool(alternates.read_bytes().strip()),
-            "the repository borrows objects from another repository",
-            "Run `git repack -ad`, remove alternates.",
-        ),
-    )
-    for has_problem, message, next_step in problems:
-        if has_problem:
-            raise Unavailable(message, at=str(git_dir), next=next_step)
-
-
-def _expected(git_dir: Path, named: str, work_tree: Path | None) -> bool:
-    place = (git_dir / named).resolve()
-    return place == work_tree.resolve() if work_tree else place.name == ".kgd"

@@ -10,7 +10,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def write_new(path: Path, data: bytes, *, flush: bool = True, mode: int = 0o644) -> None:
-    """Create a file, whole and flushed, or leave none.
+    """Create a file, complete and flushed, or leave no file.
 
     Never writes through an existing name: it may be a hard link to a live file (see ``kgd.git.refs``). The caller
     flushes the folder.
@@ -19,7 +19,7 @@ def write_new(path: Path, data: bytes, *, flush: bool = True, mode: int = 0o644)
     try:
         try:
             rest = memoryview(data)
-            while rest:  # short writes are how a full disk shows first
+            while rest:  # a short write is the first sign of a full disk
                 rest = rest[os.write(fd, rest) :]
             if flush:
                 os.fsync(fd)
@@ -69,7 +69,8 @@ def sync_file_system(folder: Path) -> None:
 
 
 def is_cut(data: bytes, whole: bytes) -> bool:
-    """Whether `data` may be left by a power cut of an unflushed `whole`: its start, or zeros instead of bytes."""
+    """Whether `data` may be the remains of an unflushed `whole` after a power cut: its beginning, or zeros instead of
+    bytes."""
     return len(data) <= len(whole) and all(there in (0, meant) for there, meant in zip(data, whole, strict=False))
 
 

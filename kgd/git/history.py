@@ -1,7 +1,7 @@
-"""History: the commits that changed given files, how often each file changed, and holes.
+"""History: the commits that changed given files, how often each file changed, and missing objects.
 
-A merge counts where its result differs from every parent. Renames are not followed, since a node's identity is its
-URI. One ``git log --raw -c`` answers (100k commits in 4 s); the same in process takes minutes.
+A merge counts as a change of a file if its result differs from every parent. Renames are not followed, since a node's
+identity is its URI. One ``git log --raw -c`` reads 100,000 commits in 4 s; doing so in this process takes minutes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RAW = ("--raw", "-c", "-z", "--root", "--no-renames", "--abbrev=40", "--no-ext-
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """The history of one path. Counts of ``old..new`` can be added to the counts of ``old``."""
+    """The history of one path. The counts for ``old..new`` can be added to those for ``old``."""
 
     path: str
     count: int
@@ -33,11 +33,11 @@ class Versioned:
     updated_at: int
     updated_by: str
     updated_commit: str
-    """Hex."""
+    """The commit's id in hex."""
 
 
 class Change(NamedTuple):
-    """One file in a commit; None where it is absent before (for a merge: in its first parent) or after."""
+    """One file before a commit (for a merge: in its first parent) and after it; None where the file is absent."""
 
     path: str
     old: ObjectId | None
@@ -73,11 +73,11 @@ def versions(
     """Count the commits reachable from `tip`, and not from `since`, that changed each path, with the oldest and the
     newest.
 
-    `counted` maps the changes of a commit to the paths they count for; by default the files themselves.
+    `counted` maps the changes of a commit to the paths whose versions they increase; by default the files themselves.
 
-    Oldest and newest follow the commit graph, not the clocks; between parallel branches the order is git's choice. For
-    all of history take the rows as they are. After `since`, add the counts and keep the known `created`. No row comes
-    before all history is read.
+    "Oldest" and "newest" follow the commit graph, not the clocks; git chooses the order of parallel branches. Rows for
+    the whole history can be used directly. For rows after `since`, add the counts to the known ones and keep the known
+    `created`. The rows are sorted by path; the first one comes only after all history has been read.
 
     Raises:
         Damaged: History cannot be read to its end.
@@ -94,7 +94,8 @@ def versions(
             else:
                 row[0] = int(row[0]) + 1
                 row[1], row[2] = when, who
-    for path, (count, created_at, created_by, updated_at, updated_by, last) in found.items():
+    for path in sorted(found):
+        count, created_at, created_by, updated_at, updated_by, last = found.pop(path)
         yield Versioned(path, int(count), int(created_at), str(created_by), int(updated_at), str(updated_by), str(last))
 
 
@@ -110,15 +111,15 @@ def log(
     after: ObjectId | None = None,
     select: Callable[[Sequence[Change]], Sequence[Change]] = lambda changes: changes,
 ) -> list[LogEntry]:
-    """The newest commits reachable from `tip`, over all parents, with the changes of each.
+    """The newest commits reachable from `tip` through any parent, with the changes of each.
 
     Args:
-        paths: Only commits that changed one of these files or a file below these folders; a merge counts where its
-            result differs from every parent.
+        paths: Only commits that changed one of these files or a file below these folders; a merge counts if its result
+            differs from every parent.
         author: Part of the author's name or email; case is ignored.
         since, until: Seconds since 1970, compared with the committer's time, both inclusive.
         after: Continue after this commit of an earlier page.
-        select: Filters the changes of a commit; a commit without any left is skipped.
+        select: Filters the changes of a commit; a commit is skipped if no changes are left.
 
     Raises:
         NotFound: `after` is not among these commits.
@@ -138,12 +139,12 @@ def log(
             if len(entries) == limit:  # without waiting for git to find the next one
                 break
     if waiting:
-        raise NotFound("the commit of this cursor is not in the list", at="cursor", next="Ask again without cursor.")
+        raise NotFound("this cursor does not belong to this list", at="cursor", next="Ask again without a cursor.")
     return entries
 
 
 def _listed(git_dir: Path, arguments: Sequence[str]) -> Iterator[_Listed]:
-    """Commits in git's order. Records end in NUL: a header that starts with 0x01, then modes and path in turns."""
+    """Commits in git's order. Records end in NUL: a header that starts with 0x01, then alternating modes and paths."""
     command = ["log", *_RAW, "--encoding=UTF-8", "--format=%x01%H %at %an <%ae>", *arguments]
     current: _Listed | None = None
     records = program.stream(git_dir, command, deadline=DEADLINE)
@@ -191,12 +192,12 @@ def first_missing(git_dir: Path, tip: ObjectId, known: ObjectId | None = None) -
     """Git's message about the first missing object behind `tip`; empty if none is missing.
 
     Args:
-        known: An ancestor known to be whole, so that only newer history is read.
+        known: An ancestor whose history is known to be complete, so that only newer history is read.
 
     Raises:
-        Unavailable: It took more than an hour, or git is not installed.
+        Unavailable: The check took more than an hour, or git is not installed.
     """
-    # A commit that the commit-graph lists would count as present.
+    # git would take every commit listed in the commit-graph as present.
     words = ["-c", "core.commitGraph=false", "rev-list", "--objects", "--quiet", tip.hex()]
     try:
         program.run(git_dir, [*words, f"^{known.hex()}"] if known else words, deadline=CHECK_SECONDS)

@@ -1,7 +1,7 @@
 """Git's own server program, `git http-backend`: command and environment for one request to one repository.
 
-It reads no user configuration, runs kgd's hooks only, and hides every internal ref. No ref moves by its own decision:
-all updates go to the proc-receive hook.
+It reads no user configuration, runs only kgd's hooks, and hides every internal ref. It never moves a ref itself: all
+updates go to the proc-receive hook.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from kgd.git import program
 from kgd.git.refs import NOTES
 
 PACK_LIMIT = 128 << 20
-"""Maximum bytes of a pack as sent."""
+"""Maximum size in bytes of a pack in transit."""
 MEMORY_LIMIT = 2 << 30
 FILE_LIMIT = 1 << 30
 BIG_FILE = 1 << 20
-"""Bytes from which git streams a blob, so that a blob that inflates without end costs no memory."""
+"""Size in bytes from which git streams a blob, so that a decompression bomb costs no memory."""
 PUSHED_PREFIXES = ("refs/heads", "refs/for")
 
 _CONFIG: Sequence[tuple[str, str]] = (
@@ -27,11 +27,11 @@ _CONFIG: Sequence[tuple[str, str]] = (
     ("http.uploadarchive", "false"),
     ("transfer.hideRefs", "refs"),
     *(("transfer.hideRefs", f"!{prefix}") for prefix in PUSHED_PREFIXES),
-    ("uploadpack.hideRefs", f"!{NOTES}"),  # to be fetched, never to be pushed
+    ("uploadpack.hideRefs", f"!{NOTES}"),  # clients may fetch it, but never push it
     *(("receive.procReceiveRefs", prefix) for prefix in PUSHED_PREFIXES),
     ("receive.fsckObjects", "true"),
     ("receive.maxInputSize", str(PACK_LIMIT)),
-    ("receive.unpackLimit", "1"),  # one pack a push, which keeps itself from a gc until its refs have moved
+    ("receive.unpackLimit", "1"),  # one pack per push, which is safe from a gc until the refs have moved
     ("receive.denyDeletes", "true"),
     ("receive.denyNonFastForwards", "true"),
     ("receive.autogc", "false"),
@@ -62,11 +62,11 @@ def command() -> list[str]:
 
 
 def environment(git_dir: Path, hooks: Path, request: Mapping[str, str], hidden: Iterable[str] = ()) -> dict[str, str]:
-    """The complete environment of the program: the repository, the request's CGI variables, nothing else.
+    """The complete environment of the program: the repository and the request's CGI variables, and nothing else.
 
     Args:
         hooks: A folder with kgd's own hooks, used instead of the repository's.
-        hidden: Further refs that this client cannot see or push to.
+        hidden: Additional refs that this client can neither see nor push to.
     """
     settings = [*_CONFIG, ("core.hooksPath", str(hooks)), *(("transfer.hideRefs", name) for name in hidden)]
     return {

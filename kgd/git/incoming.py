@@ -1,7 +1,7 @@
-"""Objects from other repositories: fetched beside our objects, measured and vetted before they are kept.
+"""Objects from other repositories: fetched into a separate folder, then measured and vetted before they are kept.
 
-A scratch repository borrows our objects, so only new ones are transferred. No ref of ours leads there. Vetted packs
-are moved to ours, flushed, and protected from a concurrent gc until a ref leads to them.
+A scratch repository borrows our objects, so only new objects are transferred. None of our refs points into it. Vetted
+packs are moved into our repository, flushed, and protected from a concurrent gc until a ref points to them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def scratch_repository(parent: Path, haves: Iterable[ObjectId] = ()) -> Path:
     """Create a bare repository of a few small files; the caller removes it.
 
     Args:
-        haves: Our commits, stored as refs: git tells the remote that it need not send them.
+        haves: Our commits, stored as refs: git tells the remote that it need not send these commits.
     """
     parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix="net-", dir=parent))
@@ -49,10 +49,11 @@ def copied(
     beside: ObjectStore | None = None,
     missing: bool = False,
 ) -> Incoming:
-    """Copy objects reachable from `tips` and not from `shared` out of `home` into a scratch repository, as if fetched.
+    """Copy objects from `home` into a scratch repository, as if fetched: those reachable from `tips` but not from
+    `shared`.
 
-    A running gc may already have listed an unreferenced object of ours for deletion. Its copy is in a pack that no
-    such list can name.
+    A running gc may already have marked an unreferenced object of ours for deletion. The copy of the object is in a new
+    pack, which that gc does not know.
 
     Args:
         shared: Commits that our refs protect.
@@ -103,9 +104,10 @@ def quoted(path: Path) -> str:
 
 
 class Incoming(ObjectStore):
-    """Fetched objects, on top of ours. `ids` are the new ones; `tips` are the values of the remote's refs.
+    """Fetched objects, readable together with ours. `ids` are the ids of the new objects; `tips` are the values of the
+    remote's refs.
 
-    Use it as a context manager: at its end the scratch repository is removed, with or without `keep`.
+    Use it as a context manager: on exit the scratch repository is removed, whether or not `keep` was called.
     """
 
     def __init__(self, scratch: Path, home: ObjectStore, tips: Mapping[str, ObjectId]) -> None:
@@ -140,11 +142,11 @@ class Incoming(ObjectStore):
         return super().kind_and_size(id) if id in self.ids else self._home.kind_and_size(id)
 
     def keep(self) -> None:
-        """Move everything that was fetched to ours: durable, and safe from a gc until `release_kept`.
+        """Move all fetched objects into our repository: durable, and safe from a gc until `release_kept`.
 
         Raises:
-            OSError: The disk is full or broken; packs that were moved already are unreferenced, which is harmless.
-            Damaged: It cannot be read back.
+            OSError: The disk is full or broken. Packs that were already moved are unreferenced, which is harmless.
+            Damaged: The objects cannot be read back.
         """
         target = self._home.pack_dir
         for stem in self._stems:
@@ -169,12 +171,13 @@ OWNED_FOLDERS = ("nodes", "conflicts", "memories", "log", "bulk", "kept")
 _WRONG_NAME = re.compile(
     rb"[\x00-\x1f\x7f\\]|\A\.git(?:modules)?[ .:]*\Z|\Agit(?:mod)?[a-z0-9]*~|\A\.{1,2}\Z|[ .]\Z", re.I
 )
-"""Names with a special meaning to git or a file system: controls, ``.git`` and its short names on Windows, dots."""
+"""Names with a special meaning to git or a file system: control characters, ``.git`` and its short forms on Windows,
+and dots."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """Limits of one transfer. Sizes are bytes of single inflated objects of a kind."""
+    """Limits of one transfer. The size limit of each kind applies to a single inflated object, in bytes."""
 
     objects: int
     bytes: int
@@ -190,11 +193,11 @@ def measure(store: ObjectStore, ids: Collection[ObjectId], most: Allowance) -> N
     """Check every object by its header; an object larger than the limit of its kind is never inflated.
 
     Raises:
-        Limit: There are too many, or one of them or their total is too large.
-        Damaged: One is missing.
+        Limit: There are too many objects, or an object or their total size is too large.
+        Damaged: An object is missing.
     """
     if len(ids) > most.objects:
-        raise Limit(f"there are more than {most.objects} objects; send fewer at once")
+        raise Limit(f"the transfer has more than {most.objects} objects; send fewer at once")
     total = 0
     largest = {"blob": most.blob, "tree": most.tree, "commit": most.commit, "tag": most.commit}
     for id in ids:
@@ -204,23 +207,23 @@ def measure(store: ObjectStore, ids: Collection[ObjectId], most: Allowance) -> N
         kind, size = found
         total += size
         if size > largest[kind]:
-            raise Limit(f"a {kind} has {size} bytes, the limit is {largest[kind]}", at=id.hex())
+            raise Limit(f"a {kind} has {size} bytes; the limit is {largest[kind]}", at=id.hex())
         if total > most.bytes:
-            raise Limit(f"all objects together have more than {most.bytes} bytes; send fewer at once")
+            raise Limit(f"the objects have more than {most.bytes} bytes in total; send fewer at once")
 
 
 def unsafe_reason(path: str, mode: bytes, most: Allowance) -> str:
-    """Why a file must not reach a work tree, as the object of a sentence; empty if it may."""
+    """The reason why a file must not be written to a work tree, as a noun phrase; empty if the file may be written."""
     if not mode.startswith(PLAIN):
-        return "a symbolic link" if mode == LINK else "a submodule, or an entry of no known kind"
+        return "a symbolic link" if mode == LINK else "a submodule, or an entry of an unknown kind"
     names = raw(path).split(b"/")
     if len(names) > most.depth:
-        return f"folders that are nested deeper than {most.depth}"
+        return f"folders nested deeper than {most.depth}"
     for number, name in enumerate(names):
         if len(name) > most.name or _WRONG_NAME.search(name) or not _is_text(name):
             return "a file name that is not allowed in a work tree"
         if number and name.lower() == b".gitattributes":
-            return "a .gitattributes below the top"
+            return "a .gitattributes file below the top folder"
     return ""
 
 

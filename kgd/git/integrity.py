@@ -1,8 +1,8 @@
-"""Recovery after a stop: a repository is made sound before libgit2 opens it.
+"""Recovery at startup: a repository is repaired before libgit2 opens it.
 
-libgit2 1.9.7 reads a cut loose object forever, with the interpreter's lock held. So files that may be cut are inflated
-and hashed here first, in pure Python, and moved aside if broken. Recovery is automatic and never removes the only copy
-of an object.
+Reading a truncated loose object, libgit2 1.9.7 loops forever with the interpreter's lock held. So files that may be
+truncated are first inflated and hashed here, in pure Python, and moved aside if broken. Recovery is automatic and never
+removes the only copy of an object.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from kgd.git import pack, ref_repair, refs
 from kgd.git.files import replace
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, parse_id
-from kgd.git.rollup import PARTIAL
+from kgd.git.pack_upkeep import PARTIAL, ROLLED
 from kgd.git.store import ObjectStore
 
 BUDGET = 5.0
 SIZE_LIMIT = 256 << 20
-"""Maximum bytes of an inflated loose object; a larger one counts as broken."""
+"""Maximum size in bytes of an inflated loose object; a larger one is treated as broken."""
 WAYS_TRIED = 20
 """Largest number of earlier tips to try as a restore point."""
 _SLACK = 60.0
-"""Seconds before a checkpoint that are checked again: git does not flush the loose objects it writes."""
+"""Objects from this many seconds before a checkpoint are checked again: git does not flush the loose objects it
+writes."""
 _ABANDONED = 24 * 3600.0
 _CHECKPOINT = "checkpoint"
 
@@ -47,21 +48,21 @@ class Report:
     broken_objects: list[str] = field(default_factory=list)
     repaired_refs: list[str] = field(default_factory=list)
     unchecked: int = 0
-    """Loose objects that the budget did not reach."""
+    """Number of loose objects left unchecked when the time budget ran out."""
     notes: list[str] = field(default_factory=list)
 
     @property
     def damaged(self) -> bool:
-        """Whether data was or may be lost: `kgd status` shows a line."""
+        """Whether data was or may have been lost; if so, `kgd status` shows a line."""
         return bool(self.broken_packs or self.broken_objects or self.repaired_refs or self.unchecked or self.notes)
 
 
 def recover(layout: Layout, *, budget: float = BUDGET) -> Report:
     """Make the repository safe to open. Call it under the workspace's lock, before anything opens the repository.
 
-    Rolls forward and can be repeated. Broken files are moved to ``broken/`` in the derived folder, never deleted.
-    Cost: a listing of the packs, and inflating the loose objects newer than the last checkpoint, at most `budget`
-    seconds.
+    Recovery only completes interrupted work, and it can be repeated. Broken files are moved to ``broken/`` in the
+    derived folder, never deleted. Cost: a listing of the packs, and inflating the loose objects newer than the last
+    checkpoint, at most `budget` seconds.
     """
     report = Report()
     layout.derived_dir.mkdir(exist_ok=True)
@@ -74,13 +75,14 @@ def recover(layout: Layout, *, budget: float = BUDGET) -> Report:
     ref_repair.keep_dropped(layout, good.get(refs.HEAD), _checkpoint_time(layout))
     _drop_overtaken_locks(layout, report)
     if not report.unchecked:
-        with contextlib.suppress(OSError):  # a full disk: the next start checks more
+        with contextlib.suppress(OSError):  # the disk is full: the next startup checks more
             checkpoint(layout)
     return report
 
 
 def checkpoint(layout: Layout) -> None:
-    """Record that everything up to now is sound: at a clean stop, and after a recovery that checked everything."""
+    """Record that everything up to now is intact. Called at a clean stop, and after a recovery that checked
+    everything."""
     tips = {}
     for name in (refs.HEAD, layout.branch):
         with contextlib.suppress(KgdError):
@@ -90,12 +92,13 @@ def checkpoint(layout: Layout) -> None:
 
 
 def recovery_advice(layout: Layout) -> str:
-    """The next step for the user if the newest change cannot be read: fetch it from a copy, or go back by one command.
+    """The next step for the user if the newest change cannot be read: fetch it from a copy, or go back with one
+    command.
 
     kgd does not go back by itself: the later changes were acknowledged, and a copy may have them.
     """
     branch = layout.branch.removeprefix("refs/heads/")
-    fetch = f"In {layout.git_dir}: `git fetch --refetch COPY {branch}` gets it back from a clone that has it"
+    fetch = f"In {layout.git_dir}: `git fetch --refetch COPY {branch}` restores it from a clone that has it"
     store, tried = layout.open(), 0
     with contextlib.suppress(KgdError):
         head = refs.read_ref(layout.git_dir, refs.HEAD)
@@ -107,12 +110,12 @@ def recovery_advice(layout: Layout) -> str:
             tried += 1
             if ref_repair.is_whole(store, id) and _can_be_walked(store, id):
                 back = f"`git update-ref refs/kgd/head {id.hex()}`"
-                return f"{fetch}; without one, {back} goes back to the newest change that is whole."
+                return f"{fetch}; without such a clone, {back} goes back to the newest complete change."
     return f"{fetch}."
 
 
 def loose_object_is_sound(path: Path, size_limit: int = SIZE_LIMIT) -> bool:
-    """Whether the file inflates completely to the content that its name promises."""
+    """Whether the whole file inflates, and its content matches the hash in its name."""
     digest, inflate, size = hashlib.sha1(), zlib.decompressobj(), 0
     try:
         with open(path, "rb") as file:
@@ -138,16 +141,16 @@ def loose_object_is_sound(path: Path, size_limit: int = SIZE_LIMIT) -> bool:
 def _settle_packs(layout: Layout, report: Report) -> None:
     """Finish the work of a killed flush.
 
-    A pack without index was never visible and is removed. An intact pack stays even if unreferenced: a gc skips
-    objects that a kept pack holds, so it may have the only copy of an older object. Only its ``.keep`` is removed, and
-    a later gc removes unreachable objects.
+    A pack without an index was never visible, so it is removed. An intact pack stays even if unreferenced: a gc skips
+    objects that are in a kept pack, so the pack may have the only copy of an older object. Only its ``.keep`` is
+    removed, and a later gc removes unreachable objects.
     """
     pack_dir = layout.git_dir / "objects" / "pack"
     graph_lock = layout.git_dir / "objects" / "info" / "commit-graph.lock"
     for leftover in (
         *pack_dir.glob("tmp_*"),
         graph_lock,
-    ):  # of a killed gc or roll-up; git's own pruning is off
+    ):  # left by a killed gc or roll-up; git's own pruning is off
         with contextlib.suppress(OSError):
             if time.time() - leftover.stat().st_mtime > _ABANDONED:
                 leftover.unlink()
@@ -161,17 +164,19 @@ def _settle_packs(layout: Layout, report: Report) -> None:
         half.unlink()
     for keep in pack_dir.glob("pack-*.keep"):
         content = keep.read_bytes()[:16].strip(b"\0")
-        if content not in (pack.KEEP, b""):
+        if content not in (pack.KEEP, ROLLED, b""):
             continue
         stem = keep.with_suffix("")
         if not keep.with_suffix(".idx").exists():
             keep.with_suffix(".pack").unlink(missing_ok=True)
             report.removed_packs.append(stem.name)
+        elif content == ROLLED:
+            continue  # it was checked before it was moved here; a roll-up removes its protection
         elif not pack.intact(stem):
             _set_aside(layout, [stem.with_suffix(suffix) for suffix in (".idx", ".pack", ".rev")])
             report.broken_packs.append(stem.name)
         elif content == b"":
-            continue  # the user's own; ours is empty only after a power cut, and then it does no harm
+            continue  # the user's own, or one of ours that a power cut left empty, which is harmless
         else:
             report.dropped_keeps.append(stem.name)
         keep.unlink()
@@ -200,7 +205,7 @@ def _check_loose(layout: Layout, report: Report, end: float) -> None:
 
 
 def _loose_objects(objects: Path) -> list[Path]:
-    """All loose objects, newest first: an exhausted budget has then reached the objects that are most likely cut."""
+    """All loose objects, newest first: the newest are most likely truncated, and the budget may not suffice for all."""
     found = []
     for folder in os.scandir(objects):
         if len(folder.name) == 2 and folder.is_dir(follow_symlinks=False):
@@ -217,7 +222,7 @@ def _loose_objects(objects: Path) -> list[Path]:
 
 
 def _checked_until(layout: Layout) -> float:
-    """The time up to which objects were checked, by the file system's clock; 0 if the clock went backwards."""
+    """The time up to which objects were checked, by the file system's clock; 0 if the clock was set back."""
     at = _checkpoint_time(layout)
     return at - _SLACK if at <= time.time() else 0.0
 
@@ -241,10 +246,10 @@ def _last_checkpoint(layout: Layout) -> dict[str, ObjectId]:
 
 
 def _drop_overtaken_locks(layout: Layout, report: Report) -> None:
-    """Remove locks of refs that already held the lock's value: a power cut on btrfs restores them.
+    """Remove the lock of each ref that has already had the lock's value: a power cut on btrfs restores such locks.
 
-    Replaying its log, btrfs restores the name of a completed move's lock, without the twin by which
-    `refs.drop_stale_locks` knows it. A pending move never goes back in history.
+    When btrfs replays its log, it restores the lock file of a completed move, but not the second link by which
+    `refs.drop_stale_locks` recognises it. A pending move never goes back to an earlier value.
     """
     store = None
     for lock in (layout.git_dir / "refs").rglob("*.lock"):

@@ -1,6 +1,6 @@
 """Git objects: parsing and composing, as pure functions between bytes and values.
 
-Ids are the raw 20 bytes everywhere below the surfaces. Names inside a tree are bytes; a path is text in UTF-8 with
+Ids are raw 20-byte strings in all rooms below `tools`. Names inside a tree are bytes; a path is text in UTF-8 with
 surrogateescape, so that every byte string in git survives a round trip. Names and message of a commit are proper text
 (`words`), and its times are valid calendar times (`moment`).
 """
@@ -19,13 +19,13 @@ from kgd.model.change import Author
 
 ObjectId: TypeAlias = bytes
 Entry: TypeAlias = tuple[bytes, ObjectId]
-"""Mode as git writes it and the id: ``(b"100644", ...)``."""
+"""The mode as git writes it, and the id: ``(b"100644", ...)``."""
 Tree: TypeAlias = dict[bytes, Entry]
 
 FILE = b"100644"
 LINK = b"120000"
 PLAIN = b"100"
-"""Prefix of the mode of every file that is no link, folder or submodule."""
+"""Prefix of the mode of every file that is not a link, folder or submodule."""
 FOLDER = b"40000"
 
 LAST_MOMENT = 253_402_300_799
@@ -50,7 +50,7 @@ class Object(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """Name, email and time as stored in a commit. `time` is seconds since 1970, `zone` like ``+0200``."""
+    """Name, email and time as stored in a commit. `time` is in seconds since 1970; `zone` is text like ``+0200``."""
 
     name: str
     email: str
@@ -104,9 +104,10 @@ def raw(text: str) -> bytes:
 
 
 def words(raw: bytes, encoding: str = "") -> str:
-    """Text for people, in the encoding that a commit names, else UTF-8. Undecodable bytes become U+FFFD.
+    """Readable text, decoded with the encoding that a commit states, otherwise with UTF-8. Undecodable bytes become
+    U+FFFD.
 
-    Only natural-language encodings are allowed: Python knows others that a foreign commit should not choose.
+    Only character encodings are allowed: Python has other codecs, which a commit from elsewhere must not select.
     """
     if _ENCODINGS(encoding):
         with contextlib.suppress(UnicodeDecodeError, LookupError):
@@ -115,8 +116,8 @@ def words(raw: bytes, encoding: str = "") -> str:
 
 
 def moment(digits: bytes) -> int:
-    """Seconds since 1970 of a commit's time field. Earlier times and malformed numbers give 0; later than year 9999
-    gives its end."""
+    """Seconds since 1970 of a commit's time field. Earlier times and malformed numbers give 0; times after the year
+    9999 give the end of that year."""
     if not _NUMBER(digits):
         return 0
     significant = digits.lstrip(b"0") or b"0"
@@ -136,14 +137,14 @@ def parse_tree(body: bytes) -> Tree:
         end = find(b"\0", at)
         mode, blank, name = body[at:end].partition(b" ")
         if end < 0 or not blank or not name or end + 21 > size:
-            raise Damaged("a tree object is cut or malformed")
+            raise Damaged("a tree object is truncated or malformed")
         entries[name] = (mode, body[end + 1 : end + 21])
         at = end + 21
     return entries
 
 
 def tree_body(entries: Mapping[bytes, Entry]) -> bytes:
-    """The bytes of a tree. Git sorts a folder as if its name ended in a slash."""
+    """The bytes of a tree. Git sorts folders as if their names ended in a slash."""
     ordered = sorted((name + b"/" if mode == FOLDER else name, mode, name, id) for name, (mode, id) in entries.items())
     return b"".join([b"%s %s\0%s" % (mode, name, id) for _, mode, name, id in ordered])
 
@@ -165,8 +166,35 @@ def commit_body(
     return b"\n".join(lines) + b"\n\n" + words + b"\n"
 
 
+def with_signature(body: bytes, armored: str) -> bytes:
+    """A commit with a signature of its bytes, in the header ``gpgsig`` as git stores it."""
+    head, _, message = body.partition(b"\n\n")
+    return head + b"\ngpgsig " + armored.strip().replace("\n", "\n ").encode() + b"\n\n" + message
+
+
+def signed_parts(body: bytes) -> tuple[bytes, str]:
+    """The bytes of a commit that its signature covers, and the signature; empty if there is none."""
+    if b"\ngpgsig" not in body:
+        return body, ""
+    head, _, message = body.partition(b"\n\n")
+    kept, signature, inside = list[bytes](), list[bytes](), b""
+    for line in head.split(b"\n"):
+        if line.startswith(b" ") and inside:
+            line = line[1:]
+        else:
+            inside, _, line = (
+                line.partition(b" ") if line.startswith((b"gpgsig ", b"gpgsig-sha256 ")) else (b"", b"", line)
+            )
+        if not inside:
+            kept.append(line)
+        elif inside == b"gpgsig":
+            signature.append(line)
+    return b"\n".join(kept) + b"\n\n" + message, b"\n".join(signature).decode("ascii", "replace")
+
+
 def parse_commit(id: ObjectId, body: bytes) -> Commit:
-    """A commit of any program. Unknown headers are skipped; a malformed identity is parsed as far as possible.
+    """Parse a commit written by any program. Unknown headers are skipped; a malformed identity is parsed as far as
+    possible.
 
     Its names and message never contain surrogates.
 
@@ -179,21 +207,25 @@ def parse_commit(id: ObjectId, body: bytes) -> Commit:
         key, _, value = line.partition(b" ")
         headers.setdefault(key, []).append(value)
     if b"tree" not in headers:
-        raise Damaged("a commit object names no tree", at=id.hex())
+        raise Damaged("a commit object has no tree", at=id.hex())
     tree, parents = parse_id(headers[b"tree"][0]), tuple(map(parse_id, headers.get(b"parent", ())))
     encoding = headers.get(b"encoding", [b""])[-1].decode("ascii", "replace")
     by, written_by = (_parse_identity(headers.get(key, [b""])[-1], encoding) for key in (b"author", b"committer"))
     return Commit(id, tree, parents, by, written_by, words(message, encoding))
 
 
+def is_id(digits: str) -> bool:
+    return re.fullmatch("[0-9a-f]{40}", digits) is not None
+
+
 def parse_id(digits: bytes | str) -> ObjectId:
     """The raw id of 40 hex digits.
 
     Raises:
-        Damaged: It is anything else.
+        Damaged: The argument is anything else.
     """
     shown = digits if isinstance(digits, str) else digits.decode("ascii", "replace")
-    if not re.fullmatch("[0-9a-f]{40}", shown):
+    if not is_id(shown):
         raise Damaged("this is not an object id")
     return bytes.fromhex(shown)
 

@@ -1,11 +1,12 @@
-"""Pack files and loose objects: writing durably, reading back, and release.
+"""Pack files and loose objects: durable writing, reading, and release from protection.
 
-All objects of one flush become one small pack. A flush costs per new file, not per byte, so a pack beats loose objects
-two to twenty times. The order makes it safe: ``.keep`` first, or a concurrent ``git gc --prune=now`` removes the pack
-before a ref leads to it; the index last and by rename, since git sees a pack only by its index.
+All objects of one flush become one small pack. The cost of a flush depends on the number of new files, not of bytes, so
+a pack is two to twenty times faster than loose objects. The order of writing makes this safe. ``.keep`` comes first:
+without it, a concurrent ``git gc --prune=now`` could remove the pack before a ref leads to it. The index comes last and
+by rename, since git finds a pack only by its index.
 
-Loose objects are read in pure Python: libgit2 1.9.7 reads a cut one forever (libgit2#7342). There are few of them: a
-person's commits since the last gc, and objects that could not be written as a pack.
+Loose objects are read in pure Python: libgit2 1.9.7 loops forever on a truncated one (libgit2#7342). There are few of
+them: a person's commits since the last gc, and objects that could not be written as a pack.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ KEEP = b"kgd\n"
 """Content of kgd's own ``.keep`` files."""
 _KINDS = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 _SIZE_LIMIT = 1 << 31
-"""Above this size the index needs a second table; a flush never comes near."""
+"""Above this size the index needs a second table; a flush never comes close to it."""
 _FANOUT = struct.Struct(">256L")
 _IDX_MAGIC = b"\377tOc\0\0\0\2"
 
@@ -37,11 +38,18 @@ class Pack(NamedTuple):
     idx: bytes
 
 
+STORED = 8 << 10
+"""Largest object that a flush does not compress. `zlib.compress` releases the interpreter lock, and beside many threads
+getting it back costs more than the compression. A roll-up compresses the object."""
+_STORED_BLOCK = struct.Struct("<HBHH")
+
+
 def build(objects: Iterable[Object]) -> Pack:
-    """Pack and index of the objects, in the given order, equal ids once. Not deltified, for speed."""
+    """The pack and index of the objects, in the given order and without duplicates. For speed, the objects are not
+    deltified."""
     parts, rows, size = [b""], [], 12
     for id, kind, body in {item.id: item for item in objects}.values():
-        part = _header(_KINDS[kind], len(body)) + zlib.compress(body, 1)
+        part = _header(_KINDS[kind], len(body)) + _deflated(body)
         rows.append((id, zlib.crc32(part), size))
         parts.append(part)
         size += len(part)
@@ -53,22 +61,28 @@ def build(objects: Iterable[Object]) -> Pack:
     return Pack(checksum.hex(), body + checksum, _index(sorted(rows), checksum))
 
 
+def _deflated(body: bytes) -> bytes:
+    """A zlib stream of these bytes; a short input becomes one uncompressed block."""
+    if len(body) > STORED:
+        return zlib.compress(body, 1)
+    size = len(body)
+    # The header of zlib, and of a last block without compression; see RFC 1950 and 1951.
+    return b"%b%b%b" % (_STORED_BLOCK.pack(0x0178, 1, size, size ^ 0xFFFF), body, zlib.adler32(body).to_bytes(4, "big"))
+
+
 def write(pack_dir: Path, objects: Sequence[Object]) -> Path:
     """Write the objects as one durable pack and return its path without suffix.
 
-    On return the pack survives a power cut, and a concurrent gc until `release` is called. After an exception either
-    nothing is visible, or (if only the last flush failed) an unreferenced pack is. That pack is never removed: a gc
-    may meanwhile have dropped its own copies of the same objects.
+    Once written, the pack survives a power cut, and a concurrent gc until `release` is called. After an exception no
+    pack is visible, or only an unreferenced pack (if the last flush failed). That pack is never removed: in the
+    meantime a gc may have deleted other copies of its objects.
 
     Raises:
         OSError: The disk is full, read-only or broken.
-        Limit: More than 2 GiB.
+        Limit: The pack would have more than 2 GiB.
     """
     name, body, idx = build(objects)
-    stem = pack_dir / f"pack-{name}"
-    while stem.with_suffix(".idx").exists() or stem.with_suffix(".pack").exists():
-        # Left by a failed flush. Its bytes may not be durable, so a new file is written beside it.
-        stem = pack_dir / f"pack-{hashlib.sha1(stem.name.encode()).hexdigest()}"
+    stem = _unused(pack_dir / f"pack-{name}")
     keep, half = stem.with_suffix(".keep"), stem.with_suffix(".kgd")
     for leftover in (keep, half):
         leftover.unlink(missing_ok=True)
@@ -91,18 +105,33 @@ def write(pack_dir: Path, objects: Sequence[Object]) -> Path:
 def place(stem: Path, pack_dir: Path, keep: bytes) -> Path:
     """Move a finished pack into `pack_dir`, flushed, and protected by a ``.keep`` before git can see it.
 
-    Returns its new stem. The caller flushes the folder. After an exception the pack may be there, unreferenced.
+    Returns its new stem. The caller flushes the folder.
+
+    Raises:
+        OSError: The disk is full or broken; nothing is left in `pack_dir`.
     """
-    there = pack_dir / stem.name
-    while there.with_suffix(".idx").exists() or there.with_suffix(".pack").exists():
-        # The same objects were packed before. A running gc may remove that pack, but not a new one.
-        there = pack_dir / f"pack-{hashlib.sha1(there.name.encode()).hexdigest()}"
+    there = _unused(pack_dir / stem.name)
     there.with_suffix(".keep").unlink(missing_ok=True)
-    write_new(there.with_suffix(".keep"), keep, flush=False)
-    for suffix in (".pack", ".idx"):
-        sync_file(stem.with_suffix(suffix))
-        os.rename(stem.with_suffix(suffix), there.with_suffix(suffix))
+    try:
+        write_new(there.with_suffix(".keep"), keep, flush=False)
+        for suffix in (".pack", ".idx"):
+            sync_file(stem.with_suffix(suffix))
+            os.rename(stem.with_suffix(suffix), there.with_suffix(suffix))
+    except OSError:  # no program has seen the pack, since its index comes last
+        for suffix in (".pack", ".keep"):
+            there.with_suffix(suffix).unlink(missing_ok=True)
+        raise
     return there
+
+
+def _unused(stem: Path) -> Path:
+    """The stem, or another stem if a pack with the same objects already has it.
+
+    That pack may not be durable, if a flush failed, and a running gc may remove it.
+    """
+    while stem.with_suffix(".idx").exists() or stem.with_suffix(".pack").exists():
+        stem = stem.with_name(f"pack-{hashlib.sha1(stem.name.encode()).hexdigest()}")
+    return stem
 
 
 def release(stem: Path) -> None:
@@ -142,10 +171,10 @@ def count_of(stem: Path) -> int:
 
 
 def write_loose(objects_dir: Path, objects: Iterable[Object]) -> None:
-    """Write each object as a file, flushed on its own: the fallback where a pack cannot be written. Slow and
-    unprotected from gc.
+    """Write each object as a separate, flushed file: the fallback if a pack cannot be written. Slow, and unprotected
+    from a gc.
 
-    An existing file is replaced, never trusted: git and libgit2 do not repair an empty or cut file.
+    An existing file is replaced, never trusted: git and libgit2 do not repair an empty or truncated file.
     """
     folders = set()
     for id, kind, body in objects:
@@ -206,7 +235,7 @@ def _checksum(path: Path) -> tuple[bytes, bytes]:
     digest = hashlib.sha1()
     with open(path, "rb") as file:
         left = os.fstat(file.fileno()).st_size - 20
-        if left < 20:  # the smallest pack there is has 41 bytes
+        if left < 20:  # the smallest possible pack has 41 bytes
             raise ValueError("too short")
         while left:
             part = file.read(min(left, 1 << 20))
@@ -219,7 +248,7 @@ def _checksum(path: Path) -> tuple[bytes, bytes]:
 
 
 _HEADER = 64
-"""Bytes that hold kind and size; longer than any header of git."""
+"""Bytes to read for kind and size; longer than any of git's headers."""
 
 
 def is_loose(objects_dir: Path, id: ObjectId) -> bool:
@@ -227,7 +256,7 @@ def is_loose(objects_dir: Path, id: ObjectId) -> bool:
 
 
 def read_loose_header(objects_dir: Path, id: ObjectId) -> tuple[str, int] | None:
-    """Kind and size as the object claims them; None if there is no such file. Raises as `read_loose`."""
+    """Kind and size as the object's header states them; None if there is no such file. Raises as `read_loose`."""
     try:
         with open(_loose_path(objects_dir, id), "rb") as file:
             start = zlib.decompressobj().decompress(file.read(4096), _HEADER)
@@ -242,16 +271,16 @@ def read_loose(objects_dir: Path, id: ObjectId, limit: int) -> tuple[str, bytes]
     """Kind and content; None if there is no such file.
 
     Raises:
-        ValueError: The file is cut, or its content does not match its name.
-        Limit: It has more than `limit` bytes.
-        OSError: The disk cannot read it.
+        ValueError: The file is truncated, or its content does not match its name.
+        Limit: The object has more than `limit` bytes.
+        OSError: The file cannot be read.
     """
     found = read_loose_header(objects_dir, id)
     if found is None:
         return None
     kind, size = found
     if size > limit:
-        raise Limit(f"an object has {size} bytes, the limit is {limit}", at=id.hex())
+        raise Limit(f"an object has {size} bytes; the limit is {limit}", at=id.hex())
     inflate = zlib.decompressobj()
     try:
         with open(_loose_path(objects_dir, id), "rb") as file:
@@ -260,12 +289,12 @@ def read_loose(objects_dir: Path, id: ObjectId, limit: int) -> tuple[str, bytes]
         raise ValueError(f"a loose object is broken: {error}") from error
     body = whole[_parse_loose(whole)[2] :]
     if not inflate.eof or len(body) != size or hashlib.sha1(whole).digest() != id:
-        raise ValueError("a loose object does not match its name")
+        raise ValueError("the content of a loose object does not match its id")
     return kind, body
 
 
 def _loose_path(objects_dir: Path, id: ObjectId) -> str:
-    """The path as text: every object outside of packs is looked up here, and a Path takes longer than the look-up."""
+    """The path, as a string because this is called often: making a Path takes longer than looking the file up."""
     name = id.hex()
     return f"{objects_dir}{os.sep}{name[:2]}{os.sep}{name[2:]}"
 

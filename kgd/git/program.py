@@ -1,7 +1,8 @@
 """The git program: run with a fixed environment, a deadline and an output cap, never through a shell.
 
-libgit2 runs no hooks, filters or helpers; the program runs all of them. So it is used for plumbing only (log, repack,
-commit-graph, fetch), with every switch off by which a repository or an environment could make it run something.
+libgit2 runs no hooks, filters or helpers; the git program runs them all. So the program is used only for plumbing (log,
+repack, commit-graph, fetch), with every setting turned off that would let a repository or an environment make it run
+other programs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ DEADLINE = 60.0
 OUTPUT_LIMIT = 256 << 20
 _RECORD_PARTS = 256
 STOP_SECONDS = 0.1
-"""Delay after which a stoppable program notices its stop event."""
+"""Maximum delay in seconds until a stoppable program notices its stop event."""
+GRACE_SECONDS = 1.0
+"""How long a program and its children may take to end after SIGTERM, before SIGKILL."""
 
 _HARDENED = {
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -58,7 +61,7 @@ _SWITCHES = (
     "diff.renames=false",
     "gc.auto=0",
     "maintenance.auto=false",
-    "core.multiPackIndex=false",  # git overlooks packs that are in one, but not as the place of an object
+    "core.multiPackIndex=false",  # git ignores packs in a multi-pack-index that no object is assigned to
     "log.showSignature=false",
     "log.mailmap=false",
     "protocol.ext.allow=never",
@@ -85,8 +88,8 @@ class GitFailed(Exception):
 class Bounds:
     """Limits of a program that talks to a remote.
 
-    It is killed after `idle` seconds without output, or `total` seconds in all. `file_bytes` limits one file it
-    writes, `memory_bytes` its address space, which stops a pack that inflates without end. None is no limit.
+    The program is killed after `idle` seconds without output, or `total` seconds overall. `file_bytes` limits each file
+    that it writes, and `memory_bytes` its address space, which stops a decompression bomb. None means no limit.
     """
 
     idle: float = DEADLINE
@@ -99,7 +102,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The user's own environment, and variables that kgd adds for one call and that take precedence."""
+    """The user's own environment, and variables that kgd adds for one call; the latter take precedence."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -123,15 +126,16 @@ def run(
 ) -> bytes:
     """Run git and return its standard output.
 
-    With `environment` (the user's own) their configuration, credentials and ssh agent apply: only for talking to
-    remotes on their behalf. Without it nothing outside the repository has an effect. `bounds` replaces `deadline`.
+    `environment` is the user's own, and brings their configuration, credentials and ssh agent into effect. Pass it only
+    to talk to remotes on their behalf. Without it, nothing outside the repository has an effect. `bounds` replaces
+    `deadline`.
 
-    Commands that need the work tree name it: ``["--work-tree=...", "ls-files", ...]``.
+    A command that needs the work tree must pass it explicitly: ``["--work-tree=...", "ls-files", ...]``.
 
     Raises:
-        GitFailed: It ended with an error.
+        GitFailed: git ended with an error.
         Unavailable: There is no git program, or the deadline passed; the program and its children were killed.
-        Limit: It wrote more than `limit` bytes and was killed.
+        Limit: git wrote more than `limit` bytes and was killed.
     """
     bounds = bounds or Bounds(deadline, deadline)
     with _started(git_dir, arguments, input is not None, bounds, cwd, environment) as running:
@@ -166,7 +170,7 @@ def stream(
     `bounds` replaces `deadline`.
 
     Raises:
-        GitFailed, Unavailable, Limit: As `run`, after the last record; Limit also for a record of some MiB.
+        GitFailed, Unavailable, Limit: As `run`, after the last record; Limit also if a record has several MiB.
     """
     bounds = bounds or Bounds(deadline, deadline)
     with _started(git_dir, arguments, input is not None, bounds, None, None) as running:
@@ -189,7 +193,7 @@ def stream(
 
 
 class _Running:
-    """A running program with its deadline; its standard error is drained beside it, or a verbose program would
+    """A running program with its deadline. A thread drains its standard error, so that a verbose program does not
     block."""
 
     def __init__(self, process: subprocess.Popen[bytes], arguments: Sequence[str], bounds: Bounds) -> None:
@@ -243,10 +247,22 @@ class _Running:
         return left if stop is None else min(left, STOP_SECONDS)
 
     def _kill(self) -> None:
-        """Kill the whole group: git's children survive if git is killed alone."""
+        """End the whole process group: if only git ends, its children survive.
+
+        SIGTERM comes first, because git then removes its lock files. A push to a folder on this machine holds a lock
+        there, and after SIGKILL the lock would block every later push.
+        """
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            if self.process.poll() is None:
-                os.killpg(self.process.pid, signal.SIGKILL)
+            if self.process.poll() is not None:
+                return
+            os.killpg(self.process.pid, signal.SIGTERM)
+            deadline = time.monotonic() + GRACE_SECONDS
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(GRACE_SECONDS)
+            while time.monotonic() < deadline:
+                os.killpg(self.process.pid, 0)  # raises ProcessLookupError when the group is empty
+                time.sleep(0.005)
+            os.killpg(self.process.pid, signal.SIGKILL)
 
     def _listen(self) -> None:
         assert self.process.stderr is not None
@@ -267,7 +283,7 @@ def _started(
     environment: Mapping[str, str] | Person | None,
 ) -> Iterator[_Running]:
     program = path()
-    # git refuses to start where core.worktree names a missing folder; plumbing needs none.
+    # git refuses to start if core.worktree names a missing folder; plumbing needs no work tree.
     where = [f"--git-dir={git_dir}", f"--work-tree={git_dir}"] if git_dir else []
     switches = [word for switch in _SWITCHES for word in ("-c", switch)]
     try:
@@ -299,7 +315,7 @@ def _begin(thread: threading.Thread) -> None:
 
 
 def _confine(pid: int, bounds: Bounds) -> None:
-    """Set limits that its children inherit: they write the files and inflate the packs."""
+    """Set limits that git's children inherit, since the children write the files and inflate the packs."""
     for kind, most in ((resource.RLIMIT_FSIZE, bounds.file_bytes), (resource.RLIMIT_AS, bounds.memory_bytes)):
         if most is not None:
             with contextlib.suppress(ProcessLookupError, ValueError, OSError, AttributeError):
@@ -307,7 +323,7 @@ def _confine(pid: int, bounds: Bounds) -> None:
 
 
 def config_variables(settings: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Environment variables that give the git program these settings, above every configuration file."""
+    """Environment variables that give the git program these settings, which override every configuration file."""
     variables: dict[str, str] = {}
     for number, (key, value) in enumerate(settings):
         variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}

@@ -1,4 +1,4 @@
-"""Repair of refs at start: lost or damaged values are restored, and commits dropped by hand stay reachable.
+"""Repair of refs at startup: lost or damaged values are restored, and commits dropped by hand stay reachable.
 
 The reflog is the source, since each move is written there before the ref changes. Deleting a ref with git deletes its
 reflog, so a reflog without a ref means that the ref was lost.
@@ -21,9 +21,9 @@ from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 
 KEPT = "refs/kgd/kept/head/"
-"""Prefix of the refs that keep tips from which ``refs/kgd/head`` was moved back by hand."""
+"""Prefix of the refs that keep the earlier tips when ``refs/kgd/head`` is moved back by hand."""
 LINES_READ = 200
-"""Newest reflog lines that are searched for a move by hand."""
+"""Number of the newest reflog lines that are searched for a move by hand."""
 _LOGGED = ("refs/kgd", "refs/heads")
 
 
@@ -36,10 +36,10 @@ class Repair:
 
 
 def repair(layout: Layout, good: dict[str, ObjectId]) -> Repair:
-    """Give lost and damaged refs their last value; `good` has the values of the last checkpoint.
+    """Restore the last value of lost and damaged refs; `good` has the values at the last checkpoint.
 
-    ``refs/kgd/head`` without a reflog gets the newer of checkpoint and branch. Later commits that are still in the
-    repository are kept under refs of their own.
+    Without a reflog, ``refs/kgd/head`` gets the newer of its value at the checkpoint and the branch. Later commits that
+    are still in the repository are kept under separate refs.
     """
     done, git_dir, scratch = Repair(), layout.git_dir, layout.derived_dir
     if repair_head_file(layout):
@@ -66,7 +66,7 @@ def repair(layout: Layout, good: dict[str, ObjectId]) -> Repair:
                 for newer in _dangling(layout, tip) if name == refs.HEAD and not logged else ():
                     keep(layout, newer, tip)
             elif not is_lost or name == refs.HEAD:
-                done.notes.append(f"{name} is damaged and no good value of it is known")
+                done.notes.append(f"{name} is damaged, and no earlier good value is known")
     return done
 
 
@@ -88,7 +88,7 @@ def keep_dropped(layout: Layout, known: ObjectId | None, since: float) -> None:
 
 
 def keep(layout: Layout, dropped: ObjectId, head: ObjectId) -> None:
-    """Create a ref to `dropped` if `head` does not contain it and all of it is present."""
+    """Create a ref to `dropped` if `head` does not contain this commit and all of its objects are present."""
     store = layout.open()
     try:
         if not is_whole(store, dropped) or store.is_ancestor(dropped, head):
@@ -98,7 +98,7 @@ def keep(layout: Layout, dropped: ObjectId, head: ObjectId) -> None:
         if store.ref(name) is None:
             refs.move_ref(layout.git_dir, layout.derived_dir, name, None, dropped, note="kgd: moved by hand")
     except (program.GitFailed, KgdError, OSError, refs.RefMoved):
-        return  # a ref to an incomplete commit would stop every gc
+        return  # a ref to an incomplete commit would make every gc fail
 
 
 def kept_notes(store: ObjectStore) -> list[str]:
@@ -117,7 +117,7 @@ def kept_notes(store: ObjectStore) -> list[str]:
 
 
 def is_whole(store: ObjectStore, id: ObjectId) -> bool:
-    """Whether a commit, its top folder and its parents are present; files are checked when they are read."""
+    """Whether a commit, its top folder and its parents are present. Files are only checked when they are read."""
     try:
         commit = store.commit(id)
         store.tree(commit.tree)
@@ -127,7 +127,7 @@ def is_whole(store: ObjectStore, id: ObjectId) -> bool:
 
 
 def repair_head_file(layout: Layout) -> bool:
-    """Restore a lost or damaged HEAD, without which git sees no repository; True if it was."""
+    """Restore a lost or damaged HEAD, without which git finds no repository; True if it was restored."""
     (layout.git_dir / "refs").mkdir(exist_ok=True)  # git needs this folder as well
     try:
         refs.checked_out(layout.git_dir)
@@ -138,7 +138,7 @@ def repair_head_file(layout: Layout) -> bool:
 
 
 def _lost(git_dir: Path) -> list[str]:
-    """Refs that have a reflog and no value."""
+    """Refs that have a reflog but no value."""
     logs = git_dir / "logs"
     names = [
         os.path.relpath(os.path.join(folder, file), logs)
@@ -151,7 +151,7 @@ def _lost(git_dir: Path) -> list[str]:
 
 
 def _dangling(layout: Layout, tip: ObjectId) -> list[ObjectId]:
-    """Unreferenced commits that continue `tip`. Reads the whole history."""
+    """Unreferenced commits that descend from `tip`. Reads the whole history."""
     try:
         output = program.run(
             layout.git_dir, ["fsck", "--connectivity-only", "--dangling", "--no-reflogs", "--no-progress"]

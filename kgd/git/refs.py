@@ -1,8 +1,9 @@
-"""Refs: read and moved by git's own protocol.
+"""Refs: read and moved with git's own protocol.
 
-libgit2 does not tell a held lock from a stale value, and flushes refs only if a process-wide switch was set before the
-first repository was opened. Here a move is a compare-and-swap under ``<ref>.lock``. The lock is made by ``link()``
-from a flushed file of ours: it is complete from its first moment, and after a crash its inode proves that it is ours.
+libgit2 does not distinguish a held lock from a stale value, and flushes refs only if a process-wide switch was set
+before the first repository was opened. Here a move is a compare-and-swap under ``<ref>.lock``. The lock is a ``link()``
+to a flushed file that kgd wrote, so it is complete as soon as it exists, and after a crash its inode proves that it is
+kgd's.
 """
 
 from __future__ import annotations
@@ -29,30 +30,43 @@ PROPOSALS = "refs/heads/proposals/"
 REJECTED = "refs/kgd/rejected/"
 """Prefix of refs that keep rejected proposals."""
 INCOMING = "refs/kgd/in/"
-"""Prefix of refs with the state of remotes; the remote's name follows."""
+"""Prefix of refs that hold the last state of each remote, followed by the remote's name."""
 KGD = "kgd <kgd@kgd.invalid>"
 """The identity in reflog lines that kgd writes."""
+PENDING = "refs/kgd/pending/"
+"""Prefix of refs of the proposals that several hubs share, followed by the workspace's id; see
+`kgd.workspace.proposals.shared`."""
 NOTES = "refs/notes/kgd"
-"""Notes on which token pushed which commit; see `kgd.workspace.history.pushers`."""
+"""Git notes that record which token pushed which commit; see `kgd.workspace.history.pushers`."""
+REVOKED = "refs/kgd/revoked"
+"""The list of revoked tokens in an upstream of several hubs; see `kgd.sync.revocations`."""
 LOCK_DEADLINE = 5.0
 
 _ZERO = bytes(20)
 _PACKED_LINE = re.compile(
     rb"# pack-refs with:[ -~]*|\^[0-9a-f]{40}|[0-9a-f]{40} refs/[^\0-\x20\x7f~^:?*\[\\]+"
 ).fullmatch
-"""Valid lines of packed-refs: git's only comment, the target of a tag, a ref."""
+"""Valid lines of packed-refs: the header comment, the target of a tag, or a ref."""
 _serial = itertools.count()
 
 
 class RefMoved(Exception):
     """The ref did not hold the expected value; `found` is its value.
 
-    With `ours_first` our value was in place, and then another process reset the ref to the old one.
+    If `ours_first` is set, our value was in place and then another process reset the ref to the old value.
     """
 
     def __init__(self, name: str, found: ObjectId | None, *, ours_first: bool = False) -> None:
         super().__init__(f"{name} holds {found.hex() if found else 'nothing'}")
         self.name, self.found, self.ours_first = name, found, ours_first
+
+
+class RefUpdate(NamedTuple):
+    """A move of a ref by compare-and-swap; None is an absent ref."""
+
+    name: str
+    old: ObjectId | None
+    new: ObjectId | None
 
 
 class LogLine(NamedTuple):
@@ -76,7 +90,7 @@ def read_ref(git_dir: Path, name: str) -> ObjectId | None:
         if not content.startswith(b"ref: "):
             return _value(content, name)
         name = text(content[5:].strip())
-    raise Damaged("a symbolic ref leads back to itself", at=name)
+    raise Damaged("a symbolic ref points to itself, directly or through others", at=name)
 
 
 def value_of(git_dir: Path, name: str) -> ObjectId | None:
@@ -88,10 +102,10 @@ def value_of(git_dir: Path, name: str) -> ObjectId | None:
 
 
 def checked_out(git_dir: Path) -> str | None:
-    """The full name of the branch that HEAD names, or None if it is detached.
+    """The full name of the branch that HEAD points to, or None if HEAD is detached.
 
     Raises:
-        Damaged: There is no usable HEAD.
+        Damaged: HEAD is missing or malformed.
     """
     content = _loose(git_dir, "HEAD")
     if content is None:
@@ -129,8 +143,8 @@ def move_ref(
 ) -> None:
     """Move `name` from `old` (None: must not exist) to `new`, durably, and write a line of its reflog.
 
-    On return the move survives a power cut and was read back; another process may have moved the ref on from our
-    value. After an OSError the outcome is unknown: read the ref again.
+    On return the move is durable and was read back; another process may already have moved the ref further. After an
+    OSError the outcome is unknown: read the ref again.
 
     Raises:
         RefMoved: The ref held another value; nothing was changed (but see `RefMoved.ours_first`).
@@ -150,7 +164,7 @@ def move_ref(
         os.rename(lock, path)
         sync_folder(path.parent)
         found = read_ref(git_dir, name)
-        if found != new and found in (old, None):  # any other value was set on top of ours, by this same protocol
+        if found != new and found in (old, None):  # any other value was set after ours, by a move like this one
             raise RefMoved(name, found, ours_first=True)
     finally:
         if same_file(mine, lock):
@@ -161,7 +175,7 @@ def move_ref(
 def drop_stale_locks(git_dir: Path, scratch_dir: Path) -> list[str]:
     """Remove ref locks that a killed process of kgd left, and no others; returns the names of their refs.
 
-    Call it under the workspace's own lock only, when no other kgd process is at work.
+    Call it only under the workspace's own lock, when no other kgd process is using the repository.
     """
     freed = []
     for mine in scratch_dir.glob("ref,*,*"):
@@ -191,10 +205,10 @@ def repair_ref(
     *,
     known_good: tuple[ObjectId, ...] = (),
 ) -> ObjectId | None:
-    """Restore the newest usable value of a lost or damaged ref and return it; None if there is none.
+    """Restore the newest usable value of a lost or damaged ref and return it; None if there is no such value.
 
-    Tried in this order: the reflog from its end, `known_good`, packed-refs. The bad bytes are kept in ``broken/`` of
-    the scratch folder. A readable ref is returned unchanged.
+    Sources are tried in this order: the reflog from its end, `known_good`, packed-refs. The bad bytes are kept in
+    ``broken/`` of the scratch folder. A readable ref is returned unchanged.
     """
     try:
         if (value := read_ref(git_dir, name)) is not None:
@@ -220,7 +234,7 @@ def repair_ref(
 
 
 def mend_packed_refs(git_dir: Path, scratch_dir: Path) -> bool:
-    """Remove lines of packed-refs for which git would refuse the whole repository; True if there were any. The old
+    """Remove lines of packed-refs that would make git refuse the whole repository; True if there were any. The old
     file is kept in ``broken/`` of the scratch folder."""
     content = _loose(git_dir, "packed-refs")
     if not content or (content.endswith(b"\n") and all(map(_PACKED_LINE, content.split(b"\n")[:-1]))):
@@ -289,7 +303,7 @@ def _packed_lines(git_dir: Path) -> Iterator[tuple[str, ObjectId]]:
 
 
 def _mend_packed(git_dir: Path, kept: Path) -> None:
-    """Keep the readable lines; a single bad one makes git refuse the repository."""
+    """Keep only the readable lines; a single bad line makes git refuse the repository."""
     content = (git_dir / "packed-refs").read_bytes()
     write_new(kept / f"packed-refs.{time.time_ns()}", content)
     good = [line + b"\n" for line in content.split(b"\n")[:-1] if _PACKED_LINE(line)]
@@ -297,8 +311,8 @@ def _mend_packed(git_dir: Path, kept: Path) -> None:
 
 
 def _log(git_dir: Path, name: str, old: ObjectId | None, new: ObjectId, note: str) -> None:
-    """Write the undo log before the move, so that every tip that was ever in place is in it. Not flushed: the ref
-    is."""
+    """Write the undo log before the move, so that the log contains every tip that the ref ever had. The log is not
+    flushed, but the ref is."""
     path = git_dir / "logs" / name
     who = f"{KGD} {int(time.time())} +0000"
     line = f"{(old or _ZERO).hex()} {new.hex()} {who}\t{' '.join(note.split())}\n"
@@ -329,15 +343,15 @@ _PACKED_LIMIT = 16 << 20
 
 
 def read_foreign(git_dir: Path, ref: str, prefix: str, limit: int) -> dict[str, ObjectId]:
-    """The value of `ref` and the refs with `prefix` (which ends in a slash) in another repository; absent ones are
-    left out.
+    """The value of `ref` and the refs with `prefix` (which ends in a slash) in another repository; absent refs are left
+    out.
 
-    Read as files, without a program. The directory is not ours, so only plain files of bounded size are read, which
-    cannot block.
+    The refs are read as files, without running git. The directory is not kgd's, so only plain files of bounded size are
+    read, which cannot block.
 
     Raises:
-        ValueError: A file is not a plain ref; ask git.
-        OSError: It cannot be read.
+        ValueError: A file is not a plain ref; the caller has to ask git.
+        OSError: A file cannot be read.
     """
     found: dict[str, ObjectId] = {}
     for line in (_content(git_dir / "packed-refs", _PACKED_LIMIT) or b"").splitlines():
@@ -374,7 +388,7 @@ def _content(path: Path, limit: int) -> bytes | None:
         if stat.S_ISDIR(found.st_mode):
             return None
         if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
-            raise ValueError("no plain file of a sensible size")
+            raise ValueError("not a plain file, or too large")
         return os.read(fd, limit)
     finally:
         os.close(fd)
@@ -383,5 +397,5 @@ def _content(path: Path, limit: int) -> bytes | None:
 def _id(digits: bytes) -> ObjectId:
     matched = _VALUE(digits)
     if not matched:
-        raise ValueError("no plain ref")
+        raise ValueError("not a plain ref")
     return bytes.fromhex(matched[1].decode())

@@ -1,9 +1,9 @@
 """Access to other repositories: list their refs, fetch, push. The only module that uses the network.
 
-The git program talks, with the user's environment (proxies, ssh agent and configuration) and with every option closed
-by which a remote or a repository could make it do more: no prompts, no credential helpers, no redirects, no other
-protocols, checked certificates and host keys, limits of time, bytes and memory, and a process group that is killed as
-a whole. A token travels only in the environment of that one program, never in an address, argument or file.
+The git program does the transfer with the user's environment (proxies, ssh agent and configuration). Every option that
+would let a remote or a repository make git do more is turned off: there are no prompts, credential helpers, redirects
+or other protocols. Certificates and host keys are checked; time, bytes and memory are limited; and the process group is
+killed as a whole. A token is passed only in the environment of that one program, never in an address, argument or file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from kgd.git import discovery, program, refs
 from kgd.git.incoming import Incoming, copied, quoted, scratch_repository
 from kgd.git.objects import ObjectId, parse_id
 from kgd.git.program import Bounds, GitFailed, Person
-from kgd.git.remote_errors import PUSHED, Trouble, of_failure, of_push
+from kgd.git.refs import RefUpdate
+from kgd.git.remote_errors import PUSHED, LostRace, Trouble, of_failure, of_push
 from kgd.git.remote_url import HTTP, HTTPS, SSH, RemoteUrl
 from kgd.git.store import ObjectStore
 
@@ -72,7 +73,7 @@ _SSH_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """How to reach a remote: the user's environment, the credential itself (or nothing), and limits."""
+    """How to reach a remote: the user's environment, the credential itself (empty for none), and limits."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     secret: str = field(default="", repr=False)
@@ -87,7 +88,7 @@ class GitRemote:
     """One remote of one repository.
 
     Args:
-        home: The shared repository. Fetched objects go to a folder below it first.
+        home: The repository to share. Fetched objects first go to a folder below it.
     """
 
     def __init__(self, url: RemoteUrl, home: ObjectStore, network: Network) -> None:
@@ -96,12 +97,12 @@ class GitRemote:
         self._empty: Path | None = None
 
     def ls(self, ref: str, prefix: str = "") -> dict[str, ObjectId]:
-        """The value of the remote's `ref`, and its refs with `prefix`; absent ones are left out.
+        """The value of the remote's `ref`, and its refs with `prefix`; absent refs are left out.
 
-        Refs of a directory are read as files if possible; else git is asked.
+        The refs of a remote in a directory are read as files if possible; otherwise git is asked.
 
         Raises:
-            Trouble: It cannot be asked.
+            Trouble: The remote cannot be asked.
         """
         if (there := self._read(ref, prefix)) is not None:
             return there
@@ -119,10 +120,10 @@ class GitRemote:
     def fetch(self, wanted: Mapping[str, ObjectId]) -> Incoming:
         """Fetch these refs into a scratch repository; use the result as a context manager.
 
-        It holds everything that our refs do not protect, even if our repository happens to have it.
+        The result holds every object that our refs do not protect, even if our repository happens to have it.
 
         Raises:
-            Trouble: They cannot be fetched, or exceed the limits.
+            Trouble: The refs cannot be fetched, or exceed the limits.
         """
         haves = self._haves()
         if not all(map(self._home.exists, wanted.values())):
@@ -136,10 +137,10 @@ class GitRemote:
         return self.fetch_whole(wanted)
 
     def fetch_whole(self, wanted: Mapping[str, ObjectId]) -> Incoming:
-        """Fetch as `fetch`, without relying on our objects: all history is transferred.
+        """Like `fetch`, but without relying on our objects: the whole history is transferred.
 
         Raises:
-            Trouble: As `fetch`, or the remote lacks objects of these refs too.
+            Trouble: As `fetch`, or the remote also lacks objects of these refs.
         """
         with self._download(wanted, ()) as whole:
             try:
@@ -153,13 +154,13 @@ class GitRemote:
 
         Raises:
             Trouble: The remote cannot be asked.
-            GitFailed: An object is missing there too.
+            GitFailed: An object is missing on the remote as well.
         """
         with self._download(wanted, ()) as whole:
             return copied(self._home, self._scratch, {refs.HEAD: tip}, (), beside=whole, missing=True)
 
     def _download(self, wanted: Mapping[str, ObjectId], haves: Sequence[ObjectId]) -> Incoming:
-        """Fetch into a repository that has `haves`; without any, no object of ours is used."""
+        """Fetch into a repository that has `haves`; if there are none, none of our objects is used."""
         scratch = scratch_repository(self._scratch, haves)
         try:
             arguments = [
@@ -186,18 +187,23 @@ class GitRemote:
             shutil.rmtree(scratch, ignore_errors=True)
             raise
 
-    def push(self, ref: str, old: ObjectId | None, new: ObjectId) -> str | None:
-        """Move the remote's `ref` from `old` (None: it does not exist) to `new`, a descendant. All or nothing.
+    def push(self, ref: str, old: ObjectId | None, new: ObjectId, also: Sequence[RefUpdate] = ()) -> str | None:
+        """Move the remote's `ref` from `old` (None: it does not exist) to `new`, a descendant of `old`. The push
+        happens completely or not at all, together with the updates of `also`.
 
-        Returns the ref that the server used instead, such as a proposal's; None if it is `ref` itself.
+        Returns the ref that the server used instead, such as a proposal's; None if the server used `ref` itself.
 
         Raises:
-            LostRace: The ref has changed meanwhile.
-            Trouble: It was refused, with the server's own words, or the remote cannot be reached. After a lost
+            LostRace: A ref has changed in the meantime, even if to `new`.
+            Trouble: The push was refused (the message quotes the server), or the remote cannot be reached. After a lost
                 connection, ask the remote for its state.
         """
-        output = self._push(ref, old, f"{new.hex()}:{ref}")
-        taken = [names.rpartition(":")[2] for flag, names, _ in PUSHED.findall(output.decode("utf-8", "replace"))]
+        output = self._push([RefUpdate(ref, old, new), *also]).decode("utf-8", "replace")
+        others = {one.name for one in also}
+        lines = [(flag, names.rpartition(":")[2]) for flag, names, _ in PUSHED.findall(output)]
+        if ("=", ref) in lines:  # git does not compare `old` if there is nothing to do
+            raise LostRace("it already has the new value")
+        taken = [to for _, to in lines if to not in others]
         return taken[0] if taken and taken[0] != ref else None
 
     def delete(self, ref: str, old: ObjectId) -> None:
@@ -206,16 +212,16 @@ class GitRemote:
         Raises:
             LostRace, Trouble: As `push`; an absent ref counts as a lost race.
         """
-        self._push(ref, old, f":{ref}")
+        self._push([RefUpdate(ref, old, None)])
 
     def point_head(self, ref: str) -> bool:
-        """Make a clone check out something: True if the remote's HEAD names a branch now.
+        """Make sure that a clone checks out a branch: True if the remote's HEAD now names an existing branch.
 
-        A HEAD that names no branch is pointed to `ref` if that is the only branch of a bare directory. Elsewhere only
-        the maintainer can change it.
+        A HEAD that names no existing branch is pointed to `ref` if that is the only branch of a bare repository in a
+        directory. On other remotes only the maintainer can change HEAD.
 
         Raises:
-            Trouble: It cannot be asked.
+            Trouble: The remote cannot be asked.
         """
         if self._run(self._asking(), ["ls-remote", "--quiet", "--", self.url.text, "HEAD"]).strip():
             return True
@@ -243,7 +249,7 @@ class GitRemote:
         except (OSError, ValueError):
             return None
 
-    def _push(self, ref: str, old: ObjectId | None, what: str) -> bytes:
+    def _push(self, updates: Sequence[RefUpdate]) -> bytes:
         arguments = [
             "push",
             "--porcelain",
@@ -251,26 +257,27 @@ class GitRemote:
             "--no-verify",
             "--no-recurse-submodules",
             "--no-signed",
-            f"--force-with-lease={ref}:{old.hex() if old else ''}",
+            *(["--atomic"] if len(updates) > 1 else []),
+            *(f"--force-with-lease={one.name}:{one.old.hex() if one.old else ''}" for one in updates),
             "--",
             self.url.text,
-            what,
+            *(f"{one.new.hex() if one.new else ''}:{one.name}" for one in updates),
         ]
         return self._run(self._asking(), arguments, of_push)
 
     def _asking(self) -> Path:
-        """An empty repository, kept for calls that need none, so that our configuration does not affect git."""
+        """An empty repository for calls that need no objects, so that our configuration does not affect git."""
         if self._empty is None or not self._empty.exists():
             self._empty = scratch_repository(self._scratch)
         return self._empty
 
     def close(self) -> None:
-        """Remove the repository kept for the next call."""
+        """Remove the empty repository that is kept between calls."""
         if self._empty is not None:
             shutil.rmtree(self._empty, ignore_errors=True)
 
     def _haves(self) -> list[ObjectId]:
-        """Commits that both sides may have and a ref of ours keeps: our tip, and the tips taken from remotes.
+        """Commits that both sides may have and that our refs protect: our tip, and the tips merged from remotes.
 
         Proposals are left out: a withdrawn proposal no longer protects its commits.
         """
@@ -289,7 +296,7 @@ class GitRemote:
     ) -> bytes:
         directory = self.url.directory
         if directory is not None and repository_at(directory) is None:
-            problem = "there is no git repository" if directory.exists() else "there is nothing"
+            problem = "there is no git repository" if directory.exists() else "there is no such directory"
             raise Trouble(
                 "vanished",
                 f"{problem} at {directory}",
@@ -313,7 +320,7 @@ class GitRemote:
             raise Trouble("hangs", f"the remote did not answer within {network.patience:g} s") from None
 
     def _variables(self, borrows: bool) -> dict[str, str]:
-        """Variables for this call alone; their configuration overrides the user's."""
+        """Variables for this call alone; the git settings in them override the user's configuration."""
         url, network = self.url, self.network
         settings: dict[str, str] = {}
         if url.kind in (HTTP, HTTPS):
@@ -336,7 +343,7 @@ class GitRemote:
         return variables | {"GIT_ALLOW_PROTOCOL": ":".join(sorted({url.protocol, HTTPS, SSH}))}
 
     def _ssh(self) -> str:
-        """The user's own ssh command with our options behind it: for ssh the first value of an option counts."""
+        """The user's own ssh command followed by our options; ssh uses the first value of an option."""
         command = self.network.environment.get("GIT_SSH_COMMAND", "")
         if not command and (named := self.network.environment.get("GIT_SSH")):
             command = shlex.quote(named)
@@ -352,7 +359,7 @@ def _id(digits: str) -> ObjectId:
     try:
         return parse_id(digits)
     except KgdError:
-        raise Trouble("other", "the remote's object ids are not SHA-1") from None
+        raise Trouble("other", "the remote's object ids are not SHA-1, which kgd requires") from None
 
 
 def repository_at(directory: Path) -> Path | None:

@@ -1,4 +1,4 @@
-"""Failures of remotes: a git program's words become a kind, a sentence and a next step."""
+"""Failures of remotes: git's error output is turned into a kind, a sentence and a next step."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from kgd.git.remote_url import SSH, RemoteUrl
 
 PUSHED = re.compile(r"^([ +*=!-])\t([^\t]*)\t(.*)$", re.M)
 """A line of `git push --porcelain`: flag, refs, summary."""
+_LOCKED = re.compile(r"Unable to create '[^'\n]{0,400}\b(refs/[^'\n]{1,400}\.lock)': File exists")
 _NO_PROGRESS = re.compile(
     r"(remote: )?(Enumerating|Counting|Compressing|Receiving|Resolving|Writing|Total|Unpacking|Processing|Delta) ?.*"
 ).fullmatch
 
 
 class Trouble(Unavailable):
-    """A remote does not work at the moment; nothing of ours was changed. `kind` is one word for programs."""
+    """A remote does not work at the moment; nothing was changed here. `kind` is a word for programs to test."""
 
     def __init__(self, kind: str, message: str, *, at: str = "", next: str = "") -> None:
         super().__init__(message, at=at, next=next)
@@ -25,7 +26,25 @@ class Trouble(Unavailable):
 
 
 class LostRace(Exception):
-    """The remote's ref has changed since it was read. Fetch, merge, try again."""
+    """The remote's ref has changed since it was read, or is locked. Fetch, merge, try again.
+
+    `lock` is the lock file in the remote's repository, if git named one. It exists for milliseconds, except after its
+    program was killed.
+    """
+
+    def __init__(self, message: str, *, lock: str = "") -> None:
+        super().__init__(message)
+        self.lock = lock
+
+    def lasting(self, tries: int) -> Trouble:
+        """The error after `tries` lost races in a row."""
+        if self.lock:
+            return Trouble(
+                "locked",
+                f"the remote's ref is locked: its repository contains {self.lock}",
+                next="If no git program is running there, remove this file.",
+            )
+        return Trouble("race", f"others pushed before us {tries} times in a row: {self}"[:200])
 
 
 class _Known(NamedTuple):
@@ -46,7 +65,7 @@ _KNOWN = (
         r"certificate|SSL|TLS",
         "certificate",
         "the host's certificate is not valid",
-        "Repair it, or name your own authority with git's http.sslCAInfo.",
+        "Renew it, or name your own certificate authority with git's http.sslCAInfo.",
     ),
     _Known(
         r"unable to update url base from redirection|requested URL returned error: 30\d|redirect",
@@ -59,7 +78,7 @@ _KNOWN = (
         r"|Invalid username or password|terminal prompts disabled|Access denied|HTTP Basic",
         "credentials",
         "the remote rejects the credentials",
-        "Give a token by reference: `kgd remote add NAME URL --token env:NAME`.",
+        "Pass a token by reference: `kgd remote add NAME URL --token env:NAME`.",
     ),
     _Known(
         r"Operation timed out|timed out|transfer speed|Operation too slow", "hangs", "the remote did not answer in time"
@@ -74,7 +93,7 @@ _KNOWN = (
         r"not found|does not exist|does not appear to be a git repository|no such repository|error: 404",
         "vanished",
         "there is no such repository at the remote's address",
-        "Bring it back, or correct the address: `kgd remote remove NAME`, then `kgd remote add NAME URL`.",
+        "Restore the repository, or correct the address: `kgd remote remove NAME`, then `kgd remote add NAME URL`.",
     ),
     _Known(
         r"File size limit exceeded|signal 25|SIGXFSZ|Out of memory|memory exhausted|cannot allocate|mmap failed"
@@ -87,7 +106,13 @@ _KNOWN = (
         r"dubious ownership|safe.directory",
         "ownership",
         "the remote's directory belongs to another user",
-        "If you trust them: `git config --global --add safe.directory DIRECTORY`.",
+        "If you trust that user: `git config --global --add safe.directory DIRECTORY`.",
+    ),
+    _Known(
+        r"does not support --atomic",
+        "protocol",
+        "the remote's git server cannot move several refs together",
+        "Use a server that supports atomic pushes.",
     ),
     _Known(r"transport '.*' not allowed", "protocol", "the address uses a protocol that is not allowed"),
     _Known(
@@ -95,7 +120,7 @@ _KNOWN = (
         r"|invalid index-pack|unpack-objects|early EOF|inflate|pack is corrupted|bad object|did not send all"
         r"|remote error|pack has bad object|invalid.*pack",
         "bad-objects",
-        "the remote's objects are cut, damaged or invalid",
+        "the remote's objects are truncated, damaged or invalid",
         "Nothing was stored. Ask its maintainer to run `git fsck` there.",
     ),
     _Known(r"hung up unexpectedly|unexpected disconnect|RPC failed|Broken pipe|EOF", "cut", "the connection was lost"),
@@ -103,7 +128,7 @@ _KNOWN = (
 
 
 def of_failure(failed: GitFailed, url: RemoteUrl) -> Trouble:
-    """The cause of a git program's error output; quotes its first complaint."""
+    """The error for git's error output; quotes git's first complaint."""
     code, lines = failed.code, [line.strip() for line in failed.complaints.replace("\r", "\n").splitlines()]
     lines = [line for line in lines if line and not _NO_PROGRESS(line)]
     output = " ".join(lines)
@@ -113,11 +138,11 @@ def of_failure(failed: GitFailed, url: RemoteUrl) -> Trouble:
         if re.search(known.pattern, output, re.I):
             then = "Check `ssh` to that host." if known.kind == "credentials" and url.kind == SSH else known.next
             return Trouble(known.kind, _with(known.message, lines), at=url.text, next=then)
-    return Trouble("other", _with(f"git ended with {code}", lines), at=url.text)
+    return Trouble("other", _with(f"git ended with exit code {code}", lines), at=url.text)
 
 
 def _with(message: str, lines: list[str]) -> str:
-    """The sentence, and git's own first complaint."""
+    """The message, followed by git's first complaint."""
     telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
     return f"{message}: {telling[0][:160]}" if telling else message
 
@@ -125,7 +150,8 @@ def _with(message: str, lines: list[str]) -> str:
 def of_push(failed: GitFailed, url: RemoteUrl) -> Exception:
     """The reason why a push failed, from git's line for the ref."""
     lines = PUSHED.findall(failed.out.decode("utf-8", "replace"))
-    for flag, _, summary in lines:
+    # If several refs move together, git reports the reason for one of them, and for the others only that they stayed.
+    for flag, _, summary in sorted(lines, key=lambda line: "atomic push" in line[2]):
         if flag != "!":
             continue
         reason = summary.partition("(")[2].rstrip(")") or summary
@@ -140,13 +166,15 @@ def of_push(failed: GitFailed, url: RemoteUrl) -> Exception:
                 "reference already exists",
                 "failed to lock",
                 "incorrect old value",
+                "atomic transaction failed",
             )
         ):
-            return LostRace(reason)
+            lock = _LOCKED.search(failed.complaints)
+            return LostRace(reason, lock=lock[1] if lock else "")
         if "remote failure" in summary or "remote end hung up" in failed.complaints:
             break
         output = _server_words(failed.complaints, reason)
-        if "fetch first" in output:  # a hub's hook reports it in a sentence
+        if "fetch first" in output:  # a hub's hook reports a lost race in a sentence
             return LostRace(output)
         return Trouble(
             "refused",
@@ -157,7 +185,7 @@ def of_push(failed: GitFailed, url: RemoteUrl) -> Exception:
 
 
 def _server_words(complaints: str, reason: str) -> str:
-    """The server's own sentences, without git's."""
+    """The server's own messages, without the messages of git."""
     lines = [line[7:].strip() for line in complaints.replace("\r", "\n").splitlines() if line.startswith("remote:")]
     noise = re.compile(r"(Resolving deltas|Counting|Compressing|Enumerating|Total |Processing)").match
     words = " ".join(line for line in lines if line and not noise(line))[:240]

@@ -1,7 +1,7 @@
 """The remotes of a workspace: ordinary git remotes in its repository's configuration.
 
-So `git fetch`, `git push` and `git pull` in the work tree use the same remotes. kgd uses a remote only if it has
-``kgdref``, the ref that holds the workspace; others are left alone.
+So `git fetch`, `git push` and `git pull` in the work tree use the same remotes. kgd uses a remote only if it has the
+setting ``kgdref``, the ref that holds the workspace, and leaves other remotes alone.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.)){0,62}\Z").match
 _REF = re.compile(
     r"refs/(?:heads|kgd)/(?!.*(?:\.\.|//|@\{|/\.|\.lock(?:/|\Z)))[A-Za-z0-9_][A-Za-z0-9._/+-]*(?<![./])\Z"
 ).match
-_RESERVED = ("refs/kgd/head", "refs/kgd/in", "refs/kgd/kept", "refs/kgd/rejected", "refs/kgd/proposed")
+_RESERVED = tuple(f"refs/kgd/{one}" for one in ("head", "in", "kept", "rejected", "proposed", "pending"))
 
 
 @dataclass(frozen=True, slots=True)
 class Remote:
     """A remote that shares this workspace.
 
-    `ref` is the full name on the remote. `token` is a reference to a credential. `seconds` is the interval of regular
-    syncs; None is the default of its kind, 0 means never.
+    `ref` is the ref's full name on the remote. `token` is a reference to a credential. `seconds` is the interval of
+    regular syncs; None means the default for its kind of remote, 0 means never.
     """
 
     name: str
@@ -46,14 +46,15 @@ class Remote:
 
     @property
     def branch(self) -> str:
-        """The ref's name in local refs: ``main`` for ``refs/heads/main``, ``kgd-x`` for ``refs/kgd/x``."""
+        """The remote's ref as it is named in local refs: ``main`` for ``refs/heads/main``, ``kgd-x`` for
+        ``refs/kgd/x``."""
         if self.ref.startswith("refs/heads/"):
             return self.ref.removeprefix("refs/heads/")
         return self.ref.removeprefix("refs/").replace("/", "-")
 
     @property
     def incoming(self) -> str:
-        """The local ref with the last state taken from it."""
+        """The local ref with the last state merged from the remote."""
         return f"{INCOMING}{self.name}/{self.branch}"
 
     @property
@@ -66,13 +67,18 @@ class Remote:
         """Prefix of the remote's refs for proposals."""
         return proposals_beside(self.ref)
 
+    def is_hub_of(self, workspace: str) -> bool:
+        """Whether the address looks like that of a hub, which answers fast."""
+        return f"/git/{workspace}" in self.url.text
+
     def kept(self, tip: bytes) -> str:
-        """The local ref that keeps a tip which the remote has dropped."""
+        """The local ref that keeps a tip that the remote has dropped."""
         return f"refs/kgd/kept/{self.name}/{self.branch}/{tip.hex()[:12]}"
 
 
 def proposals_beside(branch: str) -> str:
-    """Prefix of the refs for proposals to a branch; beside code, ``proposals/`` may have another use."""
+    """Prefix of the refs for proposals to a branch; in a repository that also holds code, ``proposals/`` may have
+    another use."""
     return PROPOSALS if branch == "refs/heads/main" else f"{branch}-proposals/"
 
 
@@ -95,8 +101,7 @@ def remote(layout: Layout, name: str) -> Remote:
     """The remote of this name.
 
     Raises:
-        NotFound: There is none.
-    """
+        NotFound: There is no such remote."""
     known = remotes(layout)
     for one in known:
         if one.name == name:
@@ -109,7 +114,7 @@ def remote(layout: Layout, name: str) -> Remote:
 
 
 def add(layout: Layout, wanted: Remote) -> None:
-    """Store a remote, with upstream tracking for the visible branch if it has none.
+    """Store a remote, and make it the upstream of the visible branch if that branch has no upstream.
 
     Raises:
         Invalid: Its name or ref is not valid.
@@ -122,12 +127,12 @@ def add(layout: Layout, wanted: Remote) -> None:
     there = values.get(f"{base}.url")
     if there is not None and parse_stored(layout, take_credential(there)[0]) != wanted.url:
         raise InvariantViolation(
-            f"the remote '{wanted.name}' has another address",
+            f"the remote '{wanted.name}' already exists with another address",
             at=wanted.name,
-            next=f"Give this one another name, or run `kgd remote remove {wanted.name}` first.",
+            next=f"Choose another name, or run `kgd remote remove {wanted.name}` first.",
         )
     if f"{base}.kgdref" not in values:
-        forget(layout, wanted.name)  # another remote may have had that name and was removed with git alone
+        forget(layout, wanted.name)  # another remote of that name may have been removed with plain git
     if there is None and len(remotes(layout)) >= LIMIT:
         way_out = "Remove one with `kgd remote remove`."
         raise InvariantViolation(f"a workspace has at most {LIMIT} remotes", next=way_out)
@@ -147,10 +152,10 @@ def add(layout: Layout, wanted: Remote) -> None:
 
 
 def remove(layout: Layout, name: str) -> Remote:
-    """Remove a remote and its last known state; the remote itself and merged changes stay.
+    """Remove a remote from the settings, with its last known state; the remote itself and merged changes stay.
 
     Raises:
-        NotFound: There is none of that name.
+        NotFound: There is no remote of that name.
     """
     known = remote(layout, name)
     values = _values(layout)
@@ -165,7 +170,7 @@ def remove(layout: Layout, name: str) -> Remote:
 
 
 def forget(layout: Layout, name: str) -> None:
-    """Remove the refs with this remote's last state: the next remote of its name may be another place.
+    """Remove the refs with this remote's last state, because the next remote of that name may be another repository.
 
     Tips that were kept because the remote dropped them stay.
     """
@@ -177,7 +182,7 @@ def drop(layout: Layout, prefix: str) -> None:
     """Remove all refs with this prefix.
 
     Raises:
-        Unavailable: They cannot be removed.
+        Unavailable: The refs cannot be removed.
     """
     lines = [f"delete {ref} {tip.hex()}\n" for ref, tip in refs.list_refs(layout.git_dir, prefix).items()]
     if not lines:
@@ -185,11 +190,13 @@ def drop(layout: Layout, prefix: str) -> None:
     try:
         program.run(layout.git_dir, ["update-ref", "--stdin"], input="".join(lines).encode())
     except program.GitFailed as error:
-        raise Unavailable(f"refs of a remote cannot be removed: {error.said}", at=prefix, next="Try again.") from error
+        raise Unavailable(
+            f"the refs of a remote cannot be removed: {error.said}", at=prefix, next="Try again."
+        ) from error
 
 
 def settings_of(layout: Layout, name: str) -> dict[str, str]:
-    """All git settings of a remote, kgd's or not, by full name, for `write`."""
+    """All git settings of a remote, kgd's and others, by full name, as `write` takes them."""
     branch = layout.branch.removeprefix("refs/heads/")
     values = _values(layout)
     upstream = values.get(f"branch.{branch}.remote") == name
@@ -204,7 +211,7 @@ def check_ref(ref: str) -> None:
     """Check that a workspace may be kept under this ref of a remote.
 
     Raises:
-        Invalid: It may not.
+        Invalid: The workspace may not be kept there.
     """
     if len(ref) > 200 or not _REF(ref) or any(ref == one or ref.startswith(f"{one}/") for one in _RESERVED):
         raise Invalid(
@@ -228,7 +235,7 @@ def _remote(name: str, given: dict[str, str]) -> Remote:
         raise Unavailable(
             f"the settings of the remote '{name}' are not valid: {error}"[:300],
             at=name,
-            next=f"`kgd remote remove {name}` and add it again.",
+            next=f"Run `kgd remote remove {name}`, then add it again.",
         ) from None
     direction = given.get("kgddirection", "both")
     return Remote(
@@ -245,7 +252,7 @@ def _values(layout: Layout) -> dict[str, str]:
 
 
 def write(layout: Layout, settings: dict[str, str]) -> None:
-    """Set the settings that have a value and remove those without."""
+    """Store the settings that have a value, and remove those that are empty."""
     try:
         config: Any = pygit2.Config(str(layout.git_dir / "config"))
         for key, value in settings.items():

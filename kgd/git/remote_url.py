@@ -20,7 +20,7 @@ _FORMS = "Write https://host/path, ssh://user@host/path, user@host:path or a dir
 
 @dataclass(frozen=True, slots=True)
 class RemoteUrl:
-    """The address of a remote. `text` is passed to git: for a directory its absolute path."""
+    """The address of a remote. `text` is what git gets; for a directory that is its absolute path."""
 
     text: str
     kind: str
@@ -39,14 +39,15 @@ class RemoteUrl:
 def parse(text: str, base: Path | None = None) -> RemoteUrl:
     """Parse an address; a relative path starts at `base`.
 
-    Refused are: an address that begins like an option, transports that run commands (``ext::``), control characters, a
-    password or token inside the address, a query or fragment (which may hold one), and plain http beyond this machine.
+    Refuses an address that begins like an option, transports that run commands (``ext::``), control characters, a
+    password or token inside the address, a query or fragment (which may hold one), and plain http to another machine.
 
     Raises:
-        Invalid: The reason. The address is not repeated where it may hold a secret.
+        Invalid: The address is refused; the message gives the reason, and does not repeat an address that may hold a
+            secret.
     """
     if not text or len(text) > LENGTH_LIMIT or not text.isprintable() or text != text.strip():
-        raise Invalid("a remote's address is one line of printable characters", at="url", next=_FORMS)
+        raise Invalid("a remote's address must be one line of printable characters", at="url", next=_FORMS)
     if text.startswith("-"):
         raise Invalid("a remote's address cannot begin with a dash", at="url", next=_FORMS)
     if re.match(r"[A-Za-z0-9+.-]*::", text):
@@ -59,14 +60,14 @@ def parse(text: str, base: Path | None = None) -> RemoteUrl:
         return RemoteUrl(text, SSH)
     path = os.path.expanduser(text)
     if not os.path.isabs(path) and base is None:
-        raise Invalid("a directory needs its absolute path here", at="url")
+        raise Invalid("the path of a directory must be absolute here", at="url")
     return RemoteUrl(os.path.normpath(os.path.join(base or "/", path)), PATH)
 
 
 def take_credential(text: str) -> tuple[str, str]:
     """Split an http address into the address without credentials and ``user:password``, which may be empty.
 
-    Credentials that no header can carry stay in the address, for `parse` to refuse.
+    Credentials that cannot be sent in a header stay in the address, so that `parse` refuses them.
     """
     try:
         parts = urlsplit(text)
@@ -88,24 +89,24 @@ def _with_scheme(text: str) -> RemoteUrl:
         raise Invalid("this address cannot be parsed", at="url", next=_FORMS) from None
     if "?" in text or "#" in text:
         raise Invalid(
-            "a remote's address has no query or fragment: a token there would appear in every configuration and log",
+            "a remote's address must not have a query or fragment: a token there would show up in settings and logs",
             at="url",
-            next="Leave it out; give a token by reference: --token env:NAME, keyring:NAME or file:PATH.",
+            next="Leave it out; pass a token by reference: --token env:NAME, keyring:NAME or file:PATH.",
         )
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-            raise Invalid("a file:// address names a directory of this machine", at="url")
+            raise Invalid("a file:// address must name a directory on this machine", at="url")
         return RemoteUrl(os.path.normpath(parts.path), PATH)
     if parts.scheme not in (SSH, HTTPS, HTTP):
-        raise Invalid(f"'{parts.scheme[:20]}' is not a way to reach a remote", at="url", next=_FORMS)
+        raise Invalid(f"'{parts.scheme[:20]}' is not a supported protocol", at="url", next=_FORMS)
     if not host or host.startswith("-"):
-        raise Invalid("the address names no host", at="url", next=_FORMS)
+        raise Invalid("the address does not name a host", at="url", next=_FORMS)
     if password is not None or (parts.scheme != SSH and parts.username is not None):
         raise Invalid(
-            "credentials do not belong in an address: every reader of the configuration would have them",
+            "an address must not contain credentials: anyone who can read the configuration would see them",
             at="url",
-            next="Give them by reference: --token env:NAME, keyring:NAME or file:PATH.",
+            next="Pass them by reference: --token env:NAME, keyring:NAME or file:PATH.",
         )
     if parts.scheme == HTTP and host not in _LOOPBACK:
-        raise Invalid("plain http beyond this machine can be read and changed in transit", at="url", next="Use https.")
+        raise Invalid("plain http to another machine can be read and changed in transit", at="url", next="Use https.")
     return RemoteUrl(text, parts.scheme)

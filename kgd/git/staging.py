@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from kgd.errors import InvariantViolation, Limit
 from kgd.git.objects import (
@@ -30,6 +31,9 @@ from kgd.git.walk import DEPTH_LIMIT
 
 log = logging.getLogger(__name__)
 
+Sign: TypeAlias = "Callable[[Staging, bytes], bytes]"
+"""Returns a staged commit with a signature, or unchanged if commits are not signed. Raises KgdError."""
+
 KGD = ("kgd", "kgd@kgd.invalid")
 """Name and email of the committer, and of the author of kgd's own commits (merges, the first commit)."""
 CACHED_ENTRIES = 400_000
@@ -39,15 +43,18 @@ CACHED_ENTRIES = 400_000
 class Staging:
     """Edits of one tree, commit by commit, for one thread.
 
-    Only touched folders are rewritten. Every object that the previous tree lacks is created again and stays pending,
-    even if the repository has it: an unreferenced object may disappear before our commit does.
+    Only touched folders are rewritten. Every object that the previous tree lacks is created and stays pending, even if
+    the repository already has it: an unreferenced object may be removed before the commit is written.
 
-    The life of a batch: for each change `put`/`remove`, then `write_tree` and `commit`, or `discard`; at last write
-    `objects` and call `flushed`, or `reset` to the value of the ref.
+    Usage for a batch: for each change, call `put` and `remove`, then `write_tree` and `commit`, or `discard`. At the
+    end, write `objects` and call `flushed`, or `reset` to the value of the ref.
     """
 
-    def __init__(self, store: ObjectStore, tree: ObjectId | None) -> None:
+    def __init__(self, store: ObjectStore, tree: ObjectId | None, sign: Sign | None = None) -> None:
         self._store = store
+        self._sign = sign
+        self.unsigned: list[ObjectId] = []
+        """The commits that were made with `pure`; the owner of this instance clears the list."""
         self._root: ObjectId = EMPTY_TREE
         self._folders: OrderedDict[str, Tree] = OrderedDict()
         self._entries = 0
@@ -63,7 +70,7 @@ class Staging:
 
     @property
     def objects(self) -> list[Object]:
-        """Objects to be written, parts before wholes, the newest commit last."""
+        """Objects to be written: each after the objects it refers to, so the newest commit is last."""
         return list(self._pending.values())
 
     @property
@@ -71,7 +78,7 @@ class Staging:
         """Whether there are edits since the last `write_tree`."""
         return bool(self._dirty)
 
-    # ---- looking
+    # ---- reading
 
     def blob_at(self, path: str) -> ObjectId | None:
         """The id of the file at the path, edits included."""
@@ -79,7 +86,7 @@ class Staging:
         return found[1] if found and found[0] != FOLDER else None
 
     def lookup(self, path: str) -> Entry | None:
-        """Mode and id at the path, edits included; a folder that was edited has the id it had before."""
+        """Mode and id at the path, edits included; an edited folder still has the id from before the edits."""
         folder, name = _split(path)
         return self._folder(folder).get(raw(name))
 
@@ -100,7 +107,7 @@ class Staging:
     # ---- editing
 
     def put(self, path: str, data: bytes) -> ObjectId:
-        """Write these bytes as the file at the path and return its blob id. Equal bytes are no edit.
+        """Write these bytes as the file at the path and return its blob id. Equal bytes are not an edit.
 
         Raises:
             InvariantViolation: A folder is there, a file is in the way, or git does not allow the name.
@@ -137,14 +144,16 @@ class Staging:
             folder, name = _split(folder)
 
     def write(self, files: Mapping[str, bytes | None]) -> dict[str, ObjectId | None]:
-        """Put and remove files (None), and return their blob ids by path. Removals come first: a folder may follow."""
+        """Put and remove files (None), and return their blob ids by path. Removals come first, because a folder may
+        replace a removed file."""
         changed: dict[str, ObjectId | None] = {path: None for path, data in files.items() if data is None}
         for path in changed:
             self.remove(path)
         return changed | {path: self.put(path, data) for path, data in sorted(files.items()) if data is not None}
 
     def write_tree(self) -> ObjectId:
-        """Make the trees of all edits and return the root's id. Cost: the entries of the touched folders."""
+        """Make the trees of all edits and return the root's id. The cost is proportional to the entries of the touched
+        folders."""
         for path in sorted(self._dirty, key=lambda path: path.count("/") + 1 if path else 0, reverse=True):
             entries = self._folders[path]
             up, name = _split(path)
@@ -169,32 +178,55 @@ class Staging:
         message: str,
         *,
         committer: Signature | None = None,
+        pure: bool = False,
     ) -> ObjectId:
-        """Make a commit and return its id. The committer is kgd at the author's time unless given."""
+        """Make a commit and return its id. The committer defaults to kgd, at the author's time.
+
+        A `pure` commit is a function of its parents: it is the same at every copy, so it is never signed.
+
+        Raises:
+            KgdError: The commit cannot be signed.
+        """
         by = committer or Signature(*KGD, author.time)
-        made = make("commit", commit_body(tree, parents, author, by, message))
+        body = commit_body(tree, parents, author, by, message)
+        made = make("commit", self._sign(self, body) if self._sign and not pure else body)
+        if pure:
+            self.unsigned.append(made.id)
         self._pending.pop(made.id, None)
         self._pending[made.id] = made
         return made.id
 
-    def advance(self, scratch: Path, ref: str, old: ObjectId | None, new: ObjectId, note: str = "") -> None:
+    def advance(
+        self,
+        scratch: Path,
+        ref: str,
+        old: ObjectId | None,
+        new: ObjectId,
+        note: str = "",
+        *,
+        agree: Callable[[], None] | None = None,
+    ) -> None:
         """Make `objects` durable, then move a ref to the commit among them. Ref locks are prepared in `scratch`.
+
+        `agree` is called in between; if it raises, the ref does not move.
 
         Raises:
             RefMoved: The ref is not at `old`.
-            OSError, Damaged: The disk did not take the objects or the ref; the ref says whether it moved.
+            OSError, Damaged: The objects or the ref could not be written; read the ref to learn whether it moved.
         """
         store, objects = self._store, self.objects
         pack: Path | None = None
         try:
             pack = store.write(objects) if objects else None
+            if agree:
+                agree()
             move_ref(store.git_dir, scratch, ref, old, new, note=note[:200])
             if objects and pack is None:
-                store.confirm(objects)  # loose objects are unguarded against a prune that began before the ref moved
+                store.confirm(objects)  # loose objects are not protected from a prune that began before the ref moved
         finally:
             try:
                 store.release(pack)
-            except OSError as error:  # the .keep only guards the pack from a gc, and goes at the next start
+            except OSError as error:  # the .keep only protects the pack from a gc, and the next startup removes it
                 log.warning("a .keep could not be removed", extra={"reason": str(error)})
 
     def discard(self) -> None:
@@ -210,20 +242,22 @@ class Staging:
         """Drop the pending objects, which are durable and referenced now; keep the folders in memory."""
         self._pending.clear()
         self._fresh.clear()
+        self.unsigned.clear()
 
     def reset(self, tree: ObjectId | None) -> None:
-        """Start again at another tree; pending objects are dropped."""
+        """Start again from another tree; pending objects are dropped."""
         self._root = tree or EMPTY_TREE
         self._folders.clear()
         self._dirty.clear()
         self._entries = 0
         self._pending.clear()
         self._fresh.clear()
+        self.unsigned.clear()
 
     # ---- inside
 
     def _folder(self, path: str) -> Tree:
-        """The entries of a folder; empty if there is none, which is not cached."""
+        """The entries of a folder; empty, and not cached, if there is no such folder."""
         known = self._folders.get(path)
         if known is not None:
             self._folders.move_to_end(path)
@@ -242,7 +276,7 @@ class Staging:
         return entries
 
     def _touch(self, path: str) -> None:
-        """Mark the folder and its parents as edited, creating missing ones."""
+        """Mark the folder and its parents as edited, and create missing folders."""
         chain = [path]
         while chain[-1] not in self._dirty and chain[-1]:
             chain.append(_split(chain[-1])[0])
@@ -253,7 +287,7 @@ class Staging:
                 if raw(name) in self._folder(up):
                     raise InvariantViolation("a file is in the way of a folder", at=at)
                 self._folders[at] = entries
-                self._folders[up][raw(name)] = (FOLDER, EMPTY_TREE)  # until `write_tree` knows better
+                self._folders[up][raw(name)] = (FOLDER, EMPTY_TREE)  # a placeholder until `write_tree`
                 self._entries += 1
             self._dirty.add(at)
 
@@ -286,9 +320,9 @@ def _check_names(path: str) -> None:
 
 
 class Unwritten(ObjectStore):
-    """The same repository with additional objects in memory: for one thread and one computation.
+    """A repository with additional objects in memory, for one thread and one computation.
 
-    Everything that reads sees them, `tree`, `diff` and `commit` included; `write` and refs do not.
+    Every read sees these objects, including `tree`, `diff` and `commit`; `write` and refs do not.
     """
 
     def __init__(self, store: ObjectStore, objects: Iterable[Object] = ()) -> None:

@@ -1,7 +1,7 @@
 """The object store: objects by id, trees, commits, differences and merge bases of an open repository.
 
-All reads go through libgit2's object database, header before body, and none through its work tree, index or merge: an
-unvetted tree can hang those or eat all memory. Tree walks are our own, with budgets (`kgd.git.walk`).
+All reads go through libgit2's object database, each header before its body, and never through its work tree, index or
+merge: an unvetted tree can make those hang or use up all memory. Tree walks are our own, with budgets (`kgd.git.walk`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import pygit2
 
 from kgd.errors import Damaged, Limit, Unavailable
 from kgd.git import pack, program, refs
-from kgd.git.discovery import check_configuration, open_bare
-from kgd.git.object_header import read_header
+from kgd.git.libgit2 import check_configuration, open_bare, read_header
 from kgd.git.objects import (
     EMPTY_TREE,
     FOLDER,
@@ -37,18 +36,20 @@ from kgd.git.objects import (
 from kgd.git.walk import ENTRY_BUDGET, differences
 
 READ_LIMIT = 64 << 20
-"""Bytes of an object that `read` inflates by default; a tree of a million entries is below it."""
+"""Maximum size in bytes of an object that `read` inflates by default; a tree of a million entries is smaller."""
 READ_AGAIN_AFTER = (0.0, 0.0, 0.01, 0.05, 0.2, 0.6)
-"""Seconds before each new attempt to read an object, through a new handle: a gc may remove its pack again, and a
-multi-pack-index may name a removed pack until git has written a new one. A missing object gets one more attempt."""
+"""Seconds before each new attempt to read an object, through a new handle. A gc may remove its pack again, and a
+multi-pack-index may list a removed pack until git has written a new index. For a missing object there is one more
+attempt."""
 NEAR_COMMITS = 500
-"""Commits on one side up to which a merge base is proved to be the only one without the git program."""
+"""Maximum number of commits on one side for which kgd itself proves, without the git program, that a merge base is the
+only one."""
 OLDEST_LIBGIT2 = (1, 9, 7)
 OPEN_PACKS = 8
-"""Pack files that libgit2 keeps open in this process, for all repositories. It closes the least recently used pack and
-opens it again on use, in some 0.1 ms."""
+"""Pack files that libgit2 keeps open in this process, for all repositories. It closes the least recently used pack, and
+opens it again when needed, in about 0.1 ms."""
 MAPPED_AT_ONCE, MAPPED_IN_ALL = 512 << 10, 4 << 20
-"""Bytes of pack files in memory; otherwise resident memory grows with the history."""
+"""Maximum bytes of pack files mapped into memory; without a limit, resident memory grows with the history."""
 CACHED = 8 << 20
 """Bytes of small trees and commits that libgit2 caches, for all repositories."""
 
@@ -85,24 +86,24 @@ class ObjectStore:
         """Open the repository.
 
         Args:
-            work_tree: The place of its work tree, if ``core.worktree`` names one.
-            beside: Another folder of objects to read as well: the quarantine of a push.
+            work_tree: The path of its work tree, if ``core.worktree`` names one.
+            beside: A second folder to read objects from, such as the quarantine of a push.
 
         Raises:
             Unavailable: libgit2 is too old, or kgd cannot trust or read the repository.
         """
         if pygit2.LIBGIT2_VER < OLDEST_LIBGIT2:
             raise Unavailable(f"libgit2 {pygit2.LIBGIT2_VERSION} is too old", next="Install pygit2 1.21 or newer.")
-        self.git_dir = git_dir
+        self.git_dir, self.work_tree = git_dir, work_tree
         self.objects_dir = git_dir / "objects"
         self.pack_dir = git_dir / "objects" / "pack"
         self._hopeless = 0
-        """Time of the last change of the packs before a read that failed in all attempts, in ns since 1970."""
+        """When the packs had last changed at the time of a read that failed in all attempts, in ns since 1970."""
         self._places = (self.objects_dir, beside) if beside else (self.objects_dir,)
         self.reopened = 0
         self._reopening = threading.Lock()
         self._ending = ""
-        """Suffix of the path under which the open handle knows its packs."""
+        """Suffix of the path that the open handle uses for its packs."""
         self._packs = frozenset[str]()
         """Names of the pack files that `renew` last saw."""
         check_configuration(git_dir, work_tree)
@@ -114,16 +115,16 @@ class ObjectStore:
         """The bytes of an object.
 
         Raises:
-            Damaged: It is missing or broken.
-            Limit: It has more than `limit` bytes; it was not inflated.
+            Damaged: The object is missing or broken.
+            Limit: The object has more than `limit` bytes; it was not inflated.
         """
         return self._read(id, limit)[1]
 
     def kind_and_size(self, id: ObjectId) -> tuple[str, int] | None:
-        """Kind and size from the object's header, without inflating it; None if it is missing.
+        """Kind and size from the object's header, without inflating the object; None if it is missing.
 
         Raises:
-            Damaged: It is broken.
+            Damaged: The object is broken.
         """
         oid = pygit2.Oid(raw=id)
         for repository in self._handles():
@@ -143,7 +144,7 @@ class ObjectStore:
 
     def tree(self, id: ObjectId) -> Tree:
         """The entries of one folder: name to (mode, id)."""
-        # Git knows the empty tree without storing it, and a commit may have it.
+        # Git does not store the empty tree, but a commit may have it.
         return {} if id == EMPTY_TREE else parse_tree(self._expect(id, "tree"))
 
     def commit(self, id: ObjectId) -> Commit:
@@ -153,7 +154,7 @@ class ObjectStore:
         return self.commit(commit).tree
 
     def entry(self, tree: ObjectId, path: str) -> ObjectId | None:
-        """The blob at a path below a tree; None if there is nothing, or a folder."""
+        """The blob at a path below a tree; None if the path is missing or is a folder."""
         found = self.lookup(tree, path)
         return found[1] if found and found[0] != FOLDER else None
 
@@ -175,8 +176,9 @@ class ObjectStore:
         """Every entry below the tree that is not a folder, with its mode, in git's order.
 
         Raises:
-            Damaged: A folder cannot be read, or holds a name that leads out of it.
-            Limit: More than `budget` entries, folders deeper than `DEPTH_LIMIT`, or a bomb of repeated objects.
+            Damaged: A folder cannot be read, or contains a name that points outside it.
+            Limit: There are more than `budget` entries, folders are deeper than `DEPTH_LIMIT`, or the tree repeats the
+                same objects too often.
         """
         for path, _, new in self.changes(None, tree, budget=budget):
             if new is not None:
@@ -185,14 +187,14 @@ class ObjectStore:
     def changed_entries(
         self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET
     ) -> Iterator[tuple[str, Entry | None]]:
-        """The path and new entry, with its mode, of each difference; see `diff`."""
+        """The path and the new entry (mode and id) of each difference; see `diff`."""
         for path, _, after in self.changes(old, new, budget=budget):
             yield path, after
 
     def changes(
         self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET
     ) -> Iterator[tuple[str, Entry | None, Entry | None]]:
-        """`diff` with mode and id of both versions."""
+        """Like `diff`, with mode and id of both versions."""
         return differences(self.tree, old, new, budget)
 
     def diff(self, old: ObjectId | None, new: ObjectId | None, *, budget: int = ENTRY_BUDGET) -> Iterator[Difference]:
@@ -201,8 +203,8 @@ class ObjectStore:
         A file whose mode alone changed has equal ids; links and submodules are treated as files.
 
         Raises:
-            Limit: More than `budget` entries were compared, folders are deeper than `DEPTH_LIMIT`, or the trees are a
-                bomb of repeated objects.
+            Limit: More than `budget` entries were compared, folders are deeper than `DEPTH_LIMIT`, or the trees repeat
+                the same objects too often.
         """
         for path, before, after in self.changes(old, new, budget=budget):
             yield Difference(path, before and before[1], after and after[1])
@@ -210,9 +212,10 @@ class ObjectStore:
     def history(
         self, tips: Iterable[ObjectId], *, until: Iterable[ObjectId] = (), limit: int | None = None
     ) -> Iterator[Commit]:
-        """Commits reachable from `tips` over all parents, newest committer time first, each once.
+        """Commits reachable from `tips` through any parent, newest committer time first, each once.
 
-        Stops at commits in `until`, whose ancestors may still appear by another way. About 40 us a commit.
+        Stops at commits in `until`, but may still reach their ancestors along other paths. Takes about 40 us per
+        commit.
         """
         seen = set(until)
         waiting: list[tuple[int, int, Commit]] = []
@@ -255,7 +258,7 @@ class ObjectStore:
     def check_history(self, tip: ObjectId, known: Iterable[ObjectId] = ()) -> None:
         """Read the changes of each commit between `known` and `tip`, to check that every tree is within the limits.
 
-        A hostile tree of an old commit would harm readers of the history. Takes about 0.3 ms per commit.
+        A hostile tree in an old commit would harm readers of the history. Takes about 0.3 ms per commit.
 
         Raises:
             Damaged, Limit: As `diff`.
@@ -272,14 +275,14 @@ class ObjectStore:
         return refs.read_ref(self.git_dir, name)
 
     def is_ancestor(self, a: ObjectId, b: ObjectId) -> bool:
-        """Whether `a` is reachable from `b` over parents; a commit is its own ancestor. Starts no process."""
+        """Whether `a` is reachable from `b` through parents; a commit is its own ancestor. Starts no process."""
         try:
             return a == b or self._repository.descendant_of(pygit2.Oid(raw=b), pygit2.Oid(raw=a))
         except _UNREADABLE:
             return self.merge_bases(a, b) == [a]
 
     def count(self, tip: ObjectId, known: Iterable[ObjectId], *, limit: int) -> int:
-        """The number of commits reachable from `tip` and not from `known`, counted up to `limit`. Exact below it.
+        """The number of commits reachable from `tip` and not from `known`, but at most `limit`.
 
         Raises:
             Damaged: One of them is missing or cannot be read.
@@ -307,13 +310,13 @@ class ObjectStore:
     def merge_bases(self, a: ObjectId, b: ObjectId) -> list[ObjectId]:
         """All best common ancestors, sorted by id; empty for unrelated histories.
 
-        Near relatives with one base cost about 1 ms. Where there may be several, the git program is asked (some ms),
-        since pygit2 gives only one.
+        Takes about 1 ms for nearby commits with one base. If there may be several bases, the git program is asked (some
+        ms), since pygit2 returns only one.
         """
         try:
             base = self._repository.merge_base(pygit2.Oid(raw=a), pygit2.Oid(raw=b))
             alone = base is not None and (base.raw in (a, b) or self._is_only_base(base, a, b))
-        except _UNREADABLE:  # a loose commit on the way, or packs that a gc has replaced
+        except _UNREADABLE:  # a loose commit in between, or packs that a gc has replaced
             self._reopen(self._repository)
         else:
             if base is None:
@@ -329,7 +332,7 @@ class ObjectStore:
         return sorted(bytes.fromhex(line) for line in output.decode().split())
 
     def _is_only_base(self, base: pygit2.Oid, a: ObjectId, b: ObjectId) -> bool:
-        """Whether the commits of each side beyond `base` are disjoint; False if proving it takes long."""
+        """Whether the commits of each side beyond `base` are disjoint; False if proving that would take too long."""
         beyond: list[set[ObjectId]] = []
         for tip in (a, b):
             walk = self._repository.walk(pygit2.Oid(raw=tip), pygit2.enums.SortMode.NONE)
@@ -342,13 +345,13 @@ class ObjectStore:
     def write(self, objects: Sequence[Object]) -> Path | None:
         """Make objects durable and read them back, before any ref may lead to them.
 
-        Returns the pack to `release` once the ref has moved (or will not), None if they were written loose: then call
-        `confirm` again after the move, since loose objects are not protected from a concurrent prune. After an
-        exception no ref may be moved to them.
+        Returns the pack to `release` once the ref has moved (or will not move). Returns None if the objects were
+        written loose: then call `confirm` again after the move, because a concurrent prune may remove loose objects.
+        After an exception, do not move a ref to them.
 
         Raises:
             OSError: The disk is full, read-only or broken.
-            Damaged: They cannot be read back.
+            Damaged: The objects cannot be read back.
         """
         stem: Path | None = None
         try:
@@ -364,9 +367,10 @@ class ObjectStore:
         return stem
 
     def renew(self, *, anew: bool = False) -> None:
-        """Close packs that a roll-up or a gc has removed; libgit2 keeps each open and mapped until then.
+        """Close packs that a roll-up or a gc has removed; until then libgit2 keeps them open and mapped.
 
-        `anew`: also drop libgit2's caches of the others: bases of deltas, up to 16 MB a pack, and their indexes.
+        With `anew`, also drop what libgit2 caches for the other packs: their indexes, and bases of deltas, up to 16 MB
+        per pack.
         """
         packs = frozenset(name for name in os.listdir(self.pack_dir) if name.endswith(".pack"))
         if anew or self._packs - packs:
@@ -381,11 +385,11 @@ class ObjectStore:
         """Check through the open handle that every object is present, and the last one (the tip) byte for byte.
 
         Raises:
-            Damaged: One is not.
+            Damaged: An object is missing or differs.
         """
         for id, kind, body in objects:
             if self.kind_and_size(id) != (kind, len(body)):
-                raise Damaged("an object that was just written is not there", at=id.hex())
+                raise Damaged("an object that was just written is missing", at=id.hex())
         if objects and object_id(objects[-1].kind, self.read(objects[-1].id)) != objects[-1].id:
             raise Damaged("an object that was just written reads differently", at=objects[-1].id.hex())
 
@@ -414,9 +418,10 @@ class ObjectStore:
         raise Damaged(f"an object is {what}", at=id.hex(), next=_ANOTHER_COPY) from last
 
     def _handles(self) -> Iterator[pygit2.Repository]:
-        """The open handle, then a new one after each pause of `READ_AGAIN_AFTER`.
+        """Yield the open handle, then a new one after each pause of `READ_AGAIN_AFTER`.
 
-        Without pauses if an object proved broken with these packs: a damaged pack may have many of them.
+        There are no pauses if an object has already proved to be broken with the current packs: a damaged pack may have
+        many broken objects.
         """
         yield (handle := self._repository)
         for pause in READ_AGAIN_AFTER[: 1 if self._hopeless == self._packs_changed() else None]:
@@ -436,14 +441,15 @@ class ObjectStore:
     def _expect(self, id: ObjectId, kind: str) -> bytes:
         found, body = self._read(id, READ_LIMIT)
         if found != kind:
-            raise Damaged(f"a {kind} was expected, this is a {found}", at=id.hex())
+            raise Damaged(f"expected a {kind}, but this is a {found}", at=id.hex())
         return body
 
     def _open(self) -> pygit2.Repository:
         try:
             # Bare: only objects and refs are needed, and the work tree may be missing.
             repository = open_bare(self.git_dir)
-            # Packs only: loose objects are read by `pack.read_loose`, since a cut one would stop every thread forever.
+            # Packs only: `pack.read_loose` reads loose objects, since libgit2 would block all threads on a truncated
+            # one.
             objects = pygit2.Odb()
             # libgit2 shares packs of the same path with the earlier handle, caches included.
             self._ending = "" if self._ending else "/."
@@ -463,7 +469,7 @@ class ObjectStore:
         )
 
     def _reopen(self, stale: pygit2.Repository) -> None:
-        """Open a new handle: an old one still lists packs that a gc or a roll-up has replaced."""
+        """Open a new handle: an old handle still lists packs that a gc or a roll-up has replaced."""
         with self._reopening:
             if self._repository is stale:
                 self._repository = self._open()

@@ -16,8 +16,8 @@ DEPTH_LIMIT = 80
 """Maximum depth of folders; a URI has at most 64 segments."""
 ENTRY_BUDGET = 5_000_000
 REPEATS_FREE, REPEATS_PER_OBJECT = 10_000, 4
-"""A walk gives up on a tree that names the same few objects repeatedly: eleven of them can make 10^10 files. No two
-nodes are the same file, so a workspace's own tree names hardly any object twice."""
+"""A walk gives up on a tree that repeats the same few objects: eleven objects can make 10^10 files. No two nodes have
+the same file, so a workspace's own tree hardly ever contains an object twice."""
 
 _WRONG_NAME = re.compile(rb"\A(\.{0,2}|\.git)\Z|[/\0]", re.IGNORECASE)
 """Names that lead out of a folder, or into a repository; git itself does not check them."""
@@ -29,7 +29,7 @@ def differences(
     """Yield path and both entries of each difference that is not a folder, in git's order; `read` gives a folder.
 
     Raises:
-        Damaged: A folder cannot be read, or holds a name that leads out of it.
+        Damaged: A folder cannot be read, or holds a name that points outside it.
         Limit: More than `budget` entries, folders deeper than `DEPTH_LIMIT`, or a bomb of repeated objects.
     """
     # An explicit stack: the remote chooses the depth.
@@ -74,7 +74,7 @@ NOTHING: Folder = frozenset()
 
 
 class Change(NamedTuple):
-    """One file before, and on one side; None means absent."""
+    """One file in the merge base and on one side; None means absent."""
 
     old: Entry | None
     new: Entry | None
@@ -89,10 +89,10 @@ def changes_of(
     ours: ObjectId,
     theirs: ObjectId,
 ) -> tuple[Changes, Changes]:
-    """The files that each side changed since `base`, by path, in no order.
+    """The files that each side changed since `base`, by path, in no particular order.
 
-    Unchanged folders are not read, and of the others only differing entries are parsed: entries are compared as stored
-    bytes. For trees that `ObjectStore.check_history` has checked.
+    Unchanged folders are not read. In changed folders, only differing entries are parsed, because entries are compared
+    as stored bytes. Only for trees that `ObjectStore.check_history` has checked.
 
     Raises:
         Damaged: A folder cannot be read.
@@ -118,7 +118,7 @@ def changes_of(
         was = gone[0] | gone[1]
         for name in sorted({*gone[0], *gone[1], *now[0], *now[1]}):
             before = was.get(name)
-            # A side that did not touch the name still has the old entry.
+            # A side that did not change the name still has the old entry.
             after = [now[n].get(name) if name in now[n] or name in gone[n] else before for n in (0, 1)]
             for n in (0, 1):
                 _note(found[n], path + name, before, after[n])

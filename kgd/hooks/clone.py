@@ -1,20 +1,26 @@
-"""The clone that a git command runs in: a workspace's own repository or any copy of it.
+"""The clone in which a git command runs (a workspace's own repository or any copy of it), and its guarded branch.
 
 A workspace's repository inside a code repository is found from the code as well. Read-only.
+
+On a plain git server, the guarded branch holds the workspace. A push of code may contain a ``kgd.yaml``, so the content
+of a push never changes which branch is guarded. The branch is found in the server's refs before the push, and recorded
+in the server's configuration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kgd.codec.settings import PATH, Settings, decode_settings
-from kgd.errors import InvariantViolation, NotFound, Unavailable
+from kgd.errors import Damaged, InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.git import layout as layouts
 from kgd.git import program, refs
-from kgd.git.discovery import Place, find_place
+from kgd.git.discovery import Place, find_place, setting
 from kgd.git.objects import ObjectId
+from kgd.git.refs import PROPOSALS
 from kgd.git.store import ObjectStore
 from kgd.model.node import NODE_BYTES
 
@@ -24,7 +30,7 @@ class Clone:
     """A repository as the running git command sees it.
 
     `git_dir` belongs to this work tree, `common_dir` holds objects and configuration; they differ only in a linked
-    worktree. `top` is the work tree, None in a bare repository.
+    worktree. `top` is the work tree, or None in a bare repository.
     """
 
     git_dir: Path
@@ -32,7 +38,7 @@ class Clone:
     top: Path | None
 
     def open(self) -> ObjectStore:
-        """Its objects. Raises Unavailable if it borrows objects, is a partial clone, or uses SHA-256."""
+        """Open the clone's objects. Raises Unavailable if the clone borrows objects, is partial, or uses SHA-256."""
         return ObjectStore(self.common_dir, self.top)
 
     def head(self) -> ObjectId | None:
@@ -52,7 +58,7 @@ class Clone:
         return program.run(self.git_dir, [*tree, *arguments], input=input, cwd=self.top or self.git_dir)
 
     def configured(self, name: str, environment: Mapping[str, str]) -> list[tuple[str, str]]:
-        """Every value of a git setting as (origin, value); the last one is in effect."""
+        """Every value of a git setting as (origin, value); the last value is in effect."""
         arguments = ["config", "--show-origin", "-z", "--get-all", name]
         try:
             said = program.run(self.git_dir, arguments, cwd=self.git_dir, environment=environment)
@@ -64,7 +70,7 @@ class Clone:
 
 
 def of_command(cwd: Path, environment: Mapping[str, str]) -> Clone:
-    """The clone in which git runs us as its strategy or hook, from `GIT_DIR` or the current directory.
+    """The clone in which git runs this program as its strategy or hook, from `GIT_DIR` or the current directory.
 
     Raises:
         NotFound: There is no repository.
@@ -82,7 +88,8 @@ def of_command(cwd: Path, environment: Mapping[str, str]) -> Clone:
 
 
 def of_directory(directory: Path) -> Clone:
-    """The clone of a workspace for a directory of the code, of the workspace, or of a copy.
+    """The clone that a directory belongs to. The directory may be in the code, in the workspace, or in a copy of
+    either.
 
     Raises:
         NotFound: There is no repository.
@@ -100,13 +107,13 @@ def of_directory(directory: Path) -> Clone:
         raise NotFound("there is no git repository here", at=str(directory), next="Run it in a clone of a workspace.")
     clone = _clone(place)
     if clone.top is None:
-        return clone  # a server's: the workspace may come with a later push, or share the repository with code
+        return clone  # a server's repository: the workspace may be pushed later, or share the repository with code
     head = clone.head()
     if head is None or settings_at(clone.open(), head) is None:
         raise InvariantViolation(
             "this git repository is not a workspace",
             at=str(place.top or place.git_dir),
-            next="Run it in a clone of a workspace, or make one with `kgd up`.",
+            next="Run it in a clone of a workspace, or create a workspace with `kgd up`.",
         )
     return clone
 
@@ -135,3 +142,91 @@ def refuse_redirection(environment: Mapping[str, str], names: Sequence[str]) -> 
 
 def _clone(place: Place) -> Clone:
     return Clone(place.git_dir, place.common_dir, place.top or place.main_tree)
+
+
+KEY = "kgd.branch"
+USUAL = ("refs/heads/kgd", "refs/kgd/main")
+"""Usual refs of a workspace in a code repository."""
+
+Pushed = Iterable[tuple[str, ObjectId | None]]
+"""Full names of refs, and their new values."""
+
+
+def guarded(
+    store: ObjectStore, git_dir: Path, pushed: Pushed, remember: Callable[[str], None]
+) -> tuple[str, Settings] | None:
+    """The full name of the guarded branch, and its ``kgd.yaml`` before the push.
+
+    If no branch held a workspace before the push, this is a branch of the push; None if no branch holds one after the
+    push either.
+
+    Args:
+        remember: Called with the branch if the configuration does not name it yet.
+
+    Raises:
+        InvariantViolation: Several branches hold a workspace, and none is configured.
+        KgdError: The branch cannot be read.
+    """
+    name = setting(git_dir, KEY)
+    if not name:
+        name = found_in(store, git_dir)
+        if name:
+            with contextlib.suppress(OSError):  # if it cannot be written, each push finds the branch again
+                remember(name)
+    brought = dict(pushed)
+    if name:
+        tip = store.ref(name)
+        settings = settings_at(store, tip) if tip else None
+        new = brought.get(name)
+        if settings is None and new is not None:
+            settings = settings_at(store, new)
+        return (name, settings) if settings else None
+    for name in dict.fromkeys((*_candidates(git_dir), *sorted(brought))):
+        new = brought.get(name)
+        if new is not None and not _is_proposal(name) and (settings := _readable(store, new)):
+            return name, settings
+    return None
+
+
+def found_in(store: ObjectStore, git_dir: Path) -> str | None:
+    """The branch that currently holds a workspace: HEAD's branch, otherwise one of the usual refs, otherwise any other
+    branch.
+
+    Raises:
+        InvariantViolation: There are several.
+    """
+    usual, others = list(_candidates(git_dir)), sorted(refs.list_refs(git_dir, "refs/heads/"))
+    for names in (usual, others):
+        found = [
+            name
+            for name in dict.fromkeys(names)
+            if not _is_proposal(name) and (tip := store.ref(name)) is not None and _readable(store, tip)
+        ]
+        if len(found) > 1:
+            raise InvariantViolation(
+                "several branches here hold a kgd.yaml, so the guarded branch is unknown",
+                at=", ".join(found)[:120],
+                next=f"On the server: `git config {KEY} <full name of the ref>`.",
+            )
+        if found:
+            return found[0]
+    return None
+
+
+def _candidates(git_dir: Path) -> Iterator[str]:
+    with contextlib.suppress(Damaged):
+        if head := refs.checked_out(git_dir):
+            yield head
+    yield from USUAL
+
+
+def _is_proposal(name: str) -> bool:
+    return name.startswith(PROPOSALS) or "-proposals/" in name
+
+
+def _readable(store: ObjectStore, tip: ObjectId) -> Settings | None:
+    """The ``kgd.yaml`` there, if it is kgd's; code may have an unrelated file of that name."""
+    try:
+        return settings_at(store, tip)
+    except KgdError:
+        return None

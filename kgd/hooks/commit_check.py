@@ -1,7 +1,7 @@
 """The check of node files before a commit, for the hooks `pre-commit` and `pre-merge-commit`.
 
-Only changed staged files are read, through the index that git names: for ``git commit -a`` it is not the one in the git
-directory. Faults in files from the other side of a merge are reported and do not block the commit.
+Only changed staged files are read, through the index that git names: for ``git commit -a``, this is not the index in
+the git directory. Faults in files from the other side of a merge are reported and do not block the commit.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from kgd.codec import documents, paths
+from kgd.codec import bulk, documents, paths
 from kgd.codec.settings import PATH, Settings, decode_settings, misspelt_settings
-from kgd.errors import Invalid, KgdError, Limit, NotFound
+from kgd.errors import Invalid, KgdError, Limit, NotFound, whole
 from kgd.git import program
 from kgd.git.objects import EMPTY_TREE, ObjectId
 from kgd.hooks.clone import Clone, of_command
 from kgd.model.fields import misspelt
 from kgd.workspace.files.memory_files import Home
-from kgd.workspace.files.parts import FILE_LIMIT
+from kgd.workspace.files.parts import FILE_LIMIT, misspelt_keys
 from kgd.workspace.merging import colliding_names
 from kgd.workspace.publishing.work_tree import OWNED_FOLDERS
 from kgd.workspace.writing.admission import check, twins_among
 
 _PLAIN = "100644"
 _AT_ONCE = 200
-"""Blobs per run of git; their sizes are known before."""
+"""Number of blobs per run of git; their sizes are already known."""
 
 
 class Staged(NamedTuple):
@@ -41,7 +41,7 @@ class Staged(NamedTuple):
 
 @dataclass(slots=True)
 class Findings:
-    """Faults in files that this commit changes, and in files from the other side of a merge, and doubtful keys."""
+    """Faults in files that this commit changes, faults in files from the other side of a merge, and doubtful keys."""
 
     own: list[KgdError] = field(default_factory=list)
     inherited: list[KgdError] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Findings:
 
 
 def check_index(cwd: Path, variables: Mapping[str, str]) -> Findings:
-    """Check the files that a commit would change. The cost depends on their number.
+    """Check the files that a commit would change. The cost depends on the number of these files.
 
     Args:
         variables: The environment that git sets for a hook.
@@ -83,12 +83,11 @@ def check_index(cwd: Path, variables: Mapping[str, str]) -> Findings:
 
 def _check(one: Staged, blobs: Mapping[str, bytes | int], home: Home) -> None:
     if one.mode != _PLAIN:
-        raise Invalid(
-            "only plain files belong here, no links and no programs", at=f"{one.path}:1", next=_mode_help(one)
-        )
+        raise Invalid("only plain files belong here, not links or programs", at=f"{one.path}:1", next=_mode_help(one))
     data, base = blobs[one.new], blobs.get(one.old)
     if isinstance(data, int):
-        raise Limit(f"a file here has at most {FILE_LIMIT >> 10} KiB, this one has {data >> 10}", at=f"{one.path}:1")
+        said = f"files here may be at most {FILE_LIMIT >> 10} KiB; this one is {whole(data, 1024)} KiB"
+        raise Limit(said, at=f"{one.path}:1")
     check(one.path, data, base if isinstance(base, bytes) else None, home)
 
 
@@ -97,6 +96,8 @@ def _misspelt(path: str, data: bytes | int) -> Iterator[str]:
         return iter(())
     if path == PATH:
         return misspelt_settings(decode_settings(data))
+    if bulk.is_path(path):
+        return misspelt_keys(data, path)
     return misspelt(documents.decode(data)) if paths.is_node_path(path) else iter(())
 
 
@@ -109,7 +110,7 @@ def _is_ours(path: str) -> bool:
 
 
 def _other_sides(index: _Index, variables: Mapping[str, str]) -> Iterator[str]:
-    """The commits being merged, from a merge hook's environment or MERGE_HEAD."""
+    """The commits that are being merged, from a merge hook's environment or MERGE_HEAD."""
     named = [name.removeprefix("GITHEAD_") for name in variables if name.startswith("GITHEAD_")]
     with contextlib.suppress(FileNotFoundError):
         named += (index.clone.git_dir / "MERGE_HEAD").read_text().split()
@@ -117,7 +118,7 @@ def _other_sides(index: _Index, variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def _twins(index: _Index, changed: Sequence[Staged], head: str, settings: Settings) -> dict[str, KgdError]:
-    """New nodes by path whose file name equals another name on some file systems."""
+    """New nodes, by path, whose file name equals another file's name on some file systems."""
     added = [one.path for one in changed if not one.old.strip("0") and paths.is_node_path(one.path)]
     if not added:
         return {}
@@ -157,7 +158,7 @@ class _Index:
             return missing_is
 
     def changed(self, head: str, other: str = "") -> Iterator[Staged]:
-        """The differences between HEAD and the index, or another commit."""
+        """The changes from `head` to the index or, if given, to the commit `other`."""
         how = ["diff-tree", "-r", head, other] if other else ["diff-index", "--cached", head]
         words = self.ask(how[0], "--raw", "-z", "--no-renames", "--full-index", *how[1:]).split("\0")[:-1]
         for facts, path in zip(words[::2], words[1::2], strict=True):
@@ -172,12 +173,12 @@ class _Index:
             return None
 
     def trees(self, head: str) -> tuple[ObjectId, ObjectId]:
-        """The trees of HEAD and of the index; git writes the latter for the commit anyway."""
+        """The trees of HEAD and of the index; git writes the second one for the commit anyway."""
         before = self.ask("rev-parse", f"{head}^{{tree}}").strip()
         return bytes.fromhex(before), bytes.fromhex(self.ask("write-tree").strip())
 
     def settings(self, head: str) -> Settings:
-        """The workspace's settings before this commit, or in a first commit."""
+        """The workspace's settings before this commit or, for a first commit, in it."""
         reason: KgdError = NotFound("this repository is not a workspace")
         for place in (f"{head}:{PATH}", f":{PATH}"):
             text = self.ask("cat-file", "blob", place, missing_is="")
@@ -185,11 +186,11 @@ class _Index:
                 if text:
                     return decode_settings(text.encode("utf-8", "surrogateescape"), newer=True)
             except KgdError as refusal:
-                reason = refusal  # a commit that repairs it must be possible
+                reason = refusal  # a commit that repairs the settings must be possible
         raise reason
 
     def read(self, ids: Sequence[str]) -> dict[str, bytes | int]:
-        """The blobs; for a blob above the limit, its size."""
+        """Read the blobs; a blob above the limit is replaced by its size."""
         wanted = list(dict.fromkeys(ids))
         if not wanted:
             return {}

@@ -1,9 +1,9 @@
-"""The merge driver for single files, used for stashes and without kgd's strategy.
+"""The merge driver for single files. git uses it for stashes, and in clones without kgd's strategy.
 
-git calls ``kgd merge-driver %O %A %B %P`` and reads the result from `%A`. The driver uses the daemon's own function, so
-equal edits give equal bytes. On a conflict the file keeps the side that the daemon would show and stays valid YAML. The
-driver reports the conflict to git (exit code 1) and writes the record with both sides under ``conflicts/``, to be added
-with the file.
+git calls ``kgd merge-driver %O %A %B %P`` and reads the result from `%A`. The driver uses the daemon's own merge
+function, so equal edits give equal bytes. On a conflict, the file stays valid YAML and keeps the side that the daemon
+would show. The driver reports the conflict to git (exit code 1) and writes the record with both sides under
+``conflicts/``, to be added together with the file.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from kgd.model.node import NODE_BYTES
 from kgd.workspace.merging.files import merge_file, record_files
 
 DONE, CONFLICT, FAILED = 0, 1, 129
-"""Exit codes for git: merged; merged with a conflict; from 129 on, an error."""
+"""Exit codes for git: merged; merged with a conflict; 129 or higher for an error."""
 INNER = "--inner"
-"""First argument when git merges merge bases among themselves, where conflicts are not reported."""
+"""The first argument when git merges several merge bases into one; conflicts are not reported then."""
 
 
 def main(words: Sequence[str], cwd: Path | None = None) -> int:

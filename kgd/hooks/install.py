@@ -1,8 +1,8 @@
 """Installation of kgd's merge settings and hooks in a repository, and their removal.
 
 `install` writes a settings file, includes it in the repository's configuration with one line, and writes the hooks. An
-existing hook is kept and run. ``core.hooksPath`` is never set, nor followed out of the repository. `remove` undoes
-everything, byte for byte.
+existing hook is kept and run. ``core.hooksPath`` is never set, and never followed out of the repository. `remove`
+undoes everything, byte for byte.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from pathlib import Path
 from kgd.errors import KgdError
 from kgd.git.discovery import setting
 from kgd.git.files import replace
-from kgd.hooks import branch, scripts
+from kgd.hooks import clone as clones
+from kgd.hooks import scripts
 from kgd.hooks.clone import Clone
 from kgd.hooks.driver import INNER
 
 FOLDER = "kgd-install"
-"""Folder in the git directory; besides it, two lines of its config are ours."""
+"""kgd's folder in the git directory. Apart from it, kgd adds only two lines to the repository's config."""
 STRATEGY = "git-merge-kgd"
 
 _CONFIG, _BEFORE = f"{FOLDER}/config", f"{FOLDER}/config.before"
@@ -31,7 +32,7 @@ _SECTION, _LINE = b"[include]\n", f"\tpath = {_CONFIG}\n".encode()
 
 @dataclass(slots=True)
 class Report:
-    """Changes made, or planned in a dry run. Paths are relative to the git directory; `settings` hold afterwards."""
+    """Changes made, or planned in a dry run. Paths are relative to the git directory; `settings` apply afterwards."""
 
     place: Path
     hooks: list[str] = field(default_factory=list)
@@ -54,7 +55,7 @@ def install(
     Args:
         program: The command that starts this kgd, with its path.
         environment: The user's environment, to find their own git settings.
-        strategy: Path of `git-merge-kgd` on the PATH, or None; git finds strategies only on the PATH.
+        strategy: Path of `git-merge-kgd`, or None if it is not on the PATH, the only place where git finds strategies.
     """
     report = Report(clone.common_dir)
     if clone.top is not None:
@@ -71,7 +72,7 @@ def install(
 
 
 def pin(git_dir: Path, settings: Mapping[str, str]) -> None:
-    """Add settings to the ones of `install`; `remove` removes them as well. Raises OSError."""
+    """Add settings to the settings of `install`; `remove` removes them as well. Raises OSError."""
     _write_settings(git_dir, Report(git_dir, settings=dict(settings)), dry_run=False)
 
 
@@ -84,7 +85,7 @@ def remove(git_dir: Path, *, dry_run: bool = False) -> Report:
         kept = os.path.lexists(before)
         if not _is_our_hook(ours):
             if kept:
-                report.warnings.append(f"hooks/{name} was replaced since; the earlier hook is {before.name}")
+                report.warnings.append(f"hooks/{name} has been replaced since; the earlier hook is {before.name}")
             continue
         report.changed = True
         report.hooks.append(name)
@@ -125,26 +126,26 @@ def _merge_settings(
         report.settings["pull.twohead"] = "kgd"
     else:
         report.warnings.append(
-            f"{STRATEGY} is not on your PATH, so git merges file by file: it will stop where one side deleted a node "
+            f"{STRATEGY} is not on your PATH, so git merges file by file: it will stop if one side deleted a node "
             "that the other edited. Put the folder of the program kgd on the PATH and run `kgd install` again"
         )
     decided = [origin for name in ("pull.rebase", "pull.ff") for origin, _ in clone.configured(name, environment)]
     if all(FOLDER in origin for origin in decided):
-        report.settings["pull.rebase"] = "false"  # otherwise `git pull` stops and asks for a choice
+        report.settings["pull.rebase"] = "false"  # without it, `git pull` stops and asks for a choice
 
 
 def _server_settings(clone: Clone, report: Report) -> None:
     """Record the guarded branch, so that later pushes of other branches cannot change it."""
-    ours = setting(clone.common_dir / FOLDER, branch.KEY)
-    if ours is None and setting(clone.common_dir, branch.KEY):
+    ours = setting(clone.common_dir / FOLDER, clones.KEY)
+    if ours is None and setting(clone.common_dir, clones.KEY):
         return  # configured by the server's administrator
     try:
-        found = ours or branch.found_in(clone.open(), clone.common_dir)
+        found = ours or clones.found_in(clone.open(), clone.common_dir)
     except KgdError as error:
         report.warnings.append(f"{error.message} ({error.at}), and every push is refused. {error.next}")
         return
     if found:
-        report.settings[branch.KEY] = found
+        report.settings[clones.KEY] = found
 
 
 def _write_settings(git_dir: Path, report: Report, dry_run: bool) -> None:
@@ -168,7 +169,7 @@ def _added(content: bytes) -> bytes:
 
 
 def _without_line(content: bytes, git_dir: Path) -> bytes:
-    """The config before `install`; if it was changed since, the current config without our line."""
+    """The config before `install`; if it has been changed since, the current config without kgd's line."""
     if _LINE not in content:
         return content
     try:
@@ -198,7 +199,7 @@ def _config_text(settings: dict[str, str]) -> bytes:
 
 
 def _hooks_folder(clone: Clone, environment: Mapping[str, str], report: Report) -> Path | None:
-    """The folder of this repository's hooks; None if ``core.hooksPath`` names a shared folder."""
+    """The folder of this repository's hooks; None if ``core.hooksPath`` is set."""
     found = clone.configured("core.hooksPath", environment)
     if not found:
         return clone.common_dir / "hooks"

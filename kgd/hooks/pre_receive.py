@@ -1,7 +1,7 @@
 """The hook `pre-receive` of a plain git server.
 
-The server names the pusher in KGD_PRINCIPAL (docs/git.md). Without it, the policy in
-``kgd.yaml`` applies to every pusher as to a person. Refs with code in the same repository are not checked.
+The server names the pusher in KGD_PRINCIPAL (docs/git.md). Without it, the policy in ``kgd.yaml`` treats every pusher
+as a person. If the repository also has code, its refs are not checked.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from kgd.errors import Forbidden, Invalid, Unauthorized, Unavailable
 from kgd.git.objects import ObjectId, parse_id
 from kgd.git.remote_settings import proposals_beside
 from kgd.git.store import ObjectStore
-from kgd.hooks.branch import KEY, guarded
-from kgd.hooks.clone import of_command
+from kgd.hooks.clone import KEY, guarded, of_command
 from kgd.hooks.install import pin
 from kgd.hooks.push_check import Update, Verdict, check_push
 from kgd.model.access import Principal, Scope, Verb, principal_from
@@ -26,7 +25,7 @@ _ZERO = "0" * 40
 def pre_receive(
     lines: Iterable[str], cwd: Path, variables: Mapping[str, str], claimed: str, now: float
 ) -> tuple[Verdict, ...]:
-    """Check a push from git's lines ``old new ref``; empty if it concerns no workspace.
+    """Check a push, given git's lines ``old new ref``; empty if the push does not concern a workspace.
 
     Raises:
         KgdError: The push is refused.
@@ -62,7 +61,7 @@ def pre_receive(
 def _update(line: str) -> Update:
     parts = line.rstrip("\n").split(" ", 2)
     if len(parts) != 3:
-        raise Invalid("this line of git is not an update")
+        raise Invalid("this line from git is not an update")
     return Update(parts[2], _id(parts[0]), _id(parts[1]))
 
 
@@ -78,7 +77,7 @@ def _holder(claimed: str, now: float) -> Principal | None:
     except ValueError:
         raise Invalid("KGD_PRINCIPAL is not JSON", next="See docs/git.md.") from None
     if holder.has_expired(now):
-        raise Unauthorized("the right to push here has expired", next="Ask the server's administrator to renew it.")
+        raise Unauthorized("your permission to push has expired", next="Ask the server's administrator to renew it.")
     return holder
 
 

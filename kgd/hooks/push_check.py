@@ -1,9 +1,9 @@
 """The check of a push before any ref moves: its net change, and each of its commits.
 
 Each check alone can be evaded: a change and its revert cancel out in the net change, and a merge that drops the other
-side's changes is harmless commit by commit. A merge commit counts by its difference from kgd's own merge of its
-parents. All pushed objects are measured by their headers before any is read. The check writes nothing, and an error
-refuses the push.
+side's changes looks harmless commit by commit. A merge commit is judged by its difference from kgd's own merge of its
+parents. The sizes of all pushed objects are checked from their headers before any is read. The check writes nothing; on
+an error, the push is refused.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from pathlib import Path
 
 from kgd.codec import bulk
 from kgd.codec.settings import PATH as SETTINGS
-from kgd.codec.settings import Settings
+from kgd.codec.settings import REQUIRED, Settings
 from kgd.errors import Damaged, Forbidden, Invalid, Limit, Refused
 from kgd.git import pack
 from kgd.git.incoming import OWNED_FOLDERS, Allowance, measure, unsafe_reason
 from kgd.git.objects import FILE, FOLDER, Commit, Entry, ObjectId
-from kgd.git.refs import NOTES, PROPOSALS
+from kgd.git.refs import NOTES, PENDING, PROPOSALS, REVOKED
 from kgd.git.store import ObjectStore
 from kgd.model.access import Principal, Verb
 from kgd.model.uri import Uri
+from kgd.signatures import allowed_signers
 from kgd.workspace.files.memory_files import Home
+from kgd.workspace.history.signed_history import SignedHistory
 from kgd.workspace.merging.histories import merged_tree, new_twins
 from kgd.workspace.writing import touched_nodes
 from kgd.workspace.writing.admission import check, check_secrets, twins_among
@@ -47,9 +49,9 @@ class Limits(Allowance):
     tree: int = 4 << 20
     commits: int = 20_000
     changes: int = 1_000_000
-    """Changed paths of all new commits together."""
+    """Largest number of changed paths in all new commits together."""
     entries: int = 2_000_000
-    """Tree entries that are compared for one commit."""
+    """Largest number of tree entries that are compared for one commit."""
     seconds: float = 60.0
 
 
@@ -77,9 +79,9 @@ class Verdict:
 class Pushed:
     """A push with its principal and the workspace's settings.
 
-    `branch` is the full name of the workspace's branch. With `may_propose` a push to the branch without the right to
-    write is checked as a proposal, and the caller makes it one. With `only_ours` other refs are refused. `proposals` is
-    the prefix of proposal refs.
+    `branch` is the full name of the workspace's branch. With `may_propose`, a push to the branch without permission to
+    write is checked as a proposal, and the caller then turns it into a proposal. With `only_ours`, other refs are
+    refused. `proposals` is the prefix of proposal refs.
     """
 
     store: ObjectStore
@@ -108,12 +110,12 @@ def check_push(
 
     Args:
         store: Reads the pushed objects: ``ObjectStore(git_dir, beside=quarantine)``.
-        principal: None for this machine's user; only limits and format apply.
-        settings: ``kgd.yaml`` on the branch before the push, or in a first push.
+        principal: None for this machine's user; only limits and format are then checked.
+        settings: ``kgd.yaml`` on the branch before the push or, for a first push, in it.
         quarantine: The folder of the pushed objects (`GIT_QUARANTINE_PATH`), which are measured first.
 
     Raises:
-        KgdError: The push is refused; names node and rule, or file and line.
+        KgdError: The push is refused; the error names node and rule, or file and line.
     """
     pushed = Pushed(store, principal, settings, branch, may_propose, only_ours, proposals)
     if quarantine is not None:
@@ -126,6 +128,8 @@ def _judge(pushed: Pushed, update: Update) -> Verdict | None:
         return _judge_branch(pushed, update)
     if update.ref.startswith(pushed.proposals):
         return _judge_proposal(pushed, update)
+    if (update.ref == REVOKED or update.ref.startswith(PENDING)) and _is_hub(pushed):
+        return None
     if pushed.only_ours or update.ref.startswith((INTERNAL, NOTES)):
         name = _short(pushed.branch)
         raise Forbidden(
@@ -136,6 +140,16 @@ def _judge(pushed: Pushed, update: Update) -> Verdict | None:
     return None
 
 
+def _is_hub(pushed: Pushed) -> bool:
+    """Whether the pusher may keep the proposals and revocations of hubs here: only with permission to write the whole
+    workspace."""
+    if pushed.may_propose:
+        return False
+    scopes = pushed.principal.scopes if pushed.principal else ()
+    here = (one for one in scopes if one.workspace == pushed.settings.workspace)
+    return pushed.principal is None or any(one.has(Verb.WRITE) and one.is_whole for one in here)
+
+
 def _short(ref: str) -> str:
     return ref.removeprefix("refs/heads/")
 
@@ -143,15 +157,17 @@ def _short(ref: str) -> str:
 def _judge_branch(pushed: Pushed, update: Update) -> Verdict:
     store, old, new = pushed.store, update.old, update.new
     if new is None:
-        raise Forbidden("the branch of a workspace is never deleted", at=update.ref)
+        raise Forbidden("the branch of a workspace cannot be deleted", at=update.ref)
     _is_commit(store, new)
     if old is not None and not store.is_ancestor(old, new):
         raise Forbidden(
-            "history is never rewritten here",
+            "history cannot be rewritten here",
             at=update.ref,
-            next="Pull (merge, no rebase), then push without --force.",
+            next="Pull with a merge, not a rebase, then push without --force.",
         )
     found = _commits(pushed, [old] if old else [], new) | _net(pushed, old, new)
+    if old is not None:
+        _check_signatures(pushed, [old], old, new)
     try:
         touched_nodes.authorize_all(pushed.principal, pushed.settings.policy, Verb.WRITE, found)
     except Forbidden as refusal:
@@ -168,24 +184,26 @@ def _judge_branch(pushed: Pushed, update: Update) -> Verdict:
 
 
 def _judge_proposal(pushed: Pushed, update: Update) -> Verdict:
-    """A proposal shares history with the branch, and is checked by the changes of its acceptance."""
+    """Judge a proposal by its history, which it must share with the branch, and by the changes of its acceptance."""
     store, main = pushed.store, pushed.store.ref(pushed.branch)
     if main is None:
         raise Invalid("there is no workspace to propose a change to", at=update.ref, next="Push the workspace first.")
     tip = update.new or update.old
     if tip is None:
-        raise Invalid("this update is empty", at=update.ref)
+        raise Invalid("this update does not name a commit", at=update.ref)
     _is_commit(store, tip)
     if update.new and update.old and not store.is_ancestor(update.old, update.new):
-        raise Forbidden("a proposal is not rewritten", at=update.ref, next="Push it under another name.")
+        raise Forbidden("a proposal cannot be rewritten", at=update.ref, next="Push it under another name.")
     bases = store.merge_bases(main, tip)
     if not bases:
         raise Invalid(
-            "this has no commit in common with the workspace",
+            "this update has no commit in common with the workspace",
             at=update.ref,
-            next="Clone the workspace and work on that.",
+            next="Clone the workspace, and base your commits on the clone.",
         )
     found = _commits(pushed, [main], tip)
+    if update.new:
+        _check_signatures(pushed, [main], main, tip)
     if tip not in bases:
         merged = merged_tree(store, (main, tip), pushed.settings.sharded)
         settings = pushed.settings
@@ -201,6 +219,25 @@ def _judge_proposal(pushed: Pushed, update: Update) -> Verdict:
 # ---- touched nodes
 
 
+def _check_signatures(pushed: Pushed, known: Iterable[ObjectId], branch: ObjectId, tip: ObjectId) -> None:
+    """Check that the new commits are signed, if the settings on the branch require it.
+
+    Raises:
+        Forbidden: A commit is not signed by an allowed key.
+        Invalid: After the push, signatures would be required, and no key would be allowed.
+    """
+    history = SignedHistory(pushed.store, branch, pushed.settings.sharded)
+    if pushed.settings.signatures == REQUIRED:
+        new = pushed.store.commits_between(known, tip, limit=LIMITS.commits)
+        history.check_new(new, branch, tip)
+    if history.requires(tip) and not history.signers(tip).lines:
+        raise Invalid(
+            "signatures would be required, and no key would be allowed: every later push would be refused",
+            at=allowed_signers.PATH,
+            next="Add the keys of all writers to that file first.",
+        )
+
+
 def _net(pushed: Pushed, old: ObjectId | None, new: ObjectId) -> Touched:
     _check_files(pushed, old, new)
     store, settings = pushed.store, pushed.settings
@@ -209,11 +246,11 @@ def _net(pushed: Pushed, old: ObjectId | None, new: ObjectId) -> Touched:
 
 
 def _commits(pushed: Pushed, known: Iterable[ObjectId], tip: ObjectId) -> Touched:
-    """Nodes and settings that any new commit touches, even if a later one reverts it."""
+    """Nodes and settings that any new commit touches, even if a later commit reverts the change."""
     store = pushed.store
     new = store.commits_between(known, tip, limit=LIMITS.commits)
     left = LIMITS.changes
-    for id in new:  # check everything for harm before reading any content
+    for id in new:  # check every path, mode and size before reading any content
         left -= _look_through(pushed, store.commit(id), left)
     uris, settings = set[Uri](), set[str]()
     for id in new:
@@ -236,7 +273,7 @@ def _of_commit(pushed: Pushed, commit: Commit) -> Touched:
 
 
 def _refuse_secrets(pushed: Pushed, store: ObjectStore, before: ObjectId | None, commit: Commit) -> None:
-    """Search each commit, since a secret that a later commit removes stays in history."""
+    """Search each commit, because a secret that a later commit removes stays in history."""
     home = _home(pushed, commit.tree)
     try:
         refuse_secret_text(commit.message, "its message")
@@ -247,7 +284,9 @@ def _refuse_secrets(pushed: Pushed, store: ObjectStore, before: ObjectId | None,
                 _in_time(pushed)
     except HoldsSecret as refusal:
         refusal.message = f"commit {commit.id.hex()[:10]}: {refusal.message}"
-        refusal.next = "Change that commit (`git rebase -i`) and push again; removing it in a later one is not enough."
+        refusal.next = (
+            "Change that commit (`git rebase -i`) and push again; a later commit that removes it is not enough."
+        )
         raise
 
 
@@ -258,10 +297,12 @@ def _look_through(pushed: Pushed, commit: Commit, left: int) -> int:
     """Check name, mode and size of each changed path; returns their number.
 
     Raises:
-        Refused, Limit, Damaged: Names commit and path.
+        Refused, Limit, Damaged: The error names commit and path.
     """
     if len(commit.parents) > 2:
-        raise Invalid("kgd merges two commits at a time", at=commit.id.hex()[:12], next="Merge one after the other.")
+        raise Invalid(
+            "kgd merges two commits at a time", at=commit.id.hex()[:12], next="Merge one branch after the other."
+        )
     count = 0
     before = pushed.store.tree_of(commit.parents[0]) if commit.parents else None
     for path, entry in pushed.store.changed_entries(before, commit.tree, budget=LIMITS.entries):
@@ -281,26 +322,28 @@ def _check_entry(pushed: Pushed, path: str, entry: Entry, commit: Commit) -> Non
     if not reason and mode != FILE and path.partition("/")[0] in OWNED_FOLDERS:
         reason = "an executable file"
     if reason:
-        raise Refused(f"commit {commit.id.hex()[:10]} holds {reason}", at=path, next="Remove that commit, and push.")
+        raise Refused(
+            f"commit {commit.id.hex()[:10]} holds {reason}", at=path, next="Remove that commit, then push again."
+        )
     found = pushed.store.kind_and_size(id)
     if found is None or found[0] != "blob":
         raise Damaged("a file's content was not sent", at=path)
     if found[1] > LIMITS.blob:
-        raise Limit(f"a file has {found[1]} bytes, {LIMITS.blob} are allowed at most", at=path)
+        raise Limit(f"a file has {found[1]} bytes (limit: {LIMITS.blob})", at=path)
 
 
 def _check_files(pushed: Pushed, old: ObjectId | None, new: ObjectId) -> None:
     """Check the final version of every file that the push changes.
 
     Raises:
-        KgdError: Names file and line.
+        KgdError: A file is invalid; the error names file and line.
     """
     store = pushed.store
     before, after = store.tree_of(old) if old else None, store.tree_of(new)
     top = store.tree(after)
     for name in OWNED_FOLDERS:
         if name.encode() in top and top[name.encode()][0] != FOLDER:
-            raise Invalid("this has to be a folder", at=name)
+            raise Invalid("this must be a folder", at=name)
     if SETTINGS.encode() not in top:
         raise Invalid("a workspace needs this file", at=SETTINGS, next="Restore it.")
 
@@ -340,4 +383,4 @@ def _is_commit(store: ObjectStore, id: ObjectId) -> None:
 
 def _in_time(pushed: Pushed) -> None:
     if time.monotonic() - pushed.began > LIMITS.seconds:
-        raise Limit("the push takes too long to be checked", next="Push it in parts.")
+        raise Limit("checking the push takes too long", next="Push it in parts.")

@@ -1,8 +1,9 @@
 """The texts of the git hooks: short POSIX shell scripts that call ``kgd hook NAME``.
 
 The repository's ``hooks/`` holds the same texts for a `kgd` on the PATH (``python -m kgd.hooks.scripts hooks``);
-`kgd install` writes the program's path into them, since a graphical git or a service has another PATH. Each runs an
-earlier hook first. If kgd is missing, a client's check passes with a message, and a server's check refuses.
+`kgd install` writes the program's path into them, since a graphical git or a service has another PATH. Each script
+first runs the hook that it replaced. If kgd is missing, a client's check passes with a message, and a server's check
+refuses.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ BEFORE = ".before-kgd"
 _WORK = {
     "pre-commit": "checks the node files of a commit before it is made",
     "pre-merge-commit": "checks the node files of a merge before it is made",
-    "post-commit": "tells the daemon that there is a commit",
-    "post-merge": "tells the daemon that there is a merge",
+    "post-commit": "tells the daemon about a commit",
+    "post-merge": "tells the daemon about a merge",
     "post-checkout": "tells the daemon that files were checked out",
     "post-rewrite": "tells the daemon that commits were rewritten",
-    "pre-receive": "checks what a push changes, and refuses all of it where something must not be",
-    "post-receive": "tells the daemon that there was a push",
+    "pre-receive": "checks the changes of a push, and refuses the whole push if any of them is not allowed",
+    "post-receive": "tells the daemon about a push",
 }
 CLIENT = ("pre-commit", "pre-merge-commit", "post-commit", "post-merge", "post-checkout", "post-rewrite")
 SERVER = ("pre-receive", "post-receive")

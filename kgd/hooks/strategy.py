@@ -26,12 +26,12 @@ from kgd.workspace.merging.histories import merge_commits
 from kgd.workspace.merging.trees import MergedTree, merge_trees
 
 MERGED, CANNOT = 0, 2
-"""Exit codes for git: 0, commit the index; 2, no change was made. (1 would mean: the user must finish the merge.)"""
+"""Exit codes for git: with 0 it commits the index; 2 means that nothing changed. (1 would hand over to the user.)"""
 _SHOWN = 10
 
 
 class NotForKgd(Exception):
-    """Not a workspace, or a repository that kgd cannot read: git's own strategy applies."""
+    """Not a workspace, or a repository that kgd cannot read: git's own strategy is used."""
 
 
 def main() -> int:
@@ -65,7 +65,7 @@ def run(words: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The sides of a merge. `ours` is a tree; `head` its commit, or None for uncommitted picks."""
+    """The sides of a merge. `ours` is a tree; `head` is its commit, or None for uncommitted picks."""
 
     bases: tuple[ObjectId, ...]
     head: ObjectId | None
@@ -79,10 +79,10 @@ def _sides(clone: Clone, words: Sequence[str]) -> Sides:
     if options := [word for word in bases if word.startswith("-")]:
         raise Invalid(
             f"nodes are merged by field, so {options[0][:40]} (-X) has no effect",
-            next="Omit it, or use git's own strategy with `-s ort`.",
+            next="Leave it out, or use git's own strategy with `-s ort`.",
         )
     if len(sides) != 2:
-        raise Invalid("two commits are merged at a time", next="Merge one branch after the other.")
+        raise Invalid("only two commits can be merged at a time", next="Merge one branch after the other.")
     head, other = sides
     names = [*(f"{base}^{{commit}}" for base in bases), f"{other}^{{commit}}", f"{head}^{{tree}}"]
     *commits, theirs, ours = (_resolved(clone, name) for name in names)
@@ -110,11 +110,11 @@ def _merge(clone: Clone, sides: Sides) -> tuple[ObjectId, tuple[Conflict, ...]]:
 
 
 def _merged_tree(store: ObjectStore, sides: Sides, sharded: frozenset[str]) -> MergedTree:
-    """A merge, or the application of one commit (cherry-pick, rebase, revert), whose base is not an ancestor."""
+    """The tree of a merge, or of one applied commit (cherry-pick, rebase, revert), whose base is not an ancestor."""
     if sides.head is not None and list(sides.bases) == store.merge_bases(sides.head, sides.theirs):
         return merge_commits(store, sides.head, sides.theirs, sharded)
     if len(sides.bases) > 1:
-        raise Invalid("a change is applied against one base", next="Use `git merge -s ort`, which asks the driver.")
+        raise Invalid("a change needs exactly one base", next="Use `git merge -s ort`, which calls the merge driver.")
     base = store.tree_of(sides.bases[0]) if sides.bases else None
     return merge_trees(store, base, sides.ours, store.tree_of(sides.theirs), sharded)
 
@@ -132,7 +132,7 @@ def _sharded(store: ObjectStore, ours: ObjectId, theirs: ObjectId) -> frozenset[
         raise NotForKgd("one side is not a workspace")
     if (settings.workspace, settings.sharded) != (other.workspace, other.sharded):
         raise InvariantViolation(
-            f"'{settings.workspace}' and '{other.workspace}' are different workspaces, or sharded differently",
+            f"'{settings.workspace}' and '{other.workspace}' are different workspaces, or are sharded differently",
             next="They cannot be merged; copy nodes from one to the other instead.",
         )
     return settings.sharded
@@ -151,7 +151,7 @@ def _update_work_tree(clone: Clone, ours: ObjectId, tree: ObjectId) -> None:
 
 
 def _report(clone: Clone, conflicts: Sequence[Conflict]) -> None:
-    """Report conflicts, which git does not see, before git commits."""
+    """Report conflicts before git commits, because git does not see them."""
     if not conflicts:
         return
     number = f"{len(conflicts)} nodes were" if len(conflicts) > 1 else "1 node was"

@@ -1,7 +1,7 @@
-"""Chunks of a text: pieces of one subject each, under their headings.
+"""Chunks of a text: pieces that each treat one subject, with their headings.
 
-A pure function, so the same text always has the same chunks. Headings are borders: an edit below one heading leaves the
-chunks below the others unchanged.
+A pure function, so the same text always has the same chunks. Headings are boundaries: an edit below one heading leaves
+the chunks below all others unchanged.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from functools import cache
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 LEAST, MOST = 450, 800
-"""Characters of a chunk; a chunk that a heading or the end of the text closes may have fewer."""
+"""Number of characters of a chunk; a chunk that ends at a heading or at the end of the text may have fewer."""
 TINY = 300
-"""Characters below which a chunk is joined with the next one of the same section, if both fit."""
+"""Number of characters below which a chunk is joined with the next one of its section, if both fit."""
 STRETCH, UNBROKEN = 64_000, 4_000
-"""Characters that are split together, and without a blank: for each chunk the splitter scans the rest."""
+"""Largest number of characters split at a time, and of those without a blank: the splitter rescans them per chunk."""
 
 _HASHES = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)").match
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})").match
@@ -43,7 +43,7 @@ class Chunk:
 
 
 def chunks(text: str, kind: str, title: str) -> list[Chunk]:
-    """The chunks of a text, in order and without overlap. Only blanks and headings without text are left out.
+    """The chunks of a text, in order and without overlap. Only whitespace and headings without text are left out.
 
     Args:
         kind: ``markdown`` to split at headings, ``code`` to split at definitions, anything else for plain text.
@@ -88,7 +88,7 @@ class _Section:
 
 
 def _spans(section: _Section, text: str) -> list[_Span]:
-    """A section that fits is one chunk. A larger one is split into its body and its inner sections."""
+    """A section that fits is one chunk. A larger section is split into its body and its inner sections."""
     if section.end - section.start <= MOST:
         return [_Span(section.path, section.start, section.end)]
     out: list[_Span] = []
@@ -141,7 +141,7 @@ def headings(text: str) -> Iterator[tuple[int, str, int, int]]:
     """Level, title, start and end (characters) of each heading of a Markdown text, except in code."""
     fence = ""
     alone, alone_start = "", 0
-    """The line before, if a blank line precedes it: an underline would make it a heading."""
+    """The previous line, if a blank line precedes it: an underline would make it a heading."""
     blank = True
     position = 0
     for line in text.splitlines(keepends=True):
@@ -174,8 +174,9 @@ def _plain(heading: str) -> str:
 
 
 def _under_definitions(text: str, title: str) -> list[_Span]:
-    """Blocks that start at the margin after a blank line, as many in a chunk as fit. Each path ends in the definition
-    at or around the start of the chunk."""
+    """Chunks of blocks that start at the margin after a blank line; each chunk has as many blocks as fit. Each heading
+    path ends in the definition at or around the start of the chunk.
+    """
     blocks = list(_blocks(text))
     spans: list[_Span] = []
     inside = ""
@@ -209,7 +210,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _pieces(text: str, start: int, end: int, splitter: MarkdownSplitter | TextSplitter) -> list[tuple[int, int]]:
-    """Spans of the pieces, without gaps between them."""
+    """The spans of the pieces, without gaps."""
     if end - start <= MOST:
         return [(start, end)]
     starts: list[int] = []
@@ -223,7 +224,7 @@ def _pieces(text: str, start: int, end: int, splitter: MarkdownSplitter | TextSp
 
 
 def _stretches(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Stretches to split separately, so the work is linear even in a text without paragraphs, lines or blanks."""
+    """Stretches to split separately, so that the work is linear even in a text without paragraphs, lines or spaces."""
     while start < end:
         runs = (run.span() for run in _RUNS(text, start, min(end, start + STRETCH)))
         first, last = next((run for run in runs if run[1] - run[0] > UNBROKEN), (end, end))

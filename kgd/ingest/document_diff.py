@@ -1,7 +1,7 @@
 """Difference between an ingested document and the stored one.
 
-An unchanged chunk keeps its URI and its bytes, even if it moved in the document. An edited chunk is recognised by
-its neighbours and keeps its URI too, with the relations that users added. A new chunk gets a number that the document
+An unchanged chunk keeps its URI and its bytes, even if it moved in the document. An edited chunk is recognised by its
+neighbours, and also keeps its URI, with the relations that users added. A new chunk gets a number that the document has
 never used.
 """
 
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kgd.ingest.links import IN_TEXT
 from kgd.model.change import Delete, Edit, Unrelate, Untag, Upsert
+from kgd.model.difference import upsert_of
 from kgd.model.node import Json, Node, Source
 from kgd.model.uri import Uri, build, scheme_of, segments_of, workspace_of
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 COMMIT_EDITS = 1_900
-"""Edits of one commit: one fewer than allowed, since the first commit also marks the document as incomplete."""
+"""Number of edits per commit: one fewer than allowed, since the first commit also marks the document as incomplete."""
 FIRST, NEXT, PART_OF = "has_chunk", "NEXT_CHUNK", "part_of"
 """Relations from a document to its first chunk, between chunks, and from a chunk to its document."""
 HASH, STATUS = "hash", "status"
@@ -36,14 +37,14 @@ TAGS = "tags"
 """Data key for the tags found in the text."""
 URL = "url"
 OWN = frozenset({"kind", "bytes", "chunks", "date", "author", HASH, STATUS, LAST, WRITTEN, TAGS})
-"""Data keys that an ingest sets; others, and a URL, stay."""
+"""Data keys that an ingest sets; other keys, and a URL, stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
     """The nodes of one source, a document and its chunks in order. They replace the nodes of the same `source`.
 
-    Every node carries `source`. `digest` is the SHA-256 (hex) of the bytes: with an equal digest nothing changed.
+    Every node carries `source`. `digest` is the SHA-256 (hex) of the bytes: if it is equal, nothing has changed.
     `trouble` has a line for each part that could not be read.
     """
 
@@ -55,7 +56,7 @@ class Extracted:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """The changes of a document. Empty `edits` mean it is stored already; the last edit is the document's."""
+    """The changes of a document. Without `edits` the document is already stored; the last edit is the document's."""
 
     edits: tuple[Edit, ...] = ()
     was_there: bool = True
@@ -87,7 +88,7 @@ def is_complete(stored: Node | None, digest: str) -> bool:
 
 
 def replaced(workspace: Workspace, extracted: Extracted) -> Replaced:
-    """The edits that replace a stored document, and how many chunks are new, changed and gone."""
+    """The edits that replace a stored document, and how many chunks are new, changed or gone."""
     wanted, *pieces = extracted.nodes
     stored = workspace.node(wanted.uri)
     if is_complete(stored, extracted.digest):
@@ -116,7 +117,7 @@ def replaced(workspace: Workspace, extracted: Extracted) -> Replaced:
 
 
 def in_commits(edits: Sequence[Edit]) -> Iterator[tuple[Edit, ...]]:
-    """The edits of one document in batches. Until the last one, the document is marked as incomplete."""
+    """The edits of one document in batches. Until the last batch, the document is marked as incomplete."""
     if len(edits) <= COMMIT_EDITS:
         if edits:
             yield tuple(edits)
@@ -144,8 +145,9 @@ def _stored_chunks(workspace: Workspace, document: Node | None, source: Source) 
 
 
 def _aligned(document: Uri, pieces: Sequence[Node], old: Sequence[Node], highest: int) -> list[Uri]:
-    """The URI of each piece: of a chunk with the same text, else of a changed one under the same heading, else of the
-    one in its place, else a new one. O(pieces + old)."""
+    """The URI of each piece: the URI of a chunk with the same text; otherwise of a changed chunk under the same
+    heading; otherwise of the chunk in its place; otherwise a new URI. O(pieces + old).
+    """
     places: list[int | None] = [None] * len(pieces)
     taken: set[int] = set()
     for mark in (attrgetter("name", "content"), attrgetter("name")):
@@ -181,7 +183,7 @@ def _moved(node: Node, renamed: Mapping[Uri, Uri]) -> Node:
 def _difference(workspace: Workspace, stored: Node | None, node: Node) -> list[Edit]:
     """The edits that update the stored node; relations that users added stay."""
     if stored is None:
-        return [_whole(node)]
+        return [replace(upsert_of(node), expect_version=0)]
     out = _dropped(stored, node)
     new = tuple(one for one in node.relations if stored.relation(one.type, one.target) is None)
     name = node.name if node.name != stored.name else None
@@ -201,7 +203,7 @@ def _of_document(stored: Node | None, node: Node) -> list[Edit]:
     if node.tags:
         data[TAGS] = list(node.tags)
     if stored is None:
-        return [_whole(replace(node, data=data))]
+        return [replace(upsert_of(replace(node, data=data)), expect_version=0)]
     found = stored.data.get(TAGS)
     gone = tuple(
         tag for tag in (found if isinstance(found, list) else ()) if tag in stored.tags and tag not in node.tags
@@ -232,28 +234,13 @@ def _of_document(stored: Node | None, node: Node) -> list[Edit]:
 
 
 def _dropped(stored: Node, node: Node) -> list[Edit]:
-    """The edits that remove ingested relations which the text no longer has."""
+    """The edits that remove ingested relations that the text no longer has."""
     wanted = {relation.key for relation in node.relations}
     return [
         Unrelate(stored.uri, one.target, one.type)
         for one in stored.relations
         if one.key not in wanted and (one.type in (FIRST, NEXT, PART_OF) or one.data == IN_TEXT)
     ]
-
-
-def _whole(node: Node) -> Upsert:
-    return Upsert(
-        node.uri,
-        node.type,
-        node.name or None,
-        node.summary or None,
-        node.content or None,
-        node.tags,
-        node.data,
-        node.source,
-        node.relations,
-        expect_version=0,
-    )
 
 
 def _written(name: str, summary: str) -> str:

@@ -1,31 +1,103 @@
-"""Reading of documents: plain text in this process, other formats in a limited process of its own."""
+"""Reading of documents: plain text in this process, other formats in a limited process of its own.
+
+Plain text is Markdown, reStructuredText, text and code. The format is detected by name and first bytes.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import posixpath
+import re
 import select
 import subprocess
 import sys
 import time
+from datetime import date
 from types import TracebackType
 from typing import Any
 
+from kgd.codec import front_matter
+from kgd.codec.front_matter import strings
 from kgd.errors import Unavailable
-from kgd.ingest import formats
-from kgd.ingest.readers import office, plain
-from kgd.ingest.readers.result import TEXT_LIMIT, Text, Unreadable, characters
+from kgd.ingest.chunks import headings
+from kgd.ingest.readers import office
+from kgd.ingest.readers.result import TEXT_LIMIT, Text, Unreadable, characters, one_line
 from kgd.ingest.readers.sandbox import LENGTH
+from kgd.model.node import LABEL_LIMIT
+
+MARKDOWN, RST, TEXT, HTML, PDF = "markdown", "rst", "text", "html", "pdf"
+DOCX, XLSX, PPTX, EPUB = "docx", "xlsx", "pptx", "epub"
+
+_BY_SUFFIX = {
+    MARKDOWN: "md markdown mdx mkd qmd",
+    RST: "rst rest",
+    TEXT: "txt text adoc asciidoc org tex",
+    HTML: "html htm xhtml",
+    PDF: "pdf",
+    DOCX: "docx docm dotx",
+    XLSX: "xlsx xlsm",
+    PPTX: "pptx pptm",
+    EPUB: "epub",
+}
+_CODE = (
+    "py pyi js mjs cjs jsx ts mts cts tsx go java rs c h cc cpp cxx hh hpp cs rb php swift kt kts scala clj ex exs erl "
+    "hs ml mli lua pl pm r jl dart sh bash zsh fish ps1 sql proto graphql tf vue svelte css scss less"
+)
+_SETTINGS = "yaml yml toml ini cfg conf"
+_TEXT_NAMES = "readme license licence copying authors changelog changes news notice todo contributing"
+
+FORMATS = {suffix: format for format, suffixes in _BY_SUFFIX.items() for suffix in suffixes.split()}
+CODE = frozenset(_CODE.split())
+SETTINGS = frozenset(_SETTINGS.split())
+
+BINARY = frozenset({PDF, DOCX, XLSX, PPTX, EPUB})
+OFFICE = frozenset({DOCX, XLSX, PPTX})
+"""Read by libraries of the extra `docs`."""
+
+
+def suffix_of(name: str) -> str:
+    return posixpath.splitext(name)[1][1:].lower()
+
+
+def is_document(name: str) -> bool:
+    """Whether a file in a folder is ingested, judged by its name alone. Data files are ingested only if the user names
+    them."""
+    base = posixpath.basename(name)
+    if base.startswith(".") or base.endswith((".min.js", ".min.css")):
+        return False
+    suffix = suffix_of(base)
+    if not suffix:
+        return base.lower() in _TEXT_NAMES.split()
+    return suffix in FORMATS or suffix in CODE or suffix in SETTINGS
+
+
+def format_of(name: str, data: bytes) -> str:
+    """One of the formats above, or ``code:<suffix>`` for source code. PDF and HTML are identified by their bytes, other
+    formats by the name."""
+    if data.startswith(b"%PDF-"):
+        return PDF
+    suffix = suffix_of(name)
+    found = FORMATS.get(suffix, "")
+    if found in BINARY and found != PDF:
+        return found
+    if suffix in CODE or suffix in SETTINGS:
+        return f"code:{suffix}"
+    start = data[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if found in ("", TEXT, MARKDOWN) and start.startswith((b"<!doctype html", b"<html")):
+        return HTML
+    return found or TEXT
+
 
 SECONDS = 120.0
-"""Wall time for one document; longer than its processor time, as the machine may be busy."""
+"""Wall time in seconds for one document; longer than its processor time, as the machine may be busy."""
 ANSWER_LIMIT = 256 << 20
 PART = 1 << 20
 
 
 class DocumentReader:
-    """Reads documents one after another. Starts a limited process when needed, which ends with it. For one thread."""
+    """Reads documents one after another. Starts a limited process if needed, and ends it. Not safe for threads."""
 
     def __init__(self) -> None:
         self._limited = Limited()
@@ -34,23 +106,23 @@ class DocumentReader:
         """The text of a document. `name` determines its format if its first bytes do not.
 
         Raises:
-            Unreadable: It cannot be ingested.
+            Unreadable: The document cannot be ingested.
         """
-        format = formats.format_of(name, data)
-        if format in formats.OFFICE:
+        format = format_of(name, data)
+        if format in OFFICE:
             office.require(format)
-        if format in formats.BINARY or format == formats.HTML:
+        if format in BINARY or format == HTML:
             return self._limited.read(format, data)
         text = characters(data)
         if len(text) > TEXT_LIMIT:
             raise Unreadable(f"it has more than {TEXT_LIMIT >> 20} MiB of text")
-        if format == formats.MARKDOWN:
-            return plain.markdown(text)
-        if format == formats.RST:
-            return plain.restructured(text)
+        if format == MARKDOWN:
+            return markdown(text)
+        if format == RST:
+            return restructured(text)
         if format.startswith("code:"):
             return Text(format.removeprefix("code:"), "code", "", text)
-        return plain.plain(text)
+        return plain(text)
 
     def close(self) -> None:
         self._limited.close()
@@ -63,7 +135,7 @@ class DocumentReader:
 
 
 class Limited:
-    """A process that reads untrusted documents. It starts with the first one. For one thread at a time."""
+    """A process that reads untrusted documents. The first document starts it. Not safe for threads."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
@@ -73,7 +145,7 @@ class Limited:
         """The text of a document.
 
         Raises:
-            Unreadable: It cannot be read within the limits.
+            Unreadable: The document cannot be read within the limits.
             Unavailable: The process cannot be started.
         """
         process = self._process or self._start()
@@ -90,11 +162,13 @@ class Limited:
             raise Unreadable("reading it takes too long") from None
         except (EOFError, OSError):
             code = self._kill()
-            raise Unreadable("reading it takes too much memory or time" if code else "its reader went away") from None
+            raise Unreadable(
+                "reading it takes too much memory or time" if code else "the process that read it ended"
+            ) from None
         except Unreadable:
             self._kill()
             raise
-        if answer.get("spent"):  # its memory would stay in use
+        if answer.get("spent"):  # otherwise its memory would stay in use
             self._kill()
         if "unreadable" in answer:
             raise Unreadable(answer["unreadable"], next=answer["next"])
@@ -105,7 +179,7 @@ class Limited:
             self._kill()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # The module path of this process, but not its environment, which documents must not see.
+        # The new process gets the module path of this one, but not the environment, which documents must not see.
         program = f"import sys; sys.path[:] = {sys.path!r}; from kgd.ingest.readers.sandbox import main; main()"
         try:
             self._process = subprocess.Popen(
@@ -165,3 +239,77 @@ def _receive(process: subprocess.Popen[bytes], length: int, until: float) -> byt
             raise EOFError
         out += part
     return bytes(out)
+
+
+_ADORNMENT = re.compile(r"([=\-`:.'\"~^_*+#<>!$%&(),/;?@\[\]\\{|}])\1{2,}\s*\Z").match
+_DIRECTIVE = re.compile(r"^\.\. (?:[\w-]+::|_[^\n:]{1,200}:)|(?<![\w`]):[a-z]+(?::[a-z]+)?:`", re.M)
+ABOUT = ("date", "author")
+
+
+def markdown(text: str) -> Text:
+    """Markdown text. Title, tags, date and author come from front matter; the first heading is the default title."""
+    page = front_matter.read(text)
+    trouble = (f"front matter: {page.problem}",) if page.front is None else ()
+    front = page.front or {}
+    named = front.get("title")
+    title = one_line(named) if isinstance(named, str) else ""
+    about = []
+    for key in ABOUT:
+        value = front.get(key)
+        stated = ", ".join(strings(value)) if not isinstance(value, date) else value.isoformat()
+        if stated:
+            about.append((key, one_line(stated)))
+    tags = tuple(tag for tag in strings(front.get("tags")) if 0 < len(tag) <= LABEL_LIMIT and tag.isprintable())
+    return Text("markdown", "markdown", title or first_heading(page.body), page.body, tags, tuple(about), trouble)
+
+
+def first_heading(text: str) -> str:
+    """The first heading of level 1 or 2, as the title of a document."""
+    found = next(headings(text), None)
+    return one_line(found[1]) if found and found[0] <= 2 else ""
+
+
+def plain(text: str) -> Text:
+    """Plain text; a text with reStructuredText markup is read as reStructuredText."""
+    return restructured(text) if is_restructured(text) else Text("text", "text", "", text)
+
+
+def is_restructured(text: str) -> bool:
+    """Whether a text has directives, targets or roles of reStructuredText and an underlined line."""
+    head = text[:20_000]
+    return bool(_DIRECTIVE.search(head)) and bool(_titles(head.split("\n")))
+
+
+def restructured(text: str) -> Text:
+    """The text with its underlined titles as Markdown headings; levels follow the order in which the marks appear."""
+    lines = text.split("\n")
+    levels: dict[str, int] = {}
+    for number, above, mark in list(_titles(lines)):
+        level = levels.setdefault(mark, min(len(levels) + 1, 6))
+        title = lines[number].strip()
+        lines[number] = f"{'#' * level} {title}"
+        lines[number + 1] = ""
+        if above:
+            lines[number - 1] = ""
+    body = "\n".join(lines)
+    return Text("rst", "markdown", first_heading(body), body)
+
+
+def _titles(lines: list[str]) -> list[tuple[int, bool, str]]:
+    """For each title: its line number, whether it has a line of marks above it as well, and the marks."""
+    found: list[tuple[int, bool, str]] = []
+    taken = -1
+    for number in range(len(lines) - 1):
+        line, under = lines[number], lines[number + 1].rstrip()
+        if number <= taken or not line.strip() or not under or not (mark := _ADORNMENT(under)):
+            continue
+        if len(under) < len(line.rstrip()) or _ADORNMENT(line.rstrip()):
+            continue
+        above = number > 0 and lines[number - 1].rstrip() == under
+        if line[0].isspace() and not above:  # an indented line is a title only between two lines of marks
+            continue
+        if not above and number > 0 and lines[number - 1].strip():
+            continue
+        found.append((number, above, mark[1] * (2 if above else 1)))
+        taken = number + 1
+    return found

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import dropwhile, takewhile
 from typing import Any
 
-from kgd.ingest import document_diff, formats, links
+from kgd.ingest import document_diff, document_reader, links
 from kgd.ingest.chunks import MOST, Chunk, chunks
 from kgd.ingest.document_diff import FIRST, HASH, NEXT, PART_OF, STATUS, Extracted, Stage, chunk_uri
 from kgd.ingest.kind import Around, Given, Kind, Taken
@@ -18,13 +18,13 @@ from kgd.model.uri import Uri, from_path, name_of, scheme_of
 from kgd.workspace.writing.secrets import secret_in
 
 SEPARATOR = " › "
-"""Between the headings in a chunk's name."""
+"""Separates the headings in a chunk's name."""
 LEFT_OUT = "[a line that looks like a secret was left out]"
 MOST_CHUNKS = 20_000
 FILE = "file"
 """Source type of text from a file."""
 NAMELESS = 60
-"""Characters of a name taken from the beginning of a text."""
+"""Number of characters of a name that is taken from the beginning of a text."""
 
 _HEADING = re.compile(r"#{1,6}\s").match
 _SENTENCE = re.compile(r".{20,}?[.!?](?=\s)")
@@ -32,10 +32,10 @@ _MARKS = re.compile(r"!?\[([^\[\]]{0,300})\]\([^()\s]{0,1000}\)|[`*]+")
 
 
 def take(given: Given, around: Around) -> Iterator[Taken]:
-    """The changes of the document that a file or text contains.
+    """The changes to the document that a file or text contains.
 
     Raises:
-        Unreadable: It cannot be read, or has no text.
+        Unreadable: The source cannot be read, or has no text.
     """
     extracted = extract(given, around)
     found = document_diff.replaced(around.workspace, extracted)
@@ -49,7 +49,7 @@ def extract(given: Given, around: Around) -> Extracted:
     """A document and its chunks, numbered as in a new document.
 
     Raises:
-        Unreadable: It cannot be read, or has no text.
+        Unreadable: The source cannot be read, or has no text.
     """
     read = around.reading.read(_format_name(given), given.data)
     text, trouble = _without_secrets(read)
@@ -59,24 +59,25 @@ def extract(given: Given, around: Around) -> Extracted:
     title = read.title or name_of(uri)
     pieces = chunks(text, read.kind, title) if len(text) <= MOST_CHUNKS * MOST else []
     if len(pieces) > MOST_CHUNKS or len(text) > MOST_CHUNKS * MOST:
-        raise Unreadable(f"it has more than {MOST_CHUNKS:,} chunks", next="Ingest a part of it.")
+        raise Unreadable(f"it has more than {MOST_CHUNKS:,} chunks", next="Ingest only part of it.")
     if not pieces:
-        raise Unreadable("there is no text in it")
+        raise Unreadable("it has no text")
     made = [_chunk(piece, number, len(pieces), uri, given, around) for number, piece in enumerate(pieces, 1)]
     document = _document(read, uri, given, title, made, text)
     return Extracted(given.source, given.digest, (document, *made), (*read.trouble, *trouble))
 
 
 def _format_name(given: Given) -> str:
-    """The name that determines the format. Text from elsewhere than a file is Markdown unless named otherwise."""
-    suffix = formats.suffix_of(given.name)
-    if given.source.type == FILE or suffix in formats.FORMATS or suffix in formats.CODE:
+    """The name that determines the format. Text that is not from a file is Markdown, unless its name has the ending of
+    another format."""
+    suffix = document_reader.suffix_of(given.name)
+    if given.source.type == FILE or suffix in document_reader.FORMATS or suffix in document_reader.CODE:
         return given.name
     return f"{given.name or 'text'}.md"
 
 
 def _named(given: Given, title: str) -> Given:
-    """Name a text by its beginning; another text with the same beginning replaces it."""
+    """Name a text by its beginning; a later text with the same beginning replaces it."""
     name = title.replace("/", "-").strip()
     if name in ("", ".", ".."):
         raise Unreadable("it needs a name", next="Give it a uri, such as document://<workspace>/<name>.")
@@ -106,7 +107,7 @@ def home(given: Given, around: Around) -> Uri:
 
 
 def is_current(given: Given, around: Around) -> bool:
-    """Whether exactly these bytes are stored completely."""
+    """Whether exactly these bytes have been stored completely."""
     if not given.name:
         return False
     try:
@@ -158,7 +159,7 @@ def _summary(made: list[Node], title: str) -> str:
         fence = False
         for paragraph in re.split(r"\n\s*\n", node.content):
             fence ^= paragraph.count("```") % 2 == 1
-            lines = dropwhile(_HEADING, paragraph.strip().split("\n"))  # text may follow its heading directly
+            lines = dropwhile(_HEADING, paragraph.strip().split("\n"))  # text may directly follow its heading
             line = " ".join(" ".join(takewhile(lambda one: not _HEADING(one), lines)).split())
             if fence or not line or line[0] in "#|>-*+`~.:<=!{/" or line == title or not line[0].isalnum():
                 continue
@@ -172,7 +173,8 @@ def _summary(made: list[Node], title: str) -> str:
 
 
 def _without_secrets(read: Text) -> tuple[str, list[str]]:
-    """The text without lines that look like secrets, which git must never contain, and a line of trouble if any."""
+    """The text without lines that look like secrets, which git must never contain, and a line that reports them, if
+    there are any."""
     if not secret_in(read.text):
         return read.text, []
     lines = read.text.split("\n")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kgd.ingest import formats
+from kgd.ingest import document_reader
 from kgd.ingest.document_reader import DocumentReader
 from kgd.model.change import Edit
 from kgd.model.node import Source
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 SNIFFED = 64 << 10
-"""Bytes of a file that determine its kind."""
+"""Number of bytes at the beginning of a file that determine its kind."""
 FILE_LIMIT = 64 << 20
-"""Bytes of one file, unless its kind has another limit."""
+"""Largest size of a file in bytes, unless its kind has another limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
     """A source to ingest.
 
-    `name` is its path, such as ``handbook/rules/leave.md``, relative to the folder that was named. `uri` is the node to
+    `name` is its path, such as ``handbook/rules/leave.md``, relative to the folder to ingest. `uri` is the node to
     create, if the caller chose one; `url` is its address on the web.
     """
 
@@ -65,8 +65,9 @@ class Around:
 class Taken:
     """The changes of one document or thread. Each of `commits` is written as one commit, in order.
 
-    After each commit the workspace is sound, and ingesting the same source again returns the rest. Without commits it
-    is stored already. `counts` has numbers of nodes by kind and change, such as ``chunks_new``.
+    After each commit the workspace is consistent, and ingesting the source again returns the remaining changes. If
+    there are no commits, the source is already stored. `counts` has numbers of nodes by kind and change, such as
+    ``chunks_new``.
     """
 
     uri: Uri
@@ -80,15 +81,15 @@ class Kind:
     """One kind of source.
 
     Args:
-        recognises: Whether a file is of this kind, by its name and its first 64 KiB.
-        take: The changes for each document or thread in a source. Each is compared with the stored nodes when
-            requested, and written before the next one is.
-        is_current: Whether exactly these bytes were ingested before, so that they need not be read.
+        recognises: Whether a file is of this kind, judged by its name and its first 64 KiB.
+        take: The changes for each document or thread in a source. Each is compared with the stored nodes when it is
+            requested, and is written before the next one is requested.
+        is_current: Whether exactly these bytes were ingested before and need not be read again.
         together: The changes for all files of a folder as one source, given in the order of their names.
-        limit: Bytes of one file.
-        from_tree: Whether files of the code tree are ingested too, which are served anyway.
-        in_folder: Which files of a folder are ingested, by their names.
-        names_itself: Whether the content names the source, by its first 64 KiB. Otherwise the name of the file
+        limit: Largest size of one file in bytes.
+        from_tree: Whether files of the code tree are also ingested, although they are served anyway.
+        in_folder: Whether a file of a folder is ingested, judged by its name.
+        names_itself: Whether the content, judged by its first 64 KiB, names the source. If not, the file's name
             identifies it.
         scheme: Scheme of the URIs of its nodes.
     """
@@ -101,6 +102,6 @@ class Kind:
     together: Callable[[Iterable[Given], Around], Iterable[Taken]] | None = None
     limit: int = FILE_LIMIT
     from_tree: bool = True
-    in_folder: Callable[[str], bool] = formats.is_document
+    in_folder: Callable[[str], bool] = document_reader.is_document
     names_itself: Callable[[bytes], bool] = lambda head: False
     scheme: str = "document"

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 LINKS_TO = "links_to"
 MOST = 30
-"""Links of one chunk."""
+"""Largest number of links of one chunk."""
 TAGS = 32
-"""Tags of one document."""
+"""Largest number of tags of one document."""
 WEIGHT = 0.5
 IN_TEXT = {"in": "text"}
-"""Data of a relation found in the text, unlike a relation that a user added."""
+"""Marks a relation that was found in the text, not added by a user."""
 
-# Each of these is linear even for hostile text.
+# Each of these takes linear time even on hostile text.
 _MARKDOWN = re.compile(r"\[[^\[\]\n]{0,500}\]\(<?([^()\s<>]{1,2000})>?(?:\s+\"[^\"\n]{0,500}\")?\)")
 _URL = re.compile(r"(?<![\w:/])([a-z][a-z0-9+.-]{1,20}://[^\s<>\"'`\[\]{}|\\^]{2,2000})")
 _PATH = re.compile(
@@ -44,7 +44,7 @@ def tags_of(text: str) -> list[str]:
 def relations(text: str, name: str, own: Uri, around: Around) -> tuple[Relation, ...]:
     """A relation to each existing node or web page that the text names; at most 30.
 
-    `name` is the document's, the base of relative links.
+    `name` is the document's name, to which links are relative.
     """
     found: dict[Uri, None] = {}
     for uri in _named(text, name, around):
@@ -67,7 +67,7 @@ def _named(text: str, name: str, around: Around) -> Iterator[Uri]:
     for found in _URL.finditer(prose):
         if (uri := _uri(found[1].rstrip(_END), around)) is not None:
             yield uri
-    for found in _PATH.finditer(text):  # paths in code count too
+    for found in _PATH.finditer(text):  # paths in code are links too
         if (uri := _file(found[1].rstrip("."), around)) is not None:
             yield uri
     for found in _PERSON.finditer(prose):
@@ -76,7 +76,7 @@ def _named(text: str, name: str, around: Around) -> Iterator[Uri]:
 
 
 def _linked(link: Link, name: str, around: Around) -> Uri | None:
-    """The target of a wiki link: a document of the same run, else a node of that name or path."""
+    """The target of a wiki link: a document of the same run, otherwise a node with that name or path."""
     path = around.names.find(link, name)
     if path is not None:
         for ending in ("", wiki_links.NOTE):

@@ -1,7 +1,7 @@
 """Nodes of a conversation: a thread, its messages, and replies between them.
 
-Messages are added and never removed: a shorter export than the last one removes nothing. A message whose text changed
-under the same id is replaced, and reported.
+Messages are added and never removed, even if an export is shorter than the last one. A message whose text changed under
+the same id is replaced and reported.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, get_args
 from kgd.codec import documents
 from kgd.errors import Forbidden, KgdError, Limit
 from kgd.ingest.conversations import message_nodes
-from kgd.ingest.conversations.message_nodes import Placed, as_node, fitting, upsert_of
-from kgd.ingest.conversations.source_messages import Conversation, SourceMessage, Status
-from kgd.ingest.conversations.values import line
+from kgd.ingest.conversations.message_nodes import Placed, as_node, fitting
+from kgd.ingest.conversations.values import Conversation, SourceMessage, Status, line
 from kgd.ingest.kind import Taken
+from kgd.ingest.thread_history import LAST, REPLIED_BY, messages_of
 from kgd.model.change import Edit, Upsert
+from kgd.model.difference import upsert_of
 from kgd.model.node import Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, build
 from kgd.workspace.writing.secrets import refuse_secrets, secret_in
@@ -27,7 +28,6 @@ from kgd.workspace.writing.secrets import refuse_secrets, secret_in
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
-REPLIED_BY = "REPLIED_BY"
 FIRST, PART_OF = "has_message", "part_of"
 """Relations from a thread to its first message, and from each message to its thread."""
 STEP = 0.5
@@ -36,10 +36,9 @@ SOURCE = "conversation"
 """Source type of a thread and its messages."""
 COMMIT_EDITS, COMMIT_CHARACTERS = 1_900, 8_000_000
 MOST_REPLIES = 1_000
-"""Replies to one message; a node has no room for more. Later ones follow the message before them."""
+"""Largest number of replies to one message; a node has no room for more. Later ones follow the previous message."""
 PARTICIPANTS = 200
 EVERY = 1 << 30
-LAST = "\U0010ffff"
 
 
 @dataclass(slots=True)
@@ -47,7 +46,7 @@ class Found:
     """The edits that bring a thread up to date with a conversation, and counts of its messages.
 
     The last edit is the thread's `hash`, which marks the conversation as complete. The edits may be written in several
-    commits; after any of them, ingesting the conversation again returns the rest.
+    commits; after any of them, ingesting the conversation again returns the remaining edits.
     """
 
     thread: Uri
@@ -70,14 +69,15 @@ def take(
     """The changes of a conversation to its thread. O(conversation).
 
     Args:
-        source: Name of the source, for a conversation without a name.
-        thread: Its thread; by default the existing thread of the source, else a new one named by the title.
-        now: Unix milliseconds of a live conversation; see `placing.place`.
+        source: Name of the source, used for a conversation without a name.
+        thread: URI of the conversation's thread; by default the source's existing thread, otherwise a new thread named
+            after the title.
+        now: Unix milliseconds of a live conversation; see `message_nodes.place`.
         sees: Whether the caller may read a thread.
 
     Raises:
         Forbidden: The caller may not read the thread.
-        Limit: More than a million messages of one millisecond.
+        Limit: More than a million messages have the same millisecond.
     """
     found = _Ingest(workspace, conversation, source, thread, now, sees).found
     counts = {"messages_new": found.new, "messages_changed": found.changed, "messages_unchanged": found.known}
@@ -102,7 +102,8 @@ def _in_commits(edits: Sequence[Edit]) -> Iterator[tuple[Edit, ...]]:
 def thread_of(workspace: Workspace, source: str, title: str, name: str = "") -> Uri:
     """The existing thread of a source, or the URI of a new one.
 
-    That is `name` if it is readable and free, else the words of the title and a hash of the source.
+    The new URI has `name` if it is readable and unused; otherwise it has the words of the title and a hash of the
+    source.
     """
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     usual = [text for text in (_slug(name), f"{_slug(title)}-{digest}".strip("-")) if text]
@@ -125,16 +126,6 @@ def _is_chosen(id: str) -> bool:
     return bool(re.fullmatch(r"[^\W\d][\w .@-]{0,59}", id)) and not re.fullmatch(r"[0-9a-fA-F-]{16,}|\w{20,}", id)
 
 
-def messages_of(workspace: Workspace, thread: Uri) -> str:
-    """The common prefix of the URIs of a thread's messages, which stay when the thread is moved."""
-    current = workspace.graph.resolve(thread)
-    former = [uri for uri in workspace.graph.aliases(current) if uri.startswith("thread:")]
-    starts = [f"message:{uri.partition(':')[2]}/" for uri in (current, *former)]
-    if not former:
-        return starts[0]
-    return next((start for start in starts if workspace.text().between(start, start + LAST, 1)), starts[0])
-
-
 class _Ingest:
     """One conversation; the constructor does all the work."""
 
@@ -154,7 +145,7 @@ class _Ingest:
         id = line(conversation.id or source, 1_000) or _nameless(conversation)
         self._workspace, self._conversation, self._source = workspace, conversation, Source(SOURCE, id)
         name = id if _is_chosen(id) else ""
-        if not conversation.id:  # it is called as its file is
+        if not conversation.id:  # it is named after its file
             name = conversation.title
         self._title = conversation.title or name or _first_words(conversation.messages)
         self.found = Found(workspace.graph.resolve(thread) if thread else thread_of(workspace, id, self._title, name))
@@ -189,7 +180,7 @@ class _Ingest:
         return kept
 
     def _sound(self, messages: Sequence[SourceMessage]) -> list[SourceMessage]:
-        """The messages without secrets. Others are reported, and replies bridge them."""
+        """The messages without secrets. Messages with secrets are reported, and replies skip over them."""
         kept = []
         for one in messages:
             try:
@@ -226,7 +217,7 @@ class _Ingest:
     # ---- replies
 
     def _answered(self, one: SourceMessage, last: Uri | None) -> Uri | None:
-        """The message that this one answers; None for the first of a thread or of a branch."""
+        """The message that this message answers; None for the first message of a thread or of a branch."""
         parent = _followed(one.parent, self._gone) if one.parent else one.parent
         if parent == "":
             return None
@@ -238,7 +229,7 @@ class _Ingest:
         return last
 
     def _elsewhere(self, id: str) -> Uri | None:
-        """A message of this id from an earlier ingest. The first call is O(thread)."""
+        """A message with this id from an earlier ingest. The first call is O(thread)."""
         if self._of_name is None:
             found = self._workspace.text().between(self._prefix, self._prefix + LAST, EVERY)
             self._of_name = {message_nodes.name_in(uri.removeprefix(self._prefix)): uri for uri in found}
@@ -276,8 +267,8 @@ class _Ingest:
             else:
                 self.found.known += 1
             last = node.uri
-        # A relation is written with or before its target message: after a crash the next ingest adds that message, and
-        # would not check a message that exists.
+        # A relation is written with its target message or before it: after a crash, the next ingest adds the missing
+        # message, but would not check one that exists.
         old = (Upsert(uri, relations=tuple(found)) for uri, found in answers.items() if uri not in made)
         new = (node.with_relation(*answers.get(node.uri, ())) for node in made.values())
         messages = [*old, *map(upsert_of, new)]
@@ -289,7 +280,7 @@ class _Ingest:
 
     def _reworded(self, one: Placed, node: Node) -> None:
         self.found.changed += 1
-        self.found.trouble.append(f"{one.message.place or one.id}: the text changed and was replaced")
+        self.found.trouble.append(f"{one.message.place or one.id}: the text has changed and was replaced")
         version = self._workspace.version(self._workspace.path(node.uri))
         self.found.edits.append(Upsert(node.uri, content=node.content, expect_version=version))
 
@@ -298,7 +289,7 @@ class _Ingest:
         return found[0] if found else None
 
     def _thread(self, placed: Sequence[Placed], *, is_first: bool) -> Upsert:
-        """The edit of the thread itself, without fields it already has."""
+        """The edit of the thread itself, without fields that are already stored."""
         before, conversation = self._before, self._conversation
         known = before.data.get("participants") if before else None
         names = [name for name in known if isinstance(name, str)] if isinstance(known, list) else []
@@ -320,13 +311,13 @@ class _Ingest:
         except KgdError as refused:
             self.found.trouble.append(f"{refused.message} of the thread; it was named 'conversation' instead")
             node = replace(node, name="conversation", summary="", data={"status": wanted})
-        if before is not None:  # notes about the thread exist from before its first message
+        if before is not None:  # notes about the thread may be older than its first message
             node = replace(node, name=before.name or node.name, summary=before.summary or node.summary)
         return upsert_of(replace(node, source=self._source))
 
 
 def digest(conversation: Conversation) -> str:
-    """Digest of a conversation; with an equal digest nothing needs to be compared."""
+    """Digest of a conversation; if it is equal, nothing needs to be compared."""
     found = hashlib.sha256()
     about = (conversation.title, conversation.status or "", *conversation.participants)
     for text in about:
@@ -339,14 +330,15 @@ def digest(conversation: Conversation) -> str:
 
 
 def _nameless(conversation: Conversation) -> str:
-    """Id of a conversation without a name: a hash of its first message, which stays when it grows."""
+    """Id of a conversation without a name: a hash of its first message, which stays the same when the conversation
+    grows."""
     first = conversation.messages[0] if conversation.messages else None
     parts = (first.id, str(first.at), first.sender, first.text) if first else ()
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _first_words(messages: Sequence[SourceMessage]) -> str:
-    """Title of a thread without one: its first words."""
+    """The title of a thread that has none: its first words."""
     first = next((one.text for one in messages if one.kind == "user"), messages[0].text if messages else "")
     return cut_at_word(line(first, 400), 60).rstrip("…")
 
@@ -360,7 +352,7 @@ def _size(node: Node) -> int:
 
 
 def _followed(id: str, to: Mapping[str, str | None]) -> str | None:
-    """The end of a chain of ids; in a cycle, the id that closes it."""
+    """The end of a chain of ids; if the chain is a cycle, the id that closes it."""
     seen, at = set[str](), id
     while at in to and at not in seen:
         seen.add(at)

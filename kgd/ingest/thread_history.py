@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from kgd.errors import Invalid
 from kgd.ingest.conversations import message_nodes, values
-from kgd.ingest.message_ingest import LAST, REPLIED_BY, messages_of
 from kgd.model.node import Node
 from kgd.model.uri import Uri, name_of, namespace_of, scheme_of, workspace_of
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
-
+REPLIED_BY = "REPLIED_BY"
+LAST = "\U0010ffff"
 MOST_ORDERED = 20_000
-"""Messages of one thread that can be ordered by their replies."""
+"""Largest number of messages of one thread that can be ordered by their replies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,23 @@ class Message:
     tool_calls: tuple[dict[str, Any], ...] = ()
 
 
+def messages_of(workspace: Workspace, thread: Uri) -> str:
+    """The common prefix of the URIs of a thread's messages, which do not change when the thread is moved."""
+    current = workspace.graph.resolve(thread)
+    former = [uri for uri in workspace.graph.aliases(current) if uri.startswith("thread:")]
+    starts = [f"message:{uri.partition(':')[2]}/" for uri in (current, *former)]
+    if not former:
+        return starts[0]
+    return next((start for start in starts if workspace.text().between(start, start + LAST, 1)), starts[0])
+
+
 def history(
     workspace: Workspace, thread: Uri, limit: int = 50, *, before: Uri | None = None, after: Uri | None = None
 ) -> list[Message]:
     """Up to `limit` messages of a thread, oldest first; O(answer), however long the thread is.
 
-    With `after` the messages after it, with `before` the messages right before it, otherwise the newest. Acknowledged
-    writes are included. Messages in damaged files are left out.
+    With `after`, these are the messages after that message; with `before`, the messages right before it; otherwise the
+    newest messages. Acknowledged writes are included. Messages in damaged files are left out.
 
     Raises:
         Invalid: `thread` is not the URI of a thread.
@@ -53,10 +63,10 @@ def history(
 def listed(
     workspace: Workspace, thread: Uri, limit: int, *, before: Uri | None = None, after: Uri | None = None
 ) -> list[Uri]:
-    """The URIs of those messages. O(thread) if a program named the messages itself."""
+    """The URIs of the messages that `history` returns. O(thread) if a program named the messages itself."""
     start = messages_of(workspace, check_thread(thread))
     last = workspace.text().between(start, start + LAST, 1, backward=True)
-    if last and not message_nodes.is_id(name_of(last[0])):  # their names sort behind ids
+    if last and not message_nodes.is_id(name_of(last[0])):  # their names sort after ids
         ordered = _said_in_order(workspace, workspace.text().between(start, start + LAST, MOST_ORDERED))
         at = {uri: number for number, uri in enumerate(ordered)}
         if after is not None:
@@ -89,7 +99,7 @@ def _said_in_order(workspace: Workspace, uris: list[Uri]) -> list[Uri]:
 
 
 def _moment_in(uri: Uri) -> int:
-    """Unix milliseconds in a message's name: in its id, or as ``user:<time>``; 0 if there are none."""
+    """Unix milliseconds in a message's name: in its id, or as ``user:<time>``; 0 if it has no time."""
     name = name_of(uri)
     stamp = name.partition(":")[2] or name
     return (
@@ -105,7 +115,7 @@ def first_of(workspace: Workspace, thread: Uri) -> Uri:
 
 
 def thread_of(message: Uri) -> Uri:
-    """The thread of a message by its URI; it may have moved since."""
+    """The URI of a message's thread, derived from the message's URI. The thread may have been moved since then."""
     return Uri(f"thread://{workspace_of(message)}/{namespace_of(message)}")
 
 
@@ -113,7 +123,7 @@ def check_thread(uri: Uri) -> Uri:
     """The URI, if it is a thread's.
 
     Raises:
-        Invalid: It is not.
+        Invalid: The URI is not a thread's.
     """
     if scheme_of(uri) != "thread":
         raise Invalid("this is not a thread", at=uri, next="Use thread://<workspace>/<thread>.")

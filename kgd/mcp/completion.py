@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 MOST = 100
-"""Values in one answer, by the protocol."""
+"""Largest number of values in one answer, set by the protocol."""
 
 
 class Completing:
     """Handler of `completion/complete`. Offers only readable nodes. O(nodes) for URIs and paths.
 
-    An unknown workspace gives an empty list and no error, since the input is incomplete.
+    An unknown workspace gives an empty list, not an error, since the input is incomplete.
     """
 
     def __init__(self, session_of: Callable[[ServerRequestContext[Session]], Session]) -> None:
@@ -39,7 +39,7 @@ class Completing:
         ref, argument = params.ref, params.argument
         known = prompts.arguments(ref.name) if isinstance(ref, PromptReference) else TEMPLATES.get(ref.uri)
         if known is None or argument.name not in known:
-            raise MCPError(INVALID_PARAMS, f"there is nothing to complete by the name '{argument.name[:60]}' here")
+            raise MCPError(INVALID_PARAMS, f"there is no argument '{argument.name[:60]}' to complete here")
         named = (params.context.arguments or {}).get("workspace") if params.context else None
         session = self._session_of(ctx)
         values, total = await anyio.to_thread.run_sync(_found, session, argument.name, argument.value, named)

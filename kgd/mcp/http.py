@@ -1,8 +1,8 @@
 """MCP over HTTP: on loopback with the token of the home, and on a hub for token holders.
 
 On loopback it is off by default, and web pages cannot reach it, because Host and Origin must name this machine. On a
-hub each request is authenticated separately. A session belongs to the token that started it, and is not found with
-another token; the scopes of the current request apply. Revoking a token ends its open streams.
+hub each request is authenticated separately. A session belongs to the token that started it and cannot be found with
+another token; each request uses the token's current scopes. Revoking a token ends its open streams.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LOOPBACK = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost", "[::1]")
 BODY_LIMIT = 4 * 2**20
 LOOK_SECONDS = 1.0
-"""Interval for checking the token of an active stream."""
+"""Seconds between two checks of the token of an active stream."""
 
 
 def security(port: int) -> TransportSecuritySettings:
@@ -79,7 +79,7 @@ def application(surface: Surface, token: str, port: int) -> Starlette:
 
 
 class HttpServer(uvicorn.Server):
-    """Serves `application`. On a stop it ends listen streams first, since they would keep it running."""
+    """Serves `application`. Before it stops, it ends listen streams, since they would keep it running."""
 
     def __init__(self, surface: Surface, token: str, port: int) -> None:
         self._surface = surface
@@ -95,7 +95,7 @@ class HttpServer(uvicorn.Server):
         super().__init__(config)
 
     def stop(self) -> None:
-        """Ask it to stop; `serve` returns soon after."""
+        """Ask the server to stop; `serve` returns soon after."""
         self._surface.close()
         self.should_exit = True
 
@@ -138,7 +138,7 @@ class Authenticator(Protocol):
         """Count bytes. Raises TooMuch."""
 
     def still_live(self, record: TokenRecord) -> None:
-        """Raises Unauthorized if the token was revoked meanwhile."""
+        """Raise Unauthorized if the token has been revoked."""
 
 
 class HubHttp:
@@ -194,7 +194,7 @@ class HubHttp:
         await self._app({**scope, "user": user, RECORD: record}, receive, self._watched(record, send))
 
     def _watched(self, record: TokenRecord, send: Send) -> Send:
-        """A send that ends the stream when the token is no longer live."""
+        """A `send` that ends the stream when the token is no longer live."""
         looked, ended = time.monotonic(), False
 
         async def checked(message: Message) -> None:

@@ -1,7 +1,7 @@
 """Progress notifications and log messages, in both protocol eras.
 
-One task per receiver sends them in order, and drops them while the client does not read, so that a slow client does not
-delay work. No notification of a call follows its answer.
+One task per receiver sends the messages in order. It drops messages while the client does not read, so that a slow
+client does not delay work. No notification of a call follows its answer.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from kgd.daemon.logs import fields
 from kgd.tools.session import Progress
 
 PROGRESS_SECONDS = 0.25
-"""Minimum time between two progress notifications of a call."""
+"""Shortest time in seconds between two progress notifications of a call."""
 WAITING = 64
-"""Notifications that are queued for a client; later ones are dropped."""
+"""Largest number of notifications that are queued for a client; later ones are dropped."""
 
 LEVELS = {
     "debug": 10,
@@ -100,9 +100,9 @@ _call: ContextVar[Outbox | None] = ContextVar("call", default=None)
 class Logs(logging.Handler):
     """Sends the daemon's log records to clients that requested them.
 
-    Handshake era: after `logging/setLevel` a connection receives all records from that level. Later protocols: a
-    request names the level in its envelope and receives the records of its own call. Token holders receive none,
-    because records name nodes that they may not read. The handler is installed only while a client wants records.
+    In the handshake era, a connection receives all records from a level on after `logging/setLevel`. In later
+    protocols, a request names the level in its envelope and receives the records of its own call. Token holders receive
+    none, because records name nodes that they may not read. The handler is installed only while a client wants records.
     """
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class Logs(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.name == "kgd.mcp" and record.levelno < logging.INFO:
-            return  # sending it could cause another record
+            return  # sending this record could cause another one
         receivers = list(self._connections.values())
         if (own := _call.get()) is not None:
             receivers.append(own)
@@ -177,8 +177,8 @@ class Logs(logging.Handler):
 def _throttled(outbox: Outbox, token: str | int) -> Progress:
     """A progress function that sends at most one notification per `PROGRESS_SECONDS`.
 
-    A tool counts each phase from zero, but the protocol requires increasing numbers: a phase continues the count of the
-    previous one.
+    A tool counts each phase from zero, but the protocol requires increasing numbers: so each phase continues the count
+    of the previous phase.
     """
     base, last, sent, due = 0, 0, -1, 0.0
 

@@ -7,6 +7,7 @@ receive the answer without the fields for the page.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib.resources import files
 from typing import Any
 from urllib.parse import quote, unquote
@@ -30,6 +31,7 @@ from mcp.types import (
 )
 
 from kgd.errors import KgdError, NotFound
+from kgd.mcp.positions import answered_at
 from kgd.model.access import Policy, Principal, Verb, may
 from kgd.model.uri import Uri
 from kgd.tools import LOCAL, TOOLS, addressing
@@ -54,7 +56,7 @@ UI = {"ui": {"csp": {}, "prefersBorder": True}}
 
 
 def changed_resources(workspace: str, uris: Iterable[str]) -> Iterator[str]:
-    """The nodes and the status. A node has two spellings, since subscriptions match by exact text."""
+    """The URIs of the nodes and of the status. A node has two spellings, because subscriptions match by exact text."""
     for uri in uris:
         yield f"kgd://{workspace}/nodes/{uri}"
         yield f"kgd://{workspace}/nodes/{quote(uri, safe='')}"
@@ -62,7 +64,7 @@ def changed_resources(workspace: str, uris: Iterable[str]) -> Iterator[str]:
 
 
 def may_watch(principal: Principal, resource: str) -> bool:
-    """Whether a principal may subscribe to this resource; a node requires the right to read it."""
+    """Whether a principal may subscribe to this resource; a node requires permission to read it."""
     scheme, _, rest = resource.partition("://")
     workspace, _, what = rest.partition("/")
     if scheme != "kgd" or not any(scope.workspace == workspace for scope in principal.scopes):
@@ -75,10 +77,10 @@ def may_watch(principal: Principal, resource: str) -> bool:
 
 
 class Resources:
-    """Handlers of `resources/*`. Nodes have a template and are not listed, since there are too many.
+    """Handlers of `resources/*`. Nodes are not listed, because there are too many; a template describes their URIs.
 
     Args:
-        tools: The tools whose pages are resources too.
+        tools: The tools whose pages are also resources.
     """
 
     def __init__(
@@ -144,13 +146,18 @@ class Resources:
         uri = str(params.uri)
         if page := _page(self._tools, uri):
             return ReadResourceResult(contents=[page])
+        session, asked = self._session_of(ctx), (ctx.params or {}).get("_meta")
+        workspace = uri.partition("://")[2].partition("/")[0]
         try:
-            answer = await anyio.to_thread.run_sync(_read, self._session_of(ctx), uri)
+            answer, meta = await anyio.to_thread.run_sync(
+                answered_at, session, asked, workspace, partial(_read, session, uri)
+            )
         except KgdError as error:
             code = INVALID_PARAMS if error.code in ("NOT_FOUND", "VALIDATION_ERROR") else INTERNAL_ERROR
             raise MCPError(code, str(error), {"uri": uri, **error.as_dict()}) from None
         text = orjson.dumps(answer).decode()
-        return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, mime_type=JSON, text=text)])
+        contents = TextResourceContents(uri=params.uri, mime_type=JSON, text=text)
+        return ReadResourceResult(contents=[contents], _meta=meta or None)
 
 
 def _listed(workspace: str, what: str) -> Resource:
@@ -165,7 +172,7 @@ def _listed(workspace: str, what: str) -> Resource:
 def _read(session: Session, uri: str) -> Any:
     scheme, _, rest = uri.partition("://")
     workspace, _, what = rest.partition("/")
-    with noted(session, session.principal, "resource", workspace):
+    with session.daemon.open_workspaces.holding(), noted(session, session.principal, "resource", workspace):
         return _resource(session, uri, scheme, workspace, what)
 
 
@@ -214,12 +221,12 @@ def _page(tools: Mapping[str, Operation], uri: str) -> TextResourceContents | No
 
 
 def meta(tool: Operation) -> dict[str, Any] | None:
-    """The metadata that names a tool's page."""
+    """The metadata of a tool that names its page."""
     return {"ui": {"resourceUri": tool.app}} if tool.app else None
 
 
 def for_host(ctx: ServerRequestContext[Any], tool: Operation | None, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The answer for this host: without the page's fields if it shows no pages."""
+    """The answer for this host, without the page's fields if the host does not show pages."""
     if tool is None or not tool.for_app or client_supports_apps(ctx):
         return answer
     return {name: value for name, value in answer.items() if name not in tool.for_app}

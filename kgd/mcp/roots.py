@@ -1,8 +1,8 @@
 """The project of a host that starts its servers in another directory, from the client's roots.
 
-Only for local connections. The server's directory counts if it is in a workspace, else the first root that is in a
-workspace. In the handshake era the call waits for the roots; in the modern protocol it ends with the question, and the
-client calls again with the answer.
+Only for local connections. The server's directory is used if it is in a workspace, otherwise the first root that is in
+a workspace. In the handshake era, the call waits for the roots. In the modern protocol, the call ends with a question
+for the roots, and the client calls again with the answer.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Roots:
         self._known: dict[int, _Known] = {}
 
     async def place(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams, session: Session) -> None:
-        """Set the session's directory to the first root in a workspace, if its own is in none.
+        """Set the session's directory to the first root in a workspace, if its own directory is not in one.
 
-        A client is asked once, and in the handshake era again after its roots changed.
+        A client is asked once; in the handshake era, it is asked again after its roots change.
 
         Raises:
             AnswersNeeded: The client must call again with its roots.
@@ -81,7 +81,7 @@ class Roots:
             session.cwd, session.here = known.started, None
 
     def forget(self, session: Session) -> None:
-        """Call this when the session's connection ends."""
+        """Forget a session; call this when its connection ends."""
         if (known := self._known.pop(id(session), None)) and known.roots:
             known.roots.cancel()
 
@@ -97,13 +97,13 @@ async def _asked(ctx: ServerRequestContext[Any]) -> list[Path]:
 
 
 def _folders(found: object) -> list[Path]:
-    """The folders of an answer; none if it answers another question."""
+    """The folders in an answer; empty if it answers a different question."""
     return [_path(str(root.uri)) for root in found.roots[:MOST]] if isinstance(found, ListRootsResult) else []
 
 
 def _move(session: Session, roots: list[Path]) -> None:
     for root in roots:
-        there = replace(session, cwd=root, here=None)
+        there = replace(session, cwd=root, found=None)
         if workspace := addressing.here(there):
             session.cwd, session.here = root, workspace
             return

@@ -1,8 +1,8 @@
-"""Questions of a tool call to the language model of its client (MCP sampling), in both protocol eras.
+"""Questions that a tool call asks its client's language model (MCP sampling), in both protocol eras.
 
 In the modern protocol the call ends with the questions, and the client calls again with the answers and a sealed state.
-In the older one the questions are sent while the call waits. The tool calls `Ask` on its worker thread in both cases.
-The server keeps no state between two rounds.
+In the older protocol, the questions are sent while the call waits. In both protocols, the tool calls `Ask` on its
+worker thread. The server keeps no state between two rounds.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from kgd.errors import Unavailable
-from kgd.resolution.prompts import Ask, Prompt, Reply
+from kgd.resolution import Ask, Prompt, Reply
 
 KEY_LENGTH = 32
 ROOTS = "roots"
 """The id of the question for roots; questions to a model have the ids of conflicts."""
 STATE_SECONDS = 3600.0
-"""Seconds for a client between two rounds; its user may have to allow each question."""
+"""Seconds that a client has between two rounds; its user may have to allow each question."""
 
 
 class AnswersNeeded(Exception):
-    """Ends a call of the modern protocol with questions; nothing was written. The client calls again with answers."""
+    """Ends a call by asking questions (modern protocol); nothing has been written. The client calls again with
+    answers."""
 
     def __init__(self, requests: Mapping[str, CreateMessageRequest | ListRootsRequest]) -> None:
         super().__init__()
@@ -69,21 +70,20 @@ def asked_before(params: CallToolRequestParams) -> set[str]:
     return set(orjson.loads(params.request_state)["asked"]) if params.request_state else set()
 
 
-def sealing(key: Path, audience: str) -> RequestStateBoundary:
-    """The middleware that seals the clients' state between rounds, and refuses foreign states.
-
-    The key is created on first use and readable only by its owner; with it a round survives a restart.
-    """
-    return RequestStateBoundary(RequestStateSecurity(keys=[_key(key)], ttl=STATE_SECONDS), default_audience=audience)
+def sealing(key: bytes, audience: str) -> RequestStateBoundary:
+    """The middleware that seals the clients' state between rounds, and refuses states that it did not seal."""
+    return RequestStateBoundary(RequestStateSecurity(keys=[key], ttl=STATE_SECONDS), default_audience=audience)
 
 
-def _key(path: Path) -> bytes:
+def stored_key(path: Path) -> bytes:
+    """The key in a file, so that a round of questions survives a restart. The file is created on first use, and is
+    readable only by its owner."""
     with contextlib.suppress(OSError):
         if not path.stat().st_mode & 0o077 and len(found := path.read_bytes()) == KEY_LENGTH:
             return found
-        path.unlink()  # readable by others, or damaged by a crash; open rounds are asked again
+        path.unlink()  # the key is readable by others, or damaged by a crash: make a new one, and ask open rounds again
     made = os.urandom(KEY_LENGTH)
-    with contextlib.suppress(OSError):  # a disk that cannot be written: then no round outlives this process
+    with contextlib.suppress(OSError):  # the disk cannot be written, so no round outlives this process
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(made)
@@ -94,7 +94,7 @@ def _key(path: Path) -> bytes:
 async def asker(
     ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams, patience: Callable[[], float]
 ) -> AsyncIterator[Ask | None]:
-    """The function with which the tools of this call ask its client; None if the client offers no model.
+    """The function with which this call's tools ask its client's model; None if the client does not offer one.
 
     Args:
         patience: Returns the seconds that a client of the older protocol has for its answers.
@@ -118,8 +118,9 @@ async def asker(
 
 
 class _RoundsAsk:
-    """Questions end the call; the next call has the answers. A model is asked in one round only; conflicts that are
-    open afterwards stay open."""
+    """Questions end the call; the next call has the answers. Models are asked in a single round; conflicts that are
+    still open after this round stay open.
+    """
 
     def __init__(self, params: CallToolRequestParams) -> None:
         asked = asked_before(params) - {ROOTS}
@@ -139,7 +140,7 @@ class _RoundsAsk:
 
 @dataclass(frozen=True, slots=True)
 class _LiveAsk:
-    """Questions go out while the call waits, all at once, on the call's own stream."""
+    """Questions are sent while the call waits, all at once, on the call's own stream."""
 
     ctx: ServerRequestContext[Any, Any]
     tasks: TaskGroup
@@ -155,7 +156,7 @@ class _LiveAsk:
         return ()
 
     def __call__(self, prompts: Mapping[str, Prompt], /) -> Mapping[str, Reply]:
-        # The task belongs to the call and not to this thread, so that it ends when the client cancels the call.
+        # The task belongs to the call, not to this thread, so that it ends when the client cancels the call.
         done: Future[dict[str, Reply]] = Future()
         self.loop.call_soon_threadsafe(self.tasks.start_soon, self._ask_all, prompts, done)
         return done.result()
@@ -198,7 +199,7 @@ def _request(prompt: Prompt) -> CreateMessageRequest:
 def _reply(found: Any) -> Reply:
     """The text of an answer; None unless it is complete and only text."""
     if not isinstance(found, CreateMessageResult | CreateMessageResultWithTools):
-        return Reply(problem="the client answered another question")
+        return Reply(problem="the client's answer is for another question")
     blocks = found.content if isinstance(found.content, list) else [found.content]
     model = found.model
     if found.stop_reason == "maxTokens":

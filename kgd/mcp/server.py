@@ -1,7 +1,7 @@
 """The MCP server of kgd's tools, for both protocol eras and all transports.
 
 Arguments are validated once, by the tool's own model, and answers are plain data that is serialised without a model.
-The SDK's low-level server is used because its decorators validate twice and silently drop unknown arguments.
+The SDK's low-level server is used because the SDK's decorators validate twice and silently drop unknown arguments.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,35 +36,33 @@ from mcp.types import (
 )
 from mcp.types import Tool as ToolDescription
 
-from kgd import __version__
+from kgd import tracing
 from kgd.client.first_answers import METHODS
-from kgd.daemon.calls import LineReader, LineWriter
 from kgd.daemon.daemon import Daemon
-from kgd.errors import KgdError, NotFound, of_defect
+from kgd.errors import NotFound
 from kgd.mcp import prompts, resources, stream
 from kgd.mcp.completion import Completing
 from kgd.mcp.notifications import Logs
+from kgd.mcp.positions import answered_at
 from kgd.mcp.resources import Resources, changed_resources, may_watch
 from kgd.mcp.roots import Roots
-from kgd.mcp.sampling import AnswersNeeded, asker, sealing
+from kgd.mcp.sampling import AnswersNeeded, asker, sealing, stored_key
+from kgd.mcp.short_reads import SERVER, ShortReads, at_once, failed, result
 from kgd.mcp.subscriptions import Subscriptions
 from kgd.model.token import TokenRecord
 from kgd.model.uri import Uri
 from kgd.tools import TOOLS
 from kgd.tools.hubs import token_calls
-from kgd.tools.operation import Operation, as_json, refused
+from kgd.tools.operation import Operation
 from kgd.tools.parameters import read
 from kgd.tools.schemas import OBJECT, brief_schema, output_schema
 from kgd.tools.session import Session
 
-NAME = "kgd"
-"""Constant, because the clients' state between two calls is sealed for this name."""
-
 THREADS = 256
-"""Concurrent blocking calls. A write holds a thread until it is durable; group commit keeps that short."""
+"""Largest number of blocking calls at a time. A write holds a thread until it is durable; group commit helps."""
 
 SERVER_MEMORY = "server-memory"
-"""The toolset that replaces another server: its descriptions equal that server's."""
+"""The toolset that replaces another server, and has that server's descriptions."""
 
 RECORD = "kgd.record"
 """Key of the token's record in a request's ASGI scope; absent for this machine's own token."""
@@ -91,8 +89,8 @@ class Surface:
         patience: float | None = None,
         remember: Remember | None = None,
     ) -> None:
-        self._daemon, self._tools, self._patience = daemon, tools, patience
-        ours = any(name in TOOLS for name in tools)  # otherwise it replaces another server and does not mention kgd
+        self.daemon, self.tools, self._patience = daemon, tools, patience
+        ours = any(name in TOOLS for name in tools)  # else it replaces another server and does not mention kgd
         self.subscriptions = Subscriptions()
         self._logs = Logs()
         self._roots = Roots()
@@ -100,10 +98,10 @@ class Surface:
         self._listed = ListToolsResult(tools=[describe(tool) for tool in tools.values()])
         served = Resources(self._read_session, tools)
         self.server: Server[Session] = Server(
-            NAME,
-            version=__version__,
-            title="kgd: shared memory",
-            description="A graph of what this team's agents learned, kept in git",
+            SERVER["name"],
+            version=SERVER["version"],
+            title=SERVER["title"],
+            description=SERVER["description"],
             instructions=prompts.INSTRUCTIONS if ours else None,
             lifespan=self._lifespan,
             on_list_tools=self._list_tools,
@@ -126,28 +124,20 @@ class Surface:
         )
         self.server.extensions |= resources.extensions(tools)
         # Replaces the SDK's tracing spans, which are not exported and took a tenth of a small call.
-        self.server.middleware[:] = [_put_answer_in, sealing(Path(daemon.home.state) / "rounds.key", NAME)]
+        self.server.middleware[:] = [_put_answer_in, sealing(_rounds_key(daemon), SERVER["name"])]
         if remember:
             self.server.middleware.insert(0, _reporting(remember))
         daemon.on_commit(self._committed)
         daemon.on_code(self._changed)
+        daemon.open_workspaces.follow(self.subscriptions.workspaces)
 
-    async def serve(
-        self,
-        reader: LineReader,
-        writer: LineWriter,
-        *,
-        cwd: str = "",
-        client: str = "",
-        context_id: str = "",
-    ) -> None:
+    async def serve(self, reads: ShortReads) -> None:
         """Serve one connection over a line stream until it ends."""
-        session = self._session(cwd=Path(cwd) if cwd else None, client=client, context_id=context_id)
         self.subscriptions.start()
         try:
-            await stream.serve(self.server, session, self.options(), reader, writer)
+            await stream.serve(self.server, reads.session, self.options(), reads, reads)
         finally:
-            self._roots.forget(session)
+            self._roots.forget(reads.session)
 
     def options(self) -> InitializationOptions:
         return self.server.create_initialization_options(
@@ -161,10 +151,10 @@ class Surface:
     @asynccontextmanager
     async def _lifespan(self, _: Server[Session]) -> AsyncIterator[Session]:
         self.subscriptions.start()
-        yield self._session(context_id=self._daemon.contexts.open()[0])
+        yield self._session(context_id=self.daemon.contexts.open()[0])
 
     def _session(self, **known: Any) -> Session:
-        return Session(self._daemon, by_agent=True, **known)
+        return Session(self.daemon, by_agent=True, **known)
 
     async def _list_tools(
         self, ctx: ServerRequestContext[Session], params: PaginatedRequestParams | None
@@ -172,7 +162,7 @@ class Surface:
         record = _record_of(ctx)
         if record is None:
             return self._listed
-        known = token_calls.visible(self._tools, record.holder)
+        known = token_calls.visible(self.tools, record.holder)
         return ListToolsResult(tools=[one for one in self._listed.tools if one.name in known])
 
     async def _listen(
@@ -184,14 +174,15 @@ class Surface:
             allowed = [uri for uri in wanted.resource_subscriptions or () if may_watch(session.principal, uri)]
             wanted = wanted.model_copy(update={"resource_subscriptions": allowed})
             params = params.model_copy(update={"notifications": wanted})
-        return await self.subscriptions.listen(ctx, params)
+        with self.subscriptions.listening(params.notifications.resource_subscriptions or ()):
+            return await self.subscriptions.listen(ctx, params)
 
     async def _subscribe(self, ctx: ServerRequestContext[Session], params: SubscribeRequestParams) -> EmptyResult:
         principal = self._read_session(ctx).principal
         if principal is not None and not may_watch(principal, str(params.uri)):
             workspace = str(params.uri).partition("://")[2].partition("/")[0]
             error = NotFound("there is no such resource for this token", at=str(params.uri)[:80])
-            await self._on_thread(self._daemon.tokens.refused, principal.id, "subscribe", error, workspace)
+            await self._on_thread(self.daemon.tokens.refused, principal.id, "subscribe", error, workspace)
             raise MCPError(INVALID_PARAMS, "there is no such resource for this token", {"uri": str(params.uri)})
         return await self.subscriptions.subscribe(ctx, params)
 
@@ -200,45 +191,46 @@ class Surface:
 
     async def _call_tool(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams) -> dict[str, Any]:
         try:
-            _answer.get().update(await self._answer(ctx, params))
+            with tracing.during(_request_of(ctx)):  # the context of a session is that of its first request
+                tracing.note(operation=params.name if params.name in self.tools else "")
+                _answer.get().update(await self._answer(ctx, params))
         except AnswersNeeded as round:
             return round.result()
         return {"content": [], "resultType": "complete"}
 
     async def _answer(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams) -> dict[str, Any]:
-        tool = self._tools.get(params.name)
+        tool = self.tools.get(params.name)
         log.debug("call", extra={"tool": params.name[:60], "client": _client_name(ctx)})
         try:
             if (record := _record_of(ctx)) is not None:
-                return _result(tool, resources.for_host(ctx, tool, await self._answer_holder(ctx, params, record)))
+                found, meta = await self._answer_holder(ctx, params, record)
+                return {**result(tool, resources.for_host(ctx, tool, found)), **({"_meta": meta} if meta else {})}
             if tool is None:
-                raise NotFound(f"there is no tool '{params.name[:60]}'", next=f"Known: {', '.join(self._tools)}.")
+                raise NotFound(f"there is no tool '{params.name[:60]}'", next=f"Known: {', '.join(self.tools)}.")
             session = self._read_session(ctx)
             arguments = read(tool.Params, params.arguments)
             await self._roots.place(ctx, params, session)
-            if tool.from_memory(session, arguments):
-                answer = tool.run(session, arguments)
-            else:
+            if (answer := at_once(tool, session, arguments)) is None:
                 async with self._caller(ctx, params, session) as caller:
                     answer = await self._on_thread(tool.answer, caller, arguments)
                     session.here = caller.here
-        except KgdError as error:
-            return refusal(tool, error)
         except AnswersNeeded:
             raise
-        except Exception as error:
-            log.exception("a tool failed", extra={"tool": params.name[:60]})
-            return refusal(tool, of_defect(error))
-        return _result(tool, resources.for_host(ctx, tool, answer))
+        except Exception as error:  # noqa: BLE001 - the boundary of a request
+            return failed(tool, params.name, error)
+        return result(tool, resources.for_host(ctx, tool, answer))
 
     async def _answer_holder(
         self, ctx: ServerRequestContext[Session], params: CallToolRequestParams, record: TokenRecord
-    ) -> Mapping[str, Any]:
-        """The answer to a token holder; `token_calls` checks its rights."""
-        session = self._read_session(ctx)
+    ) -> tuple[Mapping[str, Any], dict[str, Any]]:
+        """The answer to a token holder and its `_meta`; `token_calls` checks the holder's rights."""
+        session, arguments = self._read_session(ctx), params.arguments or {}
+        tool, asked = self.tools.get(params.name), (ctx.params or {}).get("_meta")
+        reads = tool is not None and tool.hints.read_only
         async with self._caller(ctx, params, session) as caller:
-            answer: Mapping[str, Any] = await self._on_thread(
-                token_calls.call, caller, record, self._tools, params.name, params.arguments or {}
+            call = partial(token_calls.call, caller, record, self.tools, params.name, arguments)
+            answer: tuple[Mapping[str, Any], dict[str, Any]] = await self._on_thread(
+                partial(answered_at, caller, asked, arguments.get("workspace"), call, reads=reads)
             )
             return answer
 
@@ -257,13 +249,13 @@ class Surface:
             yield session
 
     async def _on_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        # Not abandoned when the client disconnects: a started change is finished and its commit announced.
+        # not abandoned when the client disconnects: a change that has begun is finished, and its commit announced
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(THREADS)
         return await anyio.to_thread.run_sync(function, *arguments, limiter=self._threads)
 
     def _seconds(self) -> float:
-        return self._patience or self._daemon.registry.current().settings.resolver_seconds
+        return self._patience or self.daemon.registry.current().settings.resolver_seconds
 
     def _read_session(self, ctx: ServerRequestContext[Session]) -> Session:
         """The caller's session. Over HTTP there is no lasting connection, so each request has its own."""
@@ -279,7 +271,7 @@ class Surface:
 
     def _held_by(self, session: Session, record: TokenRecord) -> Session:
         holder = record.holder
-        return replace(session, principal=holder, still_live=lambda: self._daemon.tokens.still_live(holder.id))
+        return replace(session, principal=holder, still_live=lambda: self.daemon.tokens.still_live(holder.id))
 
     def _committed(self, workspace: str, uris: frozenset[Uri]) -> None:
         self._changed(workspace, uris)
@@ -290,6 +282,11 @@ class Surface:
 
 
 _answer: ContextVar[dict[str, Any]] = ContextVar("answer")
+
+
+def _rounds_key(daemon: Daemon) -> bytes:
+    """The key that seals the state between two rounds; hubs with shared state have the same key."""
+    return daemon.shared.rounds_key if daemon.shared else stored_key(Path(daemon.home.state) / "rounds.key")
 
 
 async def _put_answer_in(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -307,11 +304,13 @@ async def _put_answer_in(ctx: ServerRequestContext[Any, Any], call_next: CallNex
     finally:
         _answer.reset(token)
     assert isinstance(result, dict)
+    if meta := {**result.get("_meta", {}), **answer.get("_meta", {})}:
+        answer["_meta"] = meta
     return {**result, **answer}
 
 
 def _reporting(remember: Remember) -> ServerMiddleware[Any]:
-    """The middleware that passes the answers of `first_answers.METHODS` on, as far as they went to local clients."""
+    """The middleware that passes on answers to `first_answers.METHODS` that were sent to local clients."""
 
     async def report(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)
@@ -324,7 +323,8 @@ def _reporting(remember: Remember) -> ServerMiddleware[Any]:
 
 @cache
 def describe(tool: Operation) -> ToolDescription:
-    """The description of a tool for clients. Cached, since building it takes milliseconds; do not change it."""
+    """The description of a tool for clients. The description is cached, because building it takes milliseconds; do not
+    modify it."""
     hints = tool.hints
     return ToolDescription(
         name=tool.name,
@@ -342,27 +342,21 @@ def describe(tool: Operation) -> ToolDescription:
     )
 
 
-def refusal(tool: Operation | None, error: KgdError) -> dict[str, Any]:
-    """A tool error; both text and data contain the next step, since hosts show the model either part."""
-    said = tool.refusal(error) if tool else refused(error)
-    data = {} if said.data is None else {"structuredContent": said.data}
-    return {"content": [{"type": "text", "text": said.text}], **data, "isError": True}
-
-
-def _result(tool: Operation | None, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of a tool; text and data are both complete, since hosts show the model either part."""
-    return {
-        "content": [{"type": "text", "text": tool.text(answer) if tool else as_json(answer)}],
-        "structuredContent": answer,
-        "isError": False,
-    }
-
-
 def _record_of(ctx: ServerRequestContext[Any]) -> TokenRecord | None:
     """The record of this request's token, or None."""
-    scope = getattr(ctx.request, "scope", None)
-    found = scope.get(RECORD) if scope is not None else None
+    found = _scope_of(ctx).get(RECORD)
     return found if isinstance(found, TokenRecord) else None
+
+
+def _request_of(ctx: ServerRequestContext[Any]) -> tracing.Request | None:
+    """This request over HTTP, for its log line and the audit log."""
+    found = _scope_of(ctx).get(tracing.REQUEST)
+    return found if isinstance(found, tracing.Request) else None
+
+
+def _scope_of(ctx: ServerRequestContext[Any]) -> Mapping[str, Any]:
+    """The ASGI scope of this request; empty if it did not arrive over HTTP."""
+    return getattr(ctx.request, "scope", None) or {}
 
 
 def _client_name(ctx: ServerRequestContext[Any]) -> str:

@@ -94,7 +94,7 @@ def _message(line: bytes) -> JSONRPCMessage | bytes:
 
 
 def _id_in(line: bytes) -> int | None:
-    """The numeric id of a request that is JSON except for an unpaired surrogate; its sender waits for an answer."""
+    """The numeric id of a request whose only error is an unpaired surrogate; its sender waits for an answer."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

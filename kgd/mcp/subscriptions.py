@@ -1,7 +1,7 @@
 """Notifications about changed resources, in both protocol eras.
 
 Modern clients open `subscriptions/listen`, a stream of the bus. Legacy clients send `resources/subscribe` and receive
-notifications on their connection. Events carry no content and are not replayed.
+notifications on their connection. Events have no content and are not replayed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import anyio.lowlevel
@@ -21,11 +22,11 @@ from mcp.types import EmptyResult, SubscribeRequestParams, UnsubscribeRequestPar
 log = logging.getLogger("kgd.mcp")
 
 BURST = 256
-"""Events between two chances for the streams to drain."""
+"""Number of events between two chances for the streams to drain."""
 
 
 class Bus:
-    """In-process fan-out with a count of its listeners, so that a commit without listeners costs nothing."""
+    """In-process fan-out that counts its listeners, so that a commit costs nothing if there are no listeners."""
 
     def __init__(self) -> None:
         self._listeners: dict[object, Callable[[ServerEvent], None]] = {}
@@ -51,16 +52,32 @@ class Subscriptions:
         self.bus = Bus()
         self.listen = ListenHandler(self.bus)
         self._legacy: dict[str, dict[int, ServerSession]] = {}
+        self._listened: Counter[str] = Counter()
+        """Workspaces by the number of listen streams about them."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sending: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Remember the running loop; needed before `announce` does anything."""
+        """Remember the running loop; until then, `announce` does nothing."""
         self._loop = asyncio.get_running_loop()
 
     @property
     def watched(self) -> bool:
         return bool(self.bus) or bool(self._legacy)
+
+    def workspaces(self) -> set[str]:
+        """The workspaces whose resources have subscribers. May be called from any thread."""
+        return {_workspace_in(uri) for uri in self._legacy.copy()} | (+self._listened).keys()
+
+    @contextlib.contextmanager
+    def listening(self, uris: Iterable[str]) -> Iterator[None]:
+        """Within the block, a stream listens to these resources."""
+        ids = [_workspace_in(uri) for uri in uris]
+        self._listened.update(ids)
+        try:
+            yield
+        finally:
+            self._listened.subtract(ids)
 
     def announce(self, uris: Iterable[str]) -> None:
         """Notify the subscribers of these resources. Returns at once; never raises."""
@@ -113,3 +130,7 @@ class Subscriptions:
         watchers.pop(connection, None)
         if not watchers:
             self._legacy.pop(uri, None)
+
+
+def _workspace_in(resource: str) -> str:
+    return resource.partition("://")[2].partition("/")[0]

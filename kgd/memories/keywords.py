@@ -1,8 +1,8 @@
 """Keywords of a text, used as tags to find it again.
 
-Deterministic and independent of other texts, so the same words give the same tags on every machine. Identifiers and
-names rank before plain words, technical compounds (``rate-limit``) count as one word, and the beginning of a text
-counts more.
+The result is deterministic and independent of other texts, so the same words give the same tags on every machine.
+Identifiers and names rank before plain words, technical compounds (``rate-limit``) are treated as one word, and words
+at the beginning of a text rank higher.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ working works write writes writing written wrong year years kb mb gb tb january 
 september october november december monday tuesday wednesday thursday friday saturday sunday
 """
 WEAK_WORDS = frozenset(_WEAK.split())
-"""Words that are common in all technical texts: keywords only if there are no better ones."""
+"""Words that are common in all technical texts; they are keywords only if there are no better ones."""
 
 _COMPOUNDS = """
 access-control access-token acceptance-criteria allow-list api-key audit-log background-job background-task backup-job
@@ -97,20 +97,20 @@ user-agent validation-set vector-search version-control warm-up web-socket white
 zero-downtime
 """
 COMPOUNDS = frozenset((one, two) for one, _, two in (pair.partition("-") for pair in _COMPOUNDS.split()))
-"""Pairs of words that are one technical term."""
+"""Pairs of words that form one technical term."""
 
 
 TEXT_LIMIT = 20_000
-"""Characters of a text that are read."""
+"""Maximum number of characters to read of a text."""
 LONGEST = 40
 SHORTEST = 2
 
 NAME, COMPOUND, CODE, PART, WEAK = 0.5, 0.9, 0.8, -0.45, -0.7
-"""Bonus for a name within a sentence, a technical term, an identifier, a part of one, and a word that every text has. A
-plain word counts 1."""
+"""Bonus for a name within a sentence, a technical term, an identifier, a part of an identifier, and a word common in
+all texts; added to the score of 1 for a plain word."""
 REPEATED = 0.25
 LATER = 0.012
-"""Malus for each word before it."""
+"""Amount subtracted from a word's score for each word before it."""
 
 _WORD = re.compile(r"[^\W_]+(?:[-_'’./+#][^\W_]+)*[+#]{0,2}")
 _HUMP = re.compile(r"[^\W\d_]*?[^\W\dA-Z_](?=[A-Z])|[A-Z]+(?=[A-Z][^\W\dA-Z_])|[^\W_]+")
@@ -126,9 +126,9 @@ class _Term(NamedTuple):
 
 
 def keywords(text: str, limit: int = 8) -> tuple[str, ...]:
-    """The best keywords of the text, best first, at most `limit`; lower case and valid as tags.
+    """At most `limit` keywords of the text, best first, in lower case and valid as tags.
 
-    A pure function; linear in the length of the text.
+    This is a pure function, linear in the length of the text.
     """
     worth: dict[str, float] = {}
     count: dict[str, int] = {}
@@ -172,7 +172,7 @@ def _of_word(word: str, starts_sentence: bool) -> Iterator[_Term]:
 
 
 def _simple(word: str, starts_sentence: bool, extra: float) -> Iterator[_Term]:
-    """Candidates of a word that is joined by hyphens at most."""
+    """Candidates in a word that may contain hyphens but no other joining characters."""
     lower = _folded(word)
     if "-" in word:
         yield from _keyword(lower, extra + COMPOUND / 2)

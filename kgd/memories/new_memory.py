@@ -1,4 +1,4 @@
-"""New memories from a text: summary, content and tags."""
+"""Creating a memory from a text: summary, content and tags."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kgd.model.node import MEMORY_TYPES, Relation, cut_at_word
 from kgd.model.uri import Uri
 
 WORDS, NAME = 6, 40
-"""Most words and characters of a text in its URI."""
+"""Maximum number of words and of characters of a text in its URI."""
 
 
 def memory(
@@ -25,8 +25,8 @@ def memory(
 ) -> Upsert:
     """The edit that stores a text as a new node, with its beginning as the summary.
 
-    A memory (decision, pattern, gotcha, insight, task) without tags gets the keywords of the text. With a detail, the
-    text may be only its heading. The edit is refused (Stale) if the node exists.
+    A memory (decision, pattern, gotcha, insight, task) without tags gets the keywords of the text. If there is a
+    detail, the text may be just its heading. The edit is refused (Stale) if the node exists.
     """
     summary = cut_at_word(text)
     found = tuple(tags) or (keywords(f"{text}\n\n{detail or ''}") if type in MEMORY_TYPES else ())

@@ -1,1 +1,1 @@
-"""Values without I/O. Each value is validated when it is made."""
+"""Values without I/O, validated when they are created."""

@@ -1,8 +1,8 @@
-"""Authorization: `authorize`, and the scopes and policies that it judges by.
+"""Authorization: `authorize`, and the scopes and policies that it applies.
 
-A *principal* is a caller with the scopes of their token; the *policy* is the team's, in ``kgd.yaml``. Both must agree.
-Every surface calls this one function for every node that it shows or changes. None stands for the user of this
-machine: a local daemon cannot restrict them.
+A *principal* is a caller with the scopes of their token; the *policy* is the team's, in ``kgd.yaml``. Both must allow
+the access. Every surface calls `authorize` for every node that it shows or changes. A principal of None is the user of
+this machine, which a local daemon cannot restrict.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from kgd.model.uri import Uri, is_workspace_id, parse, settings_uri, workspace_o
 
 MAX_GLOBS = 64
 MAX_NAME = 80
+ACCOUNT = "oidc-"
+"""Begins the id of an account; ids of tokens have no dash."""
 
 
 class Verb(StrEnum):
-    """Kinds of access. A token has any set of them; `write` includes `propose`, and there is no other inclusion."""
+    """Kinds of access. A token can have any set of them. `write` includes `propose`; no other verb includes another."""
 
     READ = "read"
     PROPOSE = "propose"
@@ -31,7 +33,7 @@ class Verb(StrEnum):
 
 
 Kind = Literal["person", "agent", "token"]
-"""The holder of a token. A bare token counts as an agent: no person is known to supervise it."""
+"""The kind of a token's holder. A bare token is treated as an agent's, since no person is known to supervise it."""
 Level = Literal["write", "propose", "none"]
 Group = Literal["people", "agents"]
 
@@ -43,14 +45,14 @@ _NEEDED: Mapping[Verb, tuple[Level, ...]] = {
     Verb.RESOLVE: ("write",),
     Verb.PROPOSE: ("write", "propose"),
 }
-"""The policy levels that allow a verb. Reading and administration depend on tokens alone."""
+"""The policy levels that allow each verb. Reading and administration depend only on tokens."""
 _GRANTS = (*GROUPS, "code_history")
-"""The keys of a rule besides its paths."""
+"""The keys of a rule other than its paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Verbs on the nodes of one workspace that any of the globs covers."""
+    """Verbs allowed in one workspace, and globs that select the nodes to which the verbs apply."""
 
     verbs: frozenset[Verb]
     workspace: str
@@ -83,7 +85,7 @@ class Scope:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it covers everything in the workspace."""
+        """Whether the scope covers everything in the workspace."""
         return _are_whole(self.globs)
 
     def as_dict(self) -> dict[str, Any]:
@@ -95,8 +97,9 @@ class Scope:
 class Principal:
     """A caller. `id` is the id of their token; `name` is its holder, the author of their changes.
 
-    `expires` is in Unix seconds, None for never. `parent` is the id of the token that this one was made from. `root`
-    is the id of the first token of that line, or of the token that this one replaced.
+    `expires` is in Unix seconds, None for never. `parent` is the id of the token from which this token was derived.
+    `root` is the id of the first token of that line, or of the token that this token replaced; for a signed-in account,
+    the id of the account (`account_id`). `email` is the address of a signed-in person, if known.
     """
 
     id: str
@@ -106,11 +109,12 @@ class Principal:
     expires: float | None = None
     parent: str = ""
     root: str = ""
+    email: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise Invalid(
-                f"'{str(self.kind)[:40]}' is not a kind of holder", at="kind", next=f"Known: {', '.join(KINDS)}."
+                f"'{str(self.kind)[:40]}' is not a kind of token holder", at="kind", next=f"Known: {', '.join(KINDS)}."
             )
         name = self.name
         if (
@@ -121,21 +125,27 @@ class Principal:
             or set("<>()") & set(name)
         ):
             raise Invalid(
-                f"a holder's name is 1 to {MAX_NAME} printable characters without <, >, ( and )",
+                f"a holder's name is 1 to {MAX_NAME} printable characters, without <, >, ( or )",
                 at="name",
                 next="Name who holds the token, such as billing-agent.",
             )
 
     @property
     def identity(self) -> str:
-        """The identity that owns things, since names can be chosen; rotating a minted token keeps it."""
+        """The identity that owns things; names can be chosen freely. Rotating a minted token does not change the
+        identity."""
         return self.id if self.parent else self.root or self.id
 
     @property
     def line(self) -> str:
-        """The identity of the minted token at the start of this line. Quotas count by it, since any holder can make
-        children."""
+        """The identity of the minted token from which this token descends. Quotas are counted for that token, because
+        any holder can make child tokens."""
         return self.root or self.parent or self.id
+
+    @property
+    def is_signed_in(self) -> bool:
+        """Whether this is the token of an account that signed in; tokens made from it are not."""
+        return not self.parent and self.root.startswith(ACCOUNT)
 
     def has_expired(self, now: float) -> bool:
         return self.expires is not None and now >= self.expires
@@ -150,14 +160,15 @@ class Principal:
             "expires": self.expires,
             "parent": self.parent,
             "root": self.root,
+            **({"email": self.email} if self.email else {}),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Levels of people and agents on some paths; None leaves them to other rules.
+    """The access levels of people and of agents on some paths; None leaves the decision to other rules.
 
-    `code_history` names the groups that may see the history of the code; only a rule about all paths has it.
+    `code_history` lists the groups that may see the history of the code; only a rule for all paths can have it.
     """
 
     globs: tuple[Glob, ...]
@@ -171,13 +182,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The write and propose rules of one workspace. Without a matching rule, tokens decide alone."""
+    """The write and propose rules of one workspace. If no rule matches, only the token decides."""
 
     workspace: str
     rules: tuple[Rule, ...] = ()
 
     def level(self, kind: Kind, place: Place) -> tuple[Level, Glob | None]:
-        """The level of this kind of holder at a place, and the glob that sets it: the last matching rule counts."""
+        """The level of this kind of holder at a place, and the glob that sets it, from the last matching rule."""
         for rule in reversed(self.rules):
             level = rule.level(kind)
             if level is not None:
@@ -187,8 +198,8 @@ class Policy:
         return "write", None
 
     def shows_code_history(self, principal: Principal | None) -> bool:
-        """Whether the principal may see the history of the code: a message of a commit may describe any file, so the
-        token must read everything, and the last rule about it must name the principal's group."""
+        """Whether the principal may see the history of the code. A commit message may describe any file, so the token
+        must be allowed to read everything, and the last rule with `code_history` must list the principal's group."""
         if principal is None:
             return True
         named = [rule.code_history for rule in self.rules if rule.code_history is not None]
@@ -202,7 +213,8 @@ def authorize(principal: Principal | None, policy: Policy, verb: Verb, uri: Uri)
     """Check that the principal may do this to a node of the policy's workspace.
 
     Raises:
-        Forbidden: One sentence that names the node and the rule. It does not reveal whether the node exists.
+        Forbidden: The principal may not. The message names the node and the rule, but does not reveal whether the node
+            exists.
         Invalid: The URI is not canonical.
     """
     if principal is None:
@@ -216,7 +228,8 @@ def authorize(principal: Principal | None, policy: Policy, verb: Verb, uri: Uri)
 
 
 def authorize_settings(principal: Principal | None, policy: Policy, path: str) -> None:
-    """Check that the principal may change a file of no node: ``kgd.yaml``, ``.gitattributes``, an unknown file.
+    """Check that the principal may change a file that is not a node's: ``kgd.yaml``, ``.gitattributes``, an unknown
+    file.
 
     Raises:
         Forbidden: None of their scopes has `admin` on the whole workspace.
@@ -226,7 +239,7 @@ def authorize_settings(principal: Principal | None, policy: Policy, path: str) -
     scopes = [scope for scope in principal.scopes if scope.workspace == policy.workspace]
     if not any(Verb.ADMIN in scope.verbs and scope.is_whole for scope in scopes):
         raise Forbidden(
-            f"'{principal.name}' may not change {path[:120]}: it is not a node's file, and needs admin on /**",
+            f"'{principal.name}' may not change {path[:120]}: it is not a node's file, so it needs admin on /**",
             at=path,
             next="Leave that file out, or ask the workspace's administrator to change it.",
         )
@@ -257,12 +270,12 @@ def sight(principal: Principal | None, policy: Policy) -> Callable[[Uri], bool]:
 
 
 def check_narrower(child: Principal, parent: Principal) -> None:
-    """Check that the child may do nothing its parent may not, and expires no later.
+    """Check that the child may do nothing that its parent may not do, and expires no later.
 
     Each path of the child must lie within one path of the parent; combinations of the parent's paths are not tried.
 
     Raises:
-        Forbidden: Names the verb and path that the parent lacks.
+        Forbidden: The child may do more. The message names the verb and path that the parent lacks.
     """
     for scope in child.scopes:
         for verb in scope.verbs:
@@ -275,16 +288,18 @@ def check_narrower(child: Principal, parent: Principal) -> None:
                         next=f"Its own scope is: {told(parent.scopes)}.",
                     )
     if parent.expires is not None and (child.expires is None or child.expires > parent.expires):
-        raise Forbidden("a token cannot outlive its parent", at="expires", next="Choose an earlier end.")
+        raise Forbidden("a token cannot expire later than its parent", at="expires", next="Choose an earlier time.")
     if child.kind == "person" and parent.kind != "person":
-        raise Forbidden("only a person's token can make one for a person", at="kind", next="Make it for an agent.")
+        raise Forbidden(
+            "only a person's token can create a token for a person", at="kind", next="Make it for an agent."
+        )
 
 
 def check_reach(scope: Scope, known: Iterable[Uri]) -> None:
     """Check that each path of the scope covers at least one of the known nodes.
 
     Raises:
-        Invalid: Names the first path that covers none; it is usually mistyped.
+        Invalid: A path covers no node, usually because of a typing error. The message names the first such path.
     """
     left = list(scope.globs)
     for uri in known:
@@ -296,7 +311,7 @@ def check_reach(scope: Scope, known: Iterable[Uri]) -> None:
         raise Invalid(
             f"'{left[0].text[:80]}' covers no node of '{scope.workspace}'",
             at="paths",
-            next="Check its spelling: letters' case counts, and /x covers only x itself, /x/** also everything below.",
+            next="Check its spelling and letter case: /x covers only x itself, /x/** also everything below.",
         )
 
 
@@ -317,6 +332,7 @@ def principal_from(values: Mapping[str, Any]) -> Principal:
             None if expires is None else float(expires),
             str(values.get("parent") or ""),
             str(values.get("root") or ""),
+            str(values.get("email") or ""),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Invalid("this is not a token's holder") from None
@@ -326,7 +342,7 @@ def read_rules(value: Any) -> tuple[Rule, ...]:
     """The rules under `policy:` of ``kgd.yaml``, as plain data (docs/scopes.md).
 
     Raises:
-        Invalid, Limit: The place is ``policy[2].agents``.
+        Invalid, Limit: A rule is not valid; the error gives its place, such as ``policy[2].agents``.
     """
     if not isinstance(value, list):
         raise Invalid("a policy is a list of rules", at="policy", next='Write - paths: ["/**"] and agents: propose.')
@@ -345,7 +361,7 @@ def plain_rules(rules: Collection[Rule]) -> list[dict[str, Any]]:
 
 
 def told(scopes: Iterable[Scope]) -> str:
-    """Scopes as text, for people and refusals."""
+    """Scopes as readable text, for pages and error messages."""
     return "; ".join(
         f"{', '.join(verb for verb in Verb if verb in scope.verbs)} on {', '.join(map(str, scope.globs[:5]))}"
         f"{' and more' if len(scope.globs) > 5 else ''} of '{scope.workspace}'"
@@ -396,17 +412,19 @@ def _verb(text: str) -> Verb:
 
 def _rule(value: Any, at: str) -> Rule:
     if not isinstance(value, Mapping) or not value.get("paths"):
-        raise Invalid("a rule names paths", at=at, next='Write paths: ["/services/**"].')
+        raise Invalid("a rule needs paths", at=at, next='Write paths: ["/services/**"].')
     if unknown := sorted(map(str, value.keys() - {"paths", *_GRANTS})):
         raise Invalid(f"a rule has no '{unknown[0][:40]}'", at=at, next=f"Known: paths, {', '.join(_GRANTS)}.")
     given = value["paths"]
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        raise Invalid("'paths' is a list of path patterns", at=f"{at}.paths")
+        raise Invalid("'paths' must be a list of path patterns", at=f"{at}.paths")
     for who in GROUPS:
         if who in value and value[who] not in LEVELS:
-            raise Invalid(f"'{who}' is write, propose or none", at=f"{at}.{who}")
+            raise Invalid(f"'{who}' must be write, propose or none", at=f"{at}.{who}")
     if not value.keys() & _GRANTS:
-        raise Invalid("a rule needs 'people' or 'agents'", at=at, next="Add agents: propose, for example.")
+        raise Invalid(
+            "a rule needs 'people', 'agents' or 'code_history'", at=at, next="Add agents: propose, for example."
+        )
     try:
         globs = tuple(Glob(one) for one in given)
     except KgdError as error:
@@ -420,7 +438,7 @@ def _code_history(value: Mapping[str, Any], globs: Collection[Glob], at: str) ->
     if "code_history" not in value:
         return None
     if not isinstance(groups, list) or not all(isinstance(one, str) and one in GROUPS for one in groups):
-        raise Invalid("'code_history' is a list of people, agents or both", at=at)
+        raise Invalid("'code_history' must be a list of 'people', 'agents' or both", at=at)
     if not _are_whole(globs):
-        raise Invalid("a rule about the code's history covers all of it", at=at, next='Give it paths: ["/**"].')
+        raise Invalid("a rule about the code's history must cover all paths", at=at, next='Give it paths: ["/**"].')
     return tuple(groups)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kgd.model.node import Json, Relation, Source
+from kgd.model.node import Json, Relation, Source, with_plain_fields
 from kgd.model.uri import Uri
 
 
@@ -19,12 +19,14 @@ class Author:
 
 
 @dataclass(frozen=True, slots=True)
+@with_plain_fields()
 class Upsert:
-    """Change the named fields and keep the rest. `data` merges by key, where None deletes; tags and relations add.
+    """Change the given fields and keep all others. `data` is merged by key, and None deletes a key; tags and relations
+    are added.
 
-    A field that is None stays. `unset` names fields, or ``data.key``, to clear. `detail` is the Markdown behind a
-    memory, kept in a separate file; unsetting it deletes that file. `expect_version` is the version that the caller
-    read; 0 means "not stored yet". `others` replaces these unknown keys, where None deletes.
+    A field that is None is not changed. `unset` lists fields, or ``data.key``, to clear. `detail` is the Markdown text
+    of a memory, kept in a separate file; unsetting it deletes that file. `expect_version` is the version that the
+    caller read; 0 means "not stored yet". `others` sets unknown keys; None deletes a key.
     """
 
     uri: Uri
@@ -45,8 +47,8 @@ class Upsert:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Add a paragraph to `content`. A missing node is created if `creates`, or if its URI is a file of the workspace or
-    external."""
+    """Add a paragraph to `content`. A missing node is created if `creates` is set, or if its URI is external or a file
+    of the workspace."""
 
     uri: Uri
     text: str
@@ -55,7 +57,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove the node with its outgoing relations. Incoming ones become broken links."""
+    """Remove the node with its outgoing relations. Incoming relations become broken links."""
 
     uri: Uri
     expect_version: int | None = None
@@ -66,7 +68,7 @@ class Relate:
     source: Uri
     relation: Relation
     explicit: frozenset[str] = frozenset({"weight", "data"})
-    """The values among weight and data that the caller gave; the others of an existing relation stay."""
+    """Which of weight and data the caller gave; an existing relation keeps its other values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class Untag:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Give the node another URI; the old one becomes an alias, so that links survive."""
+    """Give the node another URI. The old URI becomes an alias, so that links stay valid."""
 
     uri: Uri
     to: Uri
@@ -92,7 +94,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Revert:
-    """Reverse one commit, through the merge: later changes are kept. With `only`, of these nodes alone."""
+    """Reverse one commit by a merge, which keeps later changes. `only` limits the reversal to these nodes."""
 
     commit: str
     only: frozenset[Uri] = frozenset()
@@ -100,9 +102,9 @@ class Revert:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Decide one open conflict: the value to keep per field. Deletes the conflict's record.
+    """Settle one open conflict: gives the value to keep for each field, and deletes the conflict's record.
 
-    With `as_shown` it is refused if a third value was written since: the caller has not seen it.
+    With `as_shown`, the decision is refused if another value, which the caller has not seen, was added in the meantime.
     """
 
     conflict: str
@@ -122,10 +124,10 @@ Edit = Upsert | Append | Delete | Relate | Unrelate | Untag | Move | Revert | Se
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """An atomic set of edits: all of them become exactly one commit, or none does.
+    """An atomic set of edits: either all of them become exactly one commit, or none is applied.
 
-    A retry with the same `request_id` returns the first result. `message` is the commit's subject; empty to generate
-    one.
+    A retry with the same `request_id` returns the first result. `message` is the commit's subject; if empty, one is
+    generated.
     """
 
     edits: tuple[Edit, ...]
@@ -144,9 +146,9 @@ class ChangeSet:
 class LogEntry:
     """A changelog entry: a change in an area, its reason and its task. Written once, never changed.
 
-    `id` is a ULID, so that sorting by it sorts by time. `task` is free: a node's URI or a tracker's address.
-    `created_at` is ISO 8601 in UTC with milliseconds, the time of the ULID. `others` are keys unknown to this version;
-    they are kept.
+    `id` is a ULID, so sorting by it sorts by time. `task` is any reference to the task: a node's URI, or an address in
+    an issue tracker. `created_at` is ISO 8601 in UTC with milliseconds, the time of the ULID. `others` are keys unknown
+    to this version; they are kept.
     """
 
     id: str

@@ -1,13 +1,13 @@
 """Conflicts: stored disagreements, and the merge of a disputed field's values.
 
-A conflict is data, never an exception. It contains no commit or time, so replicas that meet in another order write the
-same record (DESIGN section 6).
+A conflict is data, never an exception. It contains no commit or time, so replicas that merge in different orders write
+the same record (DESIGN section 6).
 
-A field holds one value, or several while it has an open conflict; one of them is shown. Two versions are merged as
-sets against their base: values that one side rejected are gone, values that either side wrote are in. So the order and
-number of merges do not matter, and one settlement is valid for all. Editing the field while it is open replaces the
-shown value. If both sides settle one conflict differently, it is open again in the next `round`, which separates
-decisions about the two disputes.
+A field has one value, or several while it has an open conflict; one of these is shown. Two versions are merged as sets
+of values against their base: values that either side rejected are removed, and values that either side wrote are added.
+So the order and number of merges do not matter, and a settlement is valid for all replicas. Editing a field with an
+open conflict replaces the shown value. If both sides settle a conflict differently, it is opened again in the next
+`round`; the number of the round distinguishes decisions about the two disputes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from kgd.model.node import Json
 from kgd.model.uri import Uri, parse
 
 WHOLE = "node"
-"""Field name of a disagreement about the existence of the whole node: one side is None."""
+"""Field name of a disagreement about the existence of the whole node: one side is None (deleted)."""
 PLACE = "uri"
-"""Field name of a disagreement about a node's name: it was moved to two places. The sides are URIs."""
+"""Field name of a disagreement about a node's URI: the node was moved to two places. The sides are the two URIs."""
 TWIN = "twin"
 """Field name of two nodes whose names are equal on some file systems. The sides are their URIs; both are kept."""
 
@@ -34,7 +34,8 @@ TWIN = "twin"
 class FieldConflict:
     """One field that two sides changed differently. `sides` are sorted by their JSON text; None means absent.
 
-    `round` counts earlier settlements in two ways. It separates a deleted record from the record about its settlements.
+    `round` is the number of times that the sides settled the field differently. It distinguishes a settled record from
+    the new record about its two settlements.
     """
 
     base: Json
@@ -44,9 +45,10 @@ class FieldConflict:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Base and sides of one node's fields. `shown` is, per field, the index in `sides` that is served meanwhile.
+    """Base and sides of one node's fields. `shown` gives, per field, the index in `sides` of the value that is served
+    until the conflict is settled.
 
-    `others` are keys of the record that this version does not know. They are kept, and are no part of the digest.
+    `others` are keys of the record that are unknown to this version. They are kept, but are not part of the digest.
     """
 
     uri: Uri
@@ -66,13 +68,14 @@ class Conflict:
         return f"{self.uri}#{self.digest}"
 
     def by_field(self) -> tuple[Conflict, ...]:
-        """One conflict per field, as stored: each can be settled, and recur, on its own."""
+        """One conflict per field, as conflicts are stored: each of them can be settled, and can recur, separately."""
         if len(self.fields) == 1:
             return (self,)
         return tuple(replace(self, fields={n: f}, shown={n: self.shown[n]}) for n, f in sorted(self.fields.items()))
 
     def mentioned_uris(self) -> set[Uri]:
-        """The URIs that a merge or a decision could give to a node, or take from one, because of this record."""
+        """The URIs that a merge or a decision could give to a node, or take away from a node, because of this
+        record."""
         said: list[Json] = []
         for name, disputed in self.fields.items():
             for value in (disputed.base, *disputed.sides):
@@ -88,7 +91,7 @@ class Conflict:
         return found
 
     def at(self, uri: Uri) -> Conflict:
-        """The same disagreement for a node that is now called `uri`."""
+        """The same conflict for a node whose URI is now `uri`."""
         return self if uri == self.uri else replace(self, uri=uri)
 
 
@@ -100,15 +103,15 @@ def _body(field: FieldConflict) -> list[Json]:
 
 
 def canonical_json(value: Json) -> str:
-    """One text for equal values, for ordering and digests only."""
+    """JSON text that is the same for equal values; only for ordering and digests."""
     return _ENCODE(value)
 
 
 Records = Mapping[str, Conflict]
-"""Open conflicts of one version of a node, by field; each concerns this field alone."""
+"""Open conflicts of one version of a node, by field; each concerns only that field."""
 NO_RECORDS: Records = {}
 Together = Callable[[Json, Json, Json], Json]
-"""Combines two values that replaced the same one, or gives None."""
+"""Combines two values that replaced the same value, or returns None."""
 Tag = tuple[str, int]
 """A value as its JSON text, and the round of its dispute."""
 
@@ -133,7 +136,7 @@ class Decided:
 
 
 def held(field: str, value: Json, records: Records) -> Held:
-    """The values of a field in a version whose node has this value."""
+    """The values of a field in a version: the node's `value`, and the values in its open conflict."""
     key, record = canonical_json(value), records.get(field)
     if record is None:
         return Held({key: value}, key)
@@ -147,7 +150,7 @@ def held(field: str, value: Json, records: Records) -> Held:
 
 
 def merge_held(old: Held, a: Held, b: Held, together: Together | None = None) -> Decided:
-    """Merge both sides. `together` combines two values that replaced the same one, or returns None."""
+    """Merge both sides. `together` combines two values that replaced the same value, or returns None."""
     values = {**old.values, **a.values, **b.values}
     was, ours, theirs = _tags(old, old), _tags(a, old), _tags(b, old)
     both_settled = old.is_open and not a.is_open and not b.is_open and a.shown != b.shown
@@ -174,12 +177,13 @@ def disagreement(base: Json, values: Iterable[Json], round: int = 0) -> FieldCon
 
 
 def conflict_of(uri: Uri, fields: Mapping[str, FieldConflict]) -> Conflict:
-    """The conflict about these fields, with the values shown meanwhile."""
+    """The conflict about these fields, with the values shown while it is open."""
     return Conflict(uri, fields, {name: shown_of(disputed.sides) for name, disputed in fields.items()})
 
 
 def shown_of(sides: tuple[Json, ...]) -> int:
-    """The index of the side served while a conflict is open: the last that exists, in an order all replicas compute."""
+    """The index of the side that is served while a conflict is open: the last side with a value, in an order that
+    all replicas share."""
     return max(n for n, side in enumerate(sides) if side is not None)
 
 
@@ -208,7 +212,8 @@ def _tags(side: Held, old: Held) -> set[Tag]:
 
 
 def _base(old: Held, a: Held, b: Held) -> Json:
-    """The value before the dispute. Of several answers a new one; of two, the last in order."""
+    """The value before the dispute. If several values are possible, a new value is used; if two are new, the last in
+    order."""
     known = old.base if old.is_open else old.values[old.shown]
     bases = [side.base for side in (a, b) if side.is_open] or [known]
     new = [base for base in bases if canonical_json(base) != canonical_json(known)] or bases

@@ -1,4 +1,4 @@
-"""Dates as people write them, as spans of Unix seconds: ``2026-05``, ``7 May``, ``last week``, ``2 days ago``.
+"""Dates as people write them, read as spans of Unix seconds: ``2026-05``, ``7 May``, ``last week``, ``2 days ago``.
 
 A date or time without a zone is UTC. Words such as ``today`` refer to the zone of `now`.
 """
@@ -62,14 +62,14 @@ _HINT = re.compile(rf"\d|day\b|\b(?:last|this|previous|{'|'.join(_MONTHS)})\b", 
 
 
 class Span(NamedTuple):
-    """From `begin` to before `end`, in Unix seconds."""
+    """A period from `begin` up to, but not including, `end`, in Unix seconds."""
 
     begin: int
     end: int
 
 
 class Named(NamedTuple):
-    """A date that a text names. Without a year, it is of any year."""
+    """A date mentioned in a text. Without a year, it stands for that date in any year."""
 
     year: int | None
     month: int | None
@@ -85,13 +85,15 @@ class Named(NamedTuple):
 
 
 class Validity(NamedTuple):
-    """The period in which a fact holds: from `begin` to before `end`, in Unix seconds; None if unbounded."""
+    """The period in which a fact holds: from `begin` up to, but not including, `end`, in Unix seconds; None if
+    unbounded."""
 
     begin: int | None
     end: int | None
 
     def lapse(self, now: float) -> str:
-        """The reason why the fact does not hold at `now`, such as ``expired on 2026-05-31``; empty if it does."""
+        """The reason why the fact does not hold at `now`, such as ``expired on 2026-05-31``; empty if the fact
+        holds."""
         if self.end is not None and self.end <= now:
             return f"expired on {_date(self.end - 1)}"
         if self.begin is not None and now < self.begin:
@@ -115,8 +117,8 @@ def written(text: str) -> Span | None:
 def span_of(text: str, now: datetime) -> Span | None:
     """The span of a date or time in words or ISO 8601; None for any other text.
 
-    A weekday is the latest day of that name, today included. A month or day without a year is the latest that has
-    begun.
+    A weekday means the latest day of that name, including today. A month or day without a year means the latest such
+    month or day that has begun.
     """
     said = " ".join(text.lower().split())
     if (found := _in_words(said, now)) or (found := written(text)):
@@ -156,7 +158,7 @@ def _in_words(said: str, now: datetime) -> Span | None:
 
 
 def named_in(text: str, now: datetime) -> list[Named | Span]:
-    """The dates, months, seasons and years that a text names; if there are none, the spans that it names relative to
+    """The dates, months, seasons and years mentioned in a text; if there are none, the periods mentioned relative to
     `now`."""
     found: list[Named | Span] = []
     if not _HINT(text):
@@ -195,7 +197,7 @@ def _calendar(year: int, month: int | None, day: int | None, months: int = 1) ->
 
 
 def _days(begin: datetime, count: int) -> Span:
-    """A span of whole days. Its end may lie after the last moment that `datetime` has."""
+    """A span of whole days. Its end may be later than the last moment that `datetime` can represent."""
     return Span(int(begin.timestamp()), int(begin.timestamp()) + count * DAY)
 
 
@@ -204,8 +206,8 @@ def _date(moment: int) -> str:
 
 
 def validity_in(data: Mapping[str, Json]) -> Validity | None:
-    """The period in which a node with this data holds; None if it always does, or if an older file has the field in
-    another form."""
+    """The period in which a node with this data holds; None if it always holds, or if the field has another form in an
+    older file."""
     try:
         return validity(data[VALID]) if VALID in data else None
     except ValueError:
@@ -213,10 +215,10 @@ def validity_in(data: Mapping[str, Json]) -> Validity | None:
 
 
 def validity(value: Json) -> Validity:
-    """The validity in ``data.valid``: ``{from, until}``, both ISO 8601, both optional, `until` included.
+    """The validity in ``data.valid``: ``{from, until}``, both in ISO 8601 and optional. The period includes `until`.
 
     Raises:
-        ValueError: `value` has another form; the message names the part.
+        ValueError: `value` has another form; the arguments are the key and the reason.
     """
     if not isinstance(value, Mapping) or not value or not value.keys() <= {"from", "until"}:
         raise ValueError("valid", "must be a mapping with `from`, `until` or both")

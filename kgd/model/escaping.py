@@ -1,7 +1,7 @@
-"""Escaping of foreign text for display: no character stays invisible.
+"""Escaping of untrusted text for display, so that no character stays invisible.
 
-Control characters, direction marks, invisible characters and tags become escapes; words are unchanged. Information
-about a text's origin is set by kgd and never read from the text.
+Control characters, direction marks, invisible characters and tag characters become escapes; words are unchanged. kgd
+itself states where a text comes from, and never takes that from the text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TABLE = {
     for code in range(first, last + 1)
 }
 DEEPEST = 40
-"""Displayed levels of a value; deeper ones are cut off."""
+"""Maximum number of nested levels of a value to display; deeper levels are cut off."""
 
 
 def fenced(text: str) -> str:
@@ -40,12 +40,12 @@ def fenced(text: str) -> str:
 
 
 def fenced_line(text: str, limit: int) -> str:
-    """The same, as one line of at most `limit` characters."""
+    """Like `fenced`, but as one line of at most `limit` characters."""
     return fenced(text.replace("\n", " ").replace("\t", " "))[:limit]
 
 
 def fenced_value(value: Any, depth: int = DEEPEST) -> Any:
-    """The same for every text in a JSON value, keys included."""
+    """A JSON value in which every string, including keys, is `fenced`."""
     if isinstance(value, str):
         return fenced(value)
     if isinstance(value, list | tuple):

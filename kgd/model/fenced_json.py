@@ -1,4 +1,4 @@
-"""JSON in exchange with language models: values on one visible line, and answers of one object."""
+"""JSON exchanged with language models: values as one line of visible characters, and answers that are one object."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_object(answer: str, longest: int, too_long: str = "the answer is too lo
     """The JSON object that an answer consists of, with or without a Markdown fence.
 
     Raises:
-        Refused: It is longer than `longest` characters, or is not exactly one object with unique keys.
+        Refused: The answer is longer than `longest` characters, or is not exactly one object with unique keys.
     """
     found = _FENCE.fullmatch(answer.strip())
     text = found["inside"] if found else answer

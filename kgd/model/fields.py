@@ -1,4 +1,4 @@
-"""Fields of a node: plain values, and one field read or set by its path.
+"""Fields of a node: their plain values, and reading or setting a field by its path.
 
 A *field path* names a place in a node, as in conflicts and diffs: ``name``, ``data/owner``,
 ``relations/depends_on/concept:~1~1ws~1x/weight``. Parts are joined by ``/``, with ``~`` and ``/`` inside a part
@@ -7,13 +7,14 @@ written ``~0`` and ``~1`` (RFC 6901 without the leading slash).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from kgd.errors import Invalid
 from kgd.model.node import (
     FIELDS,
+    NODE_FIELDS,
     RELATION_FIELDS,
     RESERVED,
     RESERVED_PREFIX,
@@ -21,35 +22,19 @@ from kgd.model.node import (
     Json,
     Node,
     Relation,
+    Shape,
     Source,
     default_type,
 )
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, parse
 
 CITES = "cites"
 VALID = "valid"
-"""Key of a node's data: the cited code."""
-SCALARS = ("type", "name", "summary", "content")
+"""Keys of a node's data: the code that it cites, and the period in which it holds."""
+
 LIKE_A_FIELD = 0.8
-"""Similarity from which an unknown key is taken for a misspelt field. Swapped letters count too (`nmae`); a word of its
-own such as `date` does not."""
-
-
-def plain(node: Node) -> dict[str, Json]:
-    """The node as JSON-like values in canonical field order, defaults omitted; unknown keys follow, sorted."""
-    values = {
-        "uri": str(node.uri),
-        "type": node.type if node.type != default_type(node.uri) else "",
-        "name": node.name,
-        "summary": node.summary,
-        "aliases": [str(alias) for alias in node.aliases],
-        "tags": list(node.tags),
-        "content": node.content,
-        "source": plain_source(node.source),
-        "relations": [plain_relation(relation) for relation in node.relations],
-        "data": dict(node.data),
-    }
-    return {name: value for name, value in values.items() if value} | in_order(node.others)
+"""Similarity from which an unknown key is taken for a misspelt field, such as `nmae` with swapped letters, but not a
+different word such as `date`."""
 
 
 def in_order(others: Mapping[str, Json]) -> dict[str, Json]:
@@ -75,7 +60,7 @@ def plain_source(source: Source | None) -> Json:
 
 def source_from_plain(values: Json) -> Source | None:
     """The inverse of `plain_source`."""
-    return Source(values["type"], values["id"], others_in(values, SOURCE_FIELDS)) if values else None
+    return Source(str(values["type"]), str(values["id"]), others_in(values, SOURCE_FIELDS)) if values else None
 
 
 def plain_relation(relation: Relation) -> dict[str, Json]:
@@ -92,26 +77,64 @@ def plain_weight(weight: float) -> int | float:
     return int(weight) if weight in (0.0, 1.0) else weight
 
 
-def from_plain(values: Mapping[str, Any]) -> Node:
-    """The inverse of `plain`. The input must have passed the codec's schema."""
-    return Node(
-        uri=Uri(values["uri"]),
-        type=values.get("type", ""),
-        name=values.get("name", ""),
-        summary=values.get("summary", ""),
-        content=values.get("content", ""),
-        tags=tuple(values.get("tags", ())),
-        data=values.get("data", {}),
-        source=source_from_plain(values.get("source")),
-        relations=tuple(relation_from_plain(r) for r in values.get("relations", ())),
-        aliases=tuple(Uri(alias) for alias in values.get("aliases", ())),
-        others=others_in(values, FIELDS),
-    )
-
-
 def relation_from_plain(values: Mapping[str, Any]) -> Relation:
     weight, others = values.get("weight", 1.0), others_in(values, RELATION_FIELDS)
-    return Relation(values["type"], Uri(values["target"]), weight, values.get("data", {}), others)
+    return Relation(values["type"], parse(values["target"]), weight, values.get("data", {}), others)
+
+
+def _text(value: Json) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _texts(values: Json) -> tuple[str, ...]:
+    if values is not None and not isinstance(values, list | tuple):
+        raise TypeError
+    return tuple(map(_text, values or ()))
+
+
+_SHAPES: Mapping[Shape, tuple[Callable[[Any], Json], Callable[[Json], Any]]] = {
+    Shape.URI: (str, parse),
+    Shape.LABEL: (str, _text),
+    Shape.LINE: (str, _text),
+    Shape.TEXT: (str, _text),
+    Shape.NAMES: (list, _texts),
+    Shape.URIS: (list, lambda values: tuple(map(parse, _texts(values)))),
+    Shape.SOURCE: (plain_source, source_from_plain),
+    Shape.RELATIONS: (
+        lambda relations: [*map(plain_relation, relations)],
+        lambda values: tuple(map(relation_from_plain, values or ())),
+    ),
+    Shape.DATA: (dict, lambda values: dict(values or {})),
+}
+_FORMS = {row.name: _SHAPES[row.shape] for row in NODE_FIELDS}
+"""For each shape, the functions from a field's value to its plain value, and back."""
+_WHOLE = frozenset(_FORMS) - {"relations", "data"}
+"""Fields that a field path names as a whole."""
+
+
+def plain(node: Node) -> dict[str, Json]:
+    """The node as JSON-like values in canonical field order, defaults omitted; unknown keys follow, sorted."""
+    values = {name: write(value) for name, (write, _) in _FORMS.items() if (value := getattr(node, name))}
+    if node.type == default_type(node.uri):
+        del values["type"]
+    return values | in_order(node.others)
+
+
+def from_plain(values: Mapping[str, Any]) -> Node:
+    """The inverse of `plain`.
+
+    Raises:
+        Invalid, Limit: The values are not the fields of a node.
+    """
+    try:
+        given = {name: read(values[name]) for name, (_, read) in _FORMS.items() if name in values}
+        return Node(**given, others=others_in(values, FIELDS))
+    except (TypeError, KeyError, AttributeError, ValueError):
+        raise Invalid("these are not the fields of a node", at="fields") from None
 
 
 def join(*parts: str) -> str:
@@ -126,17 +149,13 @@ def field_of(node: Node | None, path: str) -> Json:
     """The plain value of one field, as in conflicts; None if it is absent.
 
     Raises:
-        Invalid: There is no such field.
-    """
+        Invalid: There is no such field."""
     head, *rest = split(path)
     if node is None:
         return None
-    if head in ("uri", *SCALARS) and not rest:
-        return getattr(node, head) or None
-    if head == "source" and not rest:
-        return plain_source(node.source)
-    if head in ("tags", "aliases") and not rest:
-        return list(getattr(node, head)) or None
+    if head in _WHOLE and not rest:
+        value = getattr(node, head)
+        return _FORMS[head][0](value) if value else None
     if head == "data" and rest:
         return value_at(node.data, rest)
     if head == "relations" and len(rest) >= 2:
@@ -158,7 +177,7 @@ def field_of(node: Node | None, path: str) -> Json:
 
 
 def value_at(values: Json, path: list[str]) -> Json:
-    """The value below these keys; None if there is none."""
+    """The value below these keys; None if there is no value."""
     for key in path:
         values = values.get(key) if isinstance(values, Mapping) else None
     return values
@@ -172,15 +191,9 @@ def with_field(node: Node, path: str, value: Json) -> Node:
     """
     head, *rest = split(path)
     try:
-        if head in SCALARS and not rest:
-            changes: dict[str, Any] = {head: _text(value)}
-            return replace(node, **changes)
-        if head == "source" and not rest:
-            return replace(node, source=_source(value))
-        if head == "tags" and not rest:
-            return replace(node, tags=tuple(value or ()))
-        if head == "aliases" and not rest:
-            return replace(node, aliases=tuple(value or ()))
+        if head in _WHOLE - {"uri"} and not rest:
+            changed: dict[str, Any] = {head: _FORMS[head][1](value)}
+            return replace(node, **changed)
         if head == "data" and rest:
             return replace(node, data=with_value(node.data, rest, value))
         if head == "relations" and len(rest) >= 2:
@@ -190,19 +203,6 @@ def with_field(node: Node, path: str, value: Json) -> Node:
     except (TypeError, KeyError, AttributeError):
         raise Invalid(f"the value does not fit the field '{path[:80]}'", at=path[:80]) from None
     raise Invalid(f"'{path[:80]}' is not a field of a node", at="fields")
-
-
-def _source(value: Json) -> Source | None:
-    found = source_from_plain(value)
-    return replace(found, type=str(found.type), id=str(found.id)) if found else None
-
-
-def _text(value: Json) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise TypeError
-    return value
 
 
 def with_value(values: Mapping[str, Json], path: list[str], value: Json) -> dict[str, Json]:
@@ -245,10 +245,12 @@ def misspelt(node: Node) -> Iterator[str]:
 
 
 def misspelt_keys(others: Mapping[str, Json], known: Collection[str]) -> Iterator[str]:
-    """The same for the unknown keys of one mapping."""
-    for key in others:
-        from difflib import get_close_matches  # only needed to be helpful
+    """Like `misspelt`, for the unknown keys of one mapping."""
+    if not others:
+        return
+    from difflib import get_close_matches  # needed only for this hint
 
+    for key in others:
         close = get_close_matches(key.lower(), known, 1, LIKE_A_FIELD)
         if close := close or [name for name in known if sorted(name) == sorted(key.lower())]:
             yield f"the key '{key[:60]}' has no meaning; did you mean '{close[0]}'?"

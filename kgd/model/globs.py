@@ -1,11 +1,11 @@
 """Path patterns: the nodes that a scope or a policy rule covers (docs/scopes.md).
 
     /services/**      /services and everything below it, under every scheme of kgd
-    /services/*/api   `*` stays inside one segment
-    /https/example.com/docs/**       outside resources are /<scheme>/<host>/<path>
+    /services/*/api   `*` does not cross a segment boundary
+    /https/example.com/docs/**       an external resource is /<scheme>/<host>/<path>
 
-Both sides are lists of canonical segments. Matching decodes, folds and resolves nothing, so no second spelling of a
-path can bypass a glob.
+Patterns and paths are lists of canonical segments. Matching does not decode, fold or resolve anything, so a path cannot
+bypass a glob by another spelling.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kgd.errors import Invalid, KgdError, Limit
 from kgd.model.uri import MAX_BYTES, MAX_SEGMENTS, decode_segment, encode_segment, is_owned, scheme_of
 
 ANY = "**"
-"""In a glob: any number of segments. In a path: an unknown place below."""
+"""In a glob: any number of segments. In a path: an unknown place below that point."""
 
 Place = tuple[str, ...]
 """The canonical path of a node as segments; the root of the code tree has none."""
@@ -30,8 +30,8 @@ class Glob:
     """A pattern over canonical paths.
 
     Raises:
-        Invalid: It could never cover a node; the message gives the reason.
-        Limit: It is longer than a URI may be.
+        Invalid: The pattern could never cover a node; the message gives the reason.
+        Limit: The pattern is longer than a URI may be.
     """
 
     text: str
@@ -41,14 +41,14 @@ class Glob:
         object.__setattr__(self, "segments", _segments(self.text))
 
     def covers(self, place: Sequence[str]) -> bool:
-        """Whether the path is covered. O(segments of both)."""
+        """Whether the glob covers the path. Takes time linear in the number of segments of both."""
         return _match(self.segments, place)
 
     def within(self, other: Glob) -> bool:
         """Whether `other` covers every path that this glob covers.
 
-        A wildcard is a letter that no path has: only a wildcard of `other` matches it, and that matches all its
-        expansions.
+        Each wildcard is treated as a character that no path contains: only a wildcard of `other` matches it, and then
+        also matches everything that it stands for.
         """
         return _match(other.segments, self.segments)
 
@@ -59,8 +59,9 @@ class Glob:
 def place_of(uri: str) -> Place:
     """The canonical path of a canonical URI.
 
-    An outside resource is /<scheme>/<host>/<path>, without query and fragment. If its path is ambiguous (`..`, `%2e`,
-    `//`, an escaped slash), it lies somewhere below its host: only a glob for the whole host covers it.
+    An external resource is /<scheme>/<host>/<path>, without query and fragment. If its path is ambiguous (`..`, `%2e`,
+    `//`, an escaped slash), it is treated as an unknown place below its host, which only a glob for the whole host
+    covers.
     """
     scheme = scheme_of(uri)
     if is_owned(uri):
@@ -89,7 +90,7 @@ def _segments(text: str) -> Place:
     if not text.startswith("/"):
         raise _refused(text, "a path pattern begins with /", f"Write /{text[:80].lstrip('/')}.")
     if text == "/":
-        raise _refused(text, "/ alone covers nothing", "Write /** for everything.")
+        raise _refused(text, "/ on its own covers nothing", "Write /** for everything.")
     segments = text[1:].split("/")
     if len(segments) > MAX_SEGMENTS:
         raise Limit(f"a path pattern has at most {MAX_SEGMENTS} segments", at="paths")
@@ -101,14 +102,14 @@ def _segments(text: str) -> Place:
 
 def _check(segment: str, text: str) -> None:
     if not segment:
-        raise _refused(text, "no path has an empty segment", "Write one / between names, and none at the end.")
+        raise _refused(text, "a path cannot have an empty segment", "Write one / between names, and none at the end.")
     if ANY in segment:
         raise _refused(text, "** must be a whole segment", "Write * inside a name.")
     try:
-        # `*` is a wildcard here; the rest has to be spelled as in a URI.
+        # `*` is a wildcard here; everything else has to be spelled as in a URI.
         canonical = "*".join(encode_segment(decode_segment(part)) if part else "" for part in segment.split("*"))
     except KgdError as error:
-        raise _refused(text, error.message, "No URI has such a segment.") from None
+        raise _refused(text, error.message, "A URI cannot have such a segment.") from None
     if canonical != segment:
         wanted = text.replace(segment, canonical, 1)
         raise _refused(text, "a URI spells that path differently", f"Write {wanted[:120]}.")
@@ -138,16 +139,19 @@ def _match(pattern: Sequence[str], place: Sequence[str]) -> bool:
 
 
 def _match_segment(pattern: str, segment: str) -> bool:
-    if segment == ANY:  # any number of segments: no single one matches it
+    if segment == ANY:  # it stands for any number of segments, so no single segment of a pattern matches it
         return False
-    if "*" not in pattern:
-        return pattern == segment
-    first, *middle, last = pattern.split("*")
-    if len(segment) < len(first) + len(last) or not segment.startswith(first) or not segment.endswith(last):
+    return has_parts(segment, pattern.split("*")) if "*" in pattern else pattern == segment
+
+
+def has_parts(text: str, parts: Sequence[str]) -> bool:
+    """Whether the text consists of these parts, at least two, in their order and with any text between them."""
+    first, *middle, last = parts
+    if len(text) < len(first) + len(last) or not text.startswith(first) or not text.endswith(last):
         return False
-    at, end = len(first), len(segment) - len(last)
+    at, end = len(first), len(text) - len(last)
     for part in middle:
-        found = segment.find(part, at, end)
+        found = text.find(part, at, end)
         if found < 0:
             return False
         at = found + len(part)

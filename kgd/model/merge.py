@@ -1,8 +1,8 @@
 """The three-way merge of one node.
 
-Pure and total: the result is always a node (or its absence) and the fields on which the sides disagree. The rules are
-the table of DESIGN section 6. The laws (tests/model/test_merge.py): ``merge(b, x, b) == x``; swapping the sides does
-not change the result; every edit of either side is in the result or in the conflict.
+Pure and total: the result is always a node (or its absence) and the fields on which the sides disagree. DESIGN section
+6 has the table of rules. The laws (tests/model/test_merge.py): ``merge(b, x, b) == x``; swapping the sides does not
+change the result; every edit of either side is in the result or in the conflict.
 """
 
 from __future__ import annotations
@@ -43,19 +43,21 @@ from kgd.model.fields import (
     with_field,
     with_value,
 )
-from kgd.model.node import FIELDS, Json, Node, Relation, Source
+from kgd.model.node import FIELDS, NODE_FIELDS, Json, Node, Relation, Shape, Source
 from kgd.model.text_merge import merge_text
 from kgd.model.uri import Uri
 
 RULES_VERSION = 1
-"""The version in `kgd.yaml`; a replica with another version only fast-forwards."""
+"""The version of these rules, stored in `kgd.yaml`; a replica with another version only fast-forwards."""
 
 ORDERED_SETS = ("paths", "observations", "cites")
 """Lists in `data` that are merged as sets and keep their order."""
 
 EITHER = ("lastTaskId", "position")
-"""Keys in the `data` of a node or relation for the last task or a position in a list. If both sides change one, no
-person needs to decide: the greater value counts, and history has the other."""
+"""Keys in the `data` of a node or relation for the last task or a position in a list. If both sides change such a
+value, no person needs to decide: the greater value is kept, and the other stays in the history."""
+
+TEXTS = frozenset(row.name for row in NODE_FIELDS if row.shape is Shape.TEXT)
 
 T = TypeVar("T", bound=Hashable)
 
@@ -79,20 +81,21 @@ class Merged:
 
 @dataclass(slots=True)
 class _Clashes:
-    """The disagreements found so far. Fields in `is_open` are merged as registers instead."""
+    """The disagreements found so far. Fields in `is_open` are merged by `decide`, as sets of values."""
 
     is_open: Collection[str] = ()
     fields: dict[str, FieldConflict] = field(default_factory=dict)
 
     def add(self, name: str, base: Json, a: Json, b: Json) -> Json:
-        """Record a clash; returns the value to show meanwhile."""
+        """Record a clash; returns the value to show until it is settled."""
         clash = disagreement(base, (a, b))
         if name not in self.is_open:
             self.fields[name] = clash
         return clash.sides[shown_of(clash.sides)]
 
     def decide(self, name: str, values: Iterable[Json], records: Three, together: Together | None = None) -> Json:
-        """Merge a field that was open in a version, given its values in base, a and b; returns the new value."""
+        """Merge a field that has an open conflict in a version, given its values in base, a and b; returns the new
+        value."""
         was, ours, theirs = (held(name, value, each) for value, each in zip(values, records, strict=True))
         decided = merge_held(was, ours, theirs, together)
         if decided.conflict:
@@ -124,7 +127,8 @@ def merge(base: Node | None, a: Node | None, b: Node | None, records: Three = NO
     try:
         merged = _merge_fields(base, a, b, records) if a and b else Merged(present, _of_node(records[1 if a else 2]))
     except KgdError:
-        # The combined node may exceed a limit (256 tags, say): then both whole nodes are the sides.
+        # The combined node may exceed a limit, such as 256 tags. Then the two whole nodes become the sides of a
+        # conflict.
         assert a is not None
         assert b is not None
         return either(base, a, b)
@@ -132,7 +136,7 @@ def merge(base: Node | None, a: Node | None, b: Node | None, records: Three = NO
 
 
 def either(base: Node | None, a: Node, b: Node) -> Merged:
-    """One of two nodes that cannot be combined, with both in a conflict about the whole."""
+    """One of two nodes that cannot be combined, with a conflict about the whole node; the conflict holds both nodes."""
     clash = disagreement(plain(base) if base else None, (plain(a), plain(b)))
     return Merged(
         max(a, b, key=lambda side: canonical_json(plain(side))), by_field([conflict_of(a.uri, {WHOLE: clash})])
@@ -212,7 +216,7 @@ def _merge_fields(base: Node | None, a: Node, b: Node, records: Three) -> Merged
     node = Node(**{name: FIELD_RULES[name](name, *three, clashes) for name, *three in values})
     for name in sorted(names):
         fields_now = [field_of(version, name) for version in (common, a, b)]
-        value = clashes.decide(name, fields_now, records, _texts_together if name == "content" else None)
+        value = clashes.decide(name, fields_now, records, _texts_together if name in TEXTS else None)
         if canonical_json(field_of(node, name)) != canonical_json(value):
             node = with_field(node, name, value)
     return Merged(node, by_field([conflict_of(node.uri, clashes.fields)] if clashes.fields else []))
@@ -229,7 +233,7 @@ def merge_values(
     path: tuple[str, ...] = (),
     records: Three = NOTHING_OPEN,
 ) -> tuple[dict[str, Json], dict[str, FieldConflict]]:
-    """Merge plain values by key, at every level; a clash is named by its path below `path`."""
+    """Merge plain values by key, at every level; the name of a clash is its path below `path`."""
     names = {name for each in records for name in each if split(name)[: len(path)] == list(path)}
     clashes = _Clashes(names)
     values = _data(base, a, b, path, clashes)
@@ -241,13 +245,13 @@ def merge_values(
 
 
 def merge_sets(base: Iterable[T], a: Iterable[T], b: Iterable[T]) -> tuple[T, ...]:
-    """Three-way set merge: additions of either side are in, removals of either side are out. Order is not kept."""
+    """Three-way merge of sets: additions and removals of either side both apply. Order is not kept."""
     common, ours, theirs = set(base), set(a), set(b)
     return tuple((ours & theirs) | (ours - common) | (theirs - common))
 
 
 def merge_ordered(base: Sequence[Json], a: Sequence[Json], b: Sequence[Json]) -> list[Json]:
-    """The same for ordered lists: common values first, then the sides' additions."""
+    """Like `merge_sets`, for ordered lists: common values first, then the sides' additions."""
     one, two, common = ({canonical_json(v): v for v in side} for side in (a, b, base))
     kept = set(merge_sets(common, one, two))
     first, second = sorted((one, two), key=lambda side: canonical_json(list(side)))
@@ -256,7 +260,7 @@ def merge_ordered(base: Sequence[Json], a: Sequence[Json], b: Sequence[Json]) ->
 
 
 def _same(a: Json, b: Json) -> bool:
-    """Whether two plain values are equal: 1 and true differ."""
+    """Whether two plain values are equal; unlike in Python, 1 and true differ."""
     if a is b:
         return True
     if isinstance(a, str) or isinstance(b, str) or a is None or b is None:
@@ -265,7 +269,7 @@ def _same(a: Json, b: Json) -> bool:
 
 
 def _choose(name: str, base: Json, a: Json, b: Json, clashes: _Clashes) -> Json:
-    """One value changed on both sides: to the same value, or recorded."""
+    """The merge of one value: a change on only one side applies; two different changes are recorded as a clash."""
     if _same(a, b) or _same(b, base):
         return a
     if _same(a, base):
@@ -327,7 +331,7 @@ def _data(
 def _others(
     name: str, base: Mapping[str, Json] | None, a: Mapping[str, Json], b: Mapping[str, Json], clashes: _Clashes
 ) -> dict[str, Json]:
-    """Unknown keys: each is one value under its own name."""
+    """Merge unknown keys, each as one value under its own name."""
     above = name.rpartition("/")[0]
 
     def one(key: str, old: Json, ours: Json, theirs: Json) -> Json:
@@ -337,8 +341,8 @@ def _others(
 
 
 def merge_record_others(base: Mapping[str, Json], a: Mapping[str, Json], b: Mapping[str, Json]) -> dict[str, Json]:
-    """Merge the unknown keys of a conflict record, about which there is no conflict: of two changes the last in order,
-    and a value before an absence."""
+    """Merge the unknown keys of a conflict record. These keys cannot be in conflict: if both sides changed a value, the
+    last value in order is kept, and a value takes precedence over an absence."""
 
     def one(key: str, old: Json, ours: Json, theirs: Json) -> Json:
         if _same(ours, theirs) or _same(theirs, old):
@@ -360,7 +364,8 @@ def _by_key(
     b: Mapping[str, Json],
     one: Callable[[str, Json, Json, Json], Json],
 ) -> dict[str, Json]:
-    """Key by key; None means absent, so a key that one side removed and the other edited is an ordinary choice."""
+    """Merge mappings key by key. None means absent, so a key that one side removed and the other edited is an ordinary
+    clash."""
     merged = {key: one(key, base.get(key), a.get(key), b.get(key)) for key in sorted({*base, *a, *b})}
     return {key: value for key, value in merged.items() if value is not None}
 
@@ -395,21 +400,20 @@ def _edge_values(relation: Relation | None) -> dict[str, Json] | None:
 
 
 Rule = Callable[..., Any]
-"""From the field's name, its three values and the clashes to the merged value."""
-FIELD_RULES: Mapping[str, Rule] = {
-    "uri": _uri,
-    "type": _scalar,
-    "name": _scalar,
-    "summary": _scalar,
-    "content": _text,
-    "tags": _set,
-    "aliases": _set,
-    "data": _mapping,
-    "source": _source,
-    "relations": _relations,
-    "others": _others,
+"""Takes the field's name, its three values and the clashes so far; returns the merged value."""
+RULES: Mapping[Shape, Rule] = {
+    Shape.URI: _uri,
+    Shape.LABEL: _scalar,
+    Shape.LINE: _scalar,
+    Shape.TEXT: _text,
+    Shape.NAMES: _set,
+    Shape.URIS: _set,
+    Shape.DATA: _mapping,
+    Shape.SOURCE: _source,
+    Shape.RELATIONS: _relations,
 }
-"""The merge rule of each node field. A field without a rule cannot be merged: the tests compare with `Node`."""
+FIELD_RULES: Mapping[str, Rule] = {row.name: RULES[row.shape] for row in NODE_FIELDS} | {"others": _others}
+"""The merge rule of each node field. A field whose rule differs from its shape's is added to this table."""
 RELATION_KEY = ("type", "target")
 RELATION_RULES: Mapping[str, Rule] = {"weight": _weight, "data": _mapping, "others": _others}
-"""Merges the fields of a relation beside its key."""
+"""The merge rules of a relation's fields other than its key."""

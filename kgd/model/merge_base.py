@@ -1,8 +1,8 @@
 """The merge base of two histories with several best common ancestors.
 
-Two replicas that merge the same pair differently leave a criss-cross. Their base is then the merge of all best common
-ancestors, made like any other merge, conflicts included, in the order of their ids. Every replica computes the same,
-and anything settled behind one of the ancestors stays settled.
+Two replicas that merge the same pair of commits independently create a criss-cross history. The base is then the merge
+of all best common ancestors in the order of their ids, made like any other merge, including conflicts. Every replica
+computes the same base, and a conflict that was settled before one of the ancestors stays settled.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ T = TypeVar("T")
 """The content of a commit: a tree, or a graph."""
 
 WIDEST = 16
-"""Maximum number of best common ancestors of one pair that are merged."""
+"""Maximum number of best common ancestors that are merged for one pair of commits."""
 MOST = 64
-"""Maximum number of merges of common ancestors for one merge. Beyond that, in a history made to cost more, the first
-in id order stands for all: there may be an additional conflict, but no edit is lost."""
+"""Maximum number of merges of common ancestors for one merge. In a history crafted to need more, the first ancestor by
+id is used alone: there may be an additional conflict, but no edit is lost."""
 
 
 def common_content(
@@ -52,7 +52,8 @@ def common_content(
                 if left == 0:
                     break
                 left -= 1
-                # The merge so far descends from all before it, and shares with the next all their common ancestors.
+                # The merge so far descends from all earlier commits, so it shares with the next commit the ancestors
+                # that any of them shares.
                 common = _best({base for before in key[:n] for base in bases(before, one)}, bases)
                 merged = merge(folded(common), merged, held(one))
             known[key] = merged

@@ -1,10 +1,12 @@
-"""The merge of node sets: moves, twins and deletions, which concern several nodes; and settling of conflicts.
+"""The merge of sets of nodes: moves, twins and deletions, which concern several nodes; and the settling of conflicts.
 
-A node that one side moved and the other edited is one node. Two moves of it give one node at a place that all replicas
-compute, and a conflict about its name. A node is deleted only if its deleter saw all of the other side's changes.
+A node that one side moved and the other edited stays one node. If both sides moved it, there is one node, at a place on
+which all replicas agree, and a conflict about its URI. A node is deleted only if the side that deleted it had seen all
+of the other side's changes.
 
-Pure: a graph holds the nodes and conflicts of one side, either all or those that changed on any side, with the targets
-of moves; additional ones do not change the result. Each conflict concerns one field.
+The functions are pure. A graph holds the nodes and conflicts of one side: either all of them, or only those that
+changed on any side and the targets of moves. Additional nodes do not change the result. Each conflict concerns one
+field.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ def moved(node: Node, to: Uri) -> Node:
 
 
 def twins(uris: Iterable[Uri], met_before: Callable[[Uri, Uri], bool]) -> list[Conflict]:
-    """A conflict for each pair of nodes whose names are equal on some file systems, unless they met before."""
+    """A conflict for each pair of nodes whose names are equal on some file systems, unless `met_before` holds for the
+    pair."""
     keys: dict[str, list[Uri]] = {}
     for uri in uris:
         keys.setdefault(collision_key(uri), []).append(uri)
@@ -72,7 +75,7 @@ def twins(uris: Iterable[Uri], met_before: Callable[[Uri, Uri], bool]) -> list[C
 
 
 def twin(one: Uri, two: Uri) -> Conflict:
-    """The conflict of two nodes that both stay; `one` is first in order."""
+    """The conflict about two nodes, both of which stay; `one` is first in order."""
     return Conflict(one, {TWIN: disagreement(None, (str(one), str(two)))}, {TWIN: 0})
 
 
@@ -99,14 +102,14 @@ class _Side:
         return Merged(node, _at(self.conflicts, {uri}, uri) if node else NO_RECORDS)
 
     def free(self, uri: Uri) -> set[Uri]:
-        """The URI, if no node has it: then its conflicts concern the node that had it."""
+        """The URI if no node has it now: its conflicts then concern the node that had it before."""
         return set() if uri in self.nodes else {uri}
 
     def moves(self, other: _Side) -> dict[Uri, Uri]:
-        """The moves of nodes that matter to the other side: a node that lists the old URI as a new alias.
+        """The moves that matter to the other side. A node was moved if it lists the old URI as a new alias.
 
-        Another node may now have the old URI, and an alias may name a quite different node. Then the node that still
-        has the URI is the original, unless the other resembles it more.
+        But another node may now have the old URI, and an alias may refer to an unrelated node. In that case, the node
+        that now has the URI is the original, unless the node with the alias resembles the original more.
         """
         gone = {uri for uri in self._base.nodes if self.did(uri)}
         found: dict[Uri, Uri] = {}
@@ -121,7 +124,8 @@ class _Side:
         return found
 
     def _is_rather(self, old: Uri, moved: Node, still: Node) -> bool:
-        """Whether the original at `old` is more likely the node that lists it than the node that has its name now."""
+        """Whether the original node at `old` more likely became the node that lists it as an alias than the node at
+        that URI now."""
         was = _words(self._base.nodes[old], self._base_conflicts.get(old, {}))
         one, other = (_words(node, self.conflicts.get(node.uri, {})) for node in (moved, still))
         return len(was & one) >= len(was & other)
@@ -129,7 +133,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True)
 class _Lineage:
-    """One node of the base that at least one side renamed. None: that side deleted it."""
+    """One node of the base that at least one side renamed. None means that this side deleted it."""
 
     old: Uri
     at_a: Uri | None
@@ -194,12 +198,12 @@ class _Merge:
             )
             lineage = _Lineage(old, at_a, at_b, at_a or at_b or old)
             found.append(replace(lineage, place=self._place(lineage)))
-        # Each side combined the two nodes under another name: one lineage is enough to lead both to one place.
+        # Each side combined the two nodes under a different name; one lineage is enough to bring both to one place.
         crossed = {(one.old, one.place) for one in found}
         return [one for one in found if (one.place, one.old) not in crossed or one.place > one.old]
 
     def _place(self, lineage: _Lineage) -> Uri:
-        """The node's place after the merge: the target of its move; of several the last in order."""
+        """The node's place after the merge: the target of its move; if there are several targets, the last in order."""
         at_a, at_b = lineage.at_a, lineage.at_b
         if at_a is None or at_b is None or at_a == at_b:
             return lineage.place
@@ -222,9 +226,9 @@ class _Merge:
             self._note(Conflict(place, {PLACE: decided.conflict}, {PLACE: sides.index(place) if place in sides else 0}))
 
     def _merge_moved(self, place: Uri, lineages: list[_Lineage]) -> None:
-        """Merge each side's node at `place` with the other side's changes to it elsewhere, then both sides."""
+        """Merge each side's node at `place` with the other side's changes to it elsewhere, then merge both sides."""
         together = next((one for one in lineages if one.at_a == one.at_b), None)
-        # A node that a side moved away is gone from here; the side's present node here is different.
+        # A node that a side moved away is no longer here; a node that the side has here now is a different one.
         old, uris = None if place in self.moved_away else self.base.nodes.get(place), {place}
         if together and old is None:
             old, uris = moved(self.base.nodes[together.old], place), {place, together.old}
@@ -250,7 +254,8 @@ class _Merge:
     def _with_elsewhere(
         self, place: Uri, old: Uri, here: Merged, mine: _Side, other: _Side, elsewhere: Uri | None
     ) -> Merged:
-        """A node that one side has at `place`, with the other side's changes to it since it was at `old`."""
+        """A node that one side has at `place`, merged with the other side's changes to it since the base, where it was
+        at `old`."""
         was = Merged(moved(self.base.nodes[old], place), _at(self.old_conflicts, {old}, place))
         mine_now = Merged(here.node, {**_at(mine.conflicts, mine.free(old) | {place}, place), **here.records})
         there = moved(other.nodes[elsewhere], place) if elsewhere else None
@@ -258,7 +263,7 @@ class _Merge:
         return _merged(was, mine_now, Merged(there, _at(other.conflicts, about, place)))
 
     def _leave_behind(self, by_place: Mapping[Uri, list[_Lineage]]) -> None:
-        """Free the old places, unless a side has another node there."""
+        """Free the old URIs, unless a side has another node there."""
         for lineages in by_place.values():
             for lineage in lineages:
                 old = lineage.old
@@ -273,7 +278,7 @@ class _Merge:
     # ---- conflicts
 
     def _records(self, uris: Collection[Uri], at: Uri) -> Three:
-        """The open conflicts of a node with these URIs, past or present, as conflicts of the node at `at`."""
+        """The open conflicts of a node with these past or present URIs, as conflicts of the node at `at`."""
         return _at(self.old_conflicts, uris, at), _at(self.a.conflicts, uris, at), _at(self.b.conflicts, uris, at)
 
     def _keep_others(self, uris: Collection[Uri], at: Uri) -> None:
@@ -295,7 +300,7 @@ class _Merge:
 
 
 def _words(node: Node, conflicts: Conflicts) -> set[str]:
-    """The pieces of a version's text and open conflicts, to find the node that it is a version of."""
+    """Pieces of a version's text and open conflicts, which show which node it is a version of."""
     texts = [node.name, node.summary, node.content, *node.tags, *(f"{r.type} {r.target}" for r in node.relations)]
     texts += [str(side) for c in conflicts.values() for f in c.fields.values() for side in f.sides if side is not None]
     return {line for text in texts for line in text.split("\n") if line.strip()}
@@ -313,7 +318,7 @@ def _by_uri(conflicts: Conflicts) -> dict[Uri, dict[str, Conflict]]:
 
 
 def _at(conflicts: Mapping[Uri, Conflicts], uris: Collection[Uri], at: Uri) -> Records:
-    """Open conflicts by field, as conflicts of the node at `at`."""
+    """The open conflicts of these URIs by field, as conflicts of the node `at`."""
     found = [conflict.at(at) for uri in uris for conflict in conflicts.get(uri, {}).values()]
     return by_field(found) if found else NO_RECORDS
 
@@ -321,7 +326,7 @@ def _at(conflicts: Mapping[Uri, Conflicts], uris: Collection[Uri], at: Uri) -> R
 def with_decision(node: Node | None, uri: Uri, field: str, value: Json) -> Node | None:
     """The node at `uri` with one disputed field decided; None if the decision is deletion.
 
-    Not for `TWIN`, which concerns two nodes: see `combined`.
+    Does not handle `TWIN`, which concerns two nodes: see `combined`.
 
     Raises:
         Invalid: The value does not fit the field.
@@ -331,18 +336,18 @@ def with_decision(node: Node | None, uri: Uri, field: str, value: Json) -> Node 
             return None
         if not isinstance(value, dict) or "uri" not in value:
             raise Invalid(
-                "this version cannot be read", at="fields", next="Choose the other version, or write the node's fields."
+                "this version is unreadable", at="fields", next="Choose the other version, or write the node's fields."
             )
         return from_plain({**value, "uri": uri})
     if field == PLACE:
         return renamed(node or Node(uri), Uri(str(value)) if value else uri)
     if field == TWIN:
-        raise Invalid("this is about two nodes", at="fields")
+        raise Invalid("this conflict is about two nodes", at="fields")
     return with_field(node or Node(uri), field, value)
 
 
 def renamed(node: Node, to: Uri) -> Node:
-    """The node under another URI, with the old one as an alias, so that links survive."""
+    """The node under another URI, with the old URI as an alias, so that links survive."""
     if to == node.uri:
         return node
     there = moved(node, to)
@@ -350,9 +355,11 @@ def renamed(node: Node, to: Uri) -> Node:
 
 
 def combined(kept: Merged, other: Merged) -> Merged:
-    """Two nodes combined: the first, with the other's content and the other's URI as an alias.
+    """Two nodes combined into the first node, which gets the other node's content, and the other node's URI as an
+    alias.
 
-    Both must exist, with all open conflicts about their fields; so does the result.
+    Both nodes must exist, and both arguments must carry all open conflicts about the nodes' fields. The result carries
+    them too.
     """
     assert kept.node is not None
     assert other.node is not None

@@ -1,50 +1,140 @@
 """Nodes and relations: the one model of all knowledge.
 
-A concept, a file, an atom, a decision or a message differ by URI scheme and by `type`, an open label. Derived history
-(version, created, updated) is not a field and is never stored (DESIGN section 2).
+Concepts, files, atoms, decisions and messages differ only in their URI scheme and in `type`, a free label. Derived
+history (version, created, updated) is not a field and is never stored (DESIGN section 2).
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from enum import Enum, auto
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from kgd.errors import Invalid, Limit
 from kgd.model.uri import OWNED, Uri, name_of, scheme_of
 
 NODE_BYTES = 256 * 1024
-"""Maximum bytes of a file that kgd reads as a whole: a node, a memory, `kgd.yaml`."""
+"""Maximum size in bytes of a file that kgd reads as a whole: a node, a memory, `kgd.yaml`."""
 SUMMARY_LIMIT = 100
 NAME_LIMIT = 255
 LABEL_LIMIT = 128
-"""Characters of a type, a relation type or a tag."""
+"""Maximum number of characters of a type, a relation type or a tag."""
 TAGS_LIMIT = 256
 RELATIONS_LIMIT = 10_000
 
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]").search
-"""Line ends, control and direction characters: they disguise a name in lists and prompts."""
+"""Line ends, control characters and direction marks, which could disguise a name in lists and prompts."""
 
+C = TypeVar("C")
 Json = Any
 """Values of YAML's core schema: None, bool, int, float, str, list and dict with string keys."""
 
-FIELDS = ("uri", "type", "name", "summary", "aliases", "tags", "content", "source", "relations", "data")
-"""All stored fields of a node, in the order of the canonical file."""
+
+class Shape(Enum):
+    """The form of a field's value, which determines how the field is checked, stored, merged and edited."""
+
+    URI = auto()
+    LABEL = auto()
+    """1 to `LABEL_LIMIT` printable characters."""
+    LINE = auto()
+    """One line of at most `NodeField.most` characters."""
+    TEXT = auto()
+    NAMES = auto()
+    """A set of labels."""
+    URIS = auto()
+    """A set of URIs."""
+    SOURCE = auto()
+    RELATIONS = auto()
+    DATA = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeField:
+    """One stored field of a node: a row of `NODE_FIELDS`.
+
+    Args:
+        words: The column of the text index for the field's words: summary, content or data, or the field's own column
+            for name and tags. Empty if search does not read the field. A node with a value in any field that search
+            reads is more than a bare URI.
+        help: Its description in the schema of `put`, in `kgd put --help` and next to the form's field.
+        most: Maximum number of characters of a `LINE`.
+        title: Its label on pages; `name` if empty.
+    """
+
+    name: str
+    shape: Shape
+    words: str = ""
+    help: str = ""
+    most: int = NAME_LIMIT
+    title: str = ""
+
+    @property
+    def label(self) -> str:
+        return self.title or self.name.replace("_", " ")
+
+
+NODE_FIELDS = (
+    NodeField("uri", Shape.URI, title="address"),
+    NodeField("type", Shape.LABEL, help="of the node or relation"),
+    NodeField("name", Shape.LINE, words="name"),
+    NodeField("summary", Shape.LINE, words="summary", help="<= 100 chars", most=SUMMARY_LIMIT),
+    NodeField("aliases", Shape.URIS, title="former names"),
+    NodeField("tags", Shape.NAMES, words="tags"),
+    NodeField("content", Shape.TEXT, words="content"),
+    NodeField("source", Shape.SOURCE),
+    NodeField("relations", Shape.RELATIONS),
+    NodeField("data", Shape.DATA, words="data"),
+)
+"""All stored fields of a node, in the order of the canonical file. A new field of text or labels is a row at the end,
+where older versions write unknown keys. Files, edits, merges, search, answers, commands and pages follow; a class
+declares the field only if typed code uses it by name."""
+FIELDS = tuple(row.name for row in NODE_FIELDS)
+SCALARS = tuple(row.name for row in NODE_FIELDS if row.shape in (Shape.LABEL, Shape.LINE, Shape.TEXT))
+SETS = tuple(row.name for row in NODE_FIELDS if row.shape in (Shape.NAMES, Shape.URIS))
+PLAIN = tuple(row for row in NODE_FIELDS if row.name in SCALARS or row.shape is Shape.NAMES)
+"""Fields that are text or labels, which all surfaces can show and edit."""
+
+
+def empty(row: NodeField) -> Json:
+    """The value of a `PLAIN` field that is not set."""
+    return () if row.shape is Shape.NAMES else ""
+
+
+def with_plain_fields(default: Callable[[NodeField], Json] = lambda row: None) -> Callable[[type[C]], type[C]]:
+    """A class decorator that adds the fields of `PLAIN` that a dataclass (below `dataclass`) or TypedDict lacks.
+
+    Without a default they are None, which means "not given".
+    """
+
+    def add(cls: type[C]) -> type[C]:
+        for row in PLAIN:
+            if row.name not in cls.__annotations__:
+                cls.__annotations__[row.name] = Sequence[str] if row.shape is Shape.NAMES else str
+                setattr(cls, row.name, default(row))
+        return cls
+
+    return add
+
+
 RELATION_FIELDS = ("type", "target", "weight", "data")
 SOURCE_FIELDS = ("type", "id")
 RESERVED = frozenset({"detail", "memories", "node", "open", "twin"})
-"""Names with another meaning in changes and conflicts; no unknown key has one of them."""
+"""Names with another meaning in changes and conflicts; an unknown key must not have one of these names."""
 RESERVED_PREFIX = "kgd"
-"""Begins the name of every later key that grants something, so that no file of this version already holds it."""
+"""Prefix reserved for future keys that grant something, so that no file written by this version already contains such a
+key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A directed, weighted edge, stored in its source's file; so the source is not a field.
+    """A directed, weighted edge. It is stored in its source's file, so the source is not a field.
 
-    `weight` is cost: 0 = always together, 1 = one full step. `others` are keys unknown to this version, as in `Node`.
+    `weight` is a cost: 0 means "always together", 1 means one full step. `others` are keys unknown to this version, as
+    in `Node`.
     """
 
     type: str
@@ -55,8 +145,9 @@ class Relation:
 
     def __post_init__(self) -> None:
         check_label(self.type, "relation type")
-        check_others(self.others, RELATION_FIELDS)
-        if isinstance(self.weight, bool) or not isinstance(self.weight, int | float) or not 0 <= self.weight <= 1:
+        if self.others:
+            check_others(self.others, RELATION_FIELDS)
+        if isinstance(self.weight, bool) or not isinstance(self.weight, (int, float)) or not 0 <= self.weight <= 1:
             raise Invalid(
                 "a weight must be a number in 0..1", at="weight", next="0 is 'always together', 1 is one full step."
             )
@@ -65,13 +156,16 @@ class Relation:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Unique in one source; also the canonical order."""
+        """The key, unique within one source and also the sort key of the canonical order."""
         return self.type, self.target
+
+
+_KEY = attrgetter("type", "target")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The origin of a node's content, for `delete by source` and re-ingest. Both are any strings."""
+    """The origin of a node's content, for `delete by source` and for ingesting again. Both fields are free strings."""
 
     type: str
     id: str
@@ -86,6 +180,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+@with_plain_fields(empty)
 class Node:
     """A stored unit of knowledge.
 
@@ -109,33 +204,24 @@ class Node:
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         set_field(self, "type", self.type or default_type(self.uri))
-        tags = folded(self.tags) if self.type in MEMORY_TYPES else self.tags
-        set_field(self, "tags", tuple(sorted(set(tags))))
-        set_field(self, "aliases", tuple(sorted(set(self.aliases))))
-        set_field(self, "relations", tuple(sorted(self.relations, key=lambda r: r.key)))
+        if self.type in MEMORY_TYPES:
+            set_field(self, "tags", folded(self.tags))
+        for name in SETS:
+            if (values := getattr(self, name)) != ():
+                set_field(self, name, tuple(sorted(set(values))))
+        set_field(self, "relations", tuple(sorted(self.relations, key=_KEY)))
         self._check()
 
     def _check(self) -> None:
-        check_others(self.others, FIELDS)
-        check_label(self.type, "type")
-        if len(self.name) > NAME_LIMIT:
-            raise Limit(f"a name has at most {NAME_LIMIT} characters", at=self.uri)
-        if len(self.summary) > SUMMARY_LIMIT:
-            raise Limit(
-                f"a summary has at most {SUMMARY_LIMIT} characters, this one has {len(self.summary)}",
-                at=self.uri,
-                next=f"Put the rest into content; this would fit: {cut_at_word(self.summary)!r}",
-            )
-        if "\n" in self.name or "\n" in self.summary:
-            raise Invalid("name and summary are one line each", at=self.uri)
-        if len(self.tags) > TAGS_LIMIT:
-            raise Limit(f"a node has at most {TAGS_LIMIT} tags", at=self.uri)
-        for tag in self.tags:
-            check_label(tag, "tag")
+        if self.others:
+            check_others(self.others, FIELDS)
+        for name, row, check in _CHECKED:
+            if value := getattr(self, name):
+                check(row, value, self.uri)
         if len(self.relations) > RELATIONS_LIMIT:
             raise Limit(f"a node has at most {RELATIONS_LIMIT} relations", at=self.uri)
         for one, two in zip(self.relations, self.relations[1:], strict=False):
-            if one.key == two.key:
+            if one.type == two.type and one.target == two.target:
                 raise Invalid(f"the relation {one.type} -> {one.target} is given twice", at=self.uri)
 
     @property
@@ -146,7 +232,8 @@ class Node:
         return next((r for r in self.relations if r.key == (type, target)), None)
 
     def with_relation(self, *relations: Relation) -> Node:
-        """The node with these relations, each replacing one with the same (type, target). The last one counts."""
+        """The node with these relations added. Each replaces an existing relation with the same (type, target); of
+        several such relations, the last takes precedence."""
         added = {relation.key: relation for relation in relations}
         others = (relation for relation in self.relations if relation.key not in added)
         return replace(self, relations=(*others, *added.values()))
@@ -157,17 +244,43 @@ class Node:
         return self == Node(self.uri)
 
 
+def _check_line(row: NodeField, value: str, at: Uri) -> None:
+    if len(value) > row.most:
+        fits = cut_at_word(value, min(row.most, SUMMARY_LIMIT))
+        raise Limit(
+            f"'{row.name}' has {len(value)} characters; the limit is {row.most}",
+            at=at,
+            next=f"Put the remaining text into content; this would fit: {fits!r}",
+        )
+    if "\n" in value:
+        raise Invalid(f"'{row.name}' must be one line", at=at)
+
+
+def _check_names(row: NodeField, values: tuple[str, ...], at: Uri) -> None:
+    if len(values) > TAGS_LIMIT:
+        raise Limit(f"a node has at most {TAGS_LIMIT} {row.label}", at=at)
+    if not all(map(_is_label, values)):
+        raise Invalid(f"each of the {row.label} is {_LABEL}", at=row.name)
+
+
+_CHECKS: Mapping[Shape, Callable[[NodeField, Any, Uri], None]] = {
+    Shape.LABEL: lambda row, value, at: check_label(value, row.name),
+    Shape.LINE: _check_line,
+    Shape.NAMES: _check_names,
+}
+_CHECKED = tuple((row.name, row, _CHECKS[row.shape]) for row in NODE_FIELDS if row.shape in _CHECKS)
+
 _TYPES = {"file": "resource", "dir": "concept"}
 
 
 def default_type(uri: str) -> str:
-    """`resource` for files and externals, `concept` for directories, else the scheme."""
+    """`resource` for files and external URIs, `concept` for directories, otherwise the scheme."""
     scheme = scheme_of(uri)
     return _TYPES.get(scheme, scheme) if scheme in OWNED else "resource"
 
 
 def edge_id(source: str, target: str, type: str) -> str:
-    """A pure function of the three; stable over rebuilds and machines."""
+    """The id of a relation: a pure function of the three arguments, stable across rebuilds and machines."""
     return "edge-" + hashlib.sha256(f"{source}\n{target}\n{type}".encode()).hexdigest()[:24]
 
 
@@ -177,9 +290,16 @@ def check_others(others: Mapping[str, Json], known: Collection[str]) -> None:
             raise Invalid(f"the key '{key[:60]}' is reserved", at=key, next="Choose another name.")
 
 
+_LABEL = f"1 to {LABEL_LIMIT} printable characters, without leading or trailing blanks"
+
+
 def check_label(text: str, what: str) -> None:
-    if not text or len(text) > LABEL_LIMIT or text != text.strip() or not text.isprintable():
-        raise Invalid(f"a {what} is 1 to {LABEL_LIMIT} printable characters without blanks at its ends", at=what)
+    if not _is_label(text):
+        raise Invalid(f"a {what} is {_LABEL}", at=what)
+
+
+def _is_label(text: str) -> bool:
+    return 0 < len(text) <= LABEL_LIMIT and text == text.strip() and text.isprintable()
 
 
 def cut_at_word(text: str, limit: int = SUMMARY_LIMIT) -> str:
@@ -195,10 +315,10 @@ def cut_at_word(text: str, limit: int = SUMMARY_LIMIT) -> str:
 
 
 MEMORY_TYPES = frozenset({"decision", "gotcha", "insight", "pattern", "task"})
-"""Types of memories: their tags are lower case, and the detail behind their summary may be a separate file."""
+"""Types of memories: their tags are in lower case, and they may have their detail in a separate file."""
 
 FILE = "file"
-"""Key in a node's data: the path of that file, ``memories/YYYY-MM-DD-topic.md``."""
+"""Key in a node's data: the path of its memory file, ``memories/YYYY-MM-DD-topic.md``."""
 
 
 def folded(tags: Iterable[str]) -> tuple[str, ...]:
@@ -215,5 +335,5 @@ _STANDS_BACK = frozenset([SUPERSEDED_BY, SUMMARISED_BY])
 
 
 def ranks_behind(type: str) -> bool:
-    """Whether a relation of this type ranks its source behind its equals; search still finds it."""
+    """Whether a relation of this type makes search rank its source lower; search still finds it."""
     return type.lower() in _STANDS_BACK

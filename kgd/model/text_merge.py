@@ -1,8 +1,8 @@
-"""Comparing and merging texts by parts, such as lines.
+"""Comparing and merging texts in parts, such as lines.
 
-Parts are matched by patience: parts unique in both texts anchor the rest. That is linear except for a sort, however
-often a part repeats; texts come from anywhere, so no quadratic matcher may see them whole. Merging is symmetric:
-`merge_text(base, a, b) == merge_text(base, b, a)`.
+Parts are matched by a patience diff: parts that are unique in both texts serve as anchors. This takes linear time,
+except for a sort, however often a part repeats. Texts are untrusted, so a quadratic matcher must never get a whole
+text. Merging is symmetric: `merge_text(base, a, b) == merge_text(base, b, a)`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?", re.ASCII)
 SEPARATOR = re.compile(r"\s*(?:-{3,}|#{1,6}\s|\*{3,}|\[)")
-"""The separator line of an appended block starts like a rule, a heading or a bracket, and holds a timestamp."""
+"""Start of an appended block's separator line: a rule, a heading or a bracket. The line also contains a timestamp."""
 Block = tuple[str, ...]
 """Lines that were appended together."""
 
@@ -25,29 +25,29 @@ Block = tuple[str, ...]
 def merge_text(base: str, a: str, b: str) -> str | None:
     """The text with the edits of both sides, or None if they overlap.
 
-    Blocks that both sides appended are all kept, ordered by the timestamp in their separator line if they have one,
-    then by hash. A block that both appended counts as one edit; a block that one side appended twice stays twice. If
-    one side cleared the text, every other edit of it overlaps.
+    All blocks that either side appended are kept, ordered by the timestamp in their separator line, if there is one,
+    then by hash. A block that both sides appended is kept once; a block that one side appended twice is kept twice. If
+    one side cleared the text, any edit by the other side overlaps.
     """
     if a == b or b == base:
         return a
     if a == base:
         return b
     if base.strip() and not (a.strip() and b.strip()):
-        return None  # as lines, a cleared text is an empty line, which would match one of the base
+        return None  # split into lines, a cleared text is one empty line, which could match an empty line of the base
     if not base.strip() and (joined := _begun(a, b)) is not None:
         return joined
     if base.endswith("\n") and a.endswith("\n") and b.endswith("\n"):
-        # Without the last line end, an appended text is at the end, and not before an empty line.
+        # The last line end is removed, so that appended text comes at the end and not before an empty line.
         merged = _merge_lines(base[:-1], a[:-1], b[:-1])
         return None if merged is None else merged + "\n"
     return _merge_lines(base, a, b)
 
 
 def _begun(a: str, b: str) -> str | None:
-    """The dated blocks of two texts that hold nothing else, for an empty base; None if they hold other text.
+    """The merge for an empty base: the dated blocks of both texts, or None if either contains other text.
 
-    Blank lines around a block do not count: a block at the start of a text has none before it.
+    Blank lines around a block are ignored, because a block at the start of a text has no blank lines before it.
     """
     sides = [[_stripped(block) for block in _blocks(side.strip().split("\n"))] for side in (a, b)]
     if not all(_timestamp(block) for side in sides for block in side):
@@ -85,7 +85,7 @@ def _chunk(base: list[str], a: list[str], b: list[str], at_end: bool) -> list[st
 
 
 def _of_both(a: list[Block], b: list[Block]) -> list[Block]:
-    """The blocks of both sides in order, each as often as in the side that has it more often."""
+    """The blocks of both sides in order, each repeated as often as on the side where it occurs more often."""
     return sorted((Counter(a) | Counter(b)).elements(), key=_order)
 
 
@@ -116,7 +116,7 @@ def _timestamp(block: Block) -> str:
 
 
 def _matches(base: list[str], side: list[str]) -> dict[int, int]:
-    """The line of the side for each base line that it kept: increasing in both."""
+    """Maps the number of each base line that the side kept to its number on the side; both numbers increase."""
     runs: list[Run] = []
     stretches = [(0, len(base), 0, len(side))]
     while stretches:
@@ -129,21 +129,21 @@ def _matches(base: list[str], side: list[str]) -> dict[int, int]:
 
 
 SMALL = 10_000
-"""Maximum number of pairs of parts that are compared with each other; larger stretches are first split at anchors."""
+"""Maximum number of pairs of parts to compare directly; larger stretches are first split at anchors."""
 EFFORT = 3_000_000
-"""Steps of one comparison, about a second. Beyond it a moved part may count as changed."""
+"""Maximum steps of one comparison, about a second. Beyond that, a moved part may be reported as changed."""
 PAIR = 20
-"""Steps that a pair of a small stretch counts as."""
+"""Steps counted for each pair in a small stretch."""
 JOINED = 8
-"""Versions before a merge that its parts may come from."""
+"""Maximum number of earlier versions from which the parts of a merge may come."""
 
 
 Stretch = tuple[int, int, int, int]
-"""Begin and end in the old text, begin and end in the new one."""
+"""Begin and end in the old text, then begin and end in the new text."""
 
 
 class Run(NamedTuple):
-    """`length` equal parts: from `old` in one text, from `new` in the other."""
+    """`length` equal parts, which begin at `old` in one text and at `new` in the other."""
 
     old: int
     new: int
@@ -151,7 +151,7 @@ class Run(NamedTuple):
 
 
 def common_parts(old: Sequence[str], new: Sequence[str]) -> list[Run]:
-    """The common parts, in the order of both. A common beginning and end always belong to it."""
+    """The common parts, in the order of both. A common beginning and a common end are always included."""
     found: list[Run] = []
     stretches = [(0, len(old), 0, len(new))]
     left = EFFORT
@@ -172,11 +172,11 @@ def common_parts(old: Sequence[str], new: Sequence[str]) -> list[Run]:
 
 
 def origin_versions(versions: Sequence[Sequence[str]], merges: Collection[int] = ()) -> list[int]:
-    """The number of the version that introduced each part of the last one.
+    """For each part of the last version, the number of the version that introduced it.
 
     Args:
         versions: Oldest first.
-        merges: Numbers of merge versions, which have parts of more versions than the one before.
+        merges: Numbers of the versions that are merges, whose parts may come from versions other than the one before.
     """
     past: list[tuple[Sequence[str], list[int]]] = []
     for number, parts in enumerate(versions):
@@ -210,7 +210,7 @@ def _trimmed(old: Sequence[str], new: Sequence[str], stretch: Stretch, found: li
 
 
 def _between_anchors(old: Sequence[str], new: Sequence[str], stretch: Stretch, found: list[Run]) -> list[Stretch]:
-    """The stretches between the anchors of a stretch, which are added to `found`; none without an anchor."""
+    """The stretches between the anchors of a stretch; the anchors are added to `found`. Empty if there is no anchor."""
     a, a_end, b, b_end = stretch
     between: list[Stretch] = []
     start = (a, b)
@@ -222,13 +222,14 @@ def _between_anchors(old: Sequence[str], new: Sequence[str], stretch: Stretch, f
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Parts that occur once on each side, as the longest selection with the same order on both."""
+    """Parts that occur exactly once on each side: the longest selection of such parts in the same order on both
+    sides."""
     once_old = {part for part, count in Counter(old).items() if count == 1}
     once_new = {part for part, count in Counter(new).items() if count == 1}
     places = {part: index for index, part in enumerate(new) if part in once_new}
     pairs = [(index, places[part]) for index, part in enumerate(old) if part in once_old and part in places]
     ends: list[int] = []
-    """For each length the smallest place at which an ascending selection of it ends."""
+    """For each length, the smallest place at which an ascending selection of that length ends."""
     holders: list[int] = []
     previous: list[int] = []
     for number, (_, place) in enumerate(pairs):

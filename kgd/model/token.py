@@ -2,28 +2,31 @@
 
     kgd_<kind>_<id>_<secret>_<check>      kgd_agent_Xk3p9QaZ_<43 letters and digits>_<6 letters and digits>
 
-The kind is the kind of holder, the id finds the record, the secret has 256 bits, and the check distinguishes a typing
-error from a wrong token without a look-up. The prefix lets scanners find a token that was committed by mistake.
+`kind` is the kind of holder, `id` identifies the record, `secret` has 256 bits, and `check` distinguishes a typing
+error from a wrong token without a look-up. The prefix lets scanners find a token that was committed by mistake. The
+kind `refresh` marks a text that only renews a token.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import re
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 from kgd.errors import Unauthorized
-from kgd.model.access import Kind, Principal
+from kgd.model.access import Kind, Principal, principal_from
 
 SECRET_BYTES = 32
 ID_BYTES = 6
 LEEWAY_SECONDS = 60
-"""Seconds after its expiry in which a token is still valid: clocks differ."""
+"""Seconds for which a token stays valid after its expiry, since clocks differ."""
 
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_FORM = re.compile(r"kgd_(person|agent|token)_([0-9A-Za-z]{8})_([0-9A-Za-z]{43})_([0-9A-Za-z]{6})").fullmatch
+_FORM = re.compile(r"kgd_(person|agent|token|refresh)_([0-9A-Za-z]{8})_([0-9A-Za-z]{43})_([0-9A-Za-z]{6})").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,10 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """The stored record of a token. Times are Unix seconds; 0 is "not yet".
+    """The stored record of a token. Times are in Unix seconds; 0 means "not yet".
 
-    `holder` has the scopes and the expiry. `digest` is SHA-256 of the secret: 256 random bits need no slow hash.
+    `holder` has the scopes and the expiry. `digest` is the SHA-256 of the secret: 256 random bits need no slow hash. A
+    renewed token has two digests, one after the other: the second is for its previous text, which is still accepted.
     Revoking a parent token revokes this one.
     """
 
@@ -57,48 +61,82 @@ class TokenRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One line of the audit log: the token, its action, the place and the outcome."""
+    """One line of the audit log: the token, its action, what it acted on, and the outcome."""
 
     at: int
     token: str
     action: str
     workspace: str = ""
     detail: str = ""
+    hash: str = ""
+    """See `kgd.model.audit_chain`; empty until the line is in the chain."""
+
+
+DETAIL_LIMIT = 500
+"""Largest stored length of a detail; a longer one is cut."""
+
+
+def storable(text: str) -> str:
+    """The text without NUL and lone surrogates, which databases refuse."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+
+
+def to_row(record: TokenRecord) -> tuple[object, ...]:
+    """The columns of a record in every database: id, parent, holder, digest, quota, created, revoked, last_used."""
+    holder, quota = json.dumps(record.holder.as_dict()), json.dumps(asdict(record.quota))
+    who = record.holder
+    return who.id, who.parent, holder, record.digest, quota, record.created, record.revoked, record.last_used
+
+
+def from_row(row: tuple[Any, ...]) -> TokenRecord:
+    """The inverse of `to_row`."""
+    _, _, holder, digest, quota, created, revoked, last_used = row
+    who = principal_from(json.loads(holder))
+    return TokenRecord(who, bytes(digest), created, revoked, last_used, Quota(**json.loads(quota)))
 
 
 @dataclass(frozen=True, slots=True)
 class Presented:
-    """A token as received; well formed, but not yet known to be valid."""
+    """A received token that is well formed but not yet known to be valid."""
 
     kind: str
     id: str
     digest: bytes
 
     def matches(self, record: TokenRecord | None) -> bool:
-        """Whether it is this token; takes as long without a record."""
+        """Whether the record belongs to this token. Takes equally long if there is no record."""
         known = record.digest if record else bytes(32)
-        return hmac.compare_digest(self.digest, known) and record is not None and record.holder.kind == self.kind
+        is_one = [hmac.compare_digest(self.digest, known[at : at + 32]) for at in (0, 32)]
+        return any(is_one) and record is not None and record.holder.kind == self.kind
 
 
 def write(kind: Kind, id_bytes: bytes, secret: bytes) -> tuple[str, str, bytes]:
     """(the token's text, its id, the digest to keep) from random bytes."""
     id = base62(id_bytes, 8)
+    text, digest = written(kind, id, secret)
+    return text, id, digest
+
+
+def written(kind: Kind | Literal["refresh"], id: str, secret: bytes) -> tuple[str, bytes]:
+    """The text of a token with this id, and the digest to store."""
     body = f"kgd_{kind}_{id}_{base62(secret, 43)}"
-    return f"{body}_{_check(body)}", id, _digest(base62(secret, 43))
+    return f"{body}_{_check(body)}", _digest(base62(secret, 43))
 
 
-def read(text: str) -> Presented:
-    """Parse a received token.
+def read(text: str, *, refresh: bool = False) -> Presented:
+    """Parse a received token or, with `refresh`, a refresh token.
 
     Raises:
-        Unauthorized: It is not a token, or has a typing error. The text is never quoted.
+        Unauthorized: The text is not a token, or has a typing error. The error never quotes it.
     """
     found = _FORM(text.strip())
-    if found is None:
-        raise Unauthorized("this is not a token of kgd", next="Send the whole token, from 'kgd_' to its end.")
+    if found is None or (found[1] == "refresh") != refresh:
+        raise Unauthorized("this is not a kgd token", next="Send the whole token, from 'kgd_' to its end.")
     kind, id, secret, check = found.groups()
     if not hmac.compare_digest(_check(f"kgd_{kind}_{id}_{secret}"), check):
-        raise Unauthorized("the token was mistyped: its check does not fit", next="Copy it again, whole.")
+        raise Unauthorized(
+            "the token was mistyped: its check characters do not match", next="Copy the whole token again."
+        )
     return Presented(kind, id, _digest(secret))
 
 

@@ -1,12 +1,12 @@
-"""URIs: parsed, built and compared; the one name of every node.
+"""URIs, the unique names of nodes: parsing, building and comparing.
 
 Two forms (CONTRACT section 1)::
 
     <scheme>://<workspace>/<segment>(/<segment>)*    owned schemes; bijective with paths in git
     anything else with a scheme                      an external resource, kept verbatim
 
-A `Uri` is a plain ``str`` that passed `parse`; the graph holds hundreds of thousands of them, so it has no object of
-its own. Everything here is O(length of the URI).
+A `Uri` is a plain ``str`` that passed `parse`. It is not a class of its own, because the graph holds hundreds of
+thousands of URIs. Every function takes time linear in the length of the URI.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ OWNED = frozenset(
 """Schemes whose form and files kgd defines."""
 
 CODE_TREE = ("file", "dir")
-"""Schemes of nodes that the code tree itself serves."""
+"""Schemes of nodes that come from the code tree itself."""
 DIRECTORY_TYPE = "concept"
-"""The type label of directories; as a filter it means concepts alone."""
+"""The type label of directories; as a filter it selects only concepts."""
 
 RESERVED = "kgd"
 """Scheme of kgd's own resources (status, conflicts, jobs); never the URI of a node."""
@@ -70,8 +70,8 @@ def parse(text: str) -> Uri:
     """The canonical URI in `text`.
 
     Raises:
-        Invalid: It is not canonical; the message gives the canonical spelling if there is one.
-        Limit: It is longer than 2,048 bytes or has more than 64 segments.
+        Invalid: The text is not canonical; the message gives the canonical spelling if there is one.
+        Limit: The text is longer than 2,048 bytes or has more than 64 segments.
     """
     scheme, rest = _split(text)
     if scheme == RESERVED:
@@ -87,7 +87,7 @@ def parse(text: str) -> Uri:
         raise Invalid(
             f"'{workspace[:70]}' is not a workspace id",
             at="uri",
-            next=f"Write {scheme}://<workspace>/<path>; an id has lower-case letters, digits and dashes.",
+            next=f"Write {scheme}://<workspace>/<path>; an id may contain only lower-case letters, digits and dashes.",
         )
     if not slash or not path:
         raise Invalid(
@@ -109,12 +109,12 @@ def build(scheme: str, workspace: str, segments: list[bytes]) -> Uri:
 
     Raises:
         Invalid: A segment is empty, ``.`` or ``..``, or the scheme is not one of kgd's.
-        Limit: Too many or too long segments.
+        Limit: There are too many segments, or a segment is too long.
     """
     if scheme not in OWNED:
         raise Invalid(f"'{scheme[:40]}' is not a scheme of kgd", at="uri")
     if len(segments) > MAX_SEGMENTS:
-        raise Limit(f"a URI has at most {MAX_SEGMENTS} segments, this one has {len(segments)}", at="uri")
+        raise Limit(f"a URI has at most {MAX_SEGMENTS} segments; this one has {len(segments)}", at="uri")
     encoded = [encode_segment(s) for s in segments]
     if scheme == "dir":
         if not encoded:
@@ -134,13 +134,14 @@ def from_path(scheme: str, workspace: str, path: bytes | str) -> Uri:
     try:
         raw = path if isinstance(path, bytes) else path.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise Invalid("a name cannot hold half of a character") from None
+        raise Invalid("a name cannot contain an unpaired surrogate") from None
     return build(scheme, workspace, raw.split(b"/") if raw else [])
 
 
 @lru_cache(20_000)
 def uri_at(scheme: str, workspace: str, path: str) -> Uri | None:
-    """`from_path`, without slashes at the end; None if no URI can have the path. Cached, since paths recur."""
+    """Like `from_path`, ignoring trailing slashes; None if no URI can have the path. Results are cached, because paths
+    recur."""
     try:
         return from_path(scheme, workspace, path.rstrip("/"))
     except (Invalid, Limit):
@@ -156,7 +157,7 @@ def is_owned(uri: str) -> bool:
 
 
 def is_external(text: str) -> bool:
-    """Whether user input is meant as an external URI, and not as a path with a colon.
+    """Whether user input is meant as an external URI rather than a path with a colon.
 
     A scheme with a dot is a file name unless ``//`` follows: ``main.py:12`` is not a URI, ``x.y://h/a`` is one.
     """
@@ -168,24 +169,23 @@ def is_external(text: str) -> bool:
 
 def workspace_of(uri: str) -> str | None:
     """The workspace id in an owned URI; None for an external resource, which has no owner."""
-    if not is_owned(uri):
-        return None
-    return uri.split("/", 3)[2]
+    scheme, _, rest = uri.partition(":")
+    return rest.split("/", 3)[2] if scheme in OWNED else None
 
 
 def segments_of(uri: str) -> list[bytes]:
-    """The decoded segments of an owned URI; for the root of the code tree an empty list."""
+    """The decoded segments of an owned URI; an empty list for the root of the code tree."""
     encoded = uri.split("/")[3:]
     return _dir_segments(encoded) if scheme_of(uri) == "dir" else [decode_segment(s) for s in encoded]
 
 
 def path_of(uri: str) -> str:
-    """The decoded path of an owned URI as the operating system spells it (surrogateescape)."""
+    """The decoded path of an owned URI, as the operating system spells it (surrogateescape)."""
     return b"/".join(segments_of(uri)).decode("utf-8", "surrogateescape")
 
 
 def name_of(uri: str) -> str:
-    """A readable name for a node without one: its last segment, or the whole external URI."""
+    """A readable name for a node without a name: the last segment, or the whole URI if it is external."""
     if not is_owned(uri):
         return uri
     segments = segments_of(uri)
@@ -229,7 +229,7 @@ def workspace_id_from(text: str) -> str:
 
 
 def collision_key(uri: str) -> str:
-    """Equal for names that are equal on some file systems (NFKC, case-folded)."""
+    """A key that is equal for URIs whose names are equal on some file systems (NFKC, case-folded)."""
     if not is_owned(uri):
         return uri
     path = path_of(uri).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -240,15 +240,15 @@ def encode_segment(raw: bytes) -> str:
     """The canonical spelling of a name that git can hold.
 
     Raises:
-        Invalid: The name is empty, ``.`` or ``..``, or holds NUL, which no tree entry can.
-        Limit: It has more than 255 bytes.
+        Invalid: The name is empty, ``.`` or ``..``, or contains NUL, which a tree entry cannot.
+        Limit: The name has more than 255 bytes.
     """
     if raw in (b"", b".", b".."):
         raise Invalid("a segment may not be empty, '.' or '..'", at="uri")
     if b"\0" in raw:
         raise Invalid("a segment may not contain NUL", at="uri")
     if len(raw) > MAX_SEGMENT_BYTES:
-        raise Limit(f"a segment has at most {MAX_SEGMENT_BYTES} bytes, this one has {len(raw)}", at="uri")
+        raise Limit(f"a segment has at most {MAX_SEGMENT_BYTES} bytes; this one has {len(raw)}", at="uri")
     text = raw.decode("utf-8", "surrogateescape")
     composed = unicodedata.is_normalized("NFC", text)
     return "".join(c if _is_plain(c, composed) else percent_encoded(c) for c in text)
@@ -307,12 +307,12 @@ def _parse_external(text: str, rest: str) -> Uri:
     if len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise Limit(f"a URI has at most {MAX_BYTES} bytes", at="uri")
     if not rest.strip("/") or _CONTROL.search(text) or any(c.isspace() or 0xD800 <= ord(c) <= 0xDFFF for c in text):
-        raise Invalid("an external URI needs something after its scheme, without blanks or controls", at="uri")
+        raise Invalid("an external URI needs text after its scheme, without blanks or control characters", at="uri")
     return Uri(text)
 
 
 def is_of_types(uri: str, type: str, types: Collection[str]) -> bool:
-    """Whether a type filter selects a node: by its type, and `file` and `dir` by their scheme."""
+    """Whether a type filter selects a node: by its type, or by its scheme for `file` and `dir`."""
     scheme = uri.partition("://")[0]
     if scheme in CODE_TREE and scheme in types:
         return True

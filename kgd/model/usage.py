@@ -1,12 +1,12 @@
 """Usage: counts of nodes read together, and suggestions for relations and weights.
 
-A conversation is the set of nodes that it asked for by name. Nodes shown beside them do not count, or every relation
-would confirm itself. After half an hour of silence a new conversation begins.
+A conversation is the set of nodes that it requested by name. Nodes that were only shown with them are not included,
+because otherwise every relation would confirm itself. After half an hour without a request a new conversation begins.
 
 A suggestion compares use with chance. A new relation is suggested if conversations read two nodes together more often
-than by chance, given how often each is read and how much conversations read. A longer one is suggested if a relation
-was shown repeatedly and never followed, while others are followed. Both tests require odds below `ALPHA`, divided by
-the number of cases (Bonferroni), so that random use suggests nothing.
+than expected by chance, given how often each node is read and how many nodes conversations read. A greater weight is
+suggested if a relation was shown repeatedly but never followed, while others were followed. Both tests require odds
+below `ALPHA`, divided by the number of cases (Bonferroni), so that random use suggests nothing.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from kgd.model.uri import Uri
 
 IDLE_SECONDS = 1_800
 MOST_READ = 40
-"""Nodes of one conversation that count; a longer list says little about what belongs together."""
+"""Maximum number of nodes counted per conversation; a longer list says little about which nodes belong together."""
 MOST_SHOWN = 500
 CONVERSATIONS = 300
 """Maximum number of concurrent conversations."""
 
 Pair = tuple[Uri, Uri]
-"""Two nodes, in order."""
+"""Two nodes, sorted."""
 Link = tuple[Uri, Uri, str]
 """Source, target and type of a relation."""
 
@@ -39,9 +39,9 @@ Link = tuple[Uri, Uri, str]
 class Tally:
     """Counts of conversations; the tallies of two periods add up.
 
-    `reads` and `squares` are the sums of the sizes of all conversations and of their squares, for the expected number
-    of chance meetings. `offered` relations led from a requested node to an unread one; `followed` are those whose
-    other end was read later.
+    `reads` and `squares` are the sums of the sizes of all conversations, and of the squares of these sizes; they give
+    the number of joint reads expected by chance. `offered` counts relations shown from a requested node to a node that
+    was not read; `followed` counts the offered relations whose other end was read later.
     """
 
     conversations: int = 0
@@ -59,13 +59,13 @@ class Tally:
 @dataclass(slots=True)
 class _Conversation:
     last: float
-    read: list[Uri] = field(default_factory=list)
+    read: dict[Uri, None] = field(default_factory=dict)
     shown: set[Link] = field(default_factory=set)
     open: dict[Uri, list[Link]] = field(default_factory=dict)
 
 
 class Conversations:
-    """The running conversations. For one thread."""
+    """The current conversations. Not safe for threads."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, _Conversation] = OrderedDict()
@@ -82,7 +82,7 @@ class Conversations:
             tally.nodes[uri] += 1
             tally.pairs.update((min(uri, other), max(uri, other)) for other in one.read)
             tally.followed.update(one.open.pop(uri, ()))
-            one.read.append(uri)
+            one.read[uri] = None
 
     def shown(self, tally: Tally, id: str, links: Iterable[Link], now: float) -> None:
         """Record that a conversation was shown these relations of its nodes."""
@@ -108,16 +108,16 @@ class Conversations:
 
 
 ALPHA = 0.01
-"""Maximum probability that any suggestion of a workspace is chance."""
+"""Maximum probability that any of a workspace's suggestions is due to chance."""
 LEAST_TOGETHER = 5
 """Minimum number of conversations that read both nodes."""
 LIFT = 3.0
-"""Minimum multiple of the expected number."""
+"""Minimum ratio of the actual to the expected number of joint reads."""
 LEAST_OFFERED = 20
 LEAST_OFFERED_IN_ALL = 60
-"""Minimum number of times all other relations were shown: below it the rate of following is unknown."""
+"""Minimum number of times that other relations were shown; with fewer, the rate of following is unknown."""
 CLEARLY = 0.1
-"""Minimum difference of weights that is worth a suggestion."""
+"""Minimum difference in weight for a suggestion."""
 RELATION = "related_to"
 
 Kind = Literal["relate", "shorten", "lengthen"]
@@ -129,7 +129,7 @@ Weight = Callable[[Link], float | None]
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A new relation, or a new weight. `now` is the present weight, None without a relation.
+    """A new relation, or a new weight. `now` is the current weight, or None if there is no relation.
 
     `count` is the number of conversations behind it.
     """
@@ -150,7 +150,7 @@ class Suggestion:
 
 
 def suggestions(tally: Tally, between: Between, weight_of: Weight) -> list[Suggestion]:
-    """All suggestions, the strongest first. O(pairs that met often enough)."""
+    """All suggestions, the strongest first. Takes O(pairs that were read together often enough)."""
     return [*_together(tally, between), *_unfollowed(tally, weight_of)]
 
 
@@ -171,10 +171,10 @@ def _together(tally: Tally, between: Between) -> list[Suggestion]:
 
 
 def _pair(tally: Tally, between: Between, a: Uri, b: Uri, count: int, expected: float) -> Suggestion | None:
-    """The more often the two are read only together, the shorter the relation."""
+    """The suggestion for two nodes: the larger the share of joint reads, the smaller the weight."""
     rarer = min(tally.nodes[a], tally.nodes[b])
     weight = round(max(0.1, 1.0 - 0.9 * min(1.0, count / max(1, rarer))), 1)
-    told = f"read together in {count} of {rarer} conversations that read one of them; by chance it would be "
+    told = f"read together in {count} of {rarer} conversations that read one of them; expected by chance: "
     told += f"{expected:.1f}" if expected >= 0.1 else "less than 0.1"
     known = between(a, b)
     if known is None:
@@ -198,7 +198,7 @@ def _unfollowed(tally: Tally, weight_of: Weight) -> list[Suggestion]:
         now = weight_of(link)
         if odds * looked_at >= ALPHA or now is None or 1.0 - now < CLEARLY:
             continue
-        told = f"shown to {count} conversations and followed by none, where {rate:.0%} of all relations were"
+        told = f"shown to {count} conversations and never followed, although {rate:.0%} of all relations were"
         weight = round(min(1.0, now + max(CLEARLY, (1.0 - now) / 2)), 2)
         found.append((odds, Suggestion("lengthen", *link, now, weight, told, count)))
     return [one for _, one in sorted(found, key=lambda item: (item[0], item[1].source, item[1].target))]
@@ -207,8 +207,8 @@ def _unfollowed(tally: Tally, weight_of: Weight) -> list[Suggestion]:
 def expected_meetings(tally: Tally, a: Uri, b: Uri) -> float:
     """The expected number of conversations with both nodes if each conversation read at random.
 
-    A conversation of `n` reads has n(n - 1) places for the two. Long conversations weigh more, or their reads would
-    make everything belong together.
+    A conversation with `n` reads has n(n - 1) places for the two nodes. Long conversations expect more joint reads;
+    otherwise they would make all nodes seem related.
     """
     if not tally.reads:
         return 0.0
@@ -216,7 +216,7 @@ def expected_meetings(tally: Tally, a: Uri, b: Uri) -> float:
 
 
 def poisson_tail(count: int, expected: float) -> float:
-    """The odds of `count` or more events if `expected` is the mean (Poisson)."""
+    """The probability of `count` or more events if `expected` is the mean (Poisson)."""
     if expected <= 0:
         return 0.0 if count else 1.0
     term = math.exp(count * math.log(expected) - expected - math.lgamma(count + 1))

@@ -1,4 +1,4 @@
-"""Links and tags in the text of a note, and the note of a vault that a link names."""
+"""Links and tags in the text of a note, and the note in a vault that a link refers to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 NOTE = ".md"
 
-# Each of these is linear even in a hostile text: an unclosed construct ends with the text.
+# Each of these takes linear time even for a hostile text: an unclosed construct extends to the end of the text.
 _FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.S | re.M)
 _CODE = re.compile(r"(?<!`)(`+)(?!`)[^\n]{0,1000}?(?<!`)\1(?!`)")
 _COMMENT = re.compile(r"%%.*?(?:%%|\Z)|<!--.*?(?:-->|\Z)", re.S)
@@ -39,7 +39,7 @@ class Written(NamedTuple):
 
 
 def wiki_link(text: str, start: int) -> Written | None:
-    """The ``[[target#part|words]]`` that begins at `start`; None if none does."""
+    """The link ``[[target#part|words]]`` that begins at `start`; None if there is none."""
     found = _SHOWN(text, start)
     target = found[1].strip() if found else ""
     if not found or not target:
@@ -54,7 +54,7 @@ def prose(text: str) -> str:
 
 
 def links(text: str) -> Iterator[Link]:
-    """The links of a `prose`, ordered by kind; web links and links within the note are left out."""
+    """The links in a `prose`, ordered by kind, without web links and links within the note."""
     for found in _WIKI.finditer(text):
         target = found[2].strip().rstrip("\\").strip()
         if target:
@@ -66,26 +66,27 @@ def links(text: str) -> Iterator[Link]:
 
 
 def tags(text: str) -> list[str]:
-    """The tags of a `prose`, each once."""
+    """The tags in a `prose`, without duplicates."""
     return list(dict.fromkeys(found[1].strip("/") for found in _TAG.finditer(text) if found[1].strip("/")))
 
 
 def whole_link(text: str) -> str | None:
-    """The target of a text that is exactly one link, as in properties."""
+    """The target of a text that is exactly one link, as in properties; None for other text."""
     found = _WHOLE(text.strip())
     return found[1].strip() or None if found else None
 
 
 @dataclass(slots=True)
 class Names:
-    """The note that a link names. Of several notes of one name the one nearest to the top counts, then by path."""
+    """Finds the note that a link refers to. If several notes have its name, the one nearest the top is chosen, then the
+    first by path."""
 
     _paths: dict[str, str] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
     _aliases: dict[str, str] = field(default_factory=dict)
 
     def add(self, paths: Iterable[str]) -> None:
-        """The notes of a vault, without their ending."""
+        """Add the notes of a vault, as paths without extension."""
         for path in sorted(paths, key=lambda path: (path.count("/"), path)):
             self._paths.setdefault(path.casefold(), path)
             self._names.setdefault(path.rpartition("/")[2].casefold(), path)
@@ -94,7 +95,7 @@ class Names:
         self._aliases.setdefault(alias.casefold(), path)
 
     def find(self, link: Link, beside: str) -> str | None:
-        """The path of the note that a link in the note `beside` names; None if there is none."""
+        """The path of the note that a link in the note `beside` refers to; None if there is none."""
         target = link.target.removesuffix(NOTE)
         here = posixpath.normpath(posixpath.join(posixpath.dirname(beside), target))
         if link.is_path:

@@ -30,13 +30,13 @@ log = logging.getLogger("kgd.reading")
 
 READ = "read"
 SYMBOLS_LIMIT = 5_000
-"""Symbols of one file; a file with more is generated."""
+"""Maximum number of symbols in one file; a file with more is usually generated."""
 DOCUMENT_BYTES = 4 << 20
 CHUNKS_LIMIT = 2_000
 MOST_SECRETS = 20
-"""Largest number of secrets to remove from the text of one file."""
+"""Maximum number of secrets to remove from the text of one file."""
 KEPT_READINGS = 1_500
-"""Parsed files that are cached while names are resolved."""
+"""Maximum number of parsed files to cache while names are resolved."""
 KEPT_KEYS = 50_000
 
 _FIRST = re.compile(r"\**([^.()\[\]]*)").match
@@ -46,7 +46,7 @@ Cut = Callable[[str, bytes], Sequence[tuple[str, str]]]
 
 
 class FileToRead(NamedTuple):
-    """A file to read. `stamp` identifies its state; `failed` is a reason not to read it."""
+    """A file to read. `stamp` identifies its state; `failed` is a reason not to read it, or empty."""
 
     path: str
     file_type: str
@@ -58,7 +58,7 @@ class CodeReader:
     """Reads files for one `CodeIndex`; its only writer.
 
     Args:
-        cut: Splits documents into chunks; without it they are not read.
+        cut: Splits documents into chunks; without it, documents are not read.
     """
 
     def __init__(self, index: CodeIndex, root: str, cut: Cut | None = None) -> None:
@@ -69,7 +69,7 @@ class CodeReader:
         """A cache of the files of each key, until a file is read or removed."""
 
     def read(self, files: Iterable[FileToRead], begin: Callable[[str], object] = lambda path: None) -> list[str]:
-        """Read these files in one transaction, and return the paths whose reading changed.
+        """Read these files in one transaction, and return the paths for which the index changed.
 
         `begin` is called with each path before a parser reads its content.
         """
@@ -179,7 +179,7 @@ class CodeReader:
 
 
 class _Project:
-    """The other files during resolution; records the keys that were asked for."""
+    """The other files during resolution; records the keys that were looked up."""
 
     def __init__(self, reading: CodeReader) -> None:
         self._reading = reading
@@ -195,7 +195,7 @@ class _Project:
 
 
 def packed(symbols: Symbols) -> bytes:
-    """The part of a reading that resolution needs, compressed."""
+    """The part of a file's symbols that resolution needs, compressed."""
     fields = [
         symbols.language,
         symbols.package,
@@ -220,7 +220,7 @@ def unpacked(data: bytes) -> Symbols:
 
 
 def shape_of(symbols: Symbols) -> str:
-    """Digest of the parts that other files can see; other changes do not affect them."""
+    """A digest of what other files can see of a file; other changes do not affect those files."""
     kinds = {one.name: one.kind for one in symbols.symbols}
     types = {at: chain for at, chain in symbols.types.items() if kinds.get(at[0], "") not in ("function", "method")}
     for scope in [scope for scope, name in symbols.types if name == "()"]:
@@ -237,7 +237,7 @@ def shape_of(symbols: Symbols) -> str:
 def _extracted(path: str, data: bytes, language: str) -> Symbols | None:
     try:
         return extract(path, data, language)
-    except Exception:  # a bug about one file must not stop the reading of the others
+    except Exception:  # a defect with one file must not prevent the reading of others
         log.exception("a file could not be read")
         return Symbols(language, reason="it cannot be read")
 
@@ -250,7 +250,7 @@ def _storable(path: str, symbols: Symbols) -> Symbols:
 
 
 def _without_secrets(symbol: Symbol) -> Symbol:
-    """Hide values such as `TOKEN = "…"`: nodes are served more widely than the file."""
+    """Hide values such as `TOKEN = "…"`, because nodes may be served to more readers than the file."""
     return symbol._replace(
         signature=symbol.name if secret_in(symbol.signature) else symbol.signature,
         doc="" if secret_in(symbol.doc) else symbol.doc,
@@ -258,7 +258,7 @@ def _without_secrets(symbol: Symbol) -> Symbol:
 
 
 def _searched(text: str) -> str:
-    """The searchable text of a file, without secrets; empty if they cannot all be removed."""
+    """The searchable text of a file, without secrets; empty if not all secrets can be removed."""
     text = text[:BODY_CHARACTERS]
     for _ in range(MOST_SECRETS):
         found = first_in(text)

@@ -1,4 +1,4 @@
-"""Facts of a file of the code tree, read once and cached while its stamps stay the same."""
+"""Facts about a file in the code tree, read once and cached while its stamps stay the same."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kgd.overlay.languages import extension_of, language_of, mime_type_of
 TEXT: Final = "text"
 BINARY: Final = "binary"
 LARGE: Final = "large"
-"""Text, judged by its beginning; too large to count its lines."""
+"""A text file, judged by its beginning, that is too large to count its lines."""
 UNREADABLE: Final = "unreadable"
 SYMLINK: Final = "symlink"
 UNREAD: Final = "unread"
-"""Not read yet, because the scan was interrupted."""
+"""A file that was not read yet, because the scan was interrupted."""
 
 COUNTED_BYTES = 8 << 20
-"""Largest file whose lines are counted."""
+"""Maximum size in bytes of a file whose lines are counted."""
 HEAD_BYTES = 8 << 10
 """A NUL byte among these makes a file binary, as in git."""
 _CHUNK = 256 << 10
@@ -32,9 +32,9 @@ _LAST_MOMENT = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 class File(NamedTuple):
-    """The cached facts of one file. A hundred thousand are in memory, so everything else is computed on demand.
+    """The cached facts about one file. A hundred thousand are in memory, so everything else is computed on demand.
 
-    `ctime_ns` is 0 if the stamps prove nothing (`stamps_settled`); the next scan reads such a file again.
+    `ctime_ns` is 0 if the stamps do not prove anything (`stamps_settled`); the next scan reads such a file again.
     """
 
     size: int
@@ -46,24 +46,24 @@ class File(NamedTuple):
     file_type: str
 
     def has_stamps_of(self, found: os.stat_result) -> bool:
-        """Whether the file on disk still is the file that was read."""
+        """Whether the file on disk is still the file that was read."""
         stamps = (self.ctime_ns, self.mtime_ns, self.size, self.inode)
         same = stamps == (found.st_ctime_ns, found.st_mtime_ns, found.st_size, found.st_ino)
         return same and self.content not in (UNREAD, UNREADABLE)
 
     def says_the_same_as(self, other: File) -> bool:
-        """Whether both have the same visible facts, other stamps aside."""
+        """Whether both have the same visible facts, regardless of other stamps."""
         return self[:2] == other[:2] and self[4:] == other[4:]
 
 
 def unread(found: os.stat_result) -> File:
-    """A file known only by its directory entry. That is all of a symlink, whose target is not read."""
+    """A file known only from its directory entry. For a symlink, this is all, because its target is not read."""
     content, file_type = (SYMLINK, SYMLINK) if stat.S_ISLNK(found.st_mode) else (UNREAD, "")
     return File(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, content, 0, file_type)
 
 
 def read(path: str, name: str, file: File, now_ns: int) -> File:
-    """The file with the facts of its content. Reads at most `COUNTED_BYTES`; never raises for the content."""
+    """The file with the facts about its content. Reads at most `COUNTED_BYTES`; never raises for the content."""
     try:
         # A plain open would block on a FIFO that replaced the file since it was listed.
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -84,15 +84,16 @@ def read(path: str, name: str, file: File, now_ns: int) -> File:
 def stamps_settled(ctime_ns: int, now_ns: int) -> bool:
     """Whether any change after `now_ns` will have another stamp.
 
-    File systems stamp by a tick (4 ms, or 1 to 2 s on FAT and some network mounts). A file read within the tick of its
-    last change can change again and look the same; git calls such entries racily clean.
+    File systems have time stamps of limited resolution (4 ms, or 1 to 2 s on FAT and some network mounts). A file that
+    is read within that time of its last change can change again without a different stamp; git calls such entries
+    "racily clean".
     """
     tick = _FINE_TICK_NS if ctime_ns % _SECOND_NS else _COARSE_TICK_NS
     return ctime_ns + tick < now_ns
 
 
 def data_of(name: str, file: File) -> dict[str, Any]:
-    """The facts of a file as served and, with `--store`, stored."""
+    """The facts about a file, in the form that is served and, with `--store`, stored."""
     binary = file.content == BINARY
     data: dict[str, Any] = {
         "file_type": file.file_type or language_of(name),
@@ -147,7 +148,7 @@ def readable_size(size: int) -> str:
 
 
 def readable(name: str) -> str:
-    """A name of arbitrary bytes as text that JSON and YAML can hold."""
+    """A name of arbitrary bytes as text that JSON and YAML can represent."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -21,7 +21,7 @@ HAS_CHUNK: Final = "has_chunk"
 PART_OF: Final = "part_of"
 NEXT_CHUNK: Final = "NEXT_CHUNK"
 _CHUNK_WEIGHT = 0.5
-"""Same weight as chunks of ingested documents."""
+"""The same weight as for chunks of ingested documents."""
 
 T = TypeVar("T")
 
@@ -149,7 +149,7 @@ class FileParts:
         return Edge(1.0, end, row.type)
 
     def _place(self, uri: Uri) -> tuple[str, str, str] | None:
-        """Scheme, path of the file, and name of the part; None for URIs outside this tree."""
+        """The scheme, the path of the file, and the name of the part; None for a URI outside this tree."""
         scheme = scheme_of(uri)
         if scheme not in ("file", "symbol", "chunk") or workspace_of(uri) != self._workspace:
             return None

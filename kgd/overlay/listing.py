@@ -1,13 +1,13 @@
 """Listing of the code tree: which entries of a directory belong to it, and the walk that collects them.
 
-In a git repository: everything but ignored files. git reports the ignored paths; the entries come from a walk, which
-also finds empty directories and files that git cannot hold.
+In a git repository, these are all entries except ignored files. git reports the ignored paths; the entries come from a
+walk, which also finds empty directories and files that git cannot store.
 
-Outside a repository: everything but version control folders and generated directories (`MACHINE_MADE`, or marked by a
-``CACHEDIR.TAG`` or ``pyvenv.cfg``). Hidden files such as ``.env.example`` are listed.
+Outside a repository, these are all entries except version control folders and generated directories (`MACHINE_MADE`, or
+marked by a ``CACHEDIR.TAG`` or ``pyvenv.cfg``). Hidden files such as ``.env.example`` are listed.
 
-Never: ``.git`` and ``.kgd``; FIFOs, sockets and devices; the content of nested repositories and submodules, which are
-listed as directories without members. Symlinks are listed and not followed.
+Never listed are ``.git`` and ``.kgd``; FIFOs, sockets and devices; and the content of nested repositories and
+submodules, which are listed as directories without members. Symlinks are listed but not followed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Rules(NamedTuple):
 
 
 class Folder(NamedTuple):
-    """The members of one directory, unsorted. `note` is the reason why a directory shows none."""
+    """The members of one directory, unsorted. `note` is the reason why a directory shows no members."""
 
     files: list[tuple[str, os.stat_result]]
     folders: list[str]
@@ -72,10 +72,10 @@ class Folder(NamedTuple):
 
 
 def rules_of(root: Path, environment: Mapping[str, str] | None = None, last: Rules | None = None) -> Rules:
-    """The rules for the tree at `root`, by one run of git that does not modify the repository, its index included.
+    """The rules for the tree at `root`, found by one run of git that does not modify the repository or its index.
 
-    With a user's `environment` their own ignore file (``core.excludesFile``) counts too. If git fails in a repository,
-    the `last` rules stay in force, because without rules a build folder would flood the graph.
+    With the `environment` of a user, their own ignore file (``core.excludesFile``) applies as well. If git fails in a
+    repository, the `last` rules stay in force, because without rules a build folder would flood the graph.
     """
     asked = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"]
     try:
@@ -101,7 +101,7 @@ def rules_of(root: Path, environment: Mapping[str, str] | None = None, last: Rul
 def look_into(root: str, path: str, rules: Rules, skipped: Counter[str]) -> Folder | None:
     """The members of the directory at `path` (relative to `root`; empty for the root). Counts the entries left out.
 
-    None if it no longer exists, or if outside a repository it is marked as generated.
+    None if the directory no longer exists or, outside a repository, is marked as generated.
     """
     files: list[tuple[str, os.stat_result]] = []
     folders: list[str] = []
@@ -136,7 +136,7 @@ def look_into(root: str, path: str, rules: Rules, skipped: Counter[str]) -> Fold
 
 
 def fits(scheme: str, workspace: str, path: str) -> bool:
-    """Whether the path has a URI: kgd's limits of length and depth are stricter than a file system's."""
+    """Whether the path has a URI: kgd's limits on length and depth are stricter than the limits of a file system."""
     try:
         from_path(scheme, workspace, path)
     except Limit:
@@ -153,9 +153,9 @@ def belongs(
     listed: bool = False,
     environment: Mapping[str, str] | None = None,
 ) -> bool:
-    """Whether the tree has a file, or a directory, at `path` now; the result of a scan for one path.
+    """Whether the tree has a file, or a directory, at `path` now: the same result as a scan, but for one path.
 
-    A few `lstat`s, and in a repository one run of git unless the path is known to be `listed`.
+    Takes a few `lstat` calls and, in a repository, one run of git unless the path is known to be `listed`.
     """
     steps = path.split("/")
     if NEVER.intersection(steps):
@@ -212,8 +212,8 @@ def _machine_made(root: Path, steps: list[str], directory: bool) -> bool:
 
 
 def _git_takes(root: Path, path: str, environment: Mapping[str, str] | None) -> bool:
-    """Whether git tracks the path or shows it as new. True if git fails: the path exists, and a wrong no would store a
-    node for it."""
+    """Whether git tracks the path or shows it as new. True if git fails: the path exists, and a wrong "no" would store
+    a node for it."""
     # Not `check-ignore`, which refuses the literal pathspecs that every run of git has here.
     asked = ["ls-files", "--cached", "--others", "--exclude-standard", "--directory", "-z", "--", path]
     try:
@@ -235,7 +235,7 @@ class Pending(NamedTuple):
 
 
 class Walk:
-    """One pass over a tree: `list` it, then `read` the changed files. Readers do not see it."""
+    """One pass over a tree: `list` it, then `read` the changed files. Readers do not see the pass."""
 
     def __init__(self, root: str, workspace: str, rules: Rules, stop: threading.Event) -> None:
         self.skipped: Counter[str] = Counter()
@@ -243,10 +243,10 @@ class Walk:
         self._pending: list[Pending] = []
 
     def list(self, known: Directory | None) -> Directory | None:
-        """The directories of the tree, with known facts for unchanged files; other files are unread.
+        """The directories of the tree, with known facts for unchanged files; other files have not been read yet.
 
         Raises:
-            Stopped: Between two directories.
+            Stopped: The walk was stopped, between two directories.
         """
         return self._list("", 0, known)
 
@@ -271,7 +271,7 @@ class Walk:
             return None
         made = Directory(note=folder.note)
         prefix = f"{path}/" if path else ""
-        # The longest spelling has three characters a byte; the exact length matters only near the limit.
+        # The longest spelling has three characters per byte; the exact length matters only near the limit.
         room = MAX_BYTES - 3 * len(name_bytes(prefix)) - len(self._workspace) - 8
         pending: list[str] = []
         for name, found in folder.files:
@@ -310,7 +310,7 @@ class Walk:
 
 
 def settle(known: Directory | None, new: Directory) -> Directory:
-    """`new`, with the objects of `known` for all unchanged directories.
+    """`new`, reusing the objects of `known` for all unchanged directories.
 
     Readers' caches and the next diff thus recognise them as unchanged.
     """

@@ -7,16 +7,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from kgd.errors import KgdError
 from kgd.graph.edges import Card, Edge
 from kgd.model.change import Upsert
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, from_path, path_of, scheme_of, workspace_of
-from kgd.overlay.facts import BINARY, LARGE, SYMLINK, TEXT, UNREADABLE, utc
+from kgd.overlay.facts import BINARY, LARGE, SYMLINK, TEXT, UNREADABLE
 from kgd.overlay.file_parts import FileParts
 from kgd.overlay.listing import IGNORED, Progress, Rules, Stopped, Walk, belongs, rules_of, settle
 from kgd.overlay.tree import (
@@ -44,7 +44,6 @@ class Report:
     """
 
     mode: Mode
-    root: str
     reason: str = ""
     repository: bool = False
     files: int = 0
@@ -57,11 +56,6 @@ class Report:
     symlinks: int = 0
     ignored: int = 0
     skipped: Mapping[str, int] = field(default_factory=dict)
-    scanned_at: str = ""
-    seconds: float = 0.0
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class Overlay:
@@ -72,9 +66,10 @@ class Overlay:
 
     Args:
         root: The top of the tree.
-        environment: The user's, so that their global ignore file counts; without it only git's own rules do.
-        cache: File that keeps the facts over a restart; without it every start reads every file.
-        clock: Wall time in nanoseconds, of the clock that stamps the files.
+        environment: The user's environment, so that their global ignore file applies; without it, only git's own rules
+            apply.
+        cache: The file that keeps the facts across restarts; without it, all files are read at each startup.
+        clock: Returns the wall time in nanoseconds, by the clock that stamps the files.
     """
 
     def __init__(
@@ -96,7 +91,7 @@ class Overlay:
         self.inside: FileParts | None = None
         """The parts of the files; set by their reader."""
         self._known: Directory | None = None
-        """The last facts, also while the tree is absent, so that its files need not be read again."""
+        """The last facts, kept even while the tree is absent, so that its files need not be read again."""
         self._kept: Directory | None = None
         """The facts in the cache file."""
         self._rules: Rules | None = None
@@ -105,11 +100,10 @@ class Overlay:
         self._skipped: Counter[str] = Counter()
         self._counted: tuple[Tree, Counter[str], int] | None = None
         """Files by kind, and the number of directories, of the last state that was counted."""
-        self._scanned_at, self._seconds = 0, 0.0
 
     @property
     def view(self) -> Tree:
-        """The present state, which does not change while the overlay moves on."""
+        """The current state, which does not change while the overlay is updated."""
         return self._tree
 
     def out(self, uri: Uri) -> Sequence[Edge]:
@@ -140,8 +134,8 @@ class Overlay:
         return self._tree.uris()
 
     def exists(self, uri: Uri) -> bool:
-        """Whether the tree has this file or directory now, even if it came after the last scan. A few system calls; for
-        a path that was not listed yet, one run of git."""
+        """Whether the tree has this file or directory now, even if it was created after the last scan. Takes a few
+        system calls and, for a path that was not listed yet, one run of git."""
         if workspace_of(uri) != self.workspace or scheme_of(uri) not in ("file", "dir"):
             return False
         directory = scheme_of(uri) == "dir"
@@ -156,10 +150,10 @@ class Overlay:
         return belongs(self.root, path, rules, directory=directory, listed=listed, environment=self._environment)
 
     def scan(self, progress: Progress | None = None, stop: threading.Event | None = None) -> Delta:
-        """Bring the overlay up to date and save the facts to the cache.
+        """Update the overlay and save the facts to the cache.
 
         Lists the tree and reads the files whose stamps changed. One scan at a time; a second caller waits. When `stop`
-        is set, the served state stays unchanged, but files already read are not read again.
+        is set, the served state stays unchanged, but files that were already read are not read again.
         """
         with self._scanning:
             delta = self._scan(progress, stop or threading.Event())
@@ -170,7 +164,7 @@ class Overlay:
         return delta
 
     def rescan(self) -> Delta:
-        """A `scan` without writing the cache, after a hint that files changed; `save` writes it at the end."""
+        """A `scan` that does not write the cache, for hints that files changed; `save` writes it at the end."""
         with self._scanning:
             delta = self._scan(None, threading.Event())
         if delta:
@@ -191,7 +185,6 @@ class Overlay:
         skipped = dict(self._skipped)
         return Report(
             mode=self._mode,
-            root=str(self.root),
             reason=self._reason or rules.trouble,
             repository=rules.repository,
             files=tree.root.file_count if tree.root else 0,
@@ -204,12 +197,9 @@ class Overlay:
             symlinks=kinds[SYMLINK],
             ignored=skipped.pop(IGNORED, 0),
             skipped=skipped,
-            scanned_at=utc(self._scanned_at) if self._scanned_at else "",
-            seconds=self._seconds,
         )
 
     def _scan(self, progress: Progress | None, stop: threading.Event) -> Delta:
-        began = self._clock()
         if self._known is None and self._cache is not None:
             self._known = self._kept = load_facts(self._cache)
         absence = self._absence()
@@ -222,7 +212,7 @@ class Overlay:
         except Stopped:
             return Delta(complete=False)
         # A tree that disappears during the walk looks as if all its files were deleted.
-        absence = self._absence() if made is not None else "it went away while it was read"
+        absence = self._absence() if made is not None else "the directory disappeared while it was read"
         if absence or made is None:
             return self._be_absent(absence)
         before = self._known
@@ -234,7 +224,6 @@ class Overlay:
         made = self._known = settle(before, made)
         delta = self._serve(made)
         self._mode, self._reason, self._skipped = "ready", "", walk.skipped
-        self._scanned_at, self._seconds = began, (self._clock() - began) / 1e9
         return delta
 
     def _absence(self) -> str:
@@ -270,18 +259,19 @@ class Overlay:
 
 
 BATCH = 500
-"""Nodes of one commit: few enough to read in history, enough to be fast."""
+"""Number of nodes in one commit: few enough to be readable in the history, and enough to be fast."""
 
 _RELATION_BYTES = 160 << 10
-"""Bytes for a directory's relations, of the 256 KiB that a node's file may have."""
+"""Maximum bytes for a directory's relations, out of the 256 KiB that a node's file may have."""
 _AROUND_A_TARGET = 40
 
 
 def store_changes(overlay: Overlay, *, batch: int = BATCH) -> Iterator[tuple[Upsert, ...]]:
-    """Batches that store every served node with its facts; members first, so that no relation is broken.
+    """Batches of changes that store every served node with its facts; members come first, so that no relation is
+    broken.
 
-    Applied again to the same tree they change nothing. A directory with more members than fit in its file keeps the
-    first ones and counts the others in `data.contains_left_out`.
+    If they are applied again to the same tree, nothing changes. A directory with more members than fit in its file
+    keeps the first members and counts the others in `data.contains_left_out`.
     """
     waiting: list[Upsert] = []
     for edit in _edits(overlay.view):

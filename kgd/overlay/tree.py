@@ -1,8 +1,8 @@
-"""One immutable state of the code tree: directories, files and `contains` relations; and its cache over a restart.
+"""One immutable state of the code tree: directories, files and `contains` relations; and its cache for restarts.
 
-The next scan makes a new `Tree` that shares every unchanged directory. So a reader keeps its state, and a rescan needs
-memory only for the changes. The cache is derived data: a missing, damaged or foreign file counts as empty, and each
-fact holds only while its file's stamps do.
+The next scan creates a new `Tree` that shares every unchanged directory. So a reader keeps its state, and a rescan
+needs memory only for the changes. The cache is derived data: a missing, damaged or unknown file is treated as empty,
+and each fact is valid only while the stamps of its file are unchanged.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from kgd.overlay.facts import File, data_of, readable, readable_size, summary_of
 
 CONTAINS = "contains"
 ORIGIN = "tree"
-"""Origin of these nodes: the tree as checked out on this machine."""
+"""The origin of these nodes: the tree as checked out on this machine."""
 
 _CACHED_EDGES = 20_000
-"""Relations that are cached; caching all would double the memory of a large tree."""
+"""Maximum number of cached relations; caching all of them would double the memory of a large tree."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9._:/-]+\Z").match
-"""URIs that are surely canonical; another spelling of a path must not be served as a second node."""
+"""Matches URIs that are certainly canonical; another spelling of a path must not be served as a second node."""
 
 
 @dataclass(slots=True, eq=False)
 class Directory:
-    """Members of a directory by name; the totals include everything below it."""
+    """The members of a directory by name; the totals include everything below it."""
 
     files: dict[str, File] = field(default_factory=dict)
     folders: dict[str, Directory] = field(default_factory=dict)
@@ -49,13 +49,13 @@ class Directory:
     total_size: int = 0
 
     def add_up(self) -> None:
-        """Recompute the totals from the members, whose own totals must be right."""
+        """Recompute the totals from the members, whose own totals must be correct."""
         below = self.folders.values()
         self.file_count = len(self.files) + sum(d.file_count for d in below)
         self.total_size = sum(f.size for f in self.files.values()) + sum(d.total_size for d in below)
 
     def says_the_same_as(self, other: Directory) -> bool:
-        """Whether the node of the directory, relations included, is the same."""
+        """Whether the directory's node, including its relations, is the same."""
         mine, others = ((d.file_count, d.total_size, d.note, d.files.keys(), d.folders.keys()) for d in (self, other))
         return mine == others
 
@@ -102,7 +102,7 @@ class Tree:
         return edges
 
     def into(self, uri: Uri) -> Sequence[Edge]:
-        """The relation from its directory; none for the root."""
+        """The relation from the directory that contains the node; none for the root."""
         if self.find(uri) is None:
             return ()
         segments = segments_of(uri)
@@ -119,7 +119,7 @@ class Tree:
         return uri
 
     def node(self, uri: Uri) -> Node | None:
-        """The node with its facts and relations; at most the first 10,000, the limit of a node."""
+        """The node with its facts and at most its first 10,000 relations, the limit of a node."""
         found = self.find(uri)
         if found is None:
             return None
@@ -138,7 +138,7 @@ class Tree:
             yield from below(self.workspace, from_path("dir", self.workspace, ""), self.root)
 
     def files(self) -> Iterator[File]:
-        """All files, in no order."""
+        """All files, in no particular order."""
         todo = [self.root] if self.root else []
         while todo:
             directory = todo.pop()
@@ -229,7 +229,7 @@ def below(workspace: str, uri: Uri, directory: Directory) -> Iterator[Uri]:
 
 
 def facts_of(uri: Uri, found: File | Directory) -> dict[str, Any]:
-    """The facts of a file or directory."""
+    """The facts about a file or directory."""
     segments = segments_of(uri)
     if isinstance(found, File):
         return data_of(segments[-1].decode("utf-8", "surrogateescape"), found)
@@ -249,7 +249,7 @@ def name_bytes(name: str) -> bytes:
 
 
 def _prefixes(workspace: str, uri: Uri) -> tuple[str, str]:
-    """The common prefix of the URIs of a directory's files, and of its directories."""
+    """Two URI prefixes: one for the files in a directory, one for its subdirectories."""
     segments = segments_of(uri)
     if not segments:
         return f"file://{workspace}/", f"dir://{workspace}/"
@@ -317,7 +317,8 @@ def _header(body: bytes) -> bytes:
 
 
 def _lines(root: Directory) -> Iterator[bytes]:
-    """A line for each directory, above its members. One document for all would need five times its size to read."""
+    """A line for each directory, above its members. Reading a single document for the whole tree would need five times
+    its size in memory."""
     todo = [("", root)]
     while todo:
         path, directory = todo.pop()
@@ -345,7 +346,7 @@ def _tree(lines: Iterable[bytes]) -> Directory | None:
 
 
 def _to_text(name: str) -> str:
-    """A name of arbitrary bytes as text that JSON can hold: one character a byte."""
+    """A name of arbitrary bytes as text that JSON can represent, with one character per byte."""
     return os.fsencode(name).decode("latin-1")
 
 

@@ -1,61 +1,54 @@
 """Candidates for a query, by words and by meaning. A document is one candidate.
 
-A document and its chunks are one `Unit`. The hit is its best chunk, and the document's score includes that chunk's.
-Every other node is a unit of its own.
+A document and its chunks are one `Unit`. The hit is the document's best chunk, whose score is part of the document's
+score. Every other node is a separate unit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kgd.index import ranking
 from kgd.index.code_index import FileHit
 from kgd.index.ranking import Found
-from kgd.index.text import TextIndex
 from kgd.index.text_context import whole_of
-from kgd.index.words import WEAK, WEAK_SHARE, parts_of, terms
+from kgd.index.words import NAME_SHARE, WEAK, WEAK_SHARE, parts_of, terms
 from kgd.model.lane import Lane
 from kgd.model.uri import Uri
-from kgd.retrieval import names
+from kgd.retrieval import names, nearness, relevance
+from kgd.retrieval.nearness import Sees, anybody
 from kgd.retrieval.query import Question, Step
 
 if TYPE_CHECKING:
-    from kgd.workspace.derived.meaning import Meaning, Near
+    from kgd.vectors.scale import Scale
     from kgd.workspace.workspace import Workspace
 
 GATHERED, GATHERED_SHORT = 200, 60
-"""Largest number of texts to rank by words of the query; for long and short queries."""
-NEAREST, NEAREST_SHORT = 60, 20
-"""Largest number of texts to rank by meaning; for long and short queries."""
+"""Maximum number of texts to rank by words of the query, for long and for short queries."""
 
 ADDRESS = 0.5
-"""Weight of the words of a web address: they are few and rare, and would otherwise rank first."""
+"""Factor for the words of a web address, which are few and rare, and would otherwise make it rank first."""
 
 LIKE = 0.5
-"""Least position, in the range from the lowest to the highest similarity, of a text without words of a short query."""
+"""For a text without words of a short query: the minimum position in the range from the lowest to the highest
+similarity."""
 COVERED, COVERED_STRANGE = 0.28, 0.5
-"""Least share of a query's weight in a text that answers it (see `Search.covered`); the second is for a strange
-query."""
+"""Minimum share of a query's weight that a text must have to answer it (see `Search.covered`); the second is for
+strange queries."""
 COVERED_BY_SOURCES = 0.2
-"""Least share of a strange query's weight in a source."""
-ALIKE, PERHAPS_ALIKE = 2.0, 1.35
-"""Similarity at which a text answers a query without having its words, as a multiple of the least relevant one: for any
-text, and for one of the nearest texts if the query is not strange."""
-FULLY = 0.5
-"""Share of the query's weight above which the words of a note count in full."""
-NEARLY = 0.8
-"""Least share of the highest similarity for such a text."""
+"""Minimum share of a strange query's weight that a source must have."""
+ALIKE = 2.0
+"""Relevance at which a source or code answers a strange query."""
 LEAST_COVERED = 0.15
 RICH, MANY_NOTES = 200, 20
-"""Number of texts from which a word that none has is strange, and of notes from which a note needs `COVERED`."""
+"""With at least `RICH` texts, a word that no text has is strange; with at least `MANY_NOTES` notes, a note needs
+`COVERED`."""
 STRANGE = 0.4
-"""Share of the words that no text in the workspace has, from which a query is strange: it is about something else."""
+"""A query is strange if at least this share of its words is in no text of the workspace: it is about something else."""
 _PARTS = ("chunk://", "file://")
 """Schemes of nodes that may be represented by a document."""
-
-Sees = Callable[[Uri], bool]
 
 
 @dataclass(slots=True)
@@ -64,7 +57,7 @@ class Unit:
 
     key: Uri
     texts: dict[Uri, Found] = field(default_factory=dict)
-    """Its texts that matched by words or by meaning."""
+    """The unit's texts that matched by words or by meaning."""
     words: dict[Uri, float] = field(default_factory=dict)
     part: float = 0.0
     """Maximum of `words`."""
@@ -72,18 +65,20 @@ class Unit:
     """Cosines."""
     similarity: float | None = None
     """Maximum of `near`."""
+    likeness: float | None = None
+    """`similarity`; for the best notes, the mean of it and of the similarity of the nearest sentence."""
     lex: float = 0.0
     vec: float = 0.0
     score: float = 0.0
     tier: int = ranking.FILE
     """Tier of its best text; `FILE` if it has none of the words."""
-    through: float = 0.0
-    """How well the code that the node is about answers the query, 0..1."""
     lane: Lane = Lane.CODE
     covered: float = 0.0
-    """Greatest share of the query's words in one of its texts."""
+    """Greatest share of the query's weight in one of its texts."""
+    evidence: float | None = None
+    """How much a note says about the query, once it is asked; see `Pool.evidence`."""
     named: float = 0.0
-    """How well its name matches the requested name; 0 if it does not."""
+    """How well the node's name matches the requested name; 0 if it does not match."""
     called: Uri | None = None
     """The node with that name."""
     steps: tuple[Step, ...] = ()
@@ -117,14 +112,14 @@ class Pool:
     written: Sequence[str]
     """The words as written, without grams."""
     is_short: bool
-    """The query has few words and may be a name."""
-    least: float
-    """The least similarity of a relevant text."""
+    """Whether the query has few words and may be a name."""
+    scale: Scale | None = None
+    """The relevance of similarities; None if unknown."""
     share: float = 0.0
-    """Share of the similarity in a score; 0 without vectors."""
+    """The share that similarity has in a score; 0 without vectors."""
     units: dict[Uri, Unit] = field(default_factory=dict)
     full: set[Lane] = field(default_factory=set)
-    """Lanes in which further texts have words of the query."""
+    """Lanes in which more texts have words of the query than were gathered."""
     ranges: dict[Lane, tuple[float, float]] = field(default_factory=dict)
     """The lowest and the highest similarity found in each lane."""
     covered: dict[int, float] = field(default_factory=dict)
@@ -132,11 +127,15 @@ class Pool:
     known: set[str] = field(default_factory=set)
     """Words of the query that occur in any text, folded."""
     least_covered: float = 0.0
-    """Share of the query's weight that a note needs."""
+    """Share of the query's weight that a note needs if there are no vectors."""
+    lacking: float = 0.0
+    """Share of the query's words that no text has; less if there are few texts."""
+    needed: float = 1e-9
+    """Evidence that a note needs to be a hit: any, if it is not known how similar a relevant text is."""
     is_strange: bool = False
     """Whether the query is about something that the workspace does not have; see `settle`."""
     files: Mapping[Uri, FileHit] = field(default_factory=dict)
-    """Files of the code tree by their whole text, best first."""
+    """Files of the code tree found by their full text, best first."""
     noted: Collection[Uri] = ()
     """Files that the best notes are about."""
     past: Mapping[Uri, float] = field(default_factory=dict)
@@ -159,8 +158,8 @@ class Pool:
         return Uri(f"document://{uri.split('/', 3)[2]}/{path}") if path else uri
 
     def nearness(self, unit: Unit) -> float:
-        """Nearness of a unit: 0 for the farthest text that was compared, 1 for the nearest."""
-        similarity, (floor, top) = unit.similarity, self.ranges.get(unit.lane, (0.0, 0.0))
+        """The nearness of a unit: 0 for the farthest text that was compared, 1 for the nearest."""
+        similarity, (floor, top) = unit.likeness, self.ranges.get(unit.lane, (0.0, 0.0))
         if similarity is None or top <= floor:
             return 0.0
         return min(1.0, max(0.0, (similarity - floor) / (top - floor)))
@@ -168,43 +167,57 @@ class Pool:
     def speaks_of(self, unit: Unit) -> bool:
         """Whether a unit is a hit by itself: it has the name, enough of the words, or a similar meaning.
 
-        Sources and code need less than notes, unless the query is strange.
+        Sources and code need less evidence than notes, unless the query is strange.
         """
         if unit.named or self.question.min_similarity > 0:
             return True
+        if unit.lane is Lane.NOTES:
+            return unit.tier >= ranking.BEGUN or self.evidence(unit) >= self.needed
         if unit.covered and unit.covered >= (COVERED_STRANGE if self.is_strange else self.least_covered):
             return True
-        if unit.through and not self.is_strange and (unit.similarity or 0.0) >= self.least:
-            return True
-        is_enough = unit.lane is Lane.SOURCES and unit.covered >= COVERED_BY_SOURCES
-        if is_enough or (unit.lane is not Lane.NOTES and not self.is_strange):
-            is_near = unit.lane not in self.full and unit.vec >= LIKE
+        is_near = unit.lane not in self.full and unit.vec >= LIKE
+        if not self.is_strange or (unit.lane is Lane.SOURCES and unit.covered >= COVERED_BY_SOURCES):
             return not self.is_short or unit.tier > ranking.FILE or is_near
-        if self.is_short and (unit.lane in self.full or unit.vec < LIKE):
-            return False
-        similarity, (_, top) = unit.similarity or 0.0, self.ranges.get(unit.lane, (0.0, 0.0))
-        if not self.least or similarity >= ALIKE * self.least:
-            return similarity > 0
-        return similarity >= max(PERHAPS_ALIKE * self.least, NEARLY * top) and not self.is_strange
+        alike = self.relevance(unit.similarity)
+        return alike > 0 and (self.scale is None or alike >= ALIKE) and (not self.is_short or is_near)
+
+    def relevance(self, similarity: float | None) -> float:
+        """The relevance of a text with this similarity; the similarity itself if its relevance is unknown."""
+        if similarity is None:
+            return 0.0
+        return max(0.0, similarity) if self.scale is None else self.scale.relevance(similarity)
+
+    def evidence(self, note: Unit) -> float:
+        """How much a note says about the query; see `relevance`."""
+        if note.evidence is None:
+            note.evidence = relevance.evidence(note.covered, self.relevance(note.likeness))
+        return note.evidence
 
     def settle(self, texts: int) -> None:
-        """Decide whether the query is strange, after all lanes were searched.
+        """Decide whether the query is strange and what answers it, after all lanes were searched.
 
-        Names count twice. Among few `texts` a missing word means nothing.
+        Names count twice. If there are few `texts`, a missing word means little.
         """
         weights = {
-            word.casefold(): 2.0
-            if place and any(map(str.isupper, word))
+            word.casefold(): NAME_SHARE
+            if parts_of(word) or (place and any(map(str.isupper, word)))
             else WEAK_SHARE
             if word.casefold() in WEAK
             else 1.0
             for place, word in enumerate(self.written)
         }
         lacking = sum(weight for word, weight in weights.items() if word not in self.known)
-        self.is_strange = len(weights) > 2 and texts >= RICH and lacking >= STRANGE * sum(weights.values())
+        if weights:
+            self.lacking = min(1.0, texts / RICH) * lacking / sum(weights.values())
+        self.is_strange = len(weights) > 2 and texts >= RICH and self.lacking >= STRANGE
+        if not self.share:
+            self.needed = relevance.evidence(COVERED_STRANGE if self.is_strange else self.least_covered, 0.0)
+        elif self.scale is not None:
+            best = max((self.evidence(unit) for unit in self.units.values() if unit.lane is Lane.NOTES), default=0.0)
+            self.needed = relevance.needed(best, self.lacking, len(self.words))
 
     def by_lane(self) -> Iterator[list[Unit]]:
-        """The units of each searched lane, if it has any."""
+        """The units of each searched lane that has any."""
         for lane in self.question.lanes:
             if units := [unit for unit in self.units.values() if unit.lane is lane]:
                 yield units
@@ -231,13 +244,13 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
 
     Scores are relative to the best of the lane.
     """
-    index = workspace.text()
+    index = workspace.text_so_far()
     filters = filters_of(question)
     asked = terms(question.query)
     few = len(asked) < ranking.LONG
     limit = (GATHERED_SHORT if few else GATHERED) * (1 if sees is None else 2)
     written = [term.word for term in asked if not term.is_gram]
-    pool = Pool(question, [term.word.casefold() for term in asked], written, few, workspace.meaning.least)
+    pool = Pool(question, [term.word.casefold() for term in asked], written, few, workspace.meaning.scale)
     may = sees or anybody
     wholes: dict[str, float] = {}
     for lane in question.lanes:
@@ -259,7 +272,7 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
     pool.least_covered = max(LEAST_COVERED, COVERED * min(1.0, index.notes() / MANY_NOTES))
     names.add(pool, index, filters, may)
     if not (few and _is_answered(pool)):
-        _add_near(workspace, index, pool, filters, may)
+        nearness.add(workspace, index, pool, filters, may)
     _score_words(pool, wholes, workspace.id)
     _score_meaning(pool)
     return pool
@@ -274,7 +287,7 @@ def _is_address(workspace: Workspace, uri: Uri) -> bool:
 
 
 def _is_answered(pool: Pool) -> bool:
-    """Whether the query is an identifier that was found; similarity in meaning is useless for such a word."""
+    """Whether the query is an identifier that was found; similarity in meaning is useless for an identifier."""
     if pool.question.min_similarity > 0:
         return False
     asked = pool.question.query.strip()
@@ -296,65 +309,9 @@ def filters_of(question: Question) -> dict[str, Any]:
     }
 
 
-def _add_near(workspace: Workspace, index: TextIndex, pool: Pool, filters: dict[str, Any], may: Sees) -> None:
-    meaning = workspace.meaning
-    if not any(map(str.isalnum, pool.question.query)) or not meaning.share:
-        return
-    within: Collection[Uri] | None = None
-    is_narrow = any(filters[name] for name in ("types", "tags", "namespace"))
-    if is_narrow or may is not anybody:
-        few = index.few_in(**filters)
-        within = [uri for uri in few if may(uri)] if few is not None else None
-    floors: dict[Lane, float] = {}
-    for lane in pool.question.lanes:
-        near = _nearest(meaning, pool, lane, within, is_narrow, may)
-        if not near.hits:
-            continue
-        floors[lane] = near.floor
-        known = {uri for unit in pool.units.values() for uri in unit.texts}
-        least = pool.question.min_similarity or meaning.least
-        fresh = [uri for uri, cosine in near.hits if uri not in known and cosine >= least and may(uri)]
-        for found in index.passing(fresh, **filters):
-            pool.take(found)
-    if not floors:  # the query has no vector, or the embedder is unavailable
-        return
-    measure(workspace, pool.question.query, pool.units.values())
-    pool.share = meaning.share
-    for lane in pool.question.lanes:
-        cosines = [cosine for unit in pool.units.values() if unit.lane is lane for cosine in unit.near.values()]
-        floor = min([floors.get(lane, 1.0), *cosines]) if may is anybody else min(cosines, default=0.0)
-        if meaning.least > 0:  # a single text must not count as the farthest
-            floor = min(floor, meaning.least)
-        pool.ranges[lane] = floor, max(cosines, default=0.0)
-
-
-def _nearest(
-    meaning: Meaning, pool: Pool, lane: Lane, within: Collection[Uri] | None, is_narrow: bool, may: Sees
-) -> Near:
-    """The texts of a lane nearest to the query; more if filters or permissions may remove most of them."""
-    enough = NEAREST_SHORT if pool.is_short else NEAREST
-    wanted = enough if within is not None or not is_narrow else 4 * enough
-    near = meaning.nearest(pool.question.query, wanted, within, lane)
-    while may is not anybody and len(near.hits) == wanted and sum(may(uri) for uri, _ in near.hits) < enough:
-        wanted *= 8  # unreadable texts displace readable ones
-        near = meaning.nearest(pool.question.query, wanted, within, lane)
-    return near
-
-
-def measure(workspace: Workspace, query: str, units: Iterable[Unit]) -> None:
-    """Add the similarities between the query and the texts of these units."""
-    units = list(units)
-    asked = [uri for unit in units for uri in unit.texts if uri not in unit.near]
-    cosines = workspace.meaning.similarity(query, asked) if asked else {}
-    for unit in units:
-        for uri in unit.texts:
-            if uri in cosines:
-                unit.near[uri] = cosines[uri]
-                unit.similarity = max(cosines[uri], -1.0 if unit.similarity is None else unit.similarity)
-
-
 def _score_words(pool: Pool, wholes: dict[str, float], workspace: str) -> None:
-    """Half of a document's score is its best chunk, half the whole document, each relative to the best of its kind."""
+    """Score units by words. Half of a document's score comes from its best chunk and half from the whole document, each
+    relative to the best of its kind."""
     for path, score in wholes.items():
         unit = pool.units.get(Uri(f"document://{workspace}/{path}"))
         if unit is not None and score > 0:
@@ -374,8 +331,10 @@ def _score_words(pool: Pool, wholes: dict[str, float], workspace: str) -> None:
 def _score_meaning(pool: Pool) -> None:
     for unit in pool.units.values():
         unit.vec = pool.nearness(unit)
-        lex = unit.lex * min(1.0, unit.covered / FULLY) if unit.lane is Lane.NOTES and pool.covered else unit.lex
-        unit.score = (1 - pool.share) * lex + pool.share * unit.vec
+        if unit.lane is Lane.NOTES and pool.covered:
+            unit.score = relevance.score(unit.covered, unit.lex, unit.vec, pool.share)
+        else:
+            unit.score = (1 - pool.share) * unit.lex + pool.share * unit.vec
     normalise(pool)
 
 
@@ -385,7 +344,3 @@ def normalise(pool: Pool) -> None:
         best = max((unit.score for unit in units), default=0.0)
         for unit in units:
             unit.score = unit.score / best if best else 0.0
-
-
-def anybody(uri: Uri) -> bool:
-    return True

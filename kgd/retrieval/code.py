@@ -1,7 +1,7 @@
-"""The list of hits in the code tree: definitions of asked names, then files, each with its best part.
+"""The list of hits in the code tree: definitions of names in the query, then files, each with its best part.
 
-A file's score combines its whole text, its best symbol or chunk, its path and past commits. A file is represented by
-its best part, or listed itself if no part fits; more parts of the same file follow with lower scores.
+A file's score combines its full text, its best symbol or chunk, its path and past commits. A file is represented by its
+best part, or by itself if no part matches well enough; more parts of the same file follow with lower scores.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from kgd.model.uri import Uri, is_owned, scheme_of
 from kgd.retrieval.candidates import Unit
 from kgd.retrieval.paths import asks_for_aside, is_aside
 
-TEXT_WEIGHT, PART_WEIGHT, PATH_WEIGHT, PAST_WEIGHT = 0.55, 0.45, 0.15, 2.0
-"""Weights of a file's whole text, of its best part, of its path, and of past commits with similar messages."""
-NOTED_BONUS = 0.1
+TEXT_WEIGHT, COVERED_WEIGHT, PART_WEIGHT, PATH_WEIGHT = 0.25, 0.36, 0.32, 0.22
+"""Weights of a file's whole text by BM25, of its share of the query's weight, of its best part, and of its path."""
+PAST_WEIGHT = 2.0
+"""Weight of past commits with similar messages."""
+NOTED_BONUS = 0.07
 """Added to the score of a file that one of the best notes is about."""
-LEAST = 0.03
-"""Least score of a file that is listed itself."""
+LEAST = 0.04
+"""Minimum score for a file to be listed by itself."""
 FITS = 0.5
-"""Least score of a part that represents its file."""
+"""Minimum score for a part to represent its file."""
 NEXT_PART = 0.5
-"""Factor for each further part of the same file."""
+"""Factor for each additional part of the same file."""
 MOST_PARTS = 3
 ASIDE_FACTOR = 0.6
 """Factor for tests, examples and vendored code, unless the query asks for them."""
@@ -41,7 +43,7 @@ class Listed(NamedTuple):
 
 def listed(
     units: Iterable[tuple[Unit, Uri, float]],
-    texts: Sequence[tuple[Uri, float]],
+    texts: Mapping[Uri, tuple[float, float]],
     paths: Sequence[Found],
     past: Mapping[Uri, float],
     noted: Collection[Uri],
@@ -52,14 +54,14 @@ def listed(
 
     Args:
         units: Symbols and chunks, with the node that represents each, and their scores, 0..1.
-        texts: Files by their whole text, with scores on any scale.
-        paths: Files and directories by the words of their paths.
-        past: Files by past commits with similar messages, with scores, 0..1.
+        texts: Files found by their full text, with scores on any scale.
+        paths: Files and directories found by the words of their paths.
+        past: Files changed by past commits with similar messages, with scores, 0..1.
         noted: Files that the best notes are about.
         file_of: Returns the file of a symbol or chunk.
     """
-    best_text = max((score for _, score in texts), default=0.0) or 1.0
-    text = {uri: score / best_text for uri, score in texts}
+    best_text = max((score for score, _ in texts.values()), default=0.0) or 1.0
+    text = {uri: TEXT_WEIGHT * score / best_text + COVERED_WEIGHT * covered for uri, (score, covered) in texts.items()}
     best_path = max((-one.rank for one in paths), default=0.0) or 1.0
     path = {one.uri: max(0.0, -one.rank) / best_path * (1.0 if one.tier == ranking.FILE else 0.5) for one in paths}
     parts: dict[Uri, list[tuple[float, Uri, Unit]]] = {}
@@ -70,7 +72,7 @@ def listed(
     for file in {*text, *path, *parts, *past}:
         own = sorted(parts.get(file, ()), key=lambda one: (-one[0], one[1]))
         best = own[0][0] if own else 0.0
-        score = TEXT_WEIGHT * text.get(file, 0.0) + PART_WEIGHT * best + PATH_WEIGHT * path.get(file, 0.0)
+        score = text.get(file, 0.0) + PART_WEIGHT * best + PATH_WEIGHT * path.get(file, 0.0)
         score += NOTED_BONUS if file in noted else 0.0
         if is_aside(file) and not asks_for_aside(query):
             score *= ASIDE_FACTOR
@@ -85,7 +87,7 @@ def listed(
 
 
 def file_of(uri: Uri) -> Uri:
-    """The file of a symbol or chunk in the code tree; any other node unchanged."""
+    """The file of a symbol or chunk in the code tree; returns any other node unchanged."""
     if is_owned(uri) and scheme_of(uri) in ("symbol", "chunk"):
         return Uri(f"file{uri[uri.index(':') :].rpartition('/')[0]}")
     return uri

@@ -1,4 +1,5 @@
-"""Dates in a question: texts of the named day, month or year rank higher; facts that do not hold now rank last."""
+"""Dates in a question: texts from that day, month or year rank higher, and facts that do not currently hold rank
+last."""
 
 from __future__ import annotations
 
@@ -11,17 +12,17 @@ from kgd.model.uri import Uri
 from kgd.retrieval.candidates import Pool, normalise
 
 BONUS = 0.4
-"""Added to the score of a text from the named span."""
+"""Added to the score of a text from the period in question."""
 AFTER = 0.5
-"""Share of the bonus for texts from the following days, which often describe the span."""
+"""Share of the bonus for texts from the following days, which often describe that period."""
 DAYS_AFTER = 7
 LAPSED = 0.01
 """Factor for the score of a fact that does not hold now: it ranks below every other hit."""
 
 
 def with_dates(pool: Pool, index: TextIndex) -> None:
-    """Raise the scores of texts with a date that the question names. Costs two SQL statements, or none without a
-    date."""
+    """Raise the scores of texts with a date that the question mentions. Costs two SQL statements, or none if the
+    question does not mention a date."""
     named = named_in(pool.question.query, datetime.fromtimestamp(pool.question.now, UTC))
     if not named:
         return
@@ -37,7 +38,7 @@ def with_dates(pool: Pool, index: TextIndex) -> None:
 
 
 def _closeness(named: Named | Span, date: int) -> float:
-    """1 for a date within the named span, less in the following days, 0 elsewhere."""
+    """1 for a date within the named period, less for the following days, otherwise 0."""
     spans = [named] if isinstance(named, Span) else named.spans(date)
     return max((_in_span(span, date) for span in spans), default=0.0)
 
@@ -49,5 +50,5 @@ def _in_span(span: Span, date: int) -> float:
 
 
 def lapses(uris: Collection[Uri], index: TextIndex, now: float) -> dict[Uri, str]:
-    """The nodes among these that do not hold now, with the reason."""
+    """The nodes among these that do not currently hold, with the reason."""
     return {uri: lapse for uri, valid in index.validity_of(uris).items() if (lapse := valid.lapse(now))}

@@ -13,15 +13,16 @@ from kgd.retrieval.paths import is_aside
 if TYPE_CHECKING:
     from kgd.index.ranking import Found
     from kgd.index.text import TextIndex
-    from kgd.retrieval.candidates import Pool, Sees, Unit
+    from kgd.retrieval.candidates import Pool, Unit
+    from kgd.retrieval.nearness import Sees
 
 MOST = 60
-"""Largest number of nodes of one name to rank by their uses."""
+"""Maximum number of nodes with one name to rank by their uses."""
 BONUS = 0.4
 """Bonus of a symbol whose name is in the query, multiplied by `Unit.named`."""
 WHOLE, PART = 2.0, 1.0
-"""`Unit.named` if the whole query is the name, and if the name is one of its words; uses and spelling add less than
-1."""
+"""The value of `Unit.named` if the whole query is the name, and if the name is one of its words. Uses and spelling add
+less than 1."""
 
 
 def add(pool: Pool, index: TextIndex, filters: dict[str, Any], may: Sees) -> None:
@@ -38,7 +39,7 @@ def add(pool: Pool, index: TextIndex, filters: dict[str, Any], may: Sees) -> Non
 
 
 def _order(called: tuple[Found, bool]) -> tuple[bool, bool, bool, Uri]:
-    """Nodes spelled as asked first; tests and further definitions of one file last."""
+    """The sort key: nodes spelled as in the query first; tests, and additional definitions in one file, last."""
     found, is_exact = called
     return not is_exact, is_aside(found.uri), "~" in found.uri, found.uri
 

@@ -18,5 +18,5 @@ def is_aside(uri: Uri) -> bool:
 
 
 def asks_for_aside(query: str) -> bool:
-    """Whether a word of a query names such files."""
+    """Whether a word of a query refers to such files."""
     return _ASIDE.search(f"{query.replace(' ', '/')}/") is not None

@@ -15,10 +15,11 @@ from kgd.model.uri import Uri
 class Question:
     """A query and its filters.
 
-    `namespace`, `types`, `tags` (any of them), `since` and `until` (Unix seconds, both included) restrict the hits.
-    `edge_types` restricts the relations to follow; empty means all. `lanes` are the kinds of text to search. With
-    `max_depth` 0 only a hit's own text counts; 1 adds its surroundings; more also adds nodes further away.
-    `min_similarity` refers to vectors, `min_score` to the final score. `now` (Unix seconds) is the present for dates.
+    `namespace`, `types`, `tags` (any of them), `since` and `until` (Unix seconds, both inclusive) restrict the hits.
+    `edge_types` restricts the relations to follow; empty means all. `lanes` are the kinds of text to search. With a
+    `max_depth` of 0 only a hit's own text is scored; 1 adds its surroundings; more also adds nodes further away.
+    `min_similarity` applies to vectors, `min_score` to the final score. `now` (Unix seconds) is the current time for
+    dates.
     """
 
     query: str
@@ -39,11 +40,11 @@ class Question:
 
     @property
     def is_of_a_period(self) -> bool:
-        """Whether only nodes with a date can be hits; files of the code tree have none."""
+        """Whether only nodes with a date can be hits; files of the code tree have no date."""
         return self.since is not None or self.until is not None
 
     def covers(self, uri: Uri) -> bool:
-        """Whether a node of the code tree lies in the namespace."""
+        """Whether a node of the code tree is in the namespace."""
         return not self.namespace or uri.split("/", 3)[3].startswith(f"{self.namespace}/")
 
     def follows(self, type: str) -> bool:
@@ -61,7 +62,8 @@ class Step(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """One hit. `path` leads to it from the node that matched the query; it is only itself if it matched directly.
+    """One hit. `path` leads to it from the node that matched the query; if the hit matched directly, `path` has only
+    the hit.
 
     `lex` and `vec` are 0..1 within this answer; `similarity` is the cosine, None without vectors.
     """
@@ -105,16 +107,16 @@ class Retrieved:
 
 
 class Mentions(Protocol):
-    """Names of nodes in texts; see `kgd.mentions`. Strongest mention first, ties by URI."""
+    """Names of nodes in texts (see `kgd.mentions`), strongest mention first, ties by URI."""
 
     def look_up(self, out: Collection[Uri], into: Collection[Uri]) -> None:
         """Announce the next calls of `mentioned` and `mentioning`, so that they need few statements."""
 
     def mentioned(self, uri: Uri) -> Mapping[Uri, float]:
-        """The nodes that this node's texts name, with the strength of each mention, 0..1."""
+        """The nodes that this node's texts mention, with the strength of each mention, 0..1."""
 
     def mentioning(self, uri: Uri) -> Mapping[Uri, float]:
-        """The nodes whose texts name this node."""
+        """The nodes whose texts mention this node, with the strength of each mention."""
 
 
 NAMELESS = ("chunk://", "message://")
@@ -129,7 +131,7 @@ class Once:
         self._mentioning: dict[Uri, Mapping[Uri, float]] = {}
 
     def look_up(self, uris: Collection[Uri]) -> None:
-        """Announce the nodes of the next calls."""
+        """Announce the nodes for which mentions will be requested next."""
         out = [uri for uri in uris if uri not in self._mentioned]
         into = [uri for uri in uris if uri not in self._mentioning and not uri.startswith(NAMELESS)]
         self._mentions.look_up(out, into)
@@ -140,7 +142,7 @@ class Once:
         return self._mentioned[uri]
 
     def mentioning(self, uri: Uri) -> Mapping[Uri, float]:
-        """Empty for chunks and messages, which have no names."""
+        """As `Mentions.mentioning`; empty for chunks and messages, which have no names."""
         if uri not in self._mentioning:
             self._mentioning[uri] = {} if uri.startswith(NAMELESS) else self._mentions.mentioning(uri)
         return self._mentioning[uri]

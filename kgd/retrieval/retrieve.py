@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,11 +15,11 @@ from kgd.index.ranking import Found, Hit
 from kgd.model.lane import KNOWLEDGE, Lane
 from kgd.model.node import ranks_behind
 from kgd.model.uri import Uri, from_path
-from kgd.retrieval import code, dates, names, spreading, through_code
-from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Sees, Unit, anybody, filters_of, gather, measure
+from kgd.retrieval import code, dates, names, spreading
+from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Unit, filters_of, gather
+from kgd.retrieval.nearness import Sees, anybody, measure
 from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step
 from kgd.retrieval.spreading import Surroundings
-from kgd.retrieval.through_code import About
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -26,23 +27,26 @@ if TYPE_CHECKING:
 SCORE_DIGITS = 6
 EDGES_PER_HIT = 5
 NOTED_BY, NOTED = 3, 30
-"""Number of best notes whose files rank higher, and of files by text to consider."""
+"""The number of best notes whose files rank higher, and the number of files by text to consider."""
 NEAREST_NAMED = 3
 """Number of nearest texts to return if nothing answers the query."""
 LOOKED_THROUGH = 100_000
-"""Largest number of tagged nodes to check for a restricted caller."""
+"""Maximum number of tagged nodes to check for a restricted caller."""
 
 BANDS = {ranking.ALL: (0.7, 1.0), ranking.BEGUN: (0.5, 0.7), ranking.SOME: (0.2, 0.5), ranking.FILE: (0.05, 0.1)}
-"""Score ranges for a short query: with all words, with the last one as a prefix, with some, by meaning alone."""
+"""Score ranges for a short query: with all words, with the last one as a prefix, with some words, and by meaning
+alone."""
 KNOWLEDGE_RANGE = (0.1, 1.0)
 """Score range for a longer query."""
 FILES = 60
-"""Largest number of files to rank by whole text or path."""
+"""Maximum number of files to rank by full text or path."""
 
 
 ALONE = "meaning alone"
 """The reason for a hit that has no words of the query, no requested name and no relation."""
 
+About = Callable[[Sequence[Uri]], Mapping[Uri, Sequence[Uri]]]
+"""Returns the notes about files."""
 Likely = Callable[[str], Mapping[Uri, float]]
 """Returns the files that past commits suggest for a query, with scores, 0..1."""
 
@@ -68,17 +72,17 @@ def retrieve(
     likely: Likely | None = None,
     offset: tuple[int, int] = (0, 0),
 ) -> Retrieved:
-    """At most `limit` hits from `offset` on, in knowledge and in code each, with their cheapest relations.
+    """At most `limit` hits each in knowledge and in code, starting from `offset`, with their cheapest relations.
 
-    Deterministic: earlier pages do not affect the result.
+    The result is deterministic and does not depend on earlier pages.
 
     Args:
-        mentions: Names of nodes in texts; without it they are not followed.
+        mentions: Names of nodes in texts; without it, mentions are not followed.
         sees: Predicate for nodes that the caller may read; other nodes have no influence.
-        doubted: Nodes that rank lower, such as stale ones.
+        doubted: Nodes that rank lower, such as stale nodes.
         sources: Edge sources as the caller may see them; by default the workspace's own.
-        about: Without it, code does not lead to notes.
-        likely: Without it, past commits do not count.
+        about: Without it, notes do not lead to the files that they are about.
+        likely: Without it, past commits have no influence.
 
     Raises:
         Unavailable: `min_similarity` was given, but there are no vectors.
@@ -92,7 +96,6 @@ def retrieve(
     notes: Mapping[Uri, Sequence[Uri]] = {}
     if about is not None and pool.files and question.max_depth:
         notes = about(list(pool.files)[:NOTED])
-        through_code.add(pool, workspace, notes, around)
     wanted = (offset[0] + question.limit + 1, offset[1] + question.limit + 1)
     known = _knowledge(workspace, pool, around, doubted, sees, max(wanted[0], NOTED_BY))
     best = {one.unit.key for one in known[:NOTED_BY] if one.unit is not None}
@@ -120,7 +123,7 @@ def tagged(
     """Nodes with any of the query's tags: most matches first, then the newest, then by URI."""
     wanted = offset + question.limit + 1
     most = wanted if sees is None else LOOKED_THROUGH
-    found = workspace.text().by_tags(
+    found = workspace.text_so_far().by_tags(
         question.tags,
         types=question.types or None,
         namespace=question.namespace,
@@ -140,31 +143,31 @@ def _filled(workspace: Workspace, question: Question, around: Surroundings, sees
     """The units of a query with their scores."""
     pool = gather(workspace, question, sees)
     is_plain = not (question.tags or question.is_of_a_period)
-    if sees is None and question.max_depth and is_plain:  # the text of a file may be hidden from others
+    if sees is None and question.max_depth and is_plain:  # the text of a file may be hidden from other callers
         files, known = workspace.files_with(question.query, FILES)
         pool.files = {from_path("file", workspace.id, one.path): one for one in files}
         pool.known |= known
-    pool.settle(workspace.text().size())
+    pool.settle(workspace.text_so_far().size())
     if question.min_similarity > 0:
         _only_similar(pool)
     if question.max_depth > 0:
         spreading.with_neighbours(pool, around)
-        spreading.with_people(pool, workspace.text().by_people)
+        spreading.with_people(pool, workspace.text_so_far().by_people)
         spreading.hop(pool, around)
-    dates.with_dates(pool, workspace.text())
+    dates.with_dates(pool, workspace.text_so_far())
     if question.max_depth > 1:
         spreading.further(pool, around, question.max_depth)
     names.by_uses(pool, lambda uri: sum(len(source.into(uri)) for source in (around.stored, *around.others)))
     texts = [uri for unit in pool.units.values() for uri in (unit.key, *unit.texts)]
-    pool.lapsed = dates.lapses(texts, workspace.text(), question.now)
+    pool.lapsed = dates.lapses(texts, workspace.text_so_far(), question.now)
     return pool
 
 
 def _knowledge(
     workspace: Workspace, pool: Pool, around: Surroundings, doubted: Collection[Uri], sees: Sees | None, wanted: int
 ) -> list[Ranked]:
-    """The first `wanted` hits in knowledge: notes that match come before sources and before nodes that only edges lead
-    to."""
+    """The first `wanted` hits in knowledge. Notes that match come before sources, and before nodes reached only along
+    edges."""
     units = [unit for unit in pool.units.values() if unit.lane in KNOWLEDGE]
     placed = (_placed(unit, score, pool.question, around) for unit, score in _in_order(pool, units, around, doubted))
     order = list(islice((one for one in placed if one), wanted))
@@ -174,11 +177,11 @@ def _knowledge(
 def _beyond(
     workspace: Workspace, pool: Pool, order: Sequence[Ranked], lanes: Sequence[Lane], sees: Sees | None, wanted: int
 ) -> list[Ranked]:
-    """More texts with words of the query, from lanes that have more of them than were ranked."""
+    """More texts with words of the query, from lanes that have more such texts than were ranked."""
     full = sorted(pool.full.intersection(lanes))
     if len(order) >= wanted or not full or pool.is_strange or pool.question.min_similarity > 0:
         return []
-    index, filters = workspace.text(), {**filters_of(pool.question), "lanes": full}
+    index, filters = workspace.text_so_far(), {**filters_of(pool.question), "lanes": full}
     known = {uri for unit in pool.units.values() for uri in unit.texts}
     found = index.search(pool.question.query, limit=wanted + len(known), sees=sees, files=False, **filters)
     rest = {hit.uri: hit.score for hit in found if hit.uri not in known}
@@ -190,7 +193,7 @@ def _beyond(
 def _code(
     workspace: Workspace, pool: Pool, around: Surroundings, doubted: Collection[Uri], sees: Sees | None, wanted: int
 ) -> list[Ranked]:
-    """Up to `wanted` hits in the code tree: definitions of requested names, then the others."""
+    """Up to `wanted` hits in the code tree: definitions of names in the query, then other hits."""
     units = [unit for unit in pool.units.values() if unit.lane is Lane.CODE]
     placed = (_placed(unit, score, pool.question, around) for unit, score in _in_order(pool, units, around, doubted))
     every = [one for one in placed if one]
@@ -206,14 +209,14 @@ def _code(
 
 def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Sees | None, wanted: int) -> list[Ranked]:
     """Hits in the code, ranked by all evidence for their files."""
-    question, index = pool.question, workspace.text()
-    texts: list[tuple[Uri, float]] = []
+    question, index = pool.question, workspace.text_so_far()
+    texts: dict[Uri, tuple[float, float]] = {}
     if not question.types:
-        texts = [
-            (uri, one.score)
+        texts = {
+            uri: (one.score, one.covered)
             for uri, one in pool.files.items()
             if question.covers(uri) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
-        ]
+        }
     paths = index.bare_files(
         question.query,
         types=question.types or None,
@@ -234,7 +237,7 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
 
 
 def _nearest(pool: Pool) -> list[Uri]:
-    """The units of knowledge closest to a query that none of them answers, best first."""
+    """The units of knowledge nearest to a query that no unit answers, best first."""
     units = [unit for unit in pool.units.values() if unit.lane in KNOWLEDGE and unit.score > 0]
     return [unit.key for unit in sorted(units, key=lambda one: (one.lane, -one.covered, -one.score, one.key))]
 
@@ -244,7 +247,7 @@ def _only_similar(pool: Pool) -> None:
         raise Unavailable(
             "there are no vectors (yet) to compute similarity",
             at="min_similarity",
-            next="`kgd status` shows the embedder; leave min_similarity out to search by words.",
+            next="`kgd status` shows the embedder; omit min_similarity to search by words.",
         )
     least = pool.question.min_similarity
     pool.units = {key: unit for key, unit in pool.units.items() if (unit.similarity or 0.0) >= least}
@@ -270,8 +273,8 @@ def _in_order(
 def _place(unit: Unit, pool: Pool) -> tuple[bool, float, bool]:
     """The sort key: units with the requested name first, then notes that match by themselves, then all others; lapsed
     facts come last."""
-    named = unit.named if names.is_asked(unit, pool) else 0.0
-    return _is_among(unit, pool.lapsed), -round(named, 3), not (unit.lane is Lane.NOTES and pool.speaks_of(unit))
+    named = round(unit.named, 3) if unit.named and names.is_asked(unit, pool) else 0.0
+    return _is_among(unit, pool.lapsed), -named, not (unit.lane is Lane.NOTES and pool.speaks_of(unit))
 
 
 def _is_among(unit: Unit, uris: Collection[Uri]) -> bool:
@@ -314,7 +317,7 @@ def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -
     """The bare files whose name or path is in the query."""
     if question.is_of_a_period or (question.types and "file" not in question.types):
         return []
-    index, found = workspace.text(), dict[Uri, None]()
+    index, found = workspace.text_so_far(), dict[Uri, None]()
     for name in exact_names.asked_in(question.query):
         found.update(dict.fromkeys(index.files_called(name, sees or anybody)))
     return [Ranked(uri, 1.0, Found(0.0, uri, 0, ranking.FILE), None) for uri in found if question.covers(uri)]
@@ -327,7 +330,7 @@ def _surroundings(
     mentions: Once | None,
     sees: Sees | None,
 ) -> Surroundings:
-    index = workspace.text()
+    index = workspace.text_so_far()
 
     def find(uris: Sequence[Uri]) -> list[Found]:
         return index.passing([uri for uri in uris if sees is None or sees(uri)], **filters_of(question))
@@ -335,6 +338,7 @@ def _surroundings(
     def look(units: Iterable[Unit]) -> None:
         measure(workspace, question.query, units)
 
+    @cache
     def sources_of(uri: Uri) -> int:
         return workspace.graph.sources_of(uri) if sees is None else len({edge.target for edge in sources[0].into(uri)})
 
@@ -345,7 +349,7 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
     found: dict[Uri, Hit] = {}
     known = [one.found for one in page if one.found.id]
     if known:
-        found = {hit.uri: hit for hit in workspace.text().explain(pool.question.query, known)}
+        found = {hit.uri: hit for hit in workspace.text_so_far().explain(pool.question.query, known)}
     answers = []
     for one in page:
         hit = found.get(one.uri) or Hit(one.uri, 0.0, "", ())
@@ -378,7 +382,7 @@ def _shown(step: Step) -> str:
 
 
 def _path(uri: Uri, steps: Sequence[Step]) -> tuple[Uri, ...]:
-    """The nodes from the seed to the hit, each once."""
+    """The nodes from the starting node to the hit, each once."""
     path: list[Uri] = []
     for step in steps:
         path += [step.target, step.source] if step.backwards else [step.source, step.target]
@@ -392,7 +396,7 @@ def links(
     question: Question,
     sees: Sees | None,
 ) -> list[Link]:
-    """The relations by which hits were reached, then the cheapest of each hit."""
+    """The relations by which hits were reached, then the cheapest relations of each hit."""
     found: dict[tuple[Uri, Uri, str], Link] = {}
     if mentions is not None:
         mentions.look_up([hit.uri for hit in hits])

@@ -1,7 +1,7 @@
 """Spreading of scores along edges: neighbours in a conversation, speakers, and relations.
 
-It is one hop: the best units pass a part of their scores along their edges, and a node keeps the largest part that it
-was passed. More hops did not improve results (docs/search.md), so nodes further away are only context.
+Scores spread by one hop: the best units pass a part of their scores along their edges, and each node keeps the largest
+part that it receives. More hops did not improve results (docs/search.md), so nodes further away are only context.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ FOLLOWING = frozenset(["REPLIED_BY", "NEXT_CHUNK"])
 MENTIONS = "MENTIONS"
 _OF_CODE = ("symbol://", "file://", "dir://")
 ORDERED = ("message://", "chunk://")
-"""Schemes of nodes with an order."""
+"""Schemes of nodes that are in sequence."""
 PERSON = 0.15
 """Bonus for texts of a speaker named in the query."""
 BESIDE = 0.5
-"""Share of a message's score that comes from it and its neighbours together."""
-HELPED = 0.4
-"""Share of a unit's own score from which a passed score is worth reporting."""
+"""Share of a message's score that comes from the message and its neighbours together."""
+HELPED = 0.35
+"""A score that was passed on is reported if it is at least this share of the unit's own score."""
 AHEAD = 0.01
-"""Lead that the best unit keeps over the units that it passed its score to."""
+"""The lead that the best unit keeps over the units to which it passed its score."""
 MOST_EDGES = 60
-"""Relations of one node that are followed, the cheapest first."""
+"""Maximum number of a node's relations to follow, the cheapest first."""
 MOST_BROUGHT = 60
-"""Nodes without words of the query that one hop may add, by the passed score."""
+"""Maximum number of nodes without words of the query that one hop adds, those with the highest passed scores."""
 TEXTS = 5
-"""Chunks of a document whose relations are followed."""
+"""Maximum number of a document's chunks whose relations are followed."""
 MOST_CONTEXT = 100
-"""Nodes that further hops may add."""
+"""Maximum number of nodes added by more hops."""
 
 
 class Along(NamedTuple):
-    """The part of a score that is passed along one kind of relation, and the number of best units that pass it."""
+    """The part of a score that is passed along one kind of relation, and the number of best units that pass it on."""
 
     part: float
     best: int
     backwards: float
-    """Factor against the direction."""
+    """Factor for passing a score against the relation's direction."""
 
 
 BY_FOLLOWING = Along(0.3, 30, 1.0)
@@ -72,7 +72,7 @@ class Surroundings(NamedTuple):
 
 
 def with_neighbours(pool: Pool, around: Surroundings) -> None:
-    """Score each message half by what it and its neighbours say together."""
+    """Make half of each message's score depend on the text of the message and its neighbours together."""
     if not pool.beside or not pool.question.follows("REPLIED_BY"):
         return
     _add(pool, around, [found for found in pool.beside if found.uri not in pool.units])
@@ -110,7 +110,7 @@ def hop(pool: Pool, around: Surroundings) -> None:
     for order in best.values():
         giving = order
         if pool.is_short and (whole := [unit for unit in order if unit.tier >= BEGUN]):
-            giving = whole  # a unit with part of a name is probably not meant, so it passes nothing on
+            giving = whole  # a unit that matches only part of a name is probably not meant, so it passes nothing on
         giving = [unit for unit in giving if pool.speaks_of(unit)]
         if around.mentions is not None:
             around.mentions.look_up([uri for unit in giving[: BY_MENTION.best] for uri in unit.texts_by_words(TEXTS)])
@@ -137,7 +137,7 @@ def hop(pool: Pool, around: Surroundings) -> None:
 
 
 def _may_pass(unit: Unit, target: Uri, pool: Pool) -> bool:
-    """Whether a unit passes its score on. Code never leads to knowledge: its neighbours would fill the list."""
+    """Whether a unit passes its score on. Code never leads to knowledge, because its neighbours would fill the list."""
     reached = pool.units.get(pool.key(target))
     lane = reached.lane if reached else lane_of(target, "code" if target.startswith(_OF_CODE) else "")
     return unit.lane is not Lane.CODE or lane is Lane.CODE
@@ -169,13 +169,13 @@ def further(pool: Pool, around: Surroundings, depth: int) -> None:
 
 
 def best_of(pool: Pool, most: int, lane: Lane | None = None) -> list[Unit]:
-    """The best units, in order; of one lane if given."""
+    """The best units, in order; only units of `lane` if given."""
     scores = ((-round(unit.score, 9), key) for key, unit in pool.units.items() if lane in (None, unit.lane))
     return [pool.units[key] for _, key in heapq.nsmallest(most, scores)]
 
 
 def _bring(pool: Pool, around: Surroundings, handed: dict[Uri, tuple[float, Unit, Step]]) -> None:
-    """Add units for reached nodes without words of the query, if they may be hits."""
+    """Add units for nodes that were reached but have no words of the query, if they may be hits."""
     fresh = (
         (-gained, step.source if step.backwards else step.target)
         for key, (gained, _, step) in handed.items()
@@ -186,7 +186,7 @@ def _bring(pool: Pool, around: Surroundings, handed: dict[Uri, tuple[float, Unit
 
 
 def _add(pool: Pool, around: Surroundings, texts: Iterable[Found]) -> None:
-    """Add units for texts without words of the query, or with too few, and score them by meaning alone."""
+    """Add units for texts with no or too few words of the query, and score them by meaning alone."""
     added = [pool.take(found) for found in texts]
     if pool.share:
         around.measure(added)
@@ -196,7 +196,8 @@ def _add(pool: Pool, around: Surroundings, texts: Iterable[Found]) -> None:
 
 
 def _near_together(unit: Unit, pool: Pool, around: Surroundings) -> float:
-    """Nearness of a message together with its neighbours: the vector of joined texts is about the mean of theirs."""
+    """Nearness of a message together with its neighbours: the vector of joined texts is approximately the mean of their
+    vectors."""
     edges = (*around.stored.out(unit.key), *around.stored.into(unit.key))
     beside = [pool.units.get(edge.target) for edge in edges if edge.type == "REPLIED_BY"][:4]
     return (unit.vec + sum(other.vec for other in beside if other)) / (1 + len(beside))
@@ -241,14 +242,15 @@ def _both(source: EdgeSource, uri: Uri) -> Iterator[tuple[Edge, bool]]:
 
 
 def _part(around: Surroundings, step: Step) -> float:
-    """The part passed along a stored relation; less for targets of many relations, which are unspecific."""
+    """The part of a score passed along a stored relation; less for a target of many relations, which is unspecific."""
     often = around.sources_of(step.target)
     part = BY_RELATION.part / (1 + 0.15 * math.log(max(1, often)))
     return part * (BY_RELATION.backwards if step.backwards else 1.0)
 
 
 def _contains(one: Uri, other: Uri) -> bool:
-    """Whether one node contains the other: a thread its message, a document its chunk. The other adds nothing."""
+    """Whether the first node contains the second, as a thread its messages or a document its chunks, so that the second
+    adds nothing."""
     if scheme_of(one) == scheme_of(other) or not (is_owned(one) and is_owned(other)):
         return False
     a, b = (uri.split("/", 3)[3] for uri in (one, other))

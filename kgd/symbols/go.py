@@ -15,7 +15,7 @@ _VERSION = re.compile(r"v\d+\Z")
 _IGNORE = re.compile(r"//\s*(?:go:build|\+build)\s+ignore\b")
 
 IGNORED = "documentation"
-"""The package whose files Go ignores; also given to files with the build constraint ``ignore``."""
+"""The package whose files Go ignores; files with the build constraint ``ignore`` are assigned to it too."""
 
 
 class Go(Walker):
@@ -159,5 +159,5 @@ class Go(Walker):
 
 
 def _alone(node: Node) -> bool:
-    """Whether a declaration has only this part, so that the declaration is the whole definition."""
+    """Whether this is the only part of a declaration, so that the declaration is the whole definition."""
     return node.parent is not None and node.parent.named_child_count == 1

@@ -324,7 +324,7 @@ def _required(node: Node | None) -> str:
 
 
 def _taken(pattern: Node) -> list[tuple[str, str]]:
-    """The names that ``const pattern = require(…)`` binds: the exported name and the local one."""
+    """The names that ``const pattern = require(…)`` binds, as pairs of exported name and local name."""
     if pattern.type == "identifier":
         return [("", text(pattern))]
     found = []

@@ -1,4 +1,4 @@
-"""Manifests: files that determine which folders and packages imports lead to.
+"""Manifests: files that determine to which folders and packages imports refer.
 
 Their declarations are stored as imports of `Symbols`: `module` is the kind of declaration, the other fields are its
 parts.
@@ -31,7 +31,7 @@ _GO_USE = re.compile(r"^\s*(?:use\s+)?(\.\S*)\s*$", re.MULTILINE)
 _COMMENTED = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|,(?=\s*(?://[^\n]*\s*|/\*.*?\*/\s*)*[}\]])', re.DOTALL)
 _LISTED = re.compile(r"^\s*-\s*[\"']?([^\"'#\n]+?)[\"']?\s*(?:#.*)?$", re.MULTILINE)
 _MOST = 2_000
-"""Declarations of one manifest."""
+"""Maximum number of declarations in one manifest."""
 
 Found = Iterator[Import]
 
@@ -41,7 +41,7 @@ def is_manifest(name: str) -> bool:
 
 
 def read(name: str, data: bytes) -> Symbols:
-    """The package that a manifest names, and its declarations; both are empty if it cannot be read."""
+    """The package that a manifest names, and its declarations; both are empty if the manifest cannot be read."""
     reader = _READERS.get(name, _typescript)
     try:
         text = data.decode("utf-8-sig", "replace")

@@ -1,7 +1,7 @@
 """Module look-up: the keys that a file can be imported by, and the target of an import in each language.
 
 A file is known by keys such as ``path:shop/orders``, ``java:org.shop.Order`` or ``manifests:shop``. Resolution looks up
-only keys and the symbols of files, so the changed keys and files determine which files to resolve again.
+only keys and the symbols of files, so changes of these determine which files must be resolved again.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from collections.abc import Sequence
 
 from kgd.symbols import python_modules, rust_modules, script_modules
 from kgd.symbols.go import IGNORED
-from kgd.symbols.places import (
+from kgd.symbols.symbols import (
     NOWHERE,
+    Import,
     Place,
     Project,
+    Symbols,
     by_nearness,
     declared,
     folders,
@@ -23,7 +25,6 @@ from kgd.symbols.places import (
     manifest_around,
     nearest,
 )
-from kgd.symbols.symbols import Import, Symbols
 
 
 def keys_of(path: str, symbols: Symbols) -> list[str]:
@@ -64,7 +65,7 @@ def find(one: Import, path: str, symbols: Symbols, project: Project) -> Place:
 
 
 def siblings(path: str, symbols: Symbols, project: Project) -> Sequence[str]:
-    """The files whose names are visible in this one without an import."""
+    """The files whose names are visible in this file without an import."""
     if symbols.language == "go":
         return project.files(f"go:{posixpath.dirname(path)}")
     if symbols.language == "java":

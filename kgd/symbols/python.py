@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from kgd.symbols.symbols import BOUND, CALLS, INHERITS, Gathering, Symbols
 
 DOTS = 500
-"""Longest chain of names joined by dots: for an import, Python's parser keeps every prefix of it."""
+"""Maximum length of a chain of names joined by dots: for an import, Python's parser keeps every prefix of the chain."""
 _CHAIN = re.compile(r"(?:\.[\s\\]*\w*[\s\\]*)+")
 _COLLECTIONS = frozenset(
     {
@@ -64,8 +64,8 @@ def parse(source: str | bytes) -> ast.Module | None:
 def _uninterrupted() -> Iterator[None]:
     """Keep other threads from running while the tree is built.
 
-    CPython 3.11 shares its recursion counter between threads, and raises SystemError if another thread parses
-    meanwhile, as `inspect.signature` does too. Only garbage collection lets another thread run.
+    CPython 3.11 shares its recursion counter between threads, and raises SystemError if another thread parses at the
+    same time; `inspect.signature` parses as well. During the parse, only garbage collection lets another thread run.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -95,7 +95,7 @@ class _Reader:
         self._lines = data.splitlines()
 
     def body(self, statements: list[ast.stmt], scope: str, cls: str) -> None:
-        """Read statements; `cls` is the innermost class around them, or empty."""
+        """Read statements; `cls` is the innermost class that contains them, or empty."""
         for one in statements:
             self._visit(one, scope, cls)
 
@@ -146,7 +146,7 @@ class _Reader:
         self._outside(node, scope, cls)
         name = self._define(scope, node, "class")
         for base in node.bases:
-            # `Base[T]` is a Base.
+            # `Base[T]` is treated as `Base`.
             self.found.use(INHERITS, name, chain(base.value if isinstance(base, ast.Subscript) else base))
         for around in [*node.bases, *(keyword.value for keyword in node.keywords)]:
             self._visit(around, scope, cls)
@@ -175,7 +175,7 @@ class _Reader:
         self.body(node.body, name, cls)
 
     def _outside(self, node: Function | ast.ClassDef, scope: str, cls: str) -> None:
-        """Record the decorators, which are called in the scope around the definition."""
+        """Record the decorators, which are called in the scope that contains the definition."""
         for decorator in node.decorator_list:
             if not isinstance(decorator, ast.Call):
                 self.found.use(CALLS, scope, chain(decorator))
@@ -199,7 +199,7 @@ class _Reader:
                 if value != name:
                     self.found.bind(scope, name, value)
             case ast.Attribute(value=ast.Name(id=owner), attr=name) if self.found.types.get((scope, owner)) == "@self":
-                # Resolve it here: a parameter is unknown outside of the method.
+                # Resolved here because a parameter is unknown outside the method.
                 self.found.bind(cls, name, self.found.outside(value, scope))
             case ast.Tuple(elts=several) | ast.List(elts=several):
                 for one in several:
@@ -210,7 +210,7 @@ class _Reader:
 
 
 def _head(text: str) -> str:
-    """The signature ``def f(a, b) -> int`` at the start of a text: up to the colon outside of brackets."""
+    """The signature ``def f(a, b) -> int`` at the start of a text: up to the first colon outside brackets."""
     depth, quote = 0, ""
     for at, character in enumerate(text):
         if quote:
@@ -227,7 +227,7 @@ def _head(text: str) -> str:
 
 
 def chain(node: ast.expr | None, left: int = 30) -> str:
-    """An expression as a chain; empty if it has none."""
+    """An expression as a chain; empty if the expression cannot be written as a chain."""
     if left == 0:
         return ""
     match node:
@@ -289,13 +289,13 @@ def typed(node: ast.expr | None) -> str:
 
 
 def span(tree: ast.Module, name: str) -> tuple[int, int] | None:
-    """The lines of a definition, from 0 and without the last; None if the dotted name is not defined."""
+    """The lines of a definition, counted from 0, the end excluded; None if the dotted name is not defined."""
     scope: ast.AST = tree
     found: ast.stmt | None = None
     for step in re.split(r"\.|::", name):
         for one in _members(scope):
             if _defines(one, step):
-                found = one  # members come last first, and the last definition counts
+                found = one  # members are in reverse order, and the last definition takes effect
                 break
         else:
             return None

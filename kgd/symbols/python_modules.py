@@ -1,8 +1,9 @@
 """The target of an import in Python: the file that the interpreter would load.
 
 A name is looked up in the folders on the path: the base of the importing file (the folder that contains its outermost
-package, or its own folder), the tops of the projects around it with their source folders, the top of the tree, and the
-tops of other projects in the tree. Names of the standard library lead only into folders that are certainly on the path.
+package, or its own folder), the tops of the projects that contain it with their source folders, the top of the tree,
+and the tops of other projects in the tree. A name that is also a module of the standard library is looked up only in
+folders that are certainly on `sys.path`.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ import posixpath
 import sys
 from collections.abc import Iterator
 
-from kgd.symbols.places import NOWHERE, Place, Project, declared, folders, join, manifests, nearest, one_of
+from kgd.symbols.symbols import NOWHERE, Place, Project, declared, folders, join, manifests, nearest, one_of
 
 ENDS = (".py", ".pyi")
 MARKS = frozenset({"setup.py", "conftest.py", "manage.py", "noxfile.py"})
-"""Python files that mark the top of a project, or a folder that pytest puts on the path."""
+"""Python files that mark the top of a project, or a folder that pytest adds to `sys.path`."""
 _PROJECT = ("pyproject.toml", "setup.cfg", "tox.ini", "pytest.ini", *MARKS)
 _SOURCES = ("src", "lib", "python")
 _MOST = 50
-"""Largest number of modules of one name in the tree; a more common name is ambiguous."""
+"""Maximum number of modules with one name in the tree; a more common name is ambiguous."""
 
 
 def keys_of(path: str) -> list[str]:
@@ -66,7 +67,7 @@ def find(module: str, name: str, path: str, project: Project) -> Place:
 
 
 def _in(root: str, parts: list[str], name: str, project: Project) -> Place:
-    """A module below a root, or the namespace package that holds `name`."""
+    """A module below a root, or the namespace package that contains `name`."""
     folder = join(root, *parts)
     if found := _file(folder, project):
         return Place((found,))
@@ -74,7 +75,7 @@ def _in(root: str, parts: list[str], name: str, project: Project) -> Place:
 
 
 def _file(plain: str, project: Project) -> str:
-    """The file of a module or package; a package comes before a module."""
+    """The file of a module or package; a package takes precedence over a module."""
     found = project.files(f"path:{plain}")
     return one_of(found, ("/__init__.py",)) or one_of(found, ENDS)
 
@@ -84,7 +85,7 @@ def _is_package(folder: str, project: Project) -> bool:
 
 
 def _base(path: str, project: Project) -> str:
-    """The folder that contains the outermost package around a file, or the file's own folder."""
+    """The folder that contains a file's outermost package or, without a package, the file's own folder."""
     return next(folder for folder in folders(path) if not folder or not _is_package(folder, project))
 
 
@@ -97,7 +98,7 @@ def _roots(path: str, project: Project) -> Iterator[str]:
 
 
 def _strong(path: str, project: Project) -> Iterator[str]:
-    """The roots that are certainly on the path: not the folder of a module outside any package."""
+    """The roots that are certainly on `sys.path`, which excludes the folder of a module outside any package."""
     base = _base(path, project)
     if base != posixpath.dirname(path):
         yield base
@@ -105,7 +106,7 @@ def _strong(path: str, project: Project) -> Iterator[str]:
 
 
 def _tops(path: str, project: Project) -> Iterator[str]:
-    """The tops of the projects around a file, with the source folders that they declare."""
+    """The tops of the projects that contain a file, with the source folders that they declare."""
     for folder in folders(path):
         if not folder or _is_project(folder, project):
             yield from _declared(folder, project)
@@ -142,7 +143,7 @@ def _elsewhere(parts: list[str], name: str, path: str, project: Project) -> Plac
 
 
 def _root_of(file: str, steps: list[str]) -> str | None:
-    """The folder from which these steps import a file."""
+    """The folder relative to which these steps import a file; None if there is no such folder."""
     plain = posixpath.dirname(file) if file.endswith(("/__init__.py", "/__init__.pyi")) else file.rpartition(".")[0]
     tail = "/".join(steps)
     return plain[: -len(tail) - 1] if plain.endswith(f"/{tail}") else "" if plain == tail else None

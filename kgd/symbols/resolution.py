@@ -1,6 +1,6 @@
 """Name resolution across files: imports, calls and inheritance.
 
-Ambiguous names are left out, so each edge is certain to a reader of the code.
+Ambiguous names are left out: kgd keeps only edges of which a reader of the code would be certain.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kgd.symbols import modules
-from kgd.symbols.places import NOWHERE, Place, Project
 from kgd.symbols.rust_modules import MOD, crate, submodule
-from kgd.symbols.symbols import BOUND, CALLS, IMPORTS, INHERITS, Import, Symbol, Symbols
+from kgd.symbols.symbols import BOUND, CALLS, IMPORTS, INHERITS, NOWHERE, Import, Place, Project, Symbol, Symbols
 
 _DEEPEST = 25
-"""Longest chain of aliases."""
+"""Maximum length of a chain of aliases."""
 _BUDGET = 4_000
-"""Steps for one chain; only code made to exhaust the resolver needs more."""
+"""Maximum steps for one chain; only code crafted to exhaust the resolver needs more."""
 _BUDGET_OF_FILE = 400_000
 _CLASSES = frozenset(
     {
@@ -37,7 +36,7 @@ _HOLDS_OTHERS = frozenset({"namespace", "module"})
 
 
 class End(NamedTuple):
-    """One end of an edge: a symbol, or with an empty name the file."""
+    """One end of an edge: a symbol or, if the name is empty, the file."""
 
     path: str
     name: str = ""
@@ -51,7 +50,7 @@ class Link(NamedTuple):
 
 class _What(NamedTuple):
     """The meaning of a chain: a ``module``, a ``package`` of several files, a ``symbol``, an ``instance`` of one,
-    ``many`` of them, or the bases (``super``) of one."""
+    ``many`` of them, or the bases of one (``super``)."""
 
     kind: str
     path: str
@@ -84,7 +83,7 @@ def resolve(path: str, project: Project) -> list[Link]:
             continue
         source, target = End(path, use.scope), End(what.path, what.name)
         if use.kind == INHERITS and use.scope not in resolver.table(path):
-            own = resolver.chain(path, "", use.scope)  # `impl Trait for Type` of a type from elsewhere
+            own = resolver.chain(path, "", use.scope)  # `impl Trait for Type` for a type from another module
             if own is None or own.kind != "symbol":
                 continue
             source = End(own.path, own.name)
@@ -105,7 +104,7 @@ class Resolver:
         self._searched: dict[str, set[tuple[str, str]]] = {}
         """The modules that the current search for a name visited, by file and scope."""
         self._absent: set[tuple[str, str, str]] = set()
-        """Names that no star import of a module provides."""
+        """Names that are not provided by any star import of a module."""
         self._known: dict[tuple[str, str, str], _What | None] = {}
         self._open: set[tuple[str, str, str]] = set()
         self._budget, self._left = _BUDGET, _BUDGET_OF_FILE
@@ -159,7 +158,7 @@ class Resolver:
         return symbols is not None and any(
             one.alias == name
             and not one.scope
-            and one.name  # its own submodules aside
+            and one.name  # except for its own submodules
             and one.module != "."
             and not package.endswith(f"/{one.module.replace('.', '/')}")
             for one in symbols.imports
@@ -223,7 +222,7 @@ class Resolver:
             inner = self.member(what, "default", depth)
             return self._applied(inner, suffix, depth) if inner is not None and inner.kind == "symbol" else None
         if what.kind == "instance":
-            return what  # a callable instance; its type stands for it
+            return what  # a callable instance is represented by its type
         if what.kind != "symbol":
             return None
         symbol = self.table(what.path).get(what.name)
@@ -267,12 +266,12 @@ class Resolver:
     def _in_scope(
         self, path: str, scope: str, name: str, symbols: Symbols, depth: int, innermost: bool
     ) -> _What | bool | None:
-        """The meaning of a name in one scope: False if it has none there, None if it is unknown."""
+        """The meaning of a name in one scope: False if it has no meaning there, None if its meaning is unknown."""
         table = self.table(path)
         qualified = f"{scope}.{name}" if scope else name
         kind = table[scope].kind if scope in table else ""
         is_class = kind in _CLASSES and kind not in _HOLDS_OTHERS
-        # Only Java looks into the classes around; in other languages a class body sees at most its own names.
+        # Only Java looks into the enclosing classes; in other languages a class body sees at most its own names.
         if is_class and symbols.language != "java" and not (innermost and symbols.language == "python"):
             return False
         declared = symbols.types.get((scope, name))
@@ -291,7 +290,7 @@ class Resolver:
                 return found
         imported = self._import(path, scope, name, symbols, depth)
         if imported is None and any(one.alias == name and one.scope == scope for one in symbols.imports):
-            return None  # imported from outside, so outer scopes do not count
+            return None  # imported from outside the tree, so outer scopes do not matter
         return imported or False
 
     def _import(self, path: str, scope: str, name: str, symbols: Symbols, depth: int) -> _What | None:
@@ -370,7 +369,7 @@ class Resolver:
                 kind = {"@self": "instance", "@class": "symbol"}.get(word, "super")
                 return _What(kind, path, scope)
             here, scope = scope, scope.rpartition(".")[0]
-            if here not in table and symbols.language == "rust":  # an `impl` of a type from elsewhere
+            if here not in table and symbols.language == "rust":  # an `impl` for a type from another module
                 found = self.chain(path, scope, here.rpartition(".")[2])
                 return found._replace(kind="instance" if word == "@self" else "symbol") if found else None
         return None
@@ -383,7 +382,8 @@ class Resolver:
         return _What("package", "", name, tuple(files)) if files else None
 
     def _through_stars(self, path: str, scope: str, name: str, symbols: Symbols, depth: int) -> _What | None:
-        """The meaning of a name by star imports. One search visits each module once, since stars may form cycles."""
+        """The meaning of a name through star imports. A search visits each module only once, because star imports may
+        form cycles."""
         visited = self._searched.get(name)
         if visited is not None:
             return self._stars(path, scope, name, symbols, depth, visited)

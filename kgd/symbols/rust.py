@@ -204,7 +204,7 @@ class Rust(Walker):
         return scope
 
     def expanded(self, node: Node, scope: str) -> str:
-        """A macro's arguments have no syntax tree; a name right before brackets counts as a call."""
+        """A macro's arguments have no syntax tree; a name right before brackets is treated as a call."""
         self.found.use(CALLS, scope, self.chain(node.child_by_field_name("macro")))
         todo = [child for child in node.named_children if child.type == "token_tree"]
         while todo:

@@ -1,18 +1,18 @@
-"""The target of a path in Rust: by the `mod` tree of its crate, and by the crates that Cargo.toml names."""
+"""The target of a path in Rust, found through the `mod` tree of its crate and the crates that Cargo.toml names."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Sequence
 
-from kgd.symbols.places import NOWHERE, Place, Project, declared, folders, join, manifest, one_of
+from kgd.symbols.symbols import NOWHERE, Place, Project, declared, folders, join, manifest, one_of
 
 MOD = "@mod"
-"""The module of ``mod name;``, followed by ``=`` and the path that an attribute gives it."""
+"""The `module` of an import that stands for ``mod name;``, followed by ``=`` and the path if an attribute gives one."""
 _CARGO = ("Cargo.toml",)
 _TARGETS = frozenset({"bin", "tests", "examples", "benches"})
 _DEEPEST = 40
-"""Largest number of nested modules."""
+"""Maximum number of nested modules."""
 
 
 def find(steps: Sequence[str], path: str, project: Project) -> Place:
@@ -35,7 +35,7 @@ def find(steps: Sequence[str], path: str, project: Project) -> Place:
 
 
 def submodule(path: str, inside: str, name: str, attribute: str, project: Project) -> str:
-    """The file of ``mod name;`` in a file, or in the inline modules `inside` of it; empty if there is none."""
+    """The file for ``mod name;`` in a file, or in the inline modules `inside` that file; empty if there is none."""
     name = name.removeprefix("r#")
     folder, _, own = path.rpartition("/")
     around = join(folder if _holds_siblings(path, own, project) else path.removesuffix(".rs"), *inside.split("."))
@@ -46,7 +46,7 @@ def submodule(path: str, inside: str, name: str, attribute: str, project: Projec
 
 
 def _holds_siblings(path: str, own: str, project: Project) -> bool:
-    """Whether the child modules of a file are beside it, as for a crate's root."""
+    """Whether the child modules of a file are in the same folder, as for the root of a crate."""
     return own in ("lib.rs", "main.rs", "mod.rs", "build.rs") or _is_target(path, project)
 
 
@@ -93,7 +93,8 @@ def _root(path: str, project: Project) -> str:
 
 
 def crate(name: str, path: str, project: Project) -> str:
-    """The root of the library that `name` means in a file: a dependency with a path, or the package's own library."""
+    """The root of the library to which `name` refers in a file: a dependency with a path, or the package's own
+    library."""
     package, said = _package(path, project)
     if not said:
         return ""

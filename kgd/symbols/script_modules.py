@@ -1,8 +1,8 @@
 """The target of an import in JavaScript and TypeScript: the file that the TypeScript compiler would resolve it to.
 
-Relative paths, `paths` and `baseUrl` of the nearest tsconfig.json or jsconfig.json, `imports` and `exports` of the
-nearest package.json, and packages of the same workspace. If a package names compiled output that is not in the tree,
-its source is the target. JavaScript imports only scripts; TypeScript also imports declarations.
+It handles relative paths, `paths` and `baseUrl` of the nearest tsconfig.json or jsconfig.json, `imports` and `exports`
+of the nearest package.json, and packages of the same workspace. If a package points to compiled output that is not in
+the tree, the source is the target. JavaScript imports only scripts; TypeScript also imports declarations.
 """
 
 from __future__ import annotations
@@ -12,19 +12,29 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from kgd.symbols.places import NOWHERE, Place, Project, declared, folders, join, manifest, manifest_around, nearest
-from kgd.symbols.symbols import Import
+from kgd.symbols.symbols import (
+    NOWHERE,
+    Import,
+    Place,
+    Project,
+    declared,
+    folders,
+    join,
+    manifest,
+    manifest_around,
+    nearest,
+)
 
 ENDS = (".d.ts", ".d.mts", ".d.cts", ".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs")
 _PLAIN = (".ts", ".tsx", ".d.ts", ".js", ".jsx")
-"""The extensions that an import may leave out, in the compiler's order."""
+"""The extensions that an import may omit, in the order in which the compiler tries them."""
 _WRITTEN = {
     ".js": _PLAIN,
     ".jsx": (".tsx", ".ts", ".d.ts", ".jsx", ".js"),
     ".mjs": (".mts", ".d.mts", ".mjs"),
     ".cjs": (".cts", ".d.cts", ".cjs"),
 }
-"""The extensions that an extension in an import may refer to."""
+"""For an extension in an import, the extensions of the files that it may refer to."""
 _CONFIGS = ("tsconfig.json", "jsconfig.json")
 _WORKSPACES = ("package.json", "pnpm-workspace.yaml", "lerna.json")
 _OUTPUT = frozenset(
@@ -51,7 +61,7 @@ _OUTPUT = frozenset(
     }
 )
 _DEEPEST = 8
-"""Longest chain of configurations that extend one another."""
+"""Maximum length of a chain of configurations that extend one another."""
 _NODE = """
 assert async_hooks buffer child_process cluster console constants crypto dgram diagnostics_channel dns domain events fs
 http http2 https inspector module net os path perf_hooks process punycode querystring readline repl stream
@@ -83,14 +93,15 @@ def _find(module: str, path: str, project: Project) -> str:
     if module.startswith("#"):
         return _own_import(module, path, project)
     found = _configured(module, path, project)
-    if found is None and module[:2] in ("@/", "~/"):  # not a package name: by convention the folder of the sources
+    if found is None and module[:2] in ("@/", "~/"):  # not a package: by convention the source folder
         tries = (join(around, start, module[2:]) for around in folders(path) for start in ("src", ""))
         found = next((file for one in tries if (file := _module(one, path, project))), "")
     return found or _package(module, path, project)
 
 
 def _module(target: str, path: str, project: Project) -> str:
-    """A script by its path: as spelled, without an extension, or with the extension of its source; else a folder."""
+    """A script by its path: as spelled, without an extension, or with the extension of its source; otherwise a
+    folder."""
     if target.startswith(".."):
         return ""
     if not target.endswith("/"):
@@ -186,7 +197,7 @@ def _config_at(config: str, name: str, project: Project) -> str:
 
 
 def _best(patterns: Sequence[str], name: str) -> str:
-    """The pattern that fits a name: exact, or with the longest text before its star."""
+    """The pattern that matches a name: an exact match, otherwise the match with the longest text before its star."""
     if name in patterns:
         return name
     fitting = [one for one in patterns if one.count("*") == 1 and _fits(one, name)]
@@ -224,7 +235,7 @@ def _package(module: str, path: str, project: Project) -> str:
 
 
 def _is_linked(package: str, name: str, path: str, project: Project) -> bool:
-    """Whether a file may import a package of the tree: its own package, one in its workspace, or a dependency by
+    """Whether a file may import a package of the tree: its own package, a package in its workspace, or a dependency by
     path."""
     target, inside = posixpath.dirname(package), False
     for folder in folders(path):

@@ -1,32 +1,34 @@
-"""Symbols, imports and uses of names: the result of reading a source file.
+"""Symbols, imports and uses of names, and the project of a file as name resolution sees it.
 
 Used names are chains, which `kgd.symbols.resolution` evaluates. ``shop.Order().save`` is the member ``save`` of the
 result of calling ``shop.Order``; ``[]`` after a name is one element of a collection, ``*`` before a chain is a
-collection of such values. ``@self``, ``@class`` and ``@super`` are the surrounding object, class and bases;
+collection of such values. ``@self``, ``@class`` and ``@super`` are the enclosing object, class and bases;
 ``@module``, ``@parent`` and ``@crate`` are modules. An empty chain is an unknown value; its name still hides others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 CALLS = "calls"
 INHERITS = "inherits"
 IMPORTS = "imports"
 BOUND = "."
-"""Name of an import that binds only the outermost package, as in Python's ``import a.b``."""
+"""The name of an import that binds only the outermost package, as Python's ``import a.b`` does."""
 
 SIGNATURE_LENGTH = 300
 DOC_LENGTH = 300
 LONGEST_CHAIN = 200
-"""Characters; longer chains are not written by hand."""
+"""Maximum number of characters in a chain; longer chains are not written by hand."""
 
 
 class Symbol(NamedTuple):
-    """A definition. `name` is qualified (``Order.save``) and unique in its file: a second one ends in ``~2``.
+    """A definition. `name` is qualified (``Order.save``) and unique in its file: a second symbol of that name ends in
+    ``~2``.
 
-    Lines count from 1, `end` included. `doc` is the first line of its documentation.
+    Lines are counted from 1, and `end` is inclusive. `doc` is the first line of its documentation.
     """
 
     name: str
@@ -40,7 +42,7 @@ class Symbol(NamedTuple):
 class Import(NamedTuple):
     """An import. `module` is as written; `name` is empty for the module itself, ``*`` for all of it, or `BOUND`.
 
-    `alias` is the local name, empty if nothing is bound. `scope` is the symbol that the name is bound in.
+    `alias` is the local name, empty if nothing is bound. `scope` is the symbol in which the name is bound.
     """
 
     module: str
@@ -60,9 +62,9 @@ class Use(NamedTuple):
 class Symbols(NamedTuple):
     """The symbols of one file. `types` maps (scope, name) of other names to chains.
 
-    The name ``()`` is the result of the scope itself. `package` is the package that a file declares, or that a manifest
-    gives to its folder; the imports of a manifest are its declarations (`kgd.symbols.manifests`). `reason` is empty, or
-    the reason why the file could not be read.
+    The name ``()`` stands for the result of the scope itself. `package` is the package that a file declares, or that a
+    manifest assigns to its folder; the imports of a manifest are its declarations (`kgd.symbols.manifests`). `reason`
+    is the reason why the file could not be read, or empty.
     """
 
     language: str
@@ -105,12 +107,12 @@ class Gathering:
             self.uses[Use(kind, scope, chain)] = None
 
     def bind(self, scope: str, name: str, chain: str) -> None:
-        """Record the value of a name. The first known value counts."""
+        """Record the value of a name. The first known value is kept."""
         if name and not self.types.get((scope, name)):
             self.types[scope, name] = chain if len(chain) <= LONGEST_CHAIN else ""
 
     def outside(self, value: str, scope: str) -> str:
-        """A chain that starts with a parameter or a local name, rewritten for use outside of the function."""
+        """A chain that starts with a parameter or a local name, rewritten for use outside the function."""
         first, dot, rest = value.partition(".")
         known = self.types.get((scope, first))
         return f"{known}{dot}{rest}" if known else "" if known == "" else value
@@ -128,3 +130,84 @@ class Gathering:
 
 def one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+class Project(Protocol):
+    """The files of the project. A result depends only on these answers, so an implementation may record them."""
+
+    def symbols(self, path: str) -> Symbols | None:
+        """The symbols of a file; None if there is no such file."""
+
+    def files(self, key: str) -> Sequence[str]:
+        """The files that provide a key of `kgd.symbols.modules`, sorted."""
+
+
+class Place(NamedTuple):
+    """The target of an import: the file of a module, or the files of a package; `rest` are the names to look up in it,
+    in order. A file that ends in a slash is a folder: a namespace package of Python."""
+
+    files: tuple[str, ...]
+    rest: tuple[str, ...] = ()
+    package: bool = False
+
+
+NOWHERE = Place(())
+
+
+def folders(path: str) -> Iterator[str]:
+    """The folders that contain a file, innermost first; the top comes last."""
+    while path:
+        path = posixpath.dirname(path)
+        yield path
+
+
+def join(*parts: str) -> str:
+    """A normalised path below the top; empty for the top itself."""
+    whole = posixpath.normpath(posixpath.join(*parts))
+    return "" if whole == "." else whole
+
+
+def manifests(folder: str, project: Project) -> Sequence[str]:
+    """The manifests in a folder, and similar files that mark the top of a project."""
+    return project.files(f"manifests:{folder}")
+
+
+def manifest(folder: str, names: Sequence[str], project: Project) -> str:
+    """The first of these manifests in a folder; empty if it has none."""
+    found = manifests(folder, project)
+    return next((path for name in names if (path := posixpath.join(folder, name)) in found), "")
+
+
+def manifest_around(path: str, names: Sequence[str], project: Project) -> str:
+    """The first of these manifests in the innermost containing folder that has one; empty if no folder has one."""
+    return next((found for one in folders(path) if (found := manifest(one, names, project))), "")
+
+
+def declared(path: str, kind: str, project: Project) -> list[Import]:
+    """A manifest's declarations of one kind, in order."""
+    symbols = project.symbols(path) if path else None
+    return [one for one in symbols.imports if one.module == kind] if symbols else []
+
+
+def one_of(found: Sequence[str], ends: Sequence[str]) -> str:
+    """The file that the language prefers among several files with the same key, by the order of extensions."""
+    return next((one for end in ends for one in found if one.endswith(end)), "")
+
+
+def nearest(found: Iterable[str], path: str) -> str:
+    """Among several modules with the same name, the module that shares most folders with the importer."""
+    return next(iter(by_nearness(found, path)), "")
+
+
+def by_nearness(found: Iterable[str], path: str) -> list[str]:
+    """Files, sorted by the number of folders that they share with `path`, most first."""
+    here = path.split("/")
+
+    def distance(one: str) -> tuple[bool, int, int, str]:
+        there = one.split("/")
+        same = 0
+        while same < min(len(here), len(there)) and here[same] == there[same]:
+            same += 1
+        return one.endswith(".pyi"), -same, len(there), one
+
+    return sorted(found, key=distance)

@@ -1,4 +1,4 @@
-"""Tree-sitter grammars, each from a wheel that may be missing, and the syntax tree walker that languages share."""
+"""Tree-sitter grammars, each from a wheel that may be missing, and the syntax tree walker shared by the languages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgd.symbols.symbols import CALLS, INHERITS, Gathering
 
 try:
     import tree_sitter
-except ImportError:  # the extra `code` brings it
+except ImportError:  # installed by the extra `code`
     tree_sitter = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Wheel(NamedTuple):
-    """The module of a grammar, and its function that returns the language."""
+    """The module of a grammar, and the name of its function that returns the language."""
 
     module: str
     function: str = "language"
@@ -36,7 +36,8 @@ KNOWN = {
     "java": Wheel("tree_sitter_java"),
     "rust": Wheel("tree_sitter_rust"),
 }
-"""Grammars whose names are resolved. Other languages are searched by the tag queries of their grammars."""
+"""Grammars of the languages in which names are resolved. For other languages, definitions are found by the grammar's
+tag query."""
 
 OTHERS = frozenset(
     {
@@ -124,7 +125,7 @@ def can_read(language: str) -> bool:
 
 
 def tree(language: str, data: bytes) -> Tree:
-    """The syntax tree of a text, parse errors included. The language must have a grammar."""
+    """The syntax tree of a text, including parse errors. The language must have a grammar."""
     return tree_sitter.Parser(grammar(language)).parse(data)
 
 
@@ -161,22 +162,22 @@ class Walker:
     """
 
     handlers: ClassVar[Mapping[str, str]] = {}
-    """Kind of node to the method that reads it; the method returns the scope of the node's children."""
+    """Maps a kind of node to the method that reads it; the method returns the scope of the node's children."""
     defines: ClassVar[Mapping[str, str]] = {}
-    """Kind of node that defines a symbol in the usual form, to the kind of the symbol."""
+    """Maps a kind of node that defines a symbol in the usual form to the kind of the symbol."""
     result: ClassVar[str] = ""
-    """Field of a definition with the type of its result."""
+    """The field of a definition that has the type of its result."""
     names: ClassVar[frozenset[str]] = frozenset({"identifier", "type_identifier"})
     members: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """Kind of expression to its fields for the object and for the member's name."""
+    """Maps a kind of expression to its fields for the object and for the member's name."""
     calls: ClassVar[Mapping[str, str]] = {}
-    """Kind of expression to the field with the callee."""
+    """Maps a kind of call to the field with the callee."""
     through: ClassVar[Mapping[str, str]] = {}
-    """Kind of expression that only wraps another, to the field that holds it (empty: its first child)."""
+    """Maps a kind of expression that only wraps another to the field that contains it (empty: the first child)."""
     items: ClassVar[Mapping[str, str]] = {}
-    """Kind of expression for one member of a collection, to the field with the collection."""
+    """Maps a kind of expression for a member of a collection to the field with the collection."""
     words: ClassVar[Mapping[str, str]] = {}
-    """Kind of node that is a keyword, to its chain."""
+    """Maps a kind of node that is a keyword to its chain."""
 
     def __init__(self, language: str) -> None:
         self.found = Gathering(language)
@@ -197,7 +198,7 @@ class Walker:
                 todo += [(child, inner) for child in reversed(node.named_children)]
 
     def define(self, node: Node, scope: str, kind: str, name: str = "", whole: Node | None = None) -> str:
-        """Add a definition and return its scope. `whole` is the statement around it, if larger."""
+        """Add a definition and return its scope. `whole` is the enclosing statement, if that is larger."""
         whole = whole or node
         name = name or text(node.child_by_field_name("name"))
         if not name or len(name) > 200:
@@ -213,7 +214,7 @@ class Walker:
         return made
 
     def chain(self, node: Node | None, left: int = _DEEPEST) -> str:
-        """An expression as a chain; empty if it has none."""
+        """An expression as a chain; empty if the expression cannot be written as a chain."""
         if node is None or left == 0:
             return ""
         kind = node.type

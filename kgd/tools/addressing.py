@@ -1,7 +1,7 @@
-"""Addresses: the canonical URI of a node from any spelling of people and agents.
+"""Addresses: the canonical URI of a node, from any spelling that people and agents use.
 
-The store is strict, this edge is helpful: a bare path, ``./src``, an absolute path, ``atom:checkout-page`` and a URI
-with a blank in it all find their node. Answers always give the canonical URI.
+The store is strict and this module is lenient: a bare path, ``./src``, an absolute path, ``atom:checkout-page`` and a
+URI with a space in it all lead to their node. Answers always give the canonical URI.
 """
 
 from __future__ import annotations
@@ -24,29 +24,30 @@ if TYPE_CHECKING:
 
 
 def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, writing: bool = False) -> Workspace:
-    """The workspace of a call: as named, else of the first URI or absolute path, else of the client's directory.
+    """Choose a call's workspace: the named workspace; otherwise the workspace of its first URI or absolute path;
+    otherwise the client's workspace.
 
-    If a bare path or name is among the texts, URIs do not count: bare texts belong to the client's directory.
-    A read falls back to the only known workspace; a write does so only if the token is for one workspace.
+    If any text is a bare path or name, URIs are ignored: a bare path or name belongs to the workspace of the client's
+    directory. A read falls back to the only known workspace; a write does so only if the token is for one workspace.
 
     Raises:
         NotFound: No workspace fits; suggests close names, or `kgd up`.
-        Forbidden: The caller's token is for other workspaces, or this one is read-only here.
+        Forbidden: The caller's token is for other workspaces, or this workspace is read-only here.
     """
     if writing and (elsewhere := far(session, named, texts := list(texts))):
         raise _read_only(elsewhere, "on a hub")
     chosen = _chosen(session, named, texts, writing=writing)
     visibility.enter(session, chosen)
     if writing and session.daemon.elsewhere.is_clone(chosen):
-        raise _read_only(chosen.id, "here as a read-only clone")
+        raise _read_only(chosen.id, "a read-only clone here")
     return chosen
 
 
 def _read_only(workspace: str, how: str) -> Forbidden:
     return Forbidden(
-        f"workspace '{workspace}' is another team's, {how}: it cannot be written from here",
+        f"workspace '{workspace}' belongs to another team ({how}) and cannot be changed from here",
         at="workspace",
-        next=Advice("Hand in your changes with ", Do("submit_subgraph"), "."),
+        next=Advice("Submit your changes with ", Do("submit_subgraph"), "."),
     )
 
 
@@ -73,14 +74,14 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
         return here
     entries = session.daemon.registry.current().entries
     known = [id for id in visible(session) if id not in entries or entries[id].path]
-    if len(known) == 1 and (session.principal is not None or not writing):  # a token for one workspace names it
+    if len(known) == 1 and (session.principal is not None or not writing):  # a token for one workspace determines it
         return _by_id(session, known[0])
     if not known:
         raise NotFound("there is no workspace yet", at="workspace", next=_way_in(session))
     raise NotFound(
         "it is not clear which workspace is meant",
         at="workspace",
-        next=f"Name one with `workspace`: {_some(known)}; or run `kgd up` in this directory to make one here.",
+        next=f"Name one with `workspace`: {_some(known)}; or run `kgd up` in this directory to create one here.",
     )
 
 
@@ -90,7 +91,7 @@ def here(session: Session) -> Workspace | None:
 
 
 def far(session: Session, named: str | None, texts: Iterable[str] = ()) -> str | None:
-    """The id of the workspace that `choose` would choose, if it is on a hub; else None."""
+    """The id of the workspace that `choose` would choose if that workspace is on a hub, otherwise None."""
     if session.principal is not None:
         return None
     on_hub = session.daemon.elsewhere.on_hub
@@ -113,7 +114,7 @@ def cloned(session: Session, named: str | None, texts: Iterable[str] = ()) -> st
 def _plain(text: str) -> str:
     """The stripped text; a file URL of this machine (``file:///src/a%20b``) becomes its path.
 
-    MCP hosts write files this way. URIs of kgd have a workspace in that place, so they differ.
+    MCP hosts write files in this way. Such a URL has an empty host in the place where a kgd URI has its workspace.
     """
     text = text.strip()
     return unquote(text[len("file://") :], errors="surrogateescape") if text.startswith("file:///") else text
@@ -132,14 +133,14 @@ def _in_this_tree(session: Session, workspace: Workspace, text: str) -> Uri | No
         found = uris.build(scheme, workspace.id, encoded)
     except KgdError:
         return None
-    is_linked = bool(workspace.graph.into(Uri(text.strip())))  # by an older kgd; so that the link can be removed
+    is_linked = bool(workspace.graph.into(Uri(text.strip())))  # stored by an older kgd; the link must stay removable
     return found if workspace.in_overlay(found) and not is_linked else None
 
 
 def guesses(session: Session, workspace: Workspace, texts: Iterable[str]) -> list[str]:
-    """A warning for each text in the form of a URI that was read as a path of the code tree."""
+    """A warning for each text that looks like a URI but was read as a path of the code tree."""
     return [
-        f"{text.strip()[:200]} names no known workspace and was read as {found}: write that, or a path"
+        f"{text.strip()[:200]} does not name a known workspace and was read as {found}; write that URI, or a path"
         for text in dict.fromkeys(texts)
         if (found := _in_this_tree(session, workspace, text))
     ]
@@ -152,7 +153,7 @@ def _is_bare(text: str) -> bool:
 
 
 def _owner_in(text: str) -> str | None:
-    """The id in an owned URI, however it is spelt; empty for an absolute path, whose workspace is here; else None."""
+    """The workspace id in an owned URI of any spelling; empty for an absolute path, which is local; otherwise None."""
     text = _plain(text)
     scheme, colon, rest = text.partition("://")
     if colon and (scheme in uris.OWNED or uris.is_settings_uri(text)):
@@ -162,7 +163,7 @@ def _owner_in(text: str) -> str | None:
 
 def _way_in(session: Session) -> str:
     known = visible(session)
-    return f"Elsewhere: {_some(known)}; name one." if known else "Run `kgd up` in a code repository, or in its clone."
+    return f"Name a workspace: {_some(known)}." if known else "Run `kgd up` in a code repository, or in its clone."
 
 
 def on_hub(session: Session, uri: Uri) -> bool:
@@ -180,7 +181,7 @@ def resolve_far(session: Session, workspace: str, text: str, *, at: str = "uri")
     text = _plain(text)
     scheme, colon, rest = text.partition(":")
     if text.startswith(("./", "../", "/")) or text == ".":
-        raise Invalid("this workspace is on a hub, so no path of this machine is in it", at=at, next="Give a URI.")
+        raise Invalid("this workspace is on a hub, so it has no paths on this machine", at=at, next="Give a URI.")
     if colon and scheme in uris.OWNED:
         uri = _owned(scheme, rest[2:]) if rest.startswith("//") else _short(scheme, workspace, rest)
     elif uris.is_external(text):
@@ -196,7 +197,7 @@ def resolve_far(session: Session, workspace: str, text: str, *, at: str = "uri")
 def _refuse_place(session: Session) -> None:
     """Refuse a path from the holder of a token on another machine."""
     if session.principal is not None:
-        raise Invalid("a path of the hub's machine means nothing here", next="Give a URI.")
+        raise Invalid("a file path cannot be used on a hub", next="Give a URI.")
 
 
 def visible(session: Session) -> list[str]:
@@ -222,7 +223,7 @@ def at_hand(session: Session, named: str | None, texts: Iterable[str] = ()) -> b
 
 
 def owner_of(session: Session, workspace: Workspace, uri: Uri) -> Workspace:
-    """The workspace of a URI from `resolve`; for an external URI the call's."""
+    """The workspace of a URI returned by `resolve`; for an external URI, the workspace of the call."""
     owner = uris.workspace_of(uri)
     if owner in (None, workspace.id):
         return workspace
@@ -235,7 +236,7 @@ def resolve(session: Session, workspace: Workspace, text: str, *, at: str = "uri
     """The canonical URI of a node of a known workspace.
 
     Raises:
-        Invalid: The text is neither URI nor path, or a path outside the code tree.
+        Invalid: The text is neither a URI nor a path, or is a path outside the code tree.
         NotFound: Its workspace is unknown; suggests a close name.
     """
     uri = spell(session, workspace, text, at=at)
@@ -263,12 +264,12 @@ def each(texts: Sequence[str], resolved: Callable[[int, str], Uri]) -> tuple[dic
 
 
 def reason_of(refusal: KgdError) -> str:
-    """The error of a text that names no node: not an address, or an unknown workspace."""
+    """The reason why a text does not name a node: it is not an address, or its workspace is unknown."""
     return "unknown_workspace" if isinstance(refusal, NotFound) else "invalid"
 
 
 def spell(session: Session, workspace: Workspace, text: str, *, at: str = "uri") -> Uri:
-    """Like `resolve`, for the target of a relation, where an unknown workspace is kept."""
+    """Like `resolve`, but for the target of a relation, whose workspace may be unknown."""
     if text in workspace.graph:  # a stored URI is canonical
         return Uri(text)
     try:
@@ -335,7 +336,7 @@ def _bare(workspace: Workspace, text: str) -> Uri:
 def _in_tree(session: Session, workspace: Workspace, text: str) -> Uri:
     root = workspace.layout.code_tree
     if root is None:
-        raise Invalid("this workspace has no code tree, so a file path means nothing in it", next="Give a URI.")
+        raise Invalid("this workspace has no code tree, so it has no file paths", next="Give a URI.")
     inside = _below(root, session.cwd, text)
     if inside is None:
         raise Invalid("this path is outside the code tree of the workspace", next=f"Give a path below {root}.")
@@ -347,7 +348,8 @@ def _in_tree(session: Session, workspace: Workspace, text: str) -> Uri:
 
 
 def _below(root: Path, cwd: Path | None, text: str) -> str | None:
-    """The path relative to the code tree. ``./`` starts at the client's directory if it is inside, else at the root.
+    """The path relative to the code tree. ``./`` starts at the client's directory if this directory is inside the code
+    tree, otherwise at the root.
 
     Symbolic links above the root are resolved; links inside the tree are names."""
     bases = [text] if os.path.isabs(text) else [os.path.join(base, text) for base in (*((cwd,) if cwd else ()), root)]
@@ -372,16 +374,18 @@ def _by_name(session: Session, named: str) -> Workspace:
 
 
 def _by_id(session: Session, id: str) -> Workspace:
-    """An open workspace is used without locating it again, which would cost more than most calls."""
+    """The workspace of this id. An open workspace is not located again, because this would cost more than most
+    calls."""
     return session.daemon.opened_as(id) or session.daemon.workspace(id)
 
 
 def _here(session: Session) -> Workspace | None:
     if session.cwd is None:
         return None
-    if session.here is None or session.here not in session.daemon.opened():
-        session.here = _by_directory(session, session.cwd)
-    return session.here
+    here = session.here
+    if here is None or here not in session.daemon.opened() or not session.daemon.use(here):
+        here = session.here = _by_directory(session, session.cwd)
+    return here
 
 
 def _from_text(session: Session, text: str) -> Workspace | None:

@@ -8,14 +8,14 @@ from typing import Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from kgd.tools import visibility
-from kgd.tools.budget import clip, size_of
 from kgd.tools.nodes import UNSEEN_MESSAGE
+from kgd.tools.paging import clip, size_of
 from kgd.workspace.answers import FileChange, NodeChange, Would
 from kgd.workspace.history.commits import changed_fields
 
 LONGEST_VALUE = 2_000
 FORETOLD_LIMIT = 600_000
-"""Bytes of a dry run's diff. Beyond that, long values are cut, and further nodes are only counted."""
+"""Largest size of a dry run's diff in bytes. Beyond it, long values are cut, and further nodes are only counted."""
 
 
 class FieldDiff(TypedDict):

@@ -1,6 +1,6 @@
 """Nodes of workspaces on a hub, read in full, and forwarded answers of a hub.
 
-A hub's answer is checked against the tool's answer type, and fenced. Its origin is always set to remote, regardless of
+A hub's answer is checked against the tool's answer type, and fenced. The origin is always set to remote, regardless of
 the hub's claims.
 """
 
@@ -20,8 +20,8 @@ from kgd.model.uri import Uri
 from kgd.sync.hub_traversal import stamp_of
 from kgd.sync.hubs import DEADLINE
 from kgd.tools import origins
-from kgd.tools.budget import HARD_LIMIT, size_of
 from kgd.tools.nodes import DetailAnswer, NodeAnswer
+from kgd.tools.paging import HARD_LIMIT, size_of
 
 if TYPE_CHECKING:
     from kgd.tools.session import Session
@@ -32,7 +32,7 @@ PAGE_TOKENS = 10_000
 ENOUGH = 2 * HARD_LIMIT
 """Bytes after which more pages are read only to complete a single node."""
 LARGEST = 1 << 20
-"""Bytes after which reading stops, even within a node. A node file has at most a quarter of it."""
+"""Bytes after which reading stops, even within a node. A node file is at most a quarter of this."""
 _PARTS = (
     "content",
     "content_cut",
@@ -48,7 +48,7 @@ _PARTS = (
 
 @dataclass(slots=True)
 class FarNode:
-    """One node of a hub, joined from all its pages."""
+    """One node of a hub, joined from all pages of the answer."""
 
     uri: Uri
     head: dict[str, Any]
@@ -79,7 +79,7 @@ class FarMissing:
 
 
 class HubReads:
-    """The reads of one `get` from hubs. All calls to a workspace together get `DEADLINE` seconds."""
+    """The nodes that one `get` reads from hubs. All calls to a workspace together get `DEADLINE` seconds."""
 
     def __init__(self, session: Session, include: Sequence[str], as_of: str | None) -> None:
         self._elsewhere = session.daemon.elsewhere
@@ -88,7 +88,7 @@ class HubReads:
         self._spent: dict[str, float] = {}
 
     def look(self, workspace: str, uri: Uri, following: Iterable[Uri]) -> FarNode | FarMissing:
-        """One node, or the reason why there is none. Each node is read only once.
+        """One node, or the reason why it is missing. Each node is read only once.
 
         Args:
             following: Nodes that will be looked up next. They are read in the same call, up to `TOGETHER` nodes.
@@ -103,7 +103,7 @@ class HubReads:
         try:
             self._pages(workspace, uris, begun + DEADLINE - self._spent.get(workspace, 0.0))
         except (Forbidden, Unauthorized) as error:
-            # One unreadable node fails the call for all, so each is read in a call of its own.
+            # One unreadable node makes the call fail for all, so each is then read in a separate call.
             if len(uris) > 1 and isinstance(error, Forbidden):
                 for uri in uris:
                     self._read(workspace, [uri])

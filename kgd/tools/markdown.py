@@ -11,13 +11,14 @@ import orjson
 from kgd.model.uri import OWNED
 
 COMMIT = 12
-"""Characters of a commit's id, which parameters accept in short form."""
+"""Number of characters shown of a commit's id; parameters accept this short form."""
 
 
 def address(uri: str, home: str) -> str:
     """The shortest address that parameters accept for this URI in the workspace `home`, in backticks.
 
-    ``atom://shop/Check%20out`` is ``atom:Check out``; URIs of other workspaces and of the web are left as they are.
+    ``atom://shop/Check%20out`` becomes ``atom:Check out``; URIs of other workspaces and of the web are left as they
+    are.
     """
     scheme, _, place = uri.partition("://")
     if scheme not in OWNED or not place.startswith(f"{home}/"):
@@ -57,7 +58,7 @@ def titled(node: Mapping[str, Any], home: str) -> str:
 
 
 def rest(answer: Mapping[str, Any], known: Collection[str]) -> Iterator[str]:
-    """One line for each remaining field, so that no field is lost."""
+    """One line for each remaining field, so that no field is missing."""
     for name, value in answer.items():
         if name not in known and value not in ([], {}, None):
             yield f"{name}: {line(value) if isinstance(value, str) else orjson.dumps(value).decode()}"

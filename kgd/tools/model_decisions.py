@@ -1,7 +1,8 @@
 """Decisions of conflicts by models: first the client's model, then the provider of the user's settings.
 
-`consult` asks and judges, and writes nothing. `settle` writes each decision as a separate commit, if the node still has
-the values that the question showed. Undecided conflicts stay open, and the answer gives the reason for each.
+`consult` asks models and judges their answers, and writes nothing. `settle` writes each decision as a separate commit,
+if the node still has the values that the question showed. Undecided conflicts stay open, and the answer gives the
+reason for each.
 """
 
 from __future__ import annotations
@@ -20,16 +21,36 @@ from kgd.model.conflict import PLACE, Conflict
 from kgd.model.merge import is_of_node
 from kgd.model.node import Json
 from kgd.model.uri import Uri, is_settings_uri
-from kgd.resolution.answer_check import judge
-from kgd.resolution.prompts import Prompt, Reply, prompt_for
-from kgd.resolution.provider import Provider
-from kgd.tools.client_model import ask_client
+from kgd.resolution import Prompt, Provider, Reply, judge, prompt_for
 from kgd.tools.session import Session
 from kgd.workspace.answers import OpenConflict
 from kgd.workspace.writing.edits import is_as_shown
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
+
+
+def ask_client(session: Session, prompts: Mapping[str, Prompt]) -> tuple[dict[str, Reply], dict[str, str]]:
+    """The replies to these prompts, and the reason for each prompt that was not sent, both by the prompt's id.
+
+    May end the call with questions to the client. Both are empty if the client lends no model.
+    """
+    ask, attempts, caller = session.ask, session.daemon.attempts, session.caller
+    if ask is None:
+        return {}, {}
+    fresh = [id for id in prompts if id not in ask.answered]
+    reasons = (attempts.why_not(id, caller) if ask.open else "no model was asked about it: call again" for id in fresh)
+    left = {id: reason for id, reason in zip(fresh, reasons, strict=True) if reason}
+    sent = {id: prompt for id, prompt in prompts.items() if id not in left}
+    if not sent:
+        return {}, left
+    attempts.asked((id for id in fresh if id not in left), caller)
+    replies = {id: reply for id, reply in ask(sent).items() if id in prompts}
+    for id, reply in replies.items():
+        if reply.text or reply.model:
+            attempts.answered(id, caller)
+    return replies, left
+
 
 Via = Literal["auto", "sampling", "agent", "provider"]
 Rung = Literal["agent", "sampling", "provider"]
@@ -66,7 +87,7 @@ class Consultation:
 
 
 class Resolved(TypedDict):
-    """A settled conflict. `by` is agent, sampling or provider; `already`: it was settled before this call."""
+    """A settled conflict. `by` is agent, sampling or provider; `already` means that it was settled before this call."""
 
     id: str
     uri: str
@@ -83,8 +104,8 @@ class Resolved(TypedDict):
 def consult(session: Session, conflicts: Iterable[Conflict], via: Via = "auto") -> Consultation:
     """Ask models to decide conflicts, at most `MOST_ASKED` of them. Writes nothing and holds no lock.
 
-    May end the call with questions to its client. `via` selects the models: "auto" asks the client's and then the
-    provider, "agent" asks neither.
+    May end the call with questions to its client. `via` selects the models: "auto" asks the client's model and then the
+    provider; "agent" asks neither.
     """
     found = Consultation()
     asking: dict[str, tuple[Conflict, Prompt]] = {}
@@ -170,7 +191,7 @@ def _judge(
 
 
 def settle(session: Session, workspace: Workspace, found: Consultation) -> list[Resolved]:
-    """Write the decisions, one commit per conflict. A conflict that was settled meanwhile keeps its settlement.
+    """Write the decisions, one commit per conflict. A conflict that has since been settled keeps its settlement.
 
     A refused decision counts as a failed attempt, and its reason goes into `found.left`.
     """
@@ -206,7 +227,7 @@ def settle(session: Session, workspace: Workspace, found: Consultation) -> list[
 def askable(workspace: Workspace, conflicts: Iterable[OpenConflict]) -> tuple[list[Conflict], dict[str, str]]:
     """The conflicts that a model may decide, and the reason for excluding each other conflict, by id.
 
-    A model sees only the record of a conflict, so the node must still have the recorded value.
+    A model sees only the record of a conflict, so the node must still have the value in the record.
     """
     fresh, left = [], {}
     for one in conflicts:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
@@ -11,10 +11,10 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do
 from kgd.git.objects import LAST_MOMENT
 from kgd.graph.edges import Edge
-from kgd.model.fields import plain_weight
-from kgd.model.node import Node, Relation, Source
+from kgd.model.fields import field_of, plain_weight
+from kgd.model.node import SCALARS, SETS, Node, Relation, Source, with_plain_fields
 from kgd.model.uri import Uri, scheme_of
-from kgd.resolution.prompts import sides_of
+from kgd.resolution import sides_of
 
 if TYPE_CHECKING:
     from kgd.overlay.overlay import Overlay
@@ -77,7 +77,8 @@ class SideAnswer(TypedDict):
 
 
 class ConflictField(TypedDict):
-    """`shown` is the letter of the served side; `now` is the present value, only for a single requested conflict."""
+    """`shown` is the letter of the served side; `now` is the current value, given only for a single requested
+    conflict."""
 
     base: Any
     sides: list[SideAnswer]
@@ -137,7 +138,7 @@ class DetailAnswer(TypedDict):
 
 
 class MentionsAnswer(TypedDict):
-    """Nodes that this text names, and nodes whose texts name this one: a few each, most specific first. Derived."""
+    """Nodes that this text names, and nodes whose texts name this node: a few of each, most specific first."""
 
     out: list[str]
     into: list[str]
@@ -157,6 +158,7 @@ class MessageAnswer(TypedDict):
     tool_calls: NotRequired[list[dict[str, Any]]]
 
 
+@with_plain_fields()
 class NodeAnswer(TypedDict):
     uri: str
     type: str
@@ -191,7 +193,7 @@ class NodeAnswer(TypedDict):
 
 
 """`NodeAnswer` is a node in full, without empty fields. At `version` 0 the node is in the code tree and not stored.
-`others` are keys of its file that this version does not know, apart from the fields that kgd vouches for."""
+`others` are keys of its file that this version of kgd does not know, apart from the fields that kgd vouches for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,8 @@ class Found:
     """Predicate for readable nodes, or None if unrestricted."""
 
     def relations(self) -> list[RelationAnswer]:
-        """Stored relations and further relations of the code tree, by weight; at equal weight the stored come first."""
+        """Stored relations and additional relations from the code tree, by weight; at equal weight, stored relations
+        come first."""
         # `broken` reveals whether the target exists, so it is set for readable targets only.
         answers = [
             _relation(self.workspace, r, bool(self.as_of) or not self._shows(r.target))
@@ -233,7 +236,7 @@ class Found:
         return [{"source": e.target, "type": e.type, "weight": e.weight} for e in shown]
 
     def detail(self) -> DetailAnswer | None:
-        """The detail file of a memory, read at this call. Expected versions cover it from then on."""
+        """The detail file of a memory, read at this call. From then on, an expected version also covers the detail."""
         found = self.workspace.detail(self.stored, self.as_of) if self.stored else None
         if found is None:
             return None
@@ -255,10 +258,12 @@ def overlay_of(workspace: Workspace) -> Overlay | None:
 
 
 def find(workspace: Workspace, uri: Uri, as_of: str | None = None, sees: Sees | None = None) -> Found | None:
-    """The node at a URI or former URI now, or under any of its URIs in the commit `as_of`; None if there is none.
+    """The node at a URI or former URI now, or under any of its URIs in the commit `as_of`; None if there is no such
+    node.
 
     Args:
-        sees: Predicate for the other nodes that answers about it may show, or None. The node itself is not checked.
+        sees: Predicate for the other nodes that answers about this node may show, or None. The node itself is not
+            checked.
     """
     current = workspace.graph.resolve(uri)
     if as_of:
@@ -273,7 +278,7 @@ def find(workspace: Workspace, uri: Uri, as_of: str | None = None, sees: Sees | 
 
 
 def _then(workspace: Workspace, uri: Uri, now: Uri, as_of: str, sees: Sees | None) -> tuple[Uri, Node | None]:
-    """The URI and value of a node in a commit. Of its URIs, the given one comes first, then the present one."""
+    """The URI and value of a node in a commit. Tries the given URI first, then the current URI, then other URIs."""
     for name in dict.fromkeys((uri, now, *workspace.history.former(now, sees))):
         stored = workspace.node(name, as_of) if name == uri or sees is None or sees(name) else None
         if stored is not None:
@@ -284,8 +289,9 @@ def _then(workspace: Workspace, uri: Uri, now: Uri, as_of: str, sees: Sees | Non
 def _now(workspace: Workspace, uri: Uri) -> tuple[Version | None, Node | None]:
     """The version and value of a stored node, read in this order.
 
-    A write between the reads makes the version too old, so an expectation of it is refused. In the other order, the old
-    value would be sent under the new version, and a `put` that expects that version would overwrite an unseen change.
+    A write between the reads makes the version too old, so a `put` that expects this version is refused. In the other
+    order, the old value would be sent under the new version, and a `put` that expects that version would overwrite an
+    unseen change.
     """
     card = workspace.graph.card(uri)
     version = workspace.node_version(uri) if card is not None and card.blob is not None else None
@@ -295,10 +301,13 @@ def _now(workspace: Workspace, uri: Uri) -> tuple[Version | None, Node | None]:
     return (version if node is not None else None), node
 
 
+_IN_HEAD = tuple(name for name in (*SCALARS, *SETS) if name not in ("type", "name", "content"))
+
+
 def head(found: Found, asked: str) -> dict[str, Any]:
     """The fields of a `NodeAnswer` without content and lists. Records the node as sent under its version.
 
-    `asked` is the URI in the call, which the answer repeats if it is a former one.
+    `asked` is the URI in the call, which the answer repeats if it is a former URI.
     """
     node = found.stored or found.served
     assert node is not None
@@ -307,15 +316,11 @@ def head(found: Found, asked: str) -> dict[str, Any]:
     answer["version"] = 0
     if asked != found.uri:
         answer["asked"] = asked
-    summary = node.summary or (found.served.summary if found.served else "")
-    if summary:
-        answer["summary"] = summary
     if data := {**facts, **node.data}:
         answer["data"] = data
-    if node.tags:
-        answer["tags"] = list(node.tags)
-    if node.aliases:
-        answer["aliases"] = list(node.aliases)
+    answer |= {name: value for name in _IN_HEAD if (value := field_of(node, name))}
+    if found.served and found.served.summary:
+        answer.setdefault("summary", found.served.summary)
     if node.source:
         answer["source"] = source(node.source)
     if node.others:
@@ -394,8 +399,7 @@ def stamp(at: int, by: str) -> Stamp:
 
 def moment(at: float) -> str:
     """Unix seconds as RFC 3339 in UTC. Times before 1970 or after the year 9999 become the nearest valid time."""
-    shown = datetime.fromtimestamp(min(max(at, 0), LAST_MOMENT), UTC)
-    return shown.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(min(max(at, 0), LAST_MOMENT)))
 
 
 def made_at(entry: Entry) -> str:
@@ -404,7 +408,7 @@ def made_at(entry: Entry) -> str:
 
 
 def source(stored: Source) -> dict[str, Any]:
-    """A source as answers show it and changes give it."""
+    """A source, in the form that both answers and changes use."""
     return {"type": stored.type, "id": stored.id} | ({"others": dict(stored.others)} if stored.others else {})
 
 
@@ -431,7 +435,8 @@ def line(entry: Entry, workspace: Workspace | None = None, sees: Sees | None = N
 
 
 def brought_by(entry: Entry) -> dict[str, str]:
-    """The names of a commit's pusher and accepter, if known. Unlike these, its author is an unverified claim."""
+    """The names of the commit's pusher and of the person who accepted it, if known. Unlike these, the author is an
+    unverified claim."""
     known = {"pushed_by": entry.pushed_by, "accepted_by": entry.accepted_by}
     return {field: name for field, name in known.items() if name}
 

@@ -1,6 +1,7 @@
-"""Operations: each is declared once, beside the function that runs it, for every surface.
+"""Operations: each is declared once, next to the function that runs it, for every surface.
 
-`kgd/tools/operations.json` is made from the declarations, so that a surface knows names without importing them.
+`kgd/tools/operations.json` is made from the declarations, so that a surface knows names without importing them. The
+type, choices and repetition of a command's argument follow from the operation's parameter of the same name.
 """
 
 from __future__ import annotations
@@ -8,17 +9,153 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Flag, auto
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 import orjson
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from kgd.errors import KgdError
 from kgd.model.access import Verb
 from kgd.tools import addressing, visibility
-from kgd.tools.commands import Command
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.parameters import Params, read
 from kgd.tools.session import Session
+
+ADDRESS = "a URI, or in short: services/auth, ./src/main.py, insight:a-fact"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument: its flags, or its name if it is positional.
+
+    Args:
+        flags: ``-m --message``, or ``uri``.
+        help: Its help text; the parameter's description if empty.
+        value: The name of its value in the help; ``N`` for a number if empty.
+        more: Options of argparse, besides those derived from the parameter `dest`; None removes a derived option.
+            ``type`` is one of the names in `kgd.cli.commands.TYPES`.
+    """
+
+    flags: str
+    help: str = ""
+    value: str = ""
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def options(self, Params: type[BaseModel]) -> dict[str, Any]:
+        """The options for argparse, as plain data."""
+        name = self.more.get("dest", self.flags.split()[-1].lstrip("-").replace("-", "_"))
+        parameter = Params.model_fields.get(name)
+        derived = {"help": self.help or (parameter and parameter.description) or ""}
+        if parameter is not None:
+            derived |= _derived(parameter, positional=not self.flags.startswith("-"))
+        value = self.value or ("N" if derived.get("type") == "int" else "")
+        options = {**derived, **({"metavar": value} if value else {}), **self.more}
+        return {name: option for name, option in options.items() if option is not None or name == "default"}
+
+
+def _derived(parameter: FieldInfo, *, positional: bool) -> dict[str, Any]:
+    """The options that follow from a parameter's annotation."""
+    kinds = [kind for kind in get_args(parameter.annotation) or (parameter.annotation,) if kind is not NoneType]
+    annotation = parameter.annotation if get_origin(parameter.annotation) in (list, Literal) else kinds[0]
+    if get_origin(annotation) is Literal:
+        return {"choices": list(get_args(annotation))}
+    if annotation is bool:
+        return {"action": "store_true", "default": None}
+    if get_origin(annotation) is list:
+        return {} if positional else {"action": "append"}
+    return {"type": annotation.__name__} if annotation in (int, float) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command of the command line.
+
+    Args:
+        group: Its section of the manual; `place` is its order there.
+        name: The operation's name if empty.
+        ask: The function of `kgd.cli.parameters` that turns options into parameters; if empty, options and parameters
+            have the same names.
+        print: The function below `kgd.cli` that prints the answer, such as ``printing.put``.
+        own: The function below `kgd.cli` that runs the whole command, in place of `ask` and `print`.
+        rehearsal: The operation that answers ``--dry-run``, if different.
+        also: Another operation for which next steps suggest this command.
+    """
+
+    group: str
+    help: str
+    arguments: tuple[Argument, ...] = ()
+    name: str = ""
+    place: int = 500
+    ask: str = ""
+    print: str = "printing.facts"
+    own: str = ""
+    rehearsal: str = ""
+    also: str = ""
+
+    def row(self, operation: str, Params: type[BaseModel]) -> dict[str, Any]:
+        """The command as plain data, without defaults."""
+        row = {
+            "name": self.name or operation,
+            "group": self.group,
+            "place": self.place,
+            "help": self.help,
+            "arguments": [[one.flags.split(), one.options(Params)] for one in self.arguments],
+            "call": operation,
+            "ask": self.ask,
+            "print": self.print if not self.own else "",
+            "own": self.own,
+            "writes": "dry_run" in Params.model_fields or bool(self.rehearsal),
+            "rehearsal": self.rehearsal,
+            "also": self.also,
+        }
+        return {name: value for name, value in row.items() if value}
+
+
+def option(flags: str, help: str = "", value: str = "", **more: Any) -> Argument:
+    """An argument that is declared by the parameter of the same name, with `more` options for argparse."""
+    return Argument(flags, help, value, more)
+
+
+def flag(flags: str, help: str, **more: Any) -> Argument:
+    """An option without a value that is not a parameter."""
+    return Argument(flags, help, "", {"action": "store_true", "default": None, **more})
+
+
+def many(flags: str, help: str, value: str, **more: Any) -> Argument:
+    """An option that may be repeated and is not a parameter."""
+    return Argument(flags, help, value, {"action": "append", **more})
+
+
+def names(flag: str, help: str, value: str) -> Argument:
+    """An option that takes names without commas: it may be repeated, or take several names separated by commas."""
+    return Argument(flag, help, value, {"action": "extend", "type": "names"})
+
+
+URI = option("uri", ADDRESS, "URI")
+URIS = option("uris", ADDRESS, "URI", nargs="+")
+BUDGET = option("--budget", "tokens in the answer (4000)")
+CURSOR = option("--cursor", "continue an answer that was cut", "CURSOR")
+CONTEXT_ID = option("--context-id", "add the nodes shown to the working set of this conversation", "ID")
+AS_OF = option("--as-of", "as of this commit", "COMMIT")
+MESSAGE = option("-m --message", "why: the commit's subject", "TEXT", dest="message")
+VERSION = option("--expect-version", "refuse if the node is at another version", "N", type="int")
+REQUEST = option("--request-id", "a call repeated with the same id is applied once", "ID")
+DETAIL = option("--detail", "its Markdown detail, kept as a separate file; - is standard input", "FILE")
+WRITE = (MESSAGE, REQUEST)
+SINCE = option("--since", "not before this date, such as 2026-11-20, monday or last week", "DATE")
+UNTIL = option("--until", "not after this date", "DATE")
+LIMIT = option("--limit", "largest number (20)")
+HITS = option("--limit", "largest number (10)")
+OPEN = option("--limit", "largest number (50)")
+TYPES = names("--types", "only nodes of this type, such as insight, file or dir; may be repeated", "TYPE")
+EDGE_TYPES = names("--edge-types", "only relations of this type; may be repeated", "TYPE")
+REF = option("--ref", "the ref on the remote (refs/heads/main; in a code repository refs/heads/kgd)", "REF")
+TOKEN = option("--token", "the credential for https: env:NAME, keyring:NAME or file:PATH", "REFERENCE")
+SECONDS = option("--sync", "seconds between two fetches; 0 for manual sync only", "SECONDS", type="float")
+DIRECTION = option("--direction", "direction (both)")
+
 
 Answer = Mapping[str, Any]
 """A structured answer: plain data that goes onto the wire unchanged. Its shape is a TypedDict, `Operation.Result`."""
@@ -30,7 +167,8 @@ USUAL = "usual"
 class Reflects(Flag):
     """The inputs of an answer besides the parameters and the caller's rights.
 
-    A surface may answer "unchanged" while none of them changed. NOW is everything else: clocks, other processes, usage.
+    A surface may answer "unchanged" while none of these inputs has changed. NOW stands for everything else: clocks,
+    other processes, usage.
     """
 
     TIP = auto()
@@ -52,7 +190,8 @@ class Hints:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error as a client sees it: text for the model, and the same as data if the operation answers with data."""
+    """An error as a client sees it: text for the model and, if the operation answers with data, the same error as
+    data."""
 
     text: str
     data: Answer | None
@@ -63,7 +202,7 @@ def as_json(answer: Answer) -> str:
 
 
 def refused(error: KgdError) -> Refusal:
-    """Code, message, place and next step, in both parts: hosts show the model either."""
+    """Code, message, place and next step, in both parts, because some hosts show the model only one of them."""
     answer = {"error": error.as_dict()}
     return Refusal(as_json(answer), answer)
 
@@ -74,20 +213,22 @@ class Operation:
 
     Args:
         Result: A TypedDict. Answers are built as plain data and checked by the type checker, not on each call.
-        offered: `USUAL`, or the toolset of MCP that has it; empty for the command line and Python alone.
+        offered: `USUAL`, or the MCP toolset that contains the operation; empty if only the command line and Python have
+            it.
         place: Its order among the operations offered with it.
-        scope: The verb that the holder of a token needs on the nodes concerned; None if no token may call it.
+        scope: The verb that the holder of a token needs on the affected nodes; None if no token may call the operation.
         reflects: The inputs of a reading operation's answer.
         commits: The commits that it makes: their `Kgd-Op` trailer, and the verb by which pages report them.
         commands: Its commands on the command line.
         page: Its name in next steps on pages; its first command if empty.
-        from_memory: Whether a call with these parameters waits for nothing, since it needs only memory and one look-up.
-            It may run on the event loop; all other calls run on a worker thread.
+        from_memory: Whether a call with these parameters never waits, because it needs only memory and one look-up.
+            It may run on the event loop; all other calls run on a worker thread. Such an operation does not report
+            progress, and asks the client's model only if told to settle conflicts.
         forwards: Whether a call is forwarded unchanged if the workspace is on a hub; other operations do that
             themselves.
         text: The answer as text for a model.
-        refusal: An error as the client receives it. Operations that replace another server's tools answer like that
-            server.
+        refusal: An error as the client receives it. Operations that replace another server's tools answer in the form
+            of that server.
         app: The page with which an agent's host may show the answer; `for_app` are fields of the answer only for this
             page.
     """
@@ -106,7 +247,7 @@ class Operation:
     commits: Mapping[str, str] = field(default_factory=dict)
     commands: tuple[Command, ...] = ()
     page: str = ""
-    from_memory: Callable[[Session, Any], bool] = lambda session, params: False
+    from_memory: Callable[[Session, Any], bool] | None = None
     forwards: bool = False
     text: Callable[[Any], str] = as_json
     refusal: Callable[[KgdError], Refusal] = refused
@@ -126,11 +267,15 @@ class Operation:
             raise visibility.refusal(session, error, arguments or {}) from error
 
     def answer(self, session: Session, params: Any) -> Answer:
-        """Answer arguments that were read already, without hiding what a token may not see.
+        """Answer arguments that have already been read, without hiding nodes that a token may not see.
 
         Raises:
             KgdError: Nothing was written.
         """
+        with session.daemon.open_workspaces.holding():
+            return self._answer(session, params)
+
+    def _answer(self, session: Session, params: Any) -> Answer:
         if self.forwards:
             far = addressing.far(session, params.workspace, [uri] if (uri := getattr(params, "uri", None)) else [])
             if far:

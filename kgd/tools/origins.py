@@ -57,7 +57,7 @@ def of_remote(workspace: str, stamp: tuple[str, str] = ("", "")) -> Origin:
 
 
 def fence(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Escape every invisible character in an answer that contains text of others."""
+    """Escape every invisible character in an answer that contains text by others."""
     shown: dict[str, Any] = fenced_value(dict(answer))
     return shown
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Annotated, Any, TypeVar, get_args
 
 import orjson
@@ -16,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Val
 from pydantic_core import ErrorDetails
 
 from kgd.errors import Invalid, KgdError, Limit
+from kgd.model.dates import Span, span_of
 from kgd.model.node import UNSEEN
 
 T = TypeVar("T")
@@ -73,7 +75,7 @@ def _spellings(types: list[str]) -> list[str]:
 
 
 EdgeTypes = Annotated[list[str], BeforeValidator(read_many), AfterValidator(_spellings)]
-"""Relation types to follow, in any case: MENTIONS is derived, and people write `mentions`."""
+"""Relation types to follow, in any letter case: MENTIONS is derived, and people write `mentions`."""
 
 JsonObject = Annotated[dict[str, Any], BeforeValidator(read_object)]
 
@@ -94,8 +96,8 @@ def read(model: type[Params], arguments: Mapping[str, Any] | None) -> Params:
 def explain(error: ValidationError, model: type[BaseModel]) -> KgdError:
     """Convert the first of pydantic's errors to a KgdError that quotes at most a short excerpt of the value.
 
-    If a field is unknown and another is missing at the same place, the unknown one is reported: it is most likely a
-    misspelling.
+    If a field is unknown and another field is missing at the same place, the unknown field is reported: it is most
+    likely a misspelling.
     """
     complaints = error.errors(include_url=False, include_context=True)
     first = complaints[0]
@@ -140,7 +142,7 @@ def refuse_unseen(text: str | None, at: str, *, lines: bool = False) -> None:
     With `lines` the text may contain line ends and direction marks.
 
     Raises:
-        Invalid: Placed at `at`.
+        Invalid: The text has such a character; the error's place is `at`.
     """
     if text and (_UNSEEN_IN_TEXT if lines else UNSEEN)(text):
         kind = "control characters" if lines else "line ends, control and direction characters"
@@ -180,7 +182,7 @@ def _known(name: str, location: Sequence[int | str], model: type[BaseModel]) -> 
 
 
 def _inside(holder: str, model: type[BaseModel], name: str = "") -> str:
-    """An example of a list of operations with this field in one of them; empty if `holder` is no such list."""
+    """An example of a list of operations, one of which has this field; empty if `holder` is not such a list."""
     for one in _models_at((holder,), model):
         if (tags := _tags(one)) and (not name or name in one.model_fields):
             shown = f'"{name}": ...' if name not in ("", "op") else "..."
@@ -231,3 +233,48 @@ def _with(name: str, given: Any) -> str:
 def _sentence(message: str) -> str:
     text = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return text[:1].lower() + text[1:200]
+
+
+When = str | None
+"""The type of `since` and `until`. It has no description, since agents pay for every character of a schema."""
+LONGEST = 100
+
+
+def moment_of(text: str, now: datetime, *, at: str = "since") -> int:
+    """The Unix seconds at which a time in words or ISO 8601 begins.
+
+    Days begin at midnight in the time zone of `now`. A weekday is the latest day of that name, today included. An ISO
+    date or time without a zone is UTC, as everywhere in kgd.
+
+    Args:
+        at: The parameter that an error names.
+
+    Raises:
+        Invalid: The text is not a date or time.
+    """
+    return _span(text, now, at).begin
+
+
+def period(since: str | None, until: str | None) -> tuple[int | None, int | None]:
+    """The first and the last Unix second of a period; `until` includes the whole day, week, month or year it names.
+
+    Raises:
+        Invalid: `since` or `until` is not a date or time, or `until` is before `since`.
+    """
+    now = datetime.now().astimezone()
+    begin = moment_of(since, now) if since is not None else None
+    last = _span(until, now, "until").end - 1 if until is not None else None
+    if begin is not None and last is not None and last < begin:
+        raise Invalid("until is before since", at="until", next="Swap them.")
+    return begin, last
+
+
+def _span(text: str, now: datetime, at: str) -> Span:
+    span = span_of(text, now) if len(text) <= LONGEST else None
+    if span is None:
+        raise Invalid(
+            "this is not a date or time",
+            at=at,
+            next="Write monday, last week, 2 days ago, May 2026, 2026-11-20 or 2026-11-20T14:00:00Z.",
+        )
+    return span

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from kgd.tools.catalogue import TABLE
+from kgd.tools import TABLE
 from kgd.tools.operation import USUAL, Operation
 from kgd.tools.schemas import full_schema, input_schema
 
@@ -25,7 +25,8 @@ _DECLARES = re.compile(r"(= |return )Operation\(").search
 
 
 def declared() -> dict[str, tuple[str, str, Operation]]:
-    """Name to (module, constant, operation), in the order of the manual. Imports every module with operations."""
+    """Maps operation names to (module, constant, operation), in the order of the manual. Imports every module with
+    operations."""
     found = []
     for file in sorted(PACKAGE.rglob("*.py")):
         if _DECLARES(file.read_text()):

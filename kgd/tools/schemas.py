@@ -1,7 +1,7 @@
 """JSON schemas in the short form that tools advertise.
 
 Clients pay for every character in each conversation, and titles, `$defs` and "or null" are useless to an agent. A short
-schema accepts every valid value, and some invalid ones.
+schema accepts every valid value, and some invalid values.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def brief_schema(model: type[BaseModel]) -> dict[str, Any]:
 def output_schema(result: Any) -> dict[str, Any]:
     """The schema of a tool's answer, one level deep.
 
-    Clients validate each answer against it in pure Python. A deep schema took several milliseconds for 100 nodes, more
-    than the call itself. `describe` documents the full shape.
+    Clients validate each answer against this schema in pure Python. For 100 nodes, a deep schema took several
+    milliseconds, more than the call itself. `describe` documents the full shape.
     """
     full = full_schema(result)
     properties = {name: _shallow(schema) for name, schema in full.get("properties", {}).items()}
@@ -39,9 +39,9 @@ def output_schema(result: Any) -> dict[str, Any]:
 
 
 OBJECT = {"type": "object"}
-"""Output schema of kgd's own tools. Hosts show models nothing more, and docs/mcp.md lists the fields."""
+"""Output schema of kgd's own tools. Hosts show models no more than this; docs/mcp.md lists the fields."""
 
-_ERROR = {"type": "object", "description": "instead of all else, when the call is refused"}
+_ERROR = {"type": "object", "description": "replaces all other fields if the call is refused"}
 """No field is required: some clients also validate refusals against the schema, and the SDK omits top-level nulls over
 HTTP.
 """

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from kgd.config import git_own_file
 from kgd.errors import Limit, Unauthorized
 from kgd.freshness.verification import noted
-from kgd.git.identity import person
+from kgd.git.layout import person
 from kgd.model.access import Policy, Principal, Verb, authorize, may
 from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.token import LEEWAY_SECONDS
@@ -21,16 +22,16 @@ from kgd.workspace.writing.touched_nodes import authorize_all, named
 
 if TYPE_CHECKING:
     from kgd.daemon.daemon import Daemon
-    from kgd.resolution.prompts import Ask
+    from kgd.resolution import Ask
     from kgd.workspace.answers import Outcome
     from kgd.workspace.workspace import Workspace
     from kgd.workspace.writing.touched_nodes import Permit, Touched
 
 Progress = Callable[[int, int | None, str], None]
-"""Called with (done, total, message) during a long call; a total of None is not known yet."""
+"""Called with (done, total, message) during a long call; total is None while it is unknown."""
 
 LONGEST_REQUEST = 150
-"""Characters of a request id from a token; the token's id is stored before it."""
+"""Largest number of characters of a token holder's request id; it is stored after the token's id."""
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class Session:
     """One caller. A `trusted` caller is on this machine and may call every operation.
 
     `context_id` is the conversation of the connection: empty if the first answer starts one, None for a single command.
-    A call may name another.
+    A call may name another conversation.
     """
 
     daemon: Daemon
@@ -49,10 +50,11 @@ class Session:
     by_agent: bool = False
     """The caller is an agent over MCP, which may act on a text that it read."""
     progress: Progress = lambda done, total, message: None
-    here: Workspace | None = None
-    """The workspace of `cwd`, cached: finding it reads a dozen files."""
+    found: ref[Workspace] | None = None
+    """The workspace of `cwd`, cached: finding it reads a dozen files. Weak, so that a closed one does not stay in
+    memory."""
     principal: Principal | None = None
-    """The holder of the caller's token; None is the person of this machine, without restrictions."""
+    """The holder of the caller's token; None for this machine's user, who is not restricted."""
     ask: Ask | None = None
     """Asks the caller's language model; None if the surface cannot."""
     still_live: Callable[[], None] = lambda: None
@@ -61,19 +63,28 @@ class Session:
     """Workspace and commit of the last change by a token, for answers that do not name them."""
 
     @property
+    def here(self) -> Workspace | None:
+        """The workspace of `cwd`, if it is known."""
+        return self.found() if self.found else None
+
+    @here.setter
+    def here(self, workspace: Workspace | None) -> None:
+        self.found = ref(workspace) if workspace else None
+
+    @property
     def caller(self) -> str:
         """The key for counting questions to a client's model: its token and its name."""
         return f"{self.principal.id if self.principal else ''} {self.client}"
 
     def author(self, workspace: Workspace) -> Author:
-        """The author of the caller's commits: the holder of the token, or the person of this machine."""
+        """The author of the caller's commits: the holder of the token, or this machine's user."""
         if self.principal is not None:
             return Author(self.principal.name, holder_email(self.principal), self.client)
         who = person(workspace.layout, git_own_file())
         return Author(who.name, who.email, self.client)
 
     def allow(self, workspace: Workspace, verb: Verb, uris: Iterable[Uri]) -> None:
-        """Return if the caller has the permission on each of these nodes.
+        """Raise unless the caller has the permission on each of these nodes.
 
         Raises:
             Unauthorized: The token has expired.
@@ -96,8 +107,8 @@ class Session:
     def commit(self, workspace: Workspace, text: str) -> str:
         """The id of a commit that the caller names.
 
-        The holder of a token can name only ancestors of the tip, by an id or from ``HEAD``; not proposals or
-        rejected commits.
+        The holder of a token can name only ancestors of the tip, by an id or from ``HEAD``; proposals and rejected
+        commits cannot be named.
 
         Raises:
             NotFound: The caller can name no such commit.
@@ -105,7 +116,7 @@ class Session:
         return workspace.history.commit_id(text, of_tip=self.principal is not None)
 
     def reverting(self, workspace: Workspace, changes: ChangeSet) -> ChangeSet:
-        """The changes with the ids of the commits they revert. Raises as `commit`."""
+        """The changes with the ids of the commits they revert. Raises as `commit` does."""
         edits = (
             replace(edit, commit=self.commit(workspace, edit.commit)) if isinstance(edit, Revert) else edit
             for edit in changes.edits
@@ -134,7 +145,7 @@ class Session:
     def submit(
         self, workspace: Workspace, changes: ChangeSet, *, dry_run: bool = False, verb: Verb = Verb.WRITE
     ) -> Outcome:
-        """Apply a ChangeSet with the caller's permissions. All operations change a workspace through this.
+        """Apply a ChangeSet with the caller's permissions. All operations change a workspace through this method.
 
         Raises:
             Unauthorized, Forbidden: Nothing was written.
@@ -178,5 +189,5 @@ class Session:
 
 
 def holder_email(principal: Principal) -> str:
-    """The author's email for commits by a token; not a real address."""
-    return f"{principal.id}@token.invalid"
+    """The author's email for commits made with a token: a signed-in person's own address, otherwise a placeholder."""
+    return principal.email or f"{principal.id}@token.invalid"

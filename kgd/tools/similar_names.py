@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 BESIDE, ALIKE = 500, 0.75
-"""Largest number of nodes of a folder to compare with a missing name, and the least ratio of `difflib` that counts as
-similar."""
+"""Largest number of nodes of a folder to compare with a missing name, and the lowest `difflib` ratio of similar names.
+"""
 BEGINNING = 4
 """Fewest letters of a word that count as the beginning of a similar word."""
 NAME_WORDS = 30
-"""Words of a name to compare."""
+"""Largest number of words of a name to compare."""
 LOOKED = 30
-"""Search results for the words of a missing name, before results of `PIECES` are dropped."""
+"""Largest number of search results for the words of a missing name, before results of `PIECES` are dropped."""
 PIECES = frozenset({"chunk", "message", "symbol"})
 """Schemes of parts of files and threads. They are suggested only for a missing URI of the same scheme."""
 
 
 def similar(workspace: Workspace, uri: Uri, sees: Sees | None, limit: int = 3) -> list[str]:
-    """Suggestions for a missing URI: first nodes of its folder with a similar name, then search results for its words
-    that have half of the words of its name. None if no node is near.
+    """Suggestions for a missing URI: nodes in its folder with a similar name, then search results whose names share
+    half of the words of its name. None if no node is near.
 
     A concept may be a misspelt path, so files of the same folder are suggested too.
 
@@ -45,7 +45,7 @@ def similar(workspace: Workspace, uri: Uri, sees: Sees | None, limit: int = 3) -
     near = [one for place in dict.fromkeys(folders) for one in _beside(workspace, place)]
     beside = {one.rpartition("/")[2]: one for one in near if sees is None or sees(Uri(one))}
     close = [beside[one] for one in get_close_matches(name, beside, n=limit, cutoff=ALIKE)]
-    hits = (hit.uri for hit in workspace.text().search(words, limit=LOOKED, sees=sees))
+    hits = (hit.uri for hit in workspace.text_so_far().search(words, limit=LOOKED, sees=sees))
     found = (hit for hit in hits if _is_near(name, hit, card.name if (card := workspace.graph.card(hit)) else ""))
     left_out = PIECES - {scheme_of(uri)}
     return [one for one in dict.fromkeys([*close, *found]) if one != uri and scheme_of(one) not in left_out][:limit]
@@ -56,12 +56,12 @@ def _beside(workspace: Workspace, folder: str) -> Sequence[str]:
     if folder.startswith("file://") and workspace.overlay is not None:
         edges = workspace.overlay.out(Uri(f"dir{folder[4:]}"))
         return [edge.target for edge in islice(edges, BESIDE) if scheme_of(edge.target) == "file"]
-    found = workspace.text().between(f"{folder}/", f"{folder}0", BESIDE)  # 0 is the character behind the slash
+    found = workspace.text_so_far().between(f"{folder}/", f"{folder}0", BESIDE)  # 0 is the character after the slash
     return [uri for uri in found if "/" not in uri[len(folder) + 1 :]]
 
 
 def _is_near(name: str, uri: str, title: str) -> bool:
-    """Whether the end of the URI and the title have half of the words of a name, complete, begun or misspelt."""
+    """Whether the URI's last segment and the title have half of a name's words, complete, abbreviated or misspelt."""
     wanted, there = _name_words(name), _name_words(f"{uri.rpartition('/')[2]} {title}")
     begun = [word for word in there if len(word) >= BEGINNING]
     near = sum(

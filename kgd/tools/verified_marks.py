@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kgd.errors import Advice, Do, Forbidden, NotFound
@@ -15,14 +15,14 @@ from kgd.tools.nodes import UnverifiedAnswer, moment
 from kgd.tools.similar_names import similar
 
 if TYPE_CHECKING:
-    from kgd.freshness.judgement import Unverified
+    from kgd.freshness.citations import Unverified
     from kgd.tools.session import Session
     from kgd.tools.visibility import Sees
     from kgd.workspace.workspace import Workspace
 
 
 def marks(workspace: Workspace, uris: Iterable[Uri], sees: Sees | None = None) -> dict[Uri, UnverifiedAnswer]:
-    """The marks of the unverified nodes among `uris`. Costs one look-up each.
+    """The marks of the unverified nodes among `uris`. Costs one look-up per URI.
 
     Restricted callers get no marks: with permission to write, they could have a node cite any file of this machine's
     code and learn when the file changes.
@@ -32,11 +32,12 @@ def marks(workspace: Workspace, uris: Iterable[Uri], sees: Sees | None = None) -
     return {uri: as_answer(one) for uri, one in Freshness.of(workspace).unverified(uris).items()}
 
 
-def mark(workspace: Workspace, answers: Iterable[Any], sees: Sees | None = None) -> None:
+def mark(workspace: Workspace, answers: Sequence[Any], sees: Sees | None = None) -> None:
     """Set `unverified` in the answers about unverified nodes of this workspace; see `marks`."""
-    by_uri = {Uri(answer["uri"]): answer for answer in answers}
-    for uri, one in marks(workspace, by_uri, sees).items():
-        by_uri[uri]["unverified"] = one
+    if found := marks(workspace, (answer["uri"] for answer in answers), sees):
+        for answer in answers:
+            if one := found.get(answer["uri"]):
+                answer["unverified"] = one
 
 
 def as_answer(one: Unverified) -> UnverifiedAnswer:

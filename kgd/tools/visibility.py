@@ -1,7 +1,7 @@
 """Visibility: answers without nodes, relations, hits and history that the caller may not read.
 
-A hidden node counts as absent: no list, count or walk includes it. A question about it gets the same refusal whether it
-exists or not.
+A hidden node is treated as absent: no list, count or walk includes it. A question about a node is refused in the same
+way whether the node is hidden or missing.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Sees = Callable[[Uri], bool]
 
 KNOWN = 100_000
-"""Largest number of cached answers per set of scopes, at most 10 MB; a few sets are kept. A search checks every text
-that has a word of its question.
+"""Largest number of cached answers per set of scopes: at most 10 MB. A few sets are kept. A search checks every text
+that has a word of the query.
 """
 
 _URI = re.compile(r"[a-z][a-z0-9+.-]*:[^\s]+")
@@ -36,10 +36,10 @@ _BROKEN = re.compile(r"(\d+)( relation\(s\) of other nodes lead to (\S+) .*)").f
 
 
 def enter(session: Session, workspace: Workspace) -> None:
-    """Return if the caller has a scope in this workspace.
+    """Raise unless the caller has a scope in this workspace.
 
     Raises:
-        Forbidden: None of the caller's scopes is in it.
+        Forbidden: None of the caller's scopes is in this workspace.
     """
     principal = session.principal
     if principal is not None and not any(scope.workspace == workspace.id for scope in principal.scopes):
@@ -86,14 +86,14 @@ def sources(session: Session, workspace_id: str, found: Sequence[EdgeSource]) ->
 
 
 def warnings(sees: Sees | None, told: Iterable[str]) -> list[str]:
-    """The warnings that name no node which the caller may not read."""
+    """The warnings that do not name a node hidden from the caller."""
     if sees is None:
         return list(told)
     return [text for text in told if all(sees(Uri(uri.rstrip(".,:;"))) for uri in _URI.findall(text))]
 
 
 def relations_told(workspace: Workspace, sees: Sees, told: Iterable[str]) -> list[str]:
-    """The warnings; counts of relations to a deleted node include readable nodes only."""
+    """The warnings, in which counts of relations to a deleted node include only readable nodes."""
     kept = []
     for text in told:
         if found := _BROKEN(text):
@@ -113,7 +113,7 @@ def refusal(session: Session, error: KgdError, arguments: Mapping[str, Any]) -> 
     if principal is None:
         return error
     words = [word.rstrip(".,:;)?") for text in (error.message, error.at, error.next) for word in _PLACE.findall(text)]
-    named = [word for word in words if "<" not in word]  # no URI has `<`, but a pattern for one has
+    named = [word for word in words if "<" not in word]  # a URI cannot contain `<`, but a pattern for URIs can
     given = list(_texts(arguments))
     if all(_may_read(principal, word) or _is_given(word, given) for word in named):
         return error
@@ -122,7 +122,7 @@ def refusal(session: Session, error: KgdError, arguments: Mapping[str, Any]) -> 
             "this name conflicts with a node that the token may not read", next="Choose another name."
         )
     return Forbidden(
-        f"'{principal.name}' may not do that: it affects nodes that the token may not read",
+        f"'{principal.name}' may not do that: the change affects nodes that the token may not read",
         next="Leave that part out, or ask for a token that covers it.",
     )
 
@@ -137,7 +137,8 @@ def _may_read(principal: Principal, place: str) -> bool:
 
 
 def _is_given(place: str, given: Iterable[str]) -> bool:
-    """Whether the caller sent this place, in full or without its first segments; errors shorten long places."""
+    """Whether the caller sent this URI or path, whole or without its first segments; errors shorten long URIs and
+    paths."""
     return any(
         place == text
         or place.endswith(f"/{text}")
@@ -148,7 +149,7 @@ def _is_given(place: str, given: Iterable[str]) -> bool:
 
 
 def _texts(value: Any) -> Iterable[str]:
-    """Every text within arguments."""
+    """All strings within the arguments."""
     if isinstance(value, str):
         yield value.strip("/")
     elif isinstance(value, Mapping):

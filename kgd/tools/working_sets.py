@@ -1,4 +1,4 @@
-"""Working sets of conversations: answers add their nodes, and hints report the evicted nodes (E6, E7)."""
+"""Conversations: answers add their nodes to a working set, hints report evicted nodes (E6, E7); counts reads."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing_extensions import TypedDict
 
 from kgd.model.access import Verb
 from kgd.model.uri import Uri, workspace_of
+from kgd.model.usage import Link
 from kgd.tools.session import Session
+from kgd.workspace.usage import Usage
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 NAMED = 8
-"""Number of evicted nodes that a hint names; it counts the others."""
+"""Number of evicted nodes that a hint names; the others are only counted."""
 
 
 class Hint(TypedDict):
@@ -28,7 +30,7 @@ class Hint(TypedDict):
 
 
 def enter(session: Session, context_id: str | None, uris: Sequence[Uri], *, starting: bool = False) -> dict[str, Any]:
-    """Add nodes to the caller's working set; returns ``context_id``, and ``hint`` after evictions or at a first walk.
+    """Add nodes to the caller's working set; returns ``context_id``, and ``hint`` after evictions or on a first walk.
 
     Returns nothing for a caller without a conversation.
 
@@ -49,6 +51,13 @@ def enter(session: Session, context_id: str | None, uris: Sequence[Uri], *, star
     return answer
 
 
+def note(session: Session, workspace: Workspace, answer: Any, read: Sequence[Uri], shown: Sequence[Link] = ()) -> None:
+    """Count the nodes that a local conversation read by name, and the relations shown with them."""
+    if session.principal is None and (conversation := answer.get("context_id")):
+        here = [workspace.graph.resolve(uri) for uri in read if workspace_of(uri) in (None, workspace.id)]
+        Usage.of(workspace).note(conversation, here, shown)
+
+
 def working_set(session: Session, workspace: Workspace, context_id: str) -> list[Uri]:
     """The nodes that a conversation saw last, most recent first.
 
@@ -62,7 +71,7 @@ def working_set(session: Session, workspace: Workspace, context_id: str) -> list
 
 def _evicted(uris: Sequence[Uri]) -> Hint:
     hint: Hint = {
-        "message": f"{len(uris)} nodes left your working set. Record what you learned about them before it is gone.",
+        "message": f"{len(uris)} nodes left your working set. Record what you learned about them before it is lost.",
         "evicted": list(uris[:NAMED]),
         "put": _ready(uris[:NAMED]),
     }

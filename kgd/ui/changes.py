@@ -1,4 +1,4 @@
-"""Differences between versions of nodes, as rows and marked text of a page."""
+"""Values of a node as editable text, and differences between versions as rows and marked text of a page."""
 
 from __future__ import annotations
 
@@ -7,31 +7,62 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from kgd.codec import canonical
+from kgd.codec.documents import read_mapping
+from kgd.errors import Invalid, KgdError
 from kgd.model.fields import split
-from kgd.model.node import Json
+from kgd.model.node import NODE_FIELDS, Json
 from kgd.model.text_merge import common_parts
-from kgd.ui.values import as_text
+
+AT = "data"
+
+
+def as_text(value: Json) -> str:
+    """Return a value as text: a list as lines, nested values as YAML."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        return "\n".join(value)
+    if isinstance(value, Mapping) and value:
+        return mapping_text(value)
+    return canonical.dump({"x": value}, depth=canonical.DEPTH + 4).removeprefix("x:").strip()
+
+
+def mapping_text(values: Mapping[str, Json]) -> str:
+    """Return the data of a node as YAML; empty without data."""
+    return canonical.dump(values, depth=canonical.DEPTH + 4) if values else ""
+
+
+def mapping_of(text: str) -> dict[str, Json]:
+    """Parse the data of a node from YAML.
+
+    Raises:
+        Invalid: The text is not valid data; names the line.
+    """
+    if not text.strip():
+        return {}
+    try:
+        return dict(read_mapping(text.encode(), AT))
+    except KgdError as error:
+        place = error.at.removeprefix(f"{AT}:")
+        where = f"line {place} of data" if place.isdigit() else AT
+        raise Invalid(error.message, at=where, next=error.next or "Write one 'key: value' per line.") from error
+    except UnicodeEncodeError:
+        raise Invalid(
+            "the data contains an unpaired surrogate, which is not a character", at=AT, next="Delete that character."
+        ) from None
+
 
 LONGEST_MARK = 20_000
-"""Characters of one stretch that a page shows."""
+"""Largest number of characters of one stretch that a page shows."""
 WORDS_LIMIT = 4_000
-"""Words of a changed stretch that are compared one by one; a longer stretch is shown as deleted and inserted."""
+"""Largest number of words of a changed stretch to compare one by one; a longer one is shown as deleted and inserted."""
 AROUND = 120
-"""Characters of unchanged text that are shown before and after a change."""
+"""Number of characters of unchanged text that are shown before and after a change."""
 GAP = " … "
-TITLES = {
-    "node": "the whole node",
-    "uri": "address",
-    "twin": "two nodes of one name",
-    "type": "type",
-    "name": "name",
-    "summary": "summary",
-    "content": "content",
-    "detail": "detail",
-    "source": "source",
-    "tags": "tags",
-    "aliases": "aliases",
-}
+TITLES = {row.name: row.label for row in NODE_FIELDS} | {"node": "the whole node", "twin": "two nodes of one name"}
 DEEDS = {
     "put": "changed",
     "relate": "related",
@@ -45,11 +76,11 @@ DEEDS = {
     "review: revert": "reverted",
     "review: take back": "reverted",
 }
-"""Words for a generated commit subject, by its words before the node's URI."""
+"""Descriptions of generated commit subjects, by the words of the subject before the node's URI."""
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _CUT = re.compile(r"… \(\d+ characters\)\Z").search
-"""The end of a text that did not fit into an answer."""
+"""Matches the end of a text that did not fit into an answer."""
 
 Kind = Literal["same", "del", "ins"]
 
@@ -72,7 +103,7 @@ class FieldRow:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A changed node, or a changed file of no node, whose `uri` is empty."""
+    """A changed node, or a changed file that is not a node's, for which `uri` is empty."""
 
     uri: str
     name: str
@@ -83,7 +114,7 @@ class NodeRow:
 
 
 def deed_of(subject: str, uri: str) -> str:
-    """Describe the change of a generated commit subject; empty for a subject that an author wrote."""
+    """Describe the change that a generated commit subject reports; empty for a subject that an author wrote."""
     return DEEDS.get(subject.removesuffix(uri).rstrip(), "") if subject.endswith(f" {uri}") else ""
 
 
@@ -176,7 +207,7 @@ def _cut(mark: Mark, number: int, count: int, around: int) -> Mark:
 
 
 def marks(old: str, new: str) -> tuple[Mark, ...]:
-    """Compare two texts as `marked`, with each stretch clipped to a length that a page can show."""
+    """Compare two texts as `marked` does, with each stretch clipped to a length that a page can show."""
     return tuple(clipped(mark) for mark in marked(old, new))
 
 

@@ -1,6 +1,6 @@
 """Choices that a page offers for a conflict, and the value of each choice.
 
-A text with several changed stretches can be combined from parts of both versions, and so can a whole node. These
+A text with several changed stretches, or a whole node, can be combined from parts of both versions. These
 functions call no tools.
 """
 
@@ -47,8 +47,8 @@ class Side:
 class Dispute:
     """One field of one conflict, as a page shows it.
 
-    `own` is the initial text for another version, None if only versions can be chosen. `now` is the current value if it
-    is none of the versions.
+    `own` is the initial text for another version; None if only existing versions can be chosen. `now` is the current
+    value if it differs from all versions.
     """
 
     id: str
@@ -100,10 +100,10 @@ def parts_of(a: str, b: str) -> tuple[Part, ...]:
 
 
 def assembled(parts: Sequence[Part], chosen: Mapping[int, str]) -> str:
-    """Join the chosen parts. A choice, by number, is ``a``, ``b``, ``both`` (A, then B) or ``none``.
+    """Join the chosen parts. The choice for a part's number is ``a``, ``b``, ``both`` (A, then B) or ``none``.
 
     Raises:
-        Invalid: A part has no choice.
+        Invalid: No version is chosen for a part.
     """
     return "".join(_chosen(number, part, chosen) for number, part in enumerate(parts))
 
@@ -120,7 +120,7 @@ def _chosen(number: int, part: Part, chosen: Mapping[int, str]) -> str:
             return (part.a if part.a.endswith("\n") or not part.a else part.a + "\n") + part.b
         case "none":
             return ""
-    raise Invalid("a part has no choice", at=f"part {number + 1}", next="Choose a version for each part.")
+    raise Invalid("no version is chosen for this part", at=f"part {number + 1}", next="Choose a version for each part.")
 
 
 def value_of(dispute: Dispute, choice: Choice) -> Json:
@@ -264,7 +264,7 @@ def _node_of_parts(dispute: Dispute, chosen: Mapping[int, str]) -> Json:
     for number, key in enumerate(_differing_keys(a, b)):
         side = {"a": a, "b": b}.get(chosen.get(number, ""))
         if side is None:
-            raise Invalid("a part has no choice", at=key, next="Choose a version for each part.")
+            raise Invalid("no version is chosen for this part", at=key, next="Choose a version for each part.")
         node.pop(key, None)
         if key in side:
             node[key] = side[key]

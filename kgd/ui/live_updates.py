@@ -16,18 +16,19 @@ from kgd.errors import KgdError
 from kgd.model.uri import Uri
 
 PING_SECONDS = 15.0
-"""Longest silence of a stream, so that both ends notice a lost connection."""
+"""Seconds after which a silent stream sends a sign of life, so that both ends notice a lost connection."""
 REST_SECONDS = 0.2
-"""Pause between two cues, so that a burst of commits causes one refresh."""
+"""Seconds between two cues, so that a burst of commits causes one refresh."""
 STREAMS_EACH, STREAMS_LIMIT = 60, 600
-"""Most streams of one visitor and of all; beyond, the oldest stream ends."""
+"""Largest number of streams per visitor, and in all; beyond it, the oldest stream ends."""
 RETRY_MILLISECONDS = 1_500
 LOOKED_AT = 500
-"""Commits with more nodes are announced to every listener, without a check of read permission."""
+"""A commit with more nodes is announced to every listener without checking read permission."""
 REMEMBERED = 200
-"""Changes kept for pages that start to listen late. A page that missed more refreshes."""
+"""Number of changes kept for pages that start to listen late. A page that missed more than these refreshes."""
 
 CUE = b"event: changed\ndata: 1\n\n"
+"""Makes a page refresh. With several hubs, its data is a commit that the refreshed page must include."""
 
 Sees = Callable[[Uri], bool]
 """Whether a listener may read the node of a URI."""
@@ -59,24 +60,33 @@ class _Change(NamedTuple):
 
 
 class Live:
-    """The streams of all open pages. Lives on the event loop; `announce`, `mark` and `look` are thread-safe."""
+    """The streams of all open pages. Belongs to the event loop; only `announce`, `mark` and `look` are thread-safe.
 
-    def __init__(self) -> None:
+    Args:
+        position: Returns the commit that the pages of a workspace include, if a browser may use several hubs.
+    """
+
+    def __init__(self, position: Callable[[str], str] = lambda workspace: "") -> None:
+        self._position = position
         self._loop = asyncio.get_running_loop()
         self._streams: dict[_Stream, None] = {}
         self._closed = False
         self._began = deque([secrets.token_hex(8)], maxlen=2)
-        """Marks for listeners without changes; a new mark after `REMEMBERED` changes, and the previous mark."""
+        """The current mark, which is replaced after `REMEMBERED` changes, and the previous mark."""
         self._told = 0
-        self._changes: deque[_Change] = deque(maxlen=2 * REMEMBERED)  # all since the older mark
+        self._changes: deque[_Change] = deque(maxlen=2 * REMEMBERED)  # all changes since the older mark
 
     def mark(self, workspace: str, sees: Sees | None = None) -> str:
-        """Return a mark of this moment; a page passes it to `stream` to learn of changes before it listened.
+        """Return a mark of this moment. A page passes it to `stream` to learn of changes since then.
 
         The mark reveals nothing about changes that the visitor may not see, not even their number.
         """
         heard = (one.mark for one in reversed(self._changes.copy()) if one.is_heard(workspace, sees))
         return next(heard, self._began[-1])
+
+    def workspaces(self) -> set[str]:
+        """The workspaces whose pages are open. May be called from any thread."""
+        return {one.workspace for one in self._streams.copy()}
 
     def announce(self, workspace: str, uris: Collection[str] = ()) -> None:
         """Report changed nodes to the pages of a workspace; returns at once."""
@@ -121,7 +131,8 @@ class Live:
                     yield CUE
                     return
                 changed, own.has_changed = own.has_changed, False
-                yield CUE if changed else b": still here\n\n"
+                cue = CUE.replace(b"1", (self._position(workspace) or "1").encode())
+                yield cue if changed else b": still here\n\n"
                 if changed:
                     await asyncio.sleep(REST_SECONDS)
         finally:

@@ -1,6 +1,6 @@
 """The manual: the documents shipped with kgd, in reading order, as HTML.
 
-The documents get no more rights than a node's text: HTML in them stays text.
+Like a node's text, the documents are not trusted: HTML in them is shown as text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from markupsafe import Markup, escape
 from kgd.errors import NotFound
 
 INDEX = "README"
-"""The page that lists all others in reading order."""
+"""The page that lists all other pages in reading order."""
 GLOSSARY = ("concepts", "Glossary")
 """The page and heading of the glossary."""
 PICTURES = "pictures"
@@ -149,7 +149,7 @@ def anchor(title: str) -> str:
 
 @cache
 def folder() -> Traversable:
-    """Return the folder of documents: in an installed package, or beside a source checkout."""
+    """Return the folder of documents: in an installed package, or in a source checkout."""
     packaged = files("kgd.ui").joinpath("docs")
     return packaged if packaged.is_dir() else Path(__file__).resolve().parent.parent.parent / "docs"
 
@@ -226,7 +226,7 @@ def _link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env:
     if _WEB.match(url):
         return str(Markup('<a href="{}" rel="noreferrer noopener" class="out">').format(url))
     address = _address(url, env["around"])
-    # A file that is only in the repository has no page to link to.
+    # a file that is only in the repository has no page to link to
     return str(Markup('<a href="{}">').format(address)) if address else '<span class="file">'
 
 

@@ -1,8 +1,8 @@
 """Untrusted Markdown as harmless HTML.
 
-HTML stays text, pictures become links, and links lead to the web, to a mail program or to a node. Nothing is hidden:
-invisible parts, such as link definitions, are shown below the text. A text that is expensive to render is shown as
-source.
+HTML is shown as text, pictures become links, and links lead to the web, to a mail program or to a node. Nothing is
+hidden: invisible parts, such as link definitions, are shown below the text. A text that is expensive to render is shown
+as source.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from kgd.model.uri import OWNED
 from kgd.model.wiki_links import wiki_link
 
 LONGEST = 300_000
-"""Most characters that are rendered; a longer text is shown as source."""
+"""Largest number of characters that are rendered; a longer text is shown as source."""
 STEPS = 120_000
-"""Most parser steps for one text, about a second; prose of 256 KiB needs a third of them."""
+"""Largest number of parser steps for one text: about a second. 256 KiB of prose need a third of them."""
 DEEPEST = 40
-"""Most levels of quotes and lists. The parser would drop deeper levels, so such a text is shown as source."""
+"""Largest depth of quotes and lists. The parser would drop deeper levels, so a deeper text is shown as source."""
 WEB = ("https://", "http://", "mailto:")
 
 _UNSEEN_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | {
@@ -42,7 +42,7 @@ class _TooMuch(Exception):
 
 
 def shown(text: str) -> str:
-    """Spell out invisible characters, and controls of the text direction."""
+    """Spell out invisible characters and text-direction controls."""
     unseen = {ord(c): f"⟨U+{ord(c):04X}⟩" for c in set(text) if not _is_seen(c)}
     return text.translate(unseen) if unseen else text
 
@@ -120,7 +120,7 @@ def _count_tokens(state: StateCore) -> None:
 
 
 def _titles(state: StateCore) -> None:
-    """Write the title of a link, which is visible only on hover, behind the link."""
+    """Write the title of a link, which is visible only on hover, after the link."""
     for token in state.tokens:
         if token.children and any(one.type == "link_open" and one.attrGet("title") for one in token.children):
             made, titles = [], list[str]()
@@ -170,7 +170,7 @@ def _link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env:
 
 
 def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """Render a picture as a link: loading it would reveal the reader to its host."""
+    """Render a picture as a link: loading the picture would reveal the reader to its host."""
     url = str(tokens[index].attrGet("src") or "")
     title = tokens[index].attrGet("title")
     text = (tokens[index].content or url) + (f" ({title})" if title else "")

@@ -1,4 +1,4 @@
-"""Reading of a whole node and its relations for a page, over as many calls of `get` as needed."""
+"""Reading of a whole node and its relations for a page, with as many calls of `get` as needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kgd.ui.visit import Visit
 WHOLE = 10_000
 """Token budget of one answer."""
 MOST_ANSWERS = 60
-"""Most answers for one node; content and detail need about 20."""
+"""Largest number of answers for one node; content and detail need about 20."""
 PAGE = 2_500
 """Token budget of one page of relations, about 80 of them."""
 NAMED = 100
@@ -39,7 +39,7 @@ class Links:
 
 
 def whole(visit: Visit, uri: str, *beside: str, as_of: str | None = None) -> dict[str, Any] | Missing:
-    """Return a node with all of its content, and the parts that `beside` names.
+    """Return a node with all of its content, and the parts named in `beside`.
 
     Raises:
         KgdError: As `get` raises.
@@ -114,7 +114,7 @@ def names(visit: Visit, uris: Iterable[str], as_of: str | None = None) -> dict[s
 
 
 def titles(visit: Visit, uris: Iterable[str]) -> dict[str, str]:
-    """Return the names of nodes, as `names`."""
+    """Return the names of nodes, as `names` does."""
     return {uri: card.get("name", "") for uri, card in names(visit, uris).items()}
 
 

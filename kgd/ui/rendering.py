@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from kgd.errors import Advice
-from kgd.tools.catalogue import entries
+from kgd.tools import entries
 from kgd.ui.markdown import laid_out, shown
 from kgd.ui.visit import ROOT, address
 
@@ -115,12 +115,12 @@ def commands(text: str) -> Markup:
 
 
 def place(at: str) -> str:
-    """Return the place of an error; empty for a place in a call, which no form shows."""
+    """Return the place of an error; empty for a place in a call, because no form shows it."""
     return "" if _IN_CALL(at) else at
 
 
 def spoken(text: str) -> str:
-    """A next step in the words of the pages."""
+    """Return a next step in the words of the pages."""
     return text.said(lambda do: entries()[do.operation]["page"]) if isinstance(text, Advice) else text
 
 

@@ -23,24 +23,30 @@ from kgd.daemon.daemon import Daemon
 from kgd.daemon.request_bodies import RECOGNISED, Bodies
 from kgd.daemon.tokens import TooMuch
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unauthorized, Unavailable, of_defect
+from kgd.git.objects import is_id
 from kgd.model.token import TokenRecord
 from kgd.tools.visibility import sight
 from kgd.ui import rendering
 from kgd.ui.live_updates import Live
 from kgd.ui.pages import ENTRIES, NAVIGATION, PAGES
-from kgd.ui.request_checks import ENTRY_LIMIT, FORM_LIMIT, Place, comes_from_elsewhere, form_of, refusal
+from kgd.ui.requests import ENTRY_LIMIT, FORM_LIMIT, Place, comes_from_elsewhere, form_of, refusal
 from kgd.ui.sessions import Sessions, Visitor, is_proof, proof
-from kgd.ui.visit import ROOT, Download, Entry, Handled, Redirect, Visit, address
+from kgd.ui.sign_in import SignInPages, SignIns
+from kgd.ui.visit import ROOT, Download, Entry, Handled, Redirect, Visit, address, own
 
 THREADS = 40
-"""Pages rendered at a time; further requests wait."""
+"""Number of pages rendered at a time; further requests wait."""
 DEADLINE = 60.0
 """Seconds that a page may take. A write that has begun still finishes."""
 SAID_LIMIT = 1_000
-KEPT_SAID = 500
-LONGEST_PLACE = 4_000
+REFRESHED_FOR = "x-kgd-at"
+"""The header with the commit that a refreshed page must include."""
+POSITION_SECONDS = 60
+"""Lifetime of the cookie: after that, every hub has the commit."""
 PROOF = "proof"
 """The form field that proves that our page made the form."""
+POSITION = "kgd-at"
+"""The cookie with the commit of the browser's last change."""
 
 log = logging.getLogger("kgd.ui")
 
@@ -69,6 +75,7 @@ class Ui:
 
     Args:
         tokens: Authentication by token; None allows only the user of this machine.
+        sign_ins: Sign-in with accounts of an organisation, if configured.
     """
 
     def __init__(
@@ -79,10 +86,11 @@ class Ui:
         place: Place,
         tokens: Authenticator | None = None,
         bodies: Bodies | None = None,
+        sign_ins: SignIns | None = None,
     ) -> None:
         self._bodies = bodies or Bodies()
+        self._sign_in = SignInPages(sign_ins, sessions, place, self._html) if sign_ins else None
         self._daemon, self._sessions, self._live, self._place, self._tokens = daemon, sessions, live, place, tokens
-        self._said: dict[str, str] = {}
         self._threads: anyio.CapacityLimiter | None = None
 
     def routes(self) -> list[Route]:
@@ -94,6 +102,7 @@ class Ui:
             (f"{ROOT}/in/{{code}}", self.link, ("GET",)),
             (f"{ROOT}/in", self.enter, ("POST",)),
             (f"{ROOT}/out", self.leave, ("POST",)),
+            *(self._sign_in.routes() if self._sign_in else ()),
             (f"{below}/events", self.events, ("GET",)),
             *((f"{below}/{entry.place}", self._page(entry), entry.methods) for entry in ENTRIES),
             *((f"{ROOT}/{entry.place}", self._page(entry), entry.methods) for entry in PAGES),
@@ -145,13 +154,17 @@ class Ui:
         sign in the user under another name.
         """
         code = request.path_params["code"][:100]
+        told = await anyio.to_thread.run_sync(self._invitation, code, self._key(request))
+        told["asks"] = told["asks"] or comes_from_elsewhere(request)
+        return self._html("enter.html", told)
+
+    def _invitation(self, code: str, key: str) -> dict[str, Any]:
+        """The variables of a link's page. Raises Unauthorized if the link is not valid."""
         invited = self._sessions.invited(code)
         if invited is None:
             raise Unauthorized("this link has already been used or has expired")
-        now = self._sessions.visitor(self._key(request))
-        asks = comes_from_elsewhere(request) or now not in (None, invited.visitor)
-        holder = await anyio.to_thread.run_sync(self._holder, invited.visitor)
-        return self._html("enter.html", {"code": code, "asks": asks, "holder": holder})
+        asks = self._sessions.visitor(key) not in (None, invited.visitor)
+        return {"code": code, "asks": asks, "holder": self._holder(invited.visitor)}
 
     async def enter(self, request: Request) -> Response:
         """Start a session with a link's code or a token, and end the browser's previous session."""
@@ -164,8 +177,8 @@ class Ui:
         else:
             key, to = await anyio.to_thread.run_sync(self._sessions.enter, code, program)
         await anyio.to_thread.run_sync(self._sessions.close, self._key(request))
-        response = RedirectResponse(_own(to), 303, rendering.HEADERS)
-        response.set_cookie(self._place.cookie, key, max_age=365 * 86_400, **self._cookie())
+        response = RedirectResponse(own(to), 303, rendering.HEADERS)
+        response.set_cookie(self._place.cookie, key, max_age=365 * 86_400, **self._place.cookie_options())
         return response
 
     async def leave(self, request: Request) -> Response:
@@ -174,10 +187,13 @@ class Ui:
         async with form_of(request, self._bodies) as form:
             sent = str(form.get(PROOF, ""))
         if is_proof(key, sent):
+            visitor = await anyio.to_thread.run_sync(self._sessions.visitor, key)
             await anyio.to_thread.run_sync(self._sessions.close, key)
+            if self._sign_in:
+                await self._sign_in.leave(visitor)
         self._live.look()
         response = RedirectResponse(f"{ROOT}/", 303, rendering.HEADERS)
-        response.delete_cookie(self._place.cookie, **self._cookie())
+        response.delete_cookie(self._place.cookie, **self._place.cookie_options())
         return response
 
     async def events(self, request: Request) -> Response:
@@ -244,8 +260,11 @@ class Ui:
             return self._error(error)
         try:
             if request.method == "POST" and not is_proof(key, str(form.get(PROOF, ""))):
-                raise Forbidden("this form is not from a page of this session", next="Reload the page, then send.")
+                raise Forbidden(
+                    "this form is not from a page of this session", next="Reload the page, then send the form again."
+                )
             with self._daemon.counted():
+                self._reach(visit, request)
                 mark = self._live.mark(visit.workspace, sight(visit.session(), visit.workspace))
                 return self._response(entry, visit, key, request, entry.handle(visit), mark)
         except KgdError as error:
@@ -259,10 +278,8 @@ class Ui:
     ) -> Response:
         if isinstance(handled, Redirect):
             if handled.said:
-                while len(self._said) >= KEPT_SAID:
-                    self._said.pop(next(iter(self._said)), None)
-                self._said[key] = handled.said[:SAID_LIMIT]
-            return RedirectResponse(handled.to, 303, rendering.HEADERS)
+                self._sessions.say(key, handled.said[:SAID_LIMIT])
+            return self._redirect(handled.to, visit)
         if isinstance(handled, Download):
             headers = rendering.HEADERS | {"cache-control": "no-store"}
             if handled.filename:
@@ -270,9 +287,27 @@ class Ui:
             return Response(handled.body, headers=headers, media_type=handled.media_type)
         # The answer to a form has no address that could be refreshed.
         around = self._around(visit, key) | {"current": entry.name, "since": mark if request.method == "GET" else ""}
-        if "hx-request" not in request.headers:  # a refresh must not consume the message for another page
-            around["said"] = self._said.pop(key, "")
+        if "hx-request" not in request.headers:  # a refresh must not use up the message for another page
+            around["said"] = self._sessions.said(key)
         return self._html(handled.template, around | dict(handled.told), handled.status)
+
+    def _redirect(self, to: str, visit: Visit) -> Response:
+        """Return a redirect after a change; the next page includes the change at every hub."""
+        response = RedirectResponse(to, 303, rendering.HEADERS)
+        if position := self._daemon.position(visit.workspace):
+            path = f"{ROOT}/w/{visit.workspace}"
+            response.set_cookie(
+                POSITION, position, max_age=POSITION_SECONDS, **self._place.cookie_options() | {"path": path}
+            )
+        return response
+
+    def _reach(self, visit: Visit, request: Request) -> None:
+        """Wait for the browser's last change, or for the change that a page is refreshed for; other hubs may have made
+        them. Raises Unavailable."""
+        if self._daemon.shared and request.method == "GET" and visit.workspace:
+            asked = (request.cookies.get(POSITION, ""), request.headers.get(REFRESHED_FOR, ""))
+            if positions := list(filter(is_id, asked)):
+                self._daemon.reach(visit.workspace, positions)
 
     def _visit(self, request: Request, form: FormData | ImmutableMultiDict[str, Any]) -> Visit:
         """Describe a request.
@@ -287,7 +322,7 @@ class Ui:
         record = None
         if visitor.token:
             if self._tokens is None:
-                raise Unauthorized("these pages accept no tokens", next="Run `kgd ui` for a sign-in link.")
+                raise Unauthorized("these pages do not accept tokens", next="Run `kgd ui` for a sign-in link.")
             size = sum(len(name) + len(str(value)) for name, value in form.multi_items())
             record = self._tokens.again(visitor.token, size)
         tokens, query = self._tokens, request.query_params
@@ -305,7 +340,7 @@ class Ui:
             served=(lambda: tokens.workspaces(record)) if tokens and record else None,
         )
         if visit.workspace and visit.workspace not in visit.workspaces():
-            raise NotFound("you have no workspace of that name", next="The start page lists your workspaces.")
+            raise NotFound("you have no workspace with that name", next="The start page lists your workspaces.")
         return visit
 
     def _around(self, visit: Visit | None, key: str) -> dict[str, Any]:
@@ -327,14 +362,15 @@ class Ui:
 
     def _enter_again(self, error: KgdError, to: str = "") -> Response:
         """Return the sign-in page, which continues at `to`."""
-        told = {"error": error, "takes_tokens": self._tokens is not None, "wanted": to}
+        ways = self._sign_in.choices(to) if self._sign_in else []
+        told = {"error": error, "takes_tokens": self._tokens is not None, "wanted": to, "ways": ways}
         return self._html("signed_out.html", told, 401)
 
     def _error(self, error: KgdError, visit: Visit | None = None, key: str = "") -> Response:
         """Return an error as a page."""
         if isinstance(error, Unauthorized) and (visit is None or visit.record):
             return self._enter_again(error)
-        # An error of a hub does not mean that the user of this machine has to sign in here.
+        # An error from a hub does not mean that the user of this machine has to sign in here.
         status = 403 if error.status == 401 else error.status
         told = self._around(visit, key) | {"error": error, "code": status}
         response = self._html("error.html", told, status)
@@ -355,17 +391,8 @@ class Ui:
     def _key(self, request: Request) -> str:
         return request.cookies.get(self._place.cookie, "")
 
-    def _cookie(self) -> dict[str, Any]:
-        return {"path": self._place.path, "secure": self._place.is_secure, "httponly": True, "samesite": "strict"}
-
 
 def _here(request: Request) -> str:
     """Return the requested address, encoded as it was sent."""
     path = request.scope.get("raw_path", b"").partition(b"?")[0].decode("latin-1") or request.url.path
     return path + (f"?{request.url.query}" if request.url.query else "")
-
-
-def _own(place: str) -> str:
-    """Return the address if it is one of our pages, else the start page."""
-    is_ours = place.startswith(f"{ROOT}/") and place.isascii() and place.isprintable() and "\\" not in place
-    return place if is_ours and len(place) <= LONGEST_PLACE else f"{ROOT}/"

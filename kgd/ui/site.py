@@ -13,7 +13,7 @@ SHEET = "kgd.css"
 
 
 def write(folder: Path) -> int:
-    """Write every page with its pictures; other files of the folder stay.
+    """Write every page with its pictures; other files in the folder are kept.
 
     Returns:
         The number of pages.

@@ -20,6 +20,7 @@ from kgd.ui.sessions import Visitor
 
 CLIENT = "kgd ui"
 ROOT = "/ui"
+LONGEST_PLACE = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,8 @@ Handled = Page | Redirect | Download
 class Visit:
     """One request. Its methods may block.
 
-    `query` and `form` hold the last value of each name, `many` returns all values of a name in either. `record` is the
-    visitor's token at this moment; None for the user of this machine, with all permissions.
+    `query` and `form` hold the last value of each name; `many` returns all values of a name in `query` or `form`.
+    `record` is the visitor's token at this moment; None for the user of this machine, with all permissions.
     """
 
     daemon: Daemon
@@ -83,7 +84,7 @@ class Visit:
         return tool in visible(SERVED, self.record.holder)
 
     def may(self, tool: str, verb: Verb = Verb.WRITE) -> bool:
-        """Whether to show a form of a tool: a scope of the visitor has the verb in this workspace.
+        """Whether to show a tool's form: whether one of the visitor's scopes has the verb in this workspace.
 
         The tool checks the paths of the scope when the form is sent.
         """
@@ -138,7 +139,7 @@ class Visit:
         return {id: entry.hub for id, entry in entries.items() if entry.hub}
 
     def text(self, name: str) -> str:
-        """Return a field of the form with normalised line ends, without surrounding blanks."""
+        """Return a field of the form with normalised line ends and without surrounding whitespace."""
         return self.form.get(name, "").replace("\r\n", "\n").strip()
 
     def number(self, name: str) -> int:
@@ -181,3 +182,9 @@ def address(workspace: str, page: str, **query: Any) -> str:
     given = {name: value for name, value in query.items() if value not in (None, "", [])}
     place = f"{ROOT}/w/{workspace}/{page}" if workspace else f"{ROOT}/{page}"
     return f"{place}?{urlencode(given, doseq=True)}" if given else place
+
+
+def own(place: str) -> str:
+    """Return the address if it is one of our pages, otherwise the start page."""
+    is_ours = place.startswith(f"{ROOT}/") and place.isascii() and place.isprintable() and "\\" not in place
+    return place if is_ours and len(place) <= LONGEST_PLACE else f"{ROOT}/"

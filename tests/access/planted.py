@@ -47,8 +47,8 @@ BUGS = {
     "segments": Bug(
         "a segment matches by prefix",
         "kgd/model/globs.py",
-        "        return pattern == segment",
-        "        return segment.startswith(pattern)",
+        "in pattern else pattern == segment",
+        "in pattern else segment.startswith(pattern)",
         (RANDOM, OUTSIDE),
     ),
     "dots": Bug(

@@ -105,7 +105,7 @@ def test_a_part_becomes_one_commit_of_the_same_author_and_the_rest_waits(ws: Wor
 def test_both_ends_of_a_move_are_accepted_together(ws: Workspace) -> None:
     put(ws, upsert("a", name="A"))
     made = propose(ws, Move(uri("a"), uri("b")))
-    with pytest.raises(Invalid, match="cannot be taken alone"):
+    with pytest.raises(Invalid, match="cannot be accepted alone"):
         deciding.accept(ws, made, ANN, only=[uri("b")])
     deciding.accept(ws, made, ANN, only=[uri("a"), uri("b")])
     assert ws.graph.resolve(uri("a")) == uri("b")
@@ -233,7 +233,7 @@ def test_a_change_reverted_within_the_proposal_is_judged_too(ws: Workspace) -> N
 @pytest.mark.parametrize(
     ("path", "text", "mode", "says"),
     [
-        ("nodes/concept/a.yaml", "uri: concept://ws/b\n", "100644", "must hold the node"),
+        ("nodes/concept/a.yaml", "uri: concept://ws/b\n", "100644", "must contain the node"),
         ("nodes/concept/a.yaml", "uri: concept://ws/a\nname: [", "100644", "a.yaml"),
         ("nodes/concept/a.yaml", "../../secret", "120000", "plain files"),
         ("nodes/concept/a.yaml", "uri: concept://ws/a\n", "100755", "plain files"),

@@ -14,6 +14,7 @@ from kgd.git.layout import locate
 from kgd.hub.app import HubServer, application
 from kgd.hub.authentication import Gate
 from kgd.hub.listen import Listen
+from kgd.hub.operating import Operating, Readiness
 from kgd.hub.v1 import Api
 from kgd.tools import call
 from kgd.tools.session import Session
@@ -94,8 +95,10 @@ class Hub:
         listen = Listen("127.0.0.1", self.port)
         listening = listen.open()
         self.port = listening.getsockname()[1]
-        api = Api(self.site.daemon, Gate(self.site.daemon, listen))
-        server = self._server = HubServer(application(listen, api), listen, listening, lambda: None)
+        daemon = self.site.daemon
+        gate = Gate(daemon, listen)
+        app = application(listen, Api(daemon, gate), Operating(daemon, gate, Readiness(daemon)))
+        server = self._server = HubServer(app, listen, listening, lambda: None)
         self._thread = threading.Thread(target=lambda: asyncio.run(server.run_here()), daemon=True)
         self._thread.start()
         until(lambda: server.started)

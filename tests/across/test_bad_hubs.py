@@ -54,9 +54,10 @@ def test_slow_hubs_share_one_deadline_and_cost_the_next_walk_nothing(site: MakeS
             ("concept://far1/x", "unreachable"),
         ]
         assert "last_seen" not in answer["broken_links"][0]
-        begun = time.monotonic()
+        asked = len(first.seen), len(second.seen)
+        assert asked != (0, 0)
         assert names(here.ask("traverse", start=["concept://shop/a"])) == ["shop/a", "shop/b"]
-        assert time.monotonic() - begun < 1.5
+        assert (len(first.seen), len(second.seen)) == asked
         assert any(first.url in problem for problem in here.ask("status")["degraded"])
 
 

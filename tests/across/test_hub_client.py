@@ -55,7 +55,7 @@ def test_a_repeated_question_is_revalidated_without_a_second_answer() -> None:
         ("401 Unauthorized", b'{"code":"UNAUTHORIZED","detail":"no"}', Unauthorized, "kgd join"),
         ("403 Forbidden", b'{"code":"FORBIDDEN","detail":"outside /infra/**"}', Forbidden, "outside /infra/**"),
         ("409 Conflict", b'{"code":"CONFLICT","detail":"stale","current_version":4}', Stale, "stale"),
-        ("302 Found", b"", Unavailable, "not followed"),
+        ("302 Found", b"", Unavailable, "does not follow redirects"),
         ("200 OK", b"<html>", Unavailable, "not a kgd hub"),
         ("200 OK", b"[1]", Unavailable, "not a kgd hub"),
         ("500 Internal Server Error", b"oops", Unavailable, "500"),

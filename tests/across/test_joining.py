@@ -60,7 +60,11 @@ def test_a_token_that_the_hub_refuses_changes_nothing(site: MakeSite, infra: Hub
     here, token = site("here"), infra.token(["infra"])
     middle = len(token) - 4  # the last character has bits that do not count
     wrong = f"{token[:middle]}{'a' if token[middle] != 'a' else 'b'}{token[middle + 1 :]}"
-    for given, why in ((wrong, "mistyped.*Copy it again"), ("", "needs a token"), ("nonsense", "not a token of kgd")):
+    for given, why in (
+        (wrong, "mistyped.*Copy the whole token"),
+        ("", "needs a token"),
+        ("nonsense", "not a kgd token"),
+    ):
         with pytest.raises(Unauthorized, match=why):
             here.ask("join", url=infra.url, token=given)
     assert here.daemon.workspace_ids() == []

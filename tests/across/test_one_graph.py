@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.graph.cross_workspace import Absence, Joined, OnHub, Place, Question, walk_across
-from kgd.graph.edges import Card
+from kgd.graph.edges import Card, Visited
 from kgd.graph.hub_region import Patch
 from kgd.graph.live_graph import LiveGraph
 from kgd.graph.traverse import traverse
-from kgd.graph.walk_values import Visited
 from kgd.model.node import Relation
 from kgd.model.uri import Uri, workspace_of
 from kgd.sync.hub_traversal import patch_from

@@ -56,7 +56,7 @@ def test_an_entry_at_the_path_of_another_workspace_reaches_nothing(here: Site, t
         "put": {"changes": [{"op": "upsert", "type": "concept", "name": "b"}]},
         "get": {"uris": ["a"]},
     }
-    with pytest.raises(InvariantViolation, match=r"'wrongname' at a path that holds the workspace 'shop'"):
+    with pytest.raises(InvariantViolation, match=r"the path of 'wrongname' holds the workspace 'shop'"):
         here.ask(tool, workspace="wrongname", **arguments.get(tool, {}))
     assert here.daemon.workspace("shop").tip == tip
 
@@ -67,7 +67,7 @@ def test_an_entry_of_another_workspace_is_reported_by_doctor_status_and_up(here:
     here.know("wrongname", path=str(here.root / "shop"))
     (found,) = [one for one in here.ask("doctor", workspace="shop")["checks"] if "wrongname" in one["detail"]]
     assert (found["state"], "holds the workspace 'shop'" in found["detail"]) == ("warning", True)
-    assert "Give the entry the id" in found["next"]
+    assert "set its id to that" in found["next"]
     assert any("registry entry 'wrongname'" in one for one in here.ask("status")["degraded"])
     assert any("'wrongname'" in one for one in run(here, here.root / "shop", "up")["warnings"])
 
@@ -164,7 +164,7 @@ def test_an_empty_remote_gets_a_new_workspace_with_the_id_of_the_entry(here: Sit
 
 @pytest.mark.parametrize(
     ("id", "address", "said"),
-    [("other", "", "infra"), ("infra", "gone.git", "there is nothing at"), ("infra", "", "directory has files")],
+    [("other", "", "infra"), ("infra", "gone.git", "there is no such directory"), ("infra", "", "directory has files")],
     ids=["another workspace", "no such remote", "files in the way"],
 )
 def test_a_failed_clone_leaves_nothing_behind(here: Site, remote: Path, id: str, address: str, said: str) -> None:
@@ -184,7 +184,7 @@ def test_a_failed_clone_leaves_nothing_behind(here: Site, remote: Path, id: str,
 def test_a_workspace_known_by_its_remote_alone_is_cloned_to_be_written(here: Site, remote: Path) -> None:
     here.know("infra", remote=str(remote))
     until(lambda: not _fails(here, "infra", "keys"))
-    with pytest.raises(Forbidden, match="it cannot be written from here"):
+    with pytest.raises(Forbidden, match="cannot be changed from here"):
         here.ask("put", workspace="infra", changes=[node("concept://infra/a")])
     made = run(here, here.root, "clone", source="infra")
     assert made["path"] == str(here.root / "infra")

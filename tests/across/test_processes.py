@@ -148,7 +148,7 @@ def test_a_node_that_cannot_be_looked_up_is_not_reported_as_missing(person: Call
     for verb in ("get", "show"):
         done = ann.run(verb, "concept://bea/b")
         assert (done.returncode, "no such node" in done.stderr) == (6, False), done.stderr
-        assert "does not let you read this: " in done.stderr
+        assert "does not allow you to read this: " in done.stderr
         assert "revoked" in done.stderr
     bea.kill()
     for verb in ("get", "show"):

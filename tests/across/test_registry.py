@@ -75,7 +75,7 @@ def test_an_unreachable_registry_keeps_the_last_good_copy_and_status_reports_it(
     here.daemon.organisation.refresh()
     assert here.daemon.workspace_ids() == ["billing", "payments"]
     assert "organisation's registry" in degraded(here)
-    assert "last good one" in degraded(here)
+    assert "last good version is used" in degraded(here)
     (tmp_path / "away").rename(source)
     here.daemon.organisation.refresh()
     assert not degraded(here)

@@ -90,7 +90,7 @@ def test_the_copy_of_an_atom_belongs_to_the_copy_of_its_molecule(teams: Teams) -
 def test_an_upstream_node_under_the_same_path_is_a_conflict_and_stays(teams: Teams, tool: str) -> None:
     teams.put(node("concept://shop/keys", summary="ours", data={"a": 1}))
     tip = teams.tip()
-    with pytest.raises(Stale, match=r"has its own node there.*concept://infra/keys") as refused:
+    with pytest.raises(Stale, match=r"has a node of its own at this URI.*concept://infra/keys") as refused:
         teams.submit("concept://shop/keys", LIMITS, tool=tool)
     assert "Rename your node" in refused.value.next
     assert (teams.tip(), (teams.get("keys") or {})["summary"]) == (tip, "theirs")
@@ -252,7 +252,7 @@ def accept(teams: Teams, server: Path) -> None:
 
 def test_a_plain_git_server_gets_the_changes_since_the_last_accepted_submission(clone: tuple[Teams, Path]) -> None:
     teams, server = clone
-    with pytest.raises(Stale, match="has its own node there"):
+    with pytest.raises(Stale, match="has a node of its own at this URI"):
         teams.submit("concept://shop/keys")
     assert "proposals" not in git(server, "for-each-ref")
     assert teams.submit(LIMITS)["outcome"] == "proposed"

@@ -186,9 +186,9 @@ def test_an_entry_of_a_changelog_has_a_node_a_place_and_one_content(ways: Ways) 
 
     assert pushed(there, documents.encode_entry(good)) is None
     assert "does not exist" in str(pushed(paths.log_path(lost.parent, lost.id), documents.encode_entry(lost)))
-    assert "in the wrong place" in str(pushed(there.replace("01", "02"), documents.encode_entry(good)))
-    assert "in the wrong place" in str(pushed(paths.log_path(far.parent, far.id), documents.encode_entry(far)))
-    assert "has the text" in str(pushed(there, b"id: x\n"))
+    assert "at the wrong path" in str(pushed(there.replace("01", "02"), documents.encode_entry(good)))
+    assert "at the wrong path" in str(pushed(paths.log_path(far.parent, far.id), documents.encode_entry(far)))
+    assert "a changelog entry needs" in str(pushed(there, b"id: x\n"))
     commit_file(ws, there, documents.encode_entry(good).decode())
     again = LogEntry(good.id, good.parent, "", "a change never made", good.created_at)
     assert "cannot be changed" in str(pushed(there, documents.encode_entry(again)))
@@ -199,7 +199,7 @@ def test_a_part_holds_no_node_that_names_a_memory(ways: Ways) -> None:
     part = f"nodes:\n- uri: {node}\n  type: insight\n  data:\n    file: {memory}\n"
     path = f"{folder_of(node)}/0001.yaml"
     refused = ways.push_files({path: part.encode(), memory: f"---\nid: {node}\n---\nx\n".encode()})
-    assert "has a file of its own" in str(refused)
+    assert "must have a separate file" in str(refused)
 
 
 @pytest.mark.parametrize("levels", [16, 500, 990, 5_000])

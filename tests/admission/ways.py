@@ -18,7 +18,7 @@ from kgd.hooks.push_check import Update, check_push
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import FIELDS, Json, Node, Relation
 from kgd.model.uri import Uri
-from kgd.tools.exchange.reconciliation import reconcile
+from kgd.tools.exchange.imports import reconcile
 from kgd.workspace.proposals import proposals, submission
 from kgd.workspace.proposals.submission import Submitter
 from kgd.workspace.publishing import adoption
@@ -66,8 +66,10 @@ class Change:
             kind = values.get("type", "decision")
             files[MEMORY] = f"---\nid: {self.uri}\ntype: {kind}\n---\n\n{self.detail}\n".encode()
         if "relations" in values:
-            given = [dict(one) for one in values["relations"]]
-            values["relations"] = [one | others for one in given if (others := one.pop("others", {})) is not None]
+            values["relations"] = [
+                {key: value for key, value in one.items() if key != "others"} | one.get("others", {})
+                for one in values["relations"]
+            ]
         files[paths.path_of(self.uri, ws.sharded)] = json.dumps(values).encode()
         return files
 

@@ -116,7 +116,7 @@ def test_where_no_client_is_seen_status_says_so_and_only_install_is_refused(desk
     for action in ("status", "uninstall"):
         done = desk.run("agents", action)
         assert (done.returncode, done.stderr) == (0, "")
-        assert "no client that kgd knows was found here. Name them: --client" in done.stdout
+        assert "none of the clients that kgd knows was found here. Name them: --client" in done.stdout
     assert desk.json("agents", "status")["entries"] == []
     assert desk.run("agents", "install").returncode == 2
 
@@ -301,9 +301,9 @@ def test_shared_files_stay_until_the_last_host_is_removed(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["install"], "no client that kgd knows"),
+        (["install"], "none of the clients that kgd knows"),
         (["install", "--client", "zed"], "kgd cannot set up"),
-        (["install", "--client", "cursor", "--user", "--project"], "exclude each other"),
+        (["install", "--client", "cursor", "--user", "--project"], "cannot be combined"),
     ],
 )
 def test_wrong_arguments_are_refused(desk: Desk, words: list[str], says: str) -> None:

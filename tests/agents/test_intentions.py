@@ -55,15 +55,15 @@ DOES: dict[str, Callable[[Answer], object]] = {
     "Which decision was made here?": lambda a: [hit["uri"] for hit in a["hits"]] == [DECISION],
     "Tell me all of it": lambda a: "Two signers drifted apart" in json.dumps(a["nodes"][0]),
     "Who depends on it?": lambda a: GOTCHA in uris(a),
-    "It hangs together with that": lambda a: a["commit"],
+    "This is related to that": lambda a: a["commit"],
     "There is more to say": lambda a: a["nodes"] == [{"uri": GOTCHA, "version": 3}],
     "I was wrong": lambda a: a["nodes"] == [{"uri": GOTCHA, "version": 4}],
     "Undo that": lambda a: a["nodes"] == [{"uri": GOTCHA, "version": 5}],
-    "Whose change is that, and why?": lambda a: (
+    "Who changed that, and why?": lambda a: (
         "for a day" in json.dumps(a["commits"][1]["diff"]) and a["commits"][0]["author"]
     ),
     "What changed lately?": lambda a: len(a["commits"]) == 5 and a["commits"][0]["nodes"] == [GOTCHA],
-    "How was it before?": lambda a: a["nodes"][0]["summary"] == "Signed with the old key for a day.",
+    "What did it say before?": lambda a: a["nodes"][0]["summary"] == "Signed with the old key for a day.",
     "It is still true": lambda a: a["nodes"][0]["uri"] == GOTCHA,
     "This is how this part works": lambda a: a["data"]["atom"]["version"] == 1,
     "How does this part work?": lambda a: (

@@ -24,7 +24,9 @@ def test_outside_a_workspace_it_is_one_line_and_no_failure(kgd: Kgd, tmp_path: P
     kgd.directory = tmp_path
     done = kgd.run("prime")
     assert done.returncode == 0
-    assert done.stdout.splitlines() == ["kgd: this directory has no workspace; `kgd up` makes one in a code repository"]
+    assert done.stdout.splitlines() == [
+        "kgd: this directory has no workspace; `kgd up` creates one in a code repository"
+    ]
     for shape in ([], ["cursor"]):
         done = kgd.run("prime", "--hook", *shape)
         assert (done.returncode, done.stdout) == (0, "")

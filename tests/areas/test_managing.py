@@ -376,7 +376,7 @@ def test_an_answer_too_large_for_clients_is_refused(
         {"operation": "get", "entityType": "molecule", "id": "All"},
     ):
         read.clear()
-        with pytest.raises(Limit, match="8 are sent at once"):
+        with pytest.raises(Limit, match="the limit is 8 MB"):
             ask.query_graph(**question)
         assert 240 < len(set(read)) < 300  # 8 MB of 32 KB each, and not all 600
 
@@ -395,7 +395,7 @@ def test_a_search_for_areas_with_long_reasons_is_refused_by_its_size(
         )
     ask.query_graph(operation="context", paths="elsewhere")  # reads every area once
     read = areas_read(monkeypatch)
-    with pytest.raises(Limit, match="8 are sent at once"):
+    with pytest.raises(Limit, match="the limit is 8 MB"):
         ask.query_graph(operation="search", entityType="atom", limit=100)
     assert 30 < len(set(read)) < 45  # 8 MB of 230 KB each, and not all 72
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.areas.path_normalisation import normalise
+from kgd.areas.paths import normalise
 
 
 @pytest.fixture

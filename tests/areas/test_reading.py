@@ -68,5 +68,5 @@ def test_requested_paths_have_no_blanks_and_no_repeats(value: Any) -> None:
 def test_a_name_with_brackets_is_a_path_and_no_list() -> None:
     assert parameters.requested_paths("[id].tsx, a.py") == ["[id].tsx", "a.py"]
     assert parameters.requested_paths('["with, comma.py", "a.py"]') == ["with, comma.py", "a.py"]
-    with pytest.raises(Invalid, match="no JSON array"):
+    with pytest.raises(Invalid, match="not a JSON array"):
         parameters.patterns("[id].tsx")

@@ -122,11 +122,11 @@ def test_a_task_that_is_done_is_not_done_again(kgd: Kgd) -> None:
     assert "recorded 1 node:" in kgd(*done)
     tip = kgd.json("log", "--limit", "1")["commits"][0]
     again = kgd(*done)
-    assert f"it was completed already, since {tip['at']} by {tip['author']}; nothing changed" in again
+    assert f"it was already completed, since {tip['at']}, by {tip['author']}; nothing changed" in again
     assert "recorded" not in again
     assert kgd.json("log", "--limit", "1")["commits"][0] == tip
     later = kgd("task", "done", "renew early", "--gotcha", "clocks differ", "--gotcha", "days do, too")
-    assert "it was completed already" in later
+    assert "it was already completed" in later
     assert "nothing changed" not in later
     assert later.partition("recorded 1 node:")[2].count("gotcha://") == 1
 
@@ -196,18 +196,24 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
     [
         (
             ["put", "x", "--summary", "s", "--expect-version", "7"],
-            "kgd: the node is at version 0, the change expected 7 (concept://shop/x)\n"
-            "     Look with `kgd get` at the change, then write with the current version.\n",
+            "kgd: the node is at version 0, but the change expected 7 (concept://shop/x)\n"
+            "     See the change with `kgd get`, then write with the current version.\n",
         ),
         (["link", "a", "b", "--weight", "2"], "(--weight)"),
         (["put", "--summary", "s"], "kgd: a node needs `URI`, or `--type` and `--name`\n"),
-        (["rm", "nosuch"], "Look for it with `kgd search`, or make it with `kgd put`."),
+        (["rm", "nosuch"], "Look for it with `kgd search`, or create it with `kgd put`."),
         (["rm", "shelf", "kgd://shop/status"], "(kgd://shop/status)"),
         (["resolve", "nosuch", "--take", "a"], "kgd: this conflict is not open\n"),
         (["get", "shelf", "../../.."], "(../../..)"),
         (["get", "nosuch"], "(concept://shop/nosuch)\n     Look for it with `kgd search`.\n"),
         (["history", "nosuch"], "Look for it with `kgd search`."),
         (["log", "-w", "nosuch"], "(-w)"),
+        (
+            ["get", "shelf", "--as-of", "2026-11-20"],
+            "kgd: this is a date, but a commit is needed (2026-11-20)\n"
+            "     Take the first commit of `kgd history --until 2026-11-20`.\n",
+        ),
+        (["get", "shelf", "--as-of", "nosuch"], "(nosuch)\n     Find one with `kgd history`.\n"),
         (["search"], "kgd: there is nothing to look for (WORD)\n"),
         (["serch", "x"], "kgd: there is no command 'serch'\n     Did you mean `kgd search`?\n"),
         (["zzzzzz"], "`kgd --help` lists the commands."),
@@ -218,9 +224,9 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["sync", "--confirm", "nonsense"], "kgd: only a commit can be confirmed (--confirm)\n"),
         (["remote", "add"], "`kgd remote add NAME URL`"),
         (["remote", "rm", "nosuch"], "kgd: there is no remote 'nosuch'\n"),
-        (["remote", "add", "origin", "/no/where"], "kgd: there is nothing at /no/where"),
+        (["remote", "add", "origin", "/no/where"], "kgd: there is no such directory at /no/where"),
     ],
-    ids=range(21),
+    ids=range(23),
 )
 def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")
@@ -389,7 +395,7 @@ def test_output_is_for_a_terminal_even_where_the_content_is_hostile(kgd: Kgd) ->
 
 def test_the_program_is_started_with_the_interpreter_it_has(kgd: Kgd) -> None:
     unit = kgd("service", "systemd")
-    assert f"--state {kgd.home.state}" in unit
+    assert f"--home {kgd.home.config} {kgd.home.state} {kgd.home.logs}" in unit
     assert "Restart=on-failure" in unit
     assert "-P -m kgd.serve --foreground" in unit
 

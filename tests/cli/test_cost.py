@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from kgd.cli import man_page
+from kgd.cli import reference
 from kgd.cli.commands import VERBS
 from kgd.cli.reference import page
 from tests.cli.conftest import Kgd
@@ -49,7 +49,7 @@ def test_the_page_is_what_the_table_says() -> None:
 
 
 def test_the_page_of_man_is_what_the_table_says() -> None:
-    assert (ROOT / "docs/kgd.1").read_text() == man_page.page(), "python -m kgd.cli.reference --man > docs/kgd.1"
+    assert (ROOT / "docs/kgd.1").read_text() == reference.man(), "python -m kgd.cli.reference --man > docs/kgd.1"
 
 
 @pytest.mark.needs("man")

@@ -137,5 +137,5 @@ def test_an_adopted_workspace_keeps_its_id_and_a_different_requested_id_is_refus
     assert not (second / ".kgd").exists()
     assert kgd("up").startswith(f"workspace {shop.name} is created\n")
     kgd("uninstall")
-    assert "this id is part of all its URIs" in kgd.run("up", "--id", "of-its-own").stderr
+    assert "whose id is part of all its URIs" in kgd.run("up", "--id", "of-its-own").stderr
     assert kgd("up").startswith(f"workspace {shop.name} is restored")

@@ -26,7 +26,7 @@ def test_a_proposal_is_listed_shown_accepted_in_part_and_rejected(kgd: Kgd, tmp_
     )
     said = kgd("submit", "--changes", str(changes), "--base", base, "-m", "from afar")
     assert said.startswith("proposed in shop as ")
-    assert "the same nodes were changed here too" in said
+    assert "the same nodes were also changed here" in said
     (one,) = kgd.json("proposals")["proposals"]
     assert one["state"] == "conflicts"
     listed = kgd("proposals")
@@ -36,7 +36,7 @@ def test_a_proposal_is_listed_shown_accepted_in_part_and_rejected(kgd: Kgd, tmp_
     assert "1 proposal to decide" in kgd("status")
     would = kgd("accept", one["id"], "--dry-run")
     assert "nothing was written" in would
-    assert "concept://shop/wait/a was changed here too" in would
+    assert "concept://shop/wait/a was also changed here" in would
     assert "concept://shop/wait/c" in kgd("accept", one["id"], "--only", "wait/c", "--dry-run")
     assert kgd.run("get", "wait/c").returncode == 3
     said = kgd("accept", one["id"], "--only", "wait/c")

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from kgd.cli import advice, printing, printing_context, printing_exchange, printing_running
-from kgd.cli.advice import spoken
+from kgd.cli import printing, printing_context, printing_running, printing_sharing
 from kgd.cli.commands import verb
-from kgd.cli.output import show
+from kgd.cli.output import advised, show, spoken
 from kgd.errors import Advice, Do, NotFound
 from tests.daemon.conftest import ROOT
 
@@ -28,7 +27,7 @@ def test_a_line_about_the_whole_of_an_export_has_no_empty_place_before_it(capsys
         "cut": 0,
         "troubles": troubles,
     }
-    printing_exchange.exported(answer)
+    printing_sharing.exported(answer)
     assert capsys.readouterr().out.splitlines()[2:] == ["  ! 3 relations have no place", "  ! a.md: was left"]
 
 
@@ -170,7 +169,7 @@ def test_an_unverified_node_in_a_context_is_marked_once_with_its_reason(capsys: 
 
 
 def test_the_next_step_of_an_answer_names_the_option() -> None:
-    assert advice.advice({"next": "Name one with `workspace`: a, b."})["next"] == "Name one with `-w`: a, b."
+    assert advised({"next": "Name one with `workspace`: a, b."})["next"] == "Name one with `-w`: a, b."
 
 
 def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_file(
@@ -207,7 +206,7 @@ def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_f
         "Traps",
         "  Cents  gotcha://shop/cents",
         "    cites it",
-        "left out for lack of room: 2 gotcha; raise --budget",
+        "left out for lack of room: 2 gotcha; raise --budget to see more",
     ]
     printing_context.why({**answer, "lines": []})
     assert (

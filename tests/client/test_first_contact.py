@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -132,8 +133,6 @@ def _empty(home: RehearsalHome, path: Path) -> None:
 
 
 def _of_another_form(home: RehearsalHome, path: Path) -> None:
-    from zlib import crc32
-
     path.write_bytes(b"%d\n[]" % crc32(b"[]"))
 
 
@@ -217,7 +216,7 @@ def test_if_no_daemon_starts_the_host_gets_the_reason_and_later_requests_try_aga
     try:
         assert host.ask("initialize", **GREETING)["result"] == HELLO
         lost = host.ask("tools/call")["error"]["message"]
-        assert "the kgd daemon ended while it started" in lost
+        assert "the kgd daemon ended during startup" in lost
         blocked()
         assert host.ask("tools/call")["result"]["ready"]
     finally:

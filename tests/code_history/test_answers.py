@@ -7,8 +7,8 @@ from math import comb
 
 import pytest
 
+from kgd.code_history.findings import by_chance, is_significant
 from kgd.code_history.history import CodeHistory
-from kgd.code_history.significance import by_chance, is_significant
 from tests.code_history.support import BOB, DAY, Code, git
 
 

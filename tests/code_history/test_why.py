@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kgd.code_history.history import CodeHistory
+from kgd.daemon import code_history
 from kgd.errors import Invalid
 from kgd.model.access import Kind, Principal, Scope
 from kgd.model.change import Author
@@ -63,7 +65,7 @@ def test_facts_that_cite_the_line_come_before_facts_that_cite_the_file(ask: Ask)
     assert items[0]["uri"] == "atom://shop/auth"
     traps = [item for item in items if item["kind"] == "gotcha"]
     assert traps[0]["uri"] == "gotcha://shop/zzz"
-    assert "cites sign, which has the line" in traps[0]["why"]
+    assert "cites sign, which contains the line" in traps[0]["why"]
     assert "decision://shop/jwt" in [item["uri"] for item in items]
 
 
@@ -162,6 +164,20 @@ def test_a_task_is_answered_with_likely_files_and_past_attempts(ask: Ask, code: 
     assert answer["likely_files"][0]["path"] == SESSION
     assert answer["tried_before"][0]["what"] == "Check tokens before signing"
     assert git(code, "rev-parse", "HEAD").startswith(answer["likely_files"][0]["commits"][0])
+
+
+def test_a_failed_start_of_the_process_that_reads_a_long_history_is_reported_and_tried_again(
+    ask: Ask, code: Path, ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until(lambda: CodeHistory.of(ws).is_read)
+    with monkeypatch.context() as patch:
+        patch.setattr(code_history, "FEW", 0)
+        patch.setattr(code_history, "PROGRAM", ("\0",))
+        git(code, "commit", "-q", "--allow-empty", "-m", "Adopt kumquats")
+        until(lambda: any(text.startswith("code history: ") for text in ask.status()["degraded"]))
+    git(code, "commit", "-q", "--allow-empty", "-m", "Adopt quinces")
+    until(lambda: CodeHistory.of(ws).is_read)
+    assert not any(text.startswith("code history: ") for text in ask.status()["degraded"])
 
 
 def test_a_daemon_follows_commits_and_reads_a_long_history_beside(ask: Ask, code: Path, ws: Workspace) -> None:

@@ -9,6 +9,8 @@ import pytest
 from kgd.codec import settings as settings_file
 from kgd.codec.settings import Settings
 from kgd.errors import Invalid, KgdError, Unavailable
+from kgd.model.access import Scope
+from kgd.model.grants import scopes_of
 from kgd.workspace.merging.files import merge_file
 
 
@@ -85,6 +87,44 @@ def test_settings_with_a_policy_survive_as_plain_values() -> None:
     text = b'workspace: infra\npolicy:\n- paths:\n  - "/**"\n  agents: propose\nowner: ann\n'
     settings = settings_file.decode_settings(text)
     assert settings_file.settings_from_plain(settings_file.plain_settings(settings)) == settings
+
+
+GROUPS = """workspace: infra
+groups:
+- group: company:platform
+  verbs: [read, write]
+- group: company:*
+  paths: [/services/**]
+"""
+
+
+@pytest.mark.requirement("N7")
+def test_settings_map_groups_to_scopes_and_keep_the_bytes_of_other_versions() -> None:
+    settings = settings_file.decode_settings(GROUPS.encode())
+    platform, everyone = settings.grants
+    assert (platform.group, platform.scope) == ("company:platform", Scope.of("infra", ["read", "write"], ["/**"]))
+    assert (everyone.group, everyone.scope) == ("company:*", Scope.of("infra", ["read"], ["/services/**"]))
+    assert scopes_of({"company:*"}, settings.grants) == (everyone.scope,)
+    assert scopes_of({"other:*", "company"}, settings.grants) == ()
+    assert settings_file.decode_settings(settings_file.encode_settings(settings)) == settings
+    assert list(settings_file.misspelt_settings(settings)) == []
+
+
+@pytest.mark.parametrize(
+    ("grant", "line", "said"),
+    [
+        ("- verbs: [read]", 4, "needs a group"),
+        ("- group: platform", 4, "needs a group"),
+        ("- {group: 'a:b', verbs: [fly]}", 4, "'fly' is not a verb"),
+        ("- {group: 'a:b', verbs: [admin], paths: [/x]}", 4, "all paths"),
+        ("- {group: 'a:b', path: [/x]}", 4, "has no 'path'"),
+        ("- {group: 'a:b', paths: /x}", 4, "list of strings"),
+    ],
+)
+def test_a_malformed_grant_is_refused_with_its_line(grant: str, line: int, said: str) -> None:
+    with pytest.raises(Invalid, match=said) as caught:
+        settings_file.decode_settings(f"workspace: infra\ngroups:\n- group: a:b\n{grant}\n".encode())
+    assert caught.value.at == f"kgd.yaml:{line}"
 
 
 def test_both_sides_of_a_merge_may_change_settings_with_a_policy() -> None:

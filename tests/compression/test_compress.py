@@ -258,7 +258,7 @@ def test_old_broken_links_and_unfollowed_relations_are_pruned(ask: Ask, ws: Work
     reasons = {short(one["nodes"][0]): one["reason"] for one in found["changes"]}
     assert "never" in reasons["a"]
     assert "gone" not in reasons["a"], "that one leads nowhere since today"
-    assert "followed by none" in reasons["idle"]
+    assert "never followed" in reasons["idle"]
     ask.accept(name=found["proposal"])
     [a] = ask.get(uris="a")["nodes"]
     assert [short(one["target"]) for one in a["relations"]] == ["gone"]

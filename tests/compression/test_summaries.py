@@ -185,7 +185,10 @@ async def test_a_model_that_lies_or_refuses_changes_nothing_and_the_rest_is_prop
     async with in_memory(session) as place:
         async with place.client("auto", lying) as client:
             found = await call(client, "ingest", kind="compression")
-        assert (found["counts"], found["trouble"]) == ({"merges": 1}, ["summary 1: it says what no node says"])
+        assert (found["counts"], found["trouble"]) == (
+            {"merges": 1},
+            ["summary 1: it has a sentence that is not based on the nodes"],
+        )
         assert found["task"]["groups"], "what no model did is handed back"
         assert "backups" not in json.dumps(found)
         async with place.client("legacy", Model(behaves="refuses")) as client:
@@ -211,7 +214,7 @@ async def test_without_a_model_the_task_is_handed_back_and_its_answer_judged_ali
         [group] = task["groups"]
         texts = [one["text"] for one in group["texts"]]
         lie = await call(client, "ingest", kind="compression", text=answer(group["group"], texts, {"name": "Evil"}))
-        assert (lie["counts"], lie["trouble"]) == ({}, ["summary 1: it says what no node says"])
+        assert (lie["counts"], lie["trouble"]) == ({}, ["summary 1: it has a sentence that is not based on the nodes"])
         found = await call(client, "ingest", kind="compression", text=answer(group["group"], texts, {}))
         assert found["counts"] == {"summaries": 1}
         await call(client, "resolve_conflicts", resolutions=[{"id": found["proposal"], "take": "accept"}])

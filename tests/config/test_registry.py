@@ -129,7 +129,7 @@ def test_a_second_repository_with_a_registered_id_is_refused_with_both_ways_out(
     file.register(Entry("a", "/one"))
     with pytest.raises(InvariantViolation) as refused:
         file.register(Entry("a", "/two"), is_alive=lambda known: True)
-    assert "Use it there" in refused.value.next
+    assert "Use that repository" in refused.value.next
     assert "--replace" in refused.value.next
     assert refused.value.at == "/one"
     file.register(Entry("a", "/two"), replace=True)

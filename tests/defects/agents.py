@@ -37,14 +37,14 @@ BUGS = {
     ),
     "31-one-bad-client": Bug(
         "one bad client stops sampling on a conflict for all clients",
-        "kgd/resolution/provider.py",
+        "kgd/resolution.py",
         "self._failed.setdefault((client, conflict)",
         'self._failed.setdefault(("", conflict)',
         ("tests/resolution/test_attempts.py::test_a_client_that_answers_badly_is_asked_again_after_an_hour",),
     ),
     "31-bad-for-good": Bug(
         "bad answers about a conflict count until the daemon stops",
-        "kgd/resolution/provider.py",
+        "kgd/resolution.py",
         "if sum(at > since for at in failures) >= STRIKES:",
         "if len(failures) >= STRIKES:",
         ("tests/resolution/test_attempts.py::test_a_client_that_answers_badly_is_asked_again_after_an_hour",),
@@ -137,8 +137,8 @@ BUGS = {
     ),
     "34-unknown-molecule": Bug(
         "`put` and submissions accept an atom of a missing molecule",
-        "kgd/tools/areas/hints.py",
-        "        ids.molecule_of_project(",
+        "kgd/tools/areas/ids.py",
+        "        molecule_of_project(",
         "        str(",
         ("tests/areas/test_managing.py::test_put_and_submissions_take_an_atom_only_into_a_molecule_of_the_project",),
     ),

@@ -59,8 +59,8 @@ BUGS = {
     "24-forms-with-a-keyword": Bug(
         "passwords in URLs, headers and netrc are not recognised",
         "kgd/workspace/writing/secrets.py",
-        "_token(data) or _by_keyword(data, lower) or",
-        "_token(data) or",
+        "return _by_keyword(data, lower, keywords) or",
+        "return",
         (
             f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[password in a URL]",
             f"{_SECRETS}::test_a_credential_of_a_common_kind_is_found[netrc]",
@@ -138,8 +138,8 @@ BUGS = {
     "25-forged-acceptance": Bug(
         "a pushed commit says who accepted it",
         "kgd/workspace/history/commits.py",
-        'accepted_by="" if pusher else noted',
-        "accepted_by=noted",
+        "        if accepted and not self.was_made_by_kgd(commit.id):\n",
+        "        if False:\n",
         (f"{_AUTHORS}::test_a_commit_cannot_say_who_accepted_it",),
     ),
     "25-name-of-another-holder": Bug(

@@ -7,7 +7,7 @@ from tests.planting import Bug
 BUGS = {
     "1-handles-wait-for-the-collector": Bug(
         "only the garbage collector frees a renewed handle",
-        "kgd/git/discovery.py",
+        "kgd/git/libgit2.py",
         "    del repository.branches, repository.references, repository.remotes, repository.submodules\n",
         "",
         (
@@ -24,14 +24,14 @@ BUGS = {
     ),
     "1-no-deltas": Bug(
         "packs are rolled up without deltas",
-        "kgd/git/rollup.py",
+        "kgd/git/pack_upkeep.py",
         '"--window-memory=64m"',
         '"--window=0"',
         ("tests/git/test_rollup.py::test_rolled_up_versions_of_a_large_folder_take_little_more_than_git_needs",),
     ),
     "1-no-names": Bug(
         "versions of one folder among many are rolled up in full",
-        "kgd/git/rollup.py",
+        "kgd/git/pack_upkeep.py",
         "    _name(ObjectStore(git_dir), names)\n",
         "",
         ("tests/git/test_rollup.py::test_rolled_up_versions_of_many_folders_take_little_more_than_git_needs",),
@@ -60,7 +60,7 @@ BUGS = {
     "4-half-opened": Bug(
         "a partly opened workspace stays open",
         "kgd/daemon/daemon.py",
-        "                undo.callback(_quietly, workspace.close)\n",
+        "                undo.callback(quietly, workspace.close)\n",
         "",
         ("tests/daemon/test_opening.py::test_an_opening_that_cannot_start_a_thread_leaves_nothing_open",),
     ),

@@ -28,17 +28,17 @@ BUGS: dict[str, Bug] = {
     "2-same-pack": Bug(
         "an existing pack is trusted, though a gc may have listed it",
         "kgd/git/pack.py",
-        """    while there.with_suffix(".idx").exists() or there.with_suffix(".pack").exists():
-        # The same objects""",
-        """    if there.with_suffix(".idx").exists():
+        "    there = _unused(pack_dir / stem.name)\n",
+        """    there = pack_dir / stem.name
+    if there.with_suffix(".idx").exists():
         return there
-    while there.with_suffix(".pack").exists():
-        # The same objects""",
+    there = _unused(there)
+""",
         (f"{_TIDYING}test_the_packs_of_a_killed_round_are_not_merged_under_a_running_repack",),
     ),
     "2-expired-roll-up": Bug(
         "a multi-pack-index of the moment of a roll-up makes git delete the new pack",
-        "kgd/git/rollup.py",
+        "kgd/git/pack_upkeep.py",
         "        made = pack.place(partial, pack_dir, ROLLED)\n",
         "        made = pack.place(partial, pack_dir, ROLLED)\n        pack.release(made)\n",
         ("tests/git/test_rollup.py::test_a_roll_up_outlives_a_multi_pack_index_of_its_moment",),
@@ -155,7 +155,7 @@ BUGS: dict[str, Bug] = {
     ),
     "7-folder-removed": Bug(
         "a call uses a workspace whose derived folder was removed",
-        "kgd/workspace/ownership.py",
+        "kgd/workspace/repository.py",
         "        except FileNotFoundError:\n            return False\n",
         "        except FileNotFoundError:\n            return True\n",
         (

@@ -120,7 +120,7 @@ BUGS = {
     "26-refused-subscriptions": Bug(
         "refused subscriptions to MCP resources leave no line in the audit log",
         "kgd/mcp/server.py",
-        "self._on_thread(self._daemon.tokens.refused,",
+        "self._on_thread(self.daemon.tokens.refused,",
         "self._on_thread(lambda *_: None,",
         ("tests/hub/test_mcp.py::test_refused_resources_are_in_the_audit_log",),
     ),

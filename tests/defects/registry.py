@@ -17,14 +17,14 @@ BUGS = {
     ),
     "11-mismatch-unreported": Bug(
         "neither status nor doctor compares the ids",
-        "kgd/daemon/registered_paths.py",
+        "kgd/daemon/registry.py",
         "not in (None, entry.id)",
         "is False",
         (f"{_PLACES}test_an_entry_of_another_workspace_is_reported_by_doctor_status_and_up",),
     ),
     "11-id-taken-by-mistake": Bug(
         "an entry that leads to another workspace keeps the id from the right workspace",
-        "kgd/daemon/registered_paths.py",
+        "kgd/daemon/registry.py",
         "            return self.id_at(entry) == entry.id\n",
         "            return self.id_at(entry) is not None\n",
         (
@@ -58,7 +58,7 @@ BUGS = {
     ),
     "11-code-ignored": Bug(
         "`code` of an entry has no effect",
-        "kgd/daemon/registered_paths.py",
+        "kgd/daemon/registry.py",
         "return layout if layout.code_tree or not entry.code else replace(layout, code_tree=Path(entry.code))",
         "return layout",
         (f"{_PLACES}test_a_workspace_of_its_own_serves_the_code_that_its_entry_names",),
@@ -79,7 +79,7 @@ BUGS = {
     ),
     "12-no-origin": Bug(
         "a copy does not say where it came from",
-        "kgd/tools/proposals/rehoming.py",
+        "kgd/tools/proposals/copies.py",
         "    if origin:\n",
         "    if False:\n",
         (f"{_COPIES}test_a_copy_names_its_origin_and_relations_among_copies_stay_among_them",),

@@ -239,6 +239,9 @@ WRONG = [
     Wrong(["install", "here"], BAD, r"here"),
     Wrong(["hook", "update"], BAD, r"not a hook of kgd"),
     Wrong(["merge-driver"], BAD, r"FILE"),
+    Wrong(["hub", "down"], BAD, r"down"),
+    Wrong(["hub", "migrate"], BAD, r"--state"),
+    Wrong(["verify-history", "--since", "nothing"], GONE, r"nothing"),
 ]
 
 ELSEWHERE = {
@@ -259,6 +262,8 @@ ELSEWHERE = {
     "join",
     "leave",
     "clone",
+    "hub",
+    "verify-history",
 }
 """Commands that other tests run; every client runs `mcp`."""
 

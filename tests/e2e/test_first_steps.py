@@ -94,7 +94,7 @@ def test_uninstall_leaves_only_the_knowledge_and_reports_its_place(machine: Mach
     until((code / ".kgd/nodes/concept/fact.yaml").exists)
     machine("token", "mint", machine.json("status")["workspace"]["id"], "--name", "bob")
     would = machine("uninstall", "--all", "--dry-run")
-    assert f"The home would be removed, too: {machine.home.state}, with the tokens minted here" in would
+    assert f"The home would also be removed: {machine.home.state}, with the tokens minted here" in would
     assert machine("get", "fact")
     said = machine("uninstall", "--all")
     assert "The home is removed, with the tokens minted here" in said

@@ -9,10 +9,9 @@ from kgd.areas.patterns import check_pattern
 from kgd.codec import documents, front_matter
 from kgd.errors import KgdError
 from kgd.exchange import rules_export, vault_export
-from kgd.exchange.plan import Reading, Wanted, digest, noted
+from kgd.exchange.plan import Reading, View, Wanted, digest, noted
 from kgd.exchange.rules import Rules
 from kgd.exchange.vault import Vault
-from kgd.exchange.view import View
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 

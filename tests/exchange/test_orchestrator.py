@@ -318,7 +318,7 @@ def test_memories_that_kgd_had_first_can_be_exported(ask: Ask, tmp_path: Path) -
     assert nodes[1]["file"].startswith("memories/")
     assert "They do." in (out / nodes[1]["file"]).read_text()
     assert {t["reason"] for t in answer["troubles"]} == {
-        "1 relations of type about have no place in this format",
+        "this format has no place for 1 relations of type about",
         "1 nodes are not memories and were left out",
     }
 

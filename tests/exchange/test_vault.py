@@ -97,7 +97,7 @@ def test_skipped_notes_are_reported_line_by_line(ask: Ask, vault: Path) -> None:
     assert "larger than 256 KiB" in troubles["huge.md"]
     assert "symbolic link" in troubles["leads away.md"]
     assert "secret" in troubles["secret.md"]
-    assert "only by case" in troubles["home.md"]
+    assert "only in letter case" in troubles["home.md"]
     assert "1 .png" in troubles[""]
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgd.git.layout import Layout
+from kgd.git.pack_upkeep import ROLLED
 from kgd.git.refs import HEAD
-from kgd.git.rollup import ROLLED
 from kgd.model.change import Append
 from kgd.workspace.check import check
 from kgd.workspace.workspace import Workspace

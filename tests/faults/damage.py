@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kgd.git.layout import Layout, locate
-from kgd.git.rollup import roll_up
+from kgd.git.pack_upkeep import roll_up
 from kgd.model.change import Append, Delete, Move
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, new_layout, to, upsert, uri
@@ -29,7 +29,7 @@ def make_template(place: Path) -> Layout:
         ws.submit(change(*edits, request=f"request-of-{n}"))
     ws.close()
     packs = sorted(path.with_suffix("") for path in (layout.git_dir / "objects/pack").glob("*.idx"))
-    roll_up(layout.git_dir, packs[: len(packs) // 2])
+    roll_up(layout.git_dir, packs[: max(1, len(packs) // 2)])
     git(layout.git_dir, "pack-refs", "--all")
     ws = Workspace.open(layout)
     ws.close()

@@ -19,7 +19,7 @@ from kgd.client import start
 from kgd.config import Home
 from kgd.daemon.endpoint import WORKERS
 from kgd.daemon.lock import holder
-from kgd.git.rollup import ROLLED
+from kgd.git.pack_upkeep import ROLLED
 from tests.conftest import ROOT
 from tests.daemon.conftest import end_daemon
 from tests.waiting import until

@@ -17,6 +17,8 @@ from kgd.errors import KgdError
 from kgd.git.layout import Layout, locate
 from kgd.model.change import Append, ChangeSet, Delete, Edit
 from kgd.workspace.check import check
+from kgd.workspace.derived import derived
+from kgd.workspace.publishing import publication
 from kgd.workspace.workspace import Workspace
 from tests.builders import WS, change, to, upsert, uri
 from tests.faults.nursery import Child
@@ -25,7 +27,7 @@ CALLS = (
     "openat,write,pwrite64,writev,fsync,fdatasync,syncfs,ftruncate,truncate,rename,renameat,renameat2,link,linkat,"
     "symlink,symlinkat,unlink,unlinkat,mkdir,mkdirat,rmdir,chmod,fchmod,fchmodat,utimensat"
 )
-THREADS = {"put": "kgd-writer", "delete": "kgd-writer", "publication": "kgd-publication", "index": "kgd-derived"}
+THREADS = {"put": "MainThread", "delete": "MainThread", "publication": "kgd-publication", "index": "kgd-derived"}
 _PR_SET_PTRACER = 0x59616D61
 
 
@@ -34,6 +36,8 @@ def change_once(line: Connection, place: str, kind: str, request: str) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(-1), 0, 0, 0)
     layout = locate(Path(place))
     assert layout is not None
+    for threads in (publication.THREADS, derived.THREADS):
+        threads.most = 1  # so that strace attaches to the right thread
     ws = Workspace.open(layout, publish=kind == "publication")
     ws.text().count()
     if kind == "publication":

@@ -60,7 +60,7 @@ BUGS = {
     "sync-lease": Bug(
         "a push replaces commits that arrived after the fetch",
         "kgd/git/remote.py",
-        """f"--force-with-lease={ref}:{old.hex() if old else ''}",""",
+        """*(f"--force-with-lease={one.name}:{one.old.hex() if one.old else ''}" for one in updates),""",
         '"--force",',
         ("tests/sync/test_sharing.py::test_a_push_never_replaces_commits_that_arrived_after_the_listing",),
     ),
@@ -108,7 +108,7 @@ BUGS = {
     ),
     "hub-old": Bug(
         "a client's old value of a ref is trusted",
-        "kgd/hub/push_verdict.py",
+        "kgd/hub/push_execution.py",
         "        return push_check.Update(ref, branch, new)\n",
         "        return push_check.Update(ref, old, new)\n",
         ("tests/hub/test_git.py::test_a_clients_claim_about_the_old_value_is_not_trusted",),
@@ -183,7 +183,7 @@ BUGS = {
     ),
     "guarded-branch": Bug(
         "the guarded branch is determined again for every push",
-        "kgd/hooks/branch.py",
+        "kgd/hooks/clone.py",
         "    name = setting(git_dir, KEY)\n",
         '    name = ""\n',
         ("tests/hooks/test_guarded_branch.py::test_a_kgd_yaml_in_the_code_does_not_switch_the_guard_off",),
@@ -191,8 +191,8 @@ BUGS = {
     "request-seal": Bug(
         "a request id in any commit is trusted",
         "kgd/workspace/writing/seal.py",
-        'return said if hmac.compare_digest(line, expected) else ""',
-        "return said",
+        "return hmac.compare_digest(line, expected)",
+        "return True",
         (
             "tests/workspace/test_request_ids.py::test_a_request_id_claimed_by_a_foreign_commit_is_still_carried_out",
             "tests/workspace/test_request_ids.py::test_a_seal_is_good_for_its_own_commit_only",
@@ -219,8 +219,8 @@ BUGS = {
     "false-yes": Bug(
         "a disk error is answered with success",
         "kgd/workspace/writing/writer.py",
-        "            return self._recover(old, head, staged, error)",
-        "            log.debug('%s', error)",
+        "            return _only_there(error) if has_agreed else failure",
+        "            log.debug('%s', failure)",
         (
             "tests/faults/test_disks.py::test_a_full_disk_acknowledges_nothing_that_is_not_there",
             "tests/faults/test_each_step.py::test_an_error_at_any_step_is_never_answered_with_success[put-EIO]",
@@ -236,7 +236,7 @@ BUGS = {
     "forgotten-flush": Bug(
         "a flush that the index missed is never indexed",
         "kgd/workspace/derived/derived.py",
-        "        elif len(self._behind) > 1:",
+        "        elif is_behind:",
         "        elif False:",
         ("tests/faults/test_each_step.py::test_an_error_at_any_step_is_never_answered_with_success[index-EIO]",),
     ),

@@ -4,8 +4,7 @@
 
 A writer publishes, and the disk's image is copied up to two seconds later, as in `tests.faults.power_cut`. The
 workspace on the copy is then opened and compared with the writer's ledger. With the KIND ``unhealed`` kgd flushes
-nothing and forgets its publications; if that damages nothing, this program proves nothing. Prints one
-JSON object.
+nothing and forgets its publications; if that damages nothing, this program proves nothing. Prints one JSON object.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kgd.git.layout import Layout
-from kgd.git.rollup import maintain
+from kgd.git.pack_upkeep import maintain
 from tests.builders import new_layout
 from tests.faults.audit import Findings, audit
 from tests.faults.nursery import Child

@@ -121,7 +121,7 @@ def test_verifying_a_missing_node_suggests_similar_names(ask: Ask) -> None:
 def test_a_citation_of_an_unknown_commit_gives_a_warning(ask: Ask, code: Path) -> None:
     unknown, known = f"{SESSION}@1234567", f"{SESSION}@{git(code, 'rev-parse', 'HEAD')[:12]}"
     answer = ask.put(changes=upsert(FACT, data={"cites": [unknown, known]}))
-    assert answer["warnings"] == [f"{unknown} names an unknown commit or blob, so changes cannot be detected"]
+    assert answer["warnings"] == [f"{unknown} has an unknown commit or blob, so changes cannot be detected"]
     assert ask.put(changes=upsert(FACT, tags=["auth"]))["warnings"] == []
 
 
@@ -234,7 +234,7 @@ def test_citations_outside_the_tree_are_ignored(ask: Ask, code: Path) -> None:
     ask.put(changes=upsert("one", data={"cites": SESSION}))
     assert stale(ask) == []
     for uri in (FACT, "odd"):
-        with pytest.raises(Invalid, match="cites no code"):
+        with pytest.raises(Invalid, match="does not cite any code"):
             ask.put(changes={"op": "verify", "uri": uri})
     with pytest.raises(NotFound):
         ask.put(changes={"op": "verify", "uri": "nobody"})

@@ -107,7 +107,7 @@ def test_a_never_followed_relation_is_suggested_to_cost_more() -> None:
     found = [one for one in of(tally, weights) if one.kind == "lengthen"]
     assert [(one.source, one.target, one.type) for one in found] == [dull]
     assert (found[0].now, found[0].weight) == (0.2, 0.6)
-    assert "followed by none" in found[0].reason
+    assert "never followed" in found[0].reason
     assert [one for one in of(tally, {**weights, dull: 1.0}) if one.kind == "lengthen"] == []
     for seed in range(60):
         even = walks(random.Random(seed), links, 200, lambda link: 0.15)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Unavailable
-from kgd.git import commit_graph, refs
+from kgd.git import pack_upkeep, refs
 from tests.git.support import Pen, git
 from tests.waiting import until
 
@@ -17,32 +17,32 @@ from tests.waiting import until
 def test_commits_are_listed_with_their_changed_paths_once_many_are_not(
     pen: Pen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commit_graph, "UNLISTED", 60)
+    monkeypatch.setattr(pack_upkeep, "UNLISTED", 60)
     commits(pen, 12)
-    assert not commit_graph.is_due(pen.layout.git_dir)
+    assert not pack_upkeep.is_graph_due(pen.layout.git_dir)
     commits(pen, 15)
-    assert commit_graph.is_due(pen.layout.git_dir)
-    assert commit_graph.renew(pen.layout.git_dir)
+    assert pack_upkeep.is_graph_due(pen.layout.git_dir)
+    assert pack_upkeep.renew_graph(pen.layout.git_dir)
     assert b"BIDX" in file(pen).read_bytes()
     git(pen.layout.git_dir, "commit-graph", "verify")
     commits(pen, 5)
-    assert not commit_graph.is_due(pen.layout.git_dir)
+    assert not pack_upkeep.is_graph_due(pen.layout.git_dir)
 
 
 def test_a_commit_graph_without_changed_paths_is_replaced(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit_graph, "UNLISTED", 20)
+    monkeypatch.setattr(pack_upkeep, "UNLISTED", 20)
     commits(pen, 15)
     git(pen.layout.git_dir, "commit-graph", "write", "--reachable")
-    assert commit_graph.renew(pen.layout.git_dir)
+    assert pack_upkeep.renew_graph(pen.layout.git_dir)
     assert b"BIDX" in file(pen).read_bytes()
 
 
 def test_a_graph_that_git_does_not_write_is_reported(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
     """git writes none for a shallow repository, and says nothing."""
-    monkeypatch.setattr(commit_graph, "UNLISTED", 20)
+    monkeypatch.setattr(pack_upkeep, "UNLISTED", 20)
     commits(pen, 15)
     (pen.layout.git_dir / "shallow").write_text(pen.store.ref(refs.HEAD).hex() + "\n")  # type: ignore[union-attr]
-    assert not commit_graph.renew(pen.layout.git_dir)
+    assert not pack_upkeep.renew_graph(pen.layout.git_dir)
 
 
 def test_a_stopped_commit_graph_leaves_no_lock(pen: Pen, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_stopped_commit_graph_leaves_no_lock(pen: Pen, monkeypatch: pytest.Mon
     stopper = threading.Thread(target=stop_once_it_is_locked)
     stopper.start()
     with pytest.raises(Unavailable, match="stopped"):
-        commit_graph.write(pen.layout.git_dir, stop)
+        pack_upkeep.write_graph(pen.layout.git_dir, stop)
     stopper.join()
     assert not lock.exists()
 

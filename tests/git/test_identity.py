@@ -11,7 +11,7 @@ import pytest
 
 from kgd.codec.settings import first_files
 from kgd.git.creation import create_in_code_repository
-from kgd.git.identity import is_known, person
+from kgd.git.layout import is_known, person
 from tests.sync.people import Person, git
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kgd.errors import Damaged
-from kgd.git import integrity, pack, refs
+from kgd.git import integrity, pack, pack_upkeep, refs
 from kgd.git.integrity import Report, recover
 from kgd.git.layout import Layout
 from kgd.git.objects import Object, make
@@ -151,11 +151,16 @@ def test_a_flush_that_was_killed_is_tidied_and_an_intact_pack_stays(pen: Pen) ->
     cut.with_suffix(".pack").write_bytes(b"PACK")
     foreign = pack.write(folder, [make("blob", b"kept by a person")])
     foreign.with_suffix(".keep").write_text("mine\n")
+    rolled, unlisted = (pack.write(folder, [make("blob", text)]) for text in (b"rolled up", b"rolled up, no index yet"))
+    for stem in (rolled, unlisted):
+        stem.with_suffix(".keep").write_bytes(pack_upkeep.ROLLED)
+    unlisted.with_suffix(".idx").unlink()
     report = recover(pen.layout)
-    assert sorted(report.removed_packs) == sorted([half.name, bare.name])
+    assert sorted(report.removed_packs) == sorted([half.name, bare.name, unlisted.name])
     assert report.dropped_keeps == [whole.name]
     assert report.broken_packs == [cut.name]
-    assert {path.name for path in folder.glob("*.keep")} == {foreign.name + ".keep"}
+    assert not unlisted.with_suffix(".pack").exists()
+    assert {path.name for path in folder.glob("*.keep")} == {f"{stem.name}.keep" for stem in (foreign, rolled)}
     store = pen.layout.open()
     assert store.read(make("blob", b"visible").id) == b"visible"
     assert not store.exists(make("blob", b"cut by the disk").id)
@@ -202,7 +207,7 @@ def test_a_ref_that_cannot_be_repaired_is_reported_not_invented(pen: Pen) -> Non
         (layout.git_dir / "logs" / name).unlink()
     report = recover(layout)
     assert report.repaired_refs == []
-    assert "no good value" in report.notes[0]
+    assert "no earlier good value" in report.notes[0]
 
 
 def test_the_last_checkpoint_serves_where_the_reflog_is_gone(pen: Pen) -> None:

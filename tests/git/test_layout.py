@@ -359,6 +359,6 @@ def test_a_folder_with_other_content_stays_unchanged(code: Path) -> None:
     for name in ("kgd/lock", "objects/aa/b"):
         (code / ".git/kgd" / name).parent.mkdir(parents=True, exist_ok=True)
         (code / ".git/kgd" / name).write_text("mine")
-    with pytest.raises(InvariantViolation, match="holds another kgd"):
+    with pytest.raises(InvariantViolation, match="a kgd folder that kgd did not create"):
         creation.create_in_code_repository(code, "demo", FIRST_FILES)
     assert (code / ".git/kgd/objects/aa/b").read_text() == "mine"

@@ -51,6 +51,16 @@ def test_the_same_objects_again_go_beside_the_pack_of_a_flush_that_failed(worksp
     assert fsck(workspace.git_dir) == []
 
 
+def test_a_pack_that_cannot_be_moved_leaves_nothing_behind(workspace: Layout, tmp_path: Path) -> None:
+    pack_dir = workspace.git_dir / "objects/pack"
+    before = sorted(pack_dir.iterdir())
+    made = pack.write(tmp_path, some_objects(5))
+    made.with_suffix(".idx").unlink()
+    with pytest.raises(FileNotFoundError):
+        pack.place(made, pack_dir, pack.KEEP)
+    assert sorted(pack_dir.iterdir()) == before
+
+
 @pytest.mark.parametrize("damage", ["cut pack", "cut index", "flip pack", "flip index", "empty", "gone", "swapped"])
 def test_a_pack_that_is_not_whole_is_noticed(workspace: Layout, damage: str) -> None:
     stem = pack.write(workspace.git_dir / "objects/pack", some_objects(20))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.git import history, pack, program, refs, rollup, store
+from kgd.git import history, pack, pack_upkeep, program, refs, store
 from kgd.git.layout import Layout
 from kgd.git.objects import make
 from tests.git.support import Pen, fsck, git
@@ -22,15 +22,15 @@ def packs(pen: Pen) -> int:
 
 
 def test_twenty_small_packs_become_one_and_every_object_stays(pen: Pen) -> None:
-    assert not rollup.due(pen.store.pack_dir)
+    assert not pack_upkeep.due(pen.store.pack_dir)
     tips = [pen.write({f"nodes/{n}.yaml": b"%d\n" % n}) for n in range(25)]
-    assert rollup.due(pen.store.pack_dir)
-    done = rollup.maintain(pen.layout.git_dir)
+    assert pack_upkeep.due(pen.store.pack_dir)
+    done = pack_upkeep.maintain(pen.layout.git_dir)
     assert (done.rolled, done.failed) == (1, "")
     assert packs(pen) == done.packs < 10
     assert [pen.store.commit(tip).id for tip in tips] == tips
     assert fsck(pen.layout.git_dir) == []
-    assert not rollup.due(pen.store.pack_dir)
+    assert not pack_upkeep.due(pen.store.pack_dir)
     git(pen.layout.git_dir, "verify-pack", *(str(idx) for idx in pen.store.pack_dir.glob("*.idx")))
 
 
@@ -39,7 +39,7 @@ def test_packs_that_were_rolled_up_are_closed(pen: Pen) -> None:
     for n in range(25):
         pen.write({f"nodes/{n}.yaml": b"%d\n" % n})
     pen.store.renew()
-    rollup.maintain(pen.layout.git_dir)
+    pack_upkeep.maintain(pen.layout.git_dir)
     assert removed_and_open(pen.store.pack_dir)
     pen.store.renew()
     assert removed_and_open(pen.store.pack_dir) == []
@@ -85,14 +85,14 @@ def test_a_large_roll_up_is_listed_in_another_process(pen: Pen) -> None:
     for n in range(4):
         pen.write({f"nodes/{n}/{m}.yaml": b"%d\n" % m * n for m in range(4_000)})
     stems = sorted(path.with_suffix("") for path in pen.store.pack_dir.glob("*.pack"))
-    assert sum(map(pack.count_of, stems)) > rollup.LISTED_HERE
+    assert sum(map(pack.count_of, stems)) > pack_upkeep.LISTED_HERE
     tracemalloc.start()
     try:
-        made = rollup.roll_up(pen.layout.git_dir, stems)
+        made = pack_upkeep.roll_up(pen.layout.git_dir, stems)
         assert tracemalloc.get_traced_memory()[1] < 1_500_000
     finally:
         tracemalloc.stop()
-    assert pack.count_of(made) > rollup.LISTED_HERE
+    assert pack.count_of(made) > pack_upkeep.LISTED_HERE
     assert fsck(pen.layout.git_dir) == []
 
 
@@ -102,9 +102,9 @@ def test_another_process_lists_as_this_one(pen: Pen, monkeypatch: pytest.MonkeyP
     stems = sorted(path.with_suffix("") for path in pen.store.pack_dir.glob("*.pack"))
     copies = [Path(shutil.copytree(pen.layout.git_dir, pen.layout.git_dir.parent / f"copy-{n}")) for n in (1, 2)]
     names = []
-    for copy, here in zip(copies, (rollup.LISTED_HERE, 0), strict=True):
-        monkeypatch.setattr(rollup, "LISTED_HERE", here)
-        names.append(rollup.roll_up(copy, [copy / "objects/pack" / stem.name for stem in stems]).name)
+    for copy, here in zip(copies, (pack_upkeep.LISTED_HERE, 0), strict=True):
+        monkeypatch.setattr(pack_upkeep, "LISTED_HERE", here)
+        names.append(pack_upkeep.roll_up(copy, [copy / "objects/pack" / stem.name for stem in stems]).name)
     assert names[0] == names[1], "the name of a pack is the checksum of all of it"
 
 
@@ -117,7 +117,7 @@ def test_all_packs_of_many_flushes_take_at_any_time_about_what_they_need(pen: Pe
         pen.stage({f"nodes/{n % 20}/{n % 1000}.yaml": b"version %d\n" % n})
         if n % 20 == 19:
             pen.flush()
-            assert rollup.maintain(pen.layout.git_dir).failed == ""
+            assert pack_upkeep.maintain(pen.layout.git_dir).failed == ""
             sizes.append(size_of_packs(pen))
     for keep in pen.store.pack_dir.glob("*.keep"):
         keep.unlink()
@@ -126,11 +126,11 @@ def test_all_packs_of_many_flushes_take_at_any_time_about_what_they_need(pen: Pe
 
 
 def test_the_objects_of_large_packs_are_listed_by_git(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollup, "LISTED", 10)
+    monkeypatch.setattr(pack_upkeep, "LISTED", 10)
     loose_end = pen.store.write([make("blob", b"no ref leads to it")])
     pen.store.release(loose_end)
     tips = [pen.write({f"nodes/{n}.yaml": b"%d\n" % n}) for n in range(25)]
-    assert rollup.maintain(pen.layout.git_dir).failed == ""
+    assert pack_upkeep.maintain(pen.layout.git_dir).failed == ""
     assert packs(pen) < 10
     assert [pen.store.commit(tip).id for tip in tips] == tips
     assert pen.store.read(make("blob", b"no ref leads to it").id) == b"no ref leads to it"
@@ -139,7 +139,7 @@ def test_the_objects_of_large_packs_are_listed_by_git(pen: Pen, monkeypatch: pyt
 
 def times_a_repack(pen: Pen) -> float:
     """The size of all packs of a kgd repository, as a multiple of git's own."""
-    rollup.roll_up(pen.layout.git_dir, sorted(path.with_suffix("") for path in pen.store.pack_dir.glob("*.idx")))
+    pack_upkeep.roll_up(pen.layout.git_dir, sorted(path.with_suffix("") for path in pen.store.pack_dir.glob("*.idx")))
     ours = size_of_packs(pen)
     for keep in pen.store.pack_dir.glob("*.keep"):
         keep.unlink()  # git would leave the pack as it is
@@ -165,13 +165,13 @@ def removed_and_open(pack_dir: Path) -> list[str]:
 
 
 def test_levels_are_found_on_the_disk(pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollup, "FANOUT", 4)
-    monkeypatch.setattr(rollup, "SMALL", 12)
-    monkeypatch.setattr(rollup, "GROWTH", 4)
+    monkeypatch.setattr(pack_upkeep, "FANOUT", 4)
+    monkeypatch.setattr(pack_upkeep, "SMALL", 12)
+    monkeypatch.setattr(pack_upkeep, "GROWTH", 4)
     for n in range(70):
         pen.write({f"nodes/{n % 7}.yaml": b"%d\n" % n})
-        if rollup.due(pen.store.pack_dir):
-            assert rollup.maintain(pen.layout.git_dir).failed == ""
+        if pack_upkeep.due(pen.store.pack_dir):
+            assert pack_upkeep.maintain(pen.layout.git_dir).failed == ""
     assert packs(pen) <= 3 * 4
     assert fsck(pen.layout.git_dir) == []
 
@@ -192,7 +192,7 @@ def test_a_roll_up_outlives_a_multi_pack_index_of_its_moment(pen: Pen, monkeypat
             os.utime(path, (1, 1) if path.with_suffix(".keep").exists() else None)
         git(pen.layout.git_dir, "multi-pack-index", "write")
 
-    monkeypatch.setattr(rollup, "sync_folder", listed_before_the_old_packs_go)
+    monkeypatch.setattr(pack_upkeep, "sync_folder", listed_before_the_old_packs_go)
     index = pen.store.pack_dir / "multi-pack-index"
     stale = b""
 
@@ -202,15 +202,15 @@ def test_a_roll_up_outlives_a_multi_pack_index_of_its_moment(pen: Pen, monkeypat
         assert history.first_missing(pen.layout.git_dir, tip) == "", "an object is looked up in every pack"
         git(pen.layout.git_dir, "multi-pack-index", "expire", check=False)
 
-    settle = rollup.settle
-    monkeypatch.setattr(rollup, "settle", expired_before_it_is_settled)
-    assert rollup.maintain(pen.layout.git_dir).failed == ""
+    settle = pack_upkeep.settle
+    monkeypatch.setattr(pack_upkeep, "settle", expired_before_it_is_settled)
+    assert pack_upkeep.maintain(pen.layout.git_dir).failed == ""
     settle(pen.store.pack_dir)
     assert stale
     assert fsck(pen.layout.git_dir) == []
     assert not index.exists()
-    assert [keep.read_bytes() for keep in pen.store.pack_dir.glob("*.keep")] == [rollup.ROLLED]
-    monkeypatch.setattr(rollup, "PROTECTED_SECONDS", 0.0)
+    assert [keep.read_bytes() for keep in pen.store.pack_dir.glob("*.keep")] == [pack_upkeep.ROLLED]
+    monkeypatch.setattr(pack_upkeep, "PROTECTED_SECONDS", 0.0)
     settle(pen.store.pack_dir)
     assert list(pen.store.pack_dir.glob("*.keep")) == []
 
@@ -227,15 +227,15 @@ def test_a_roll_up_is_protected_before_git_can_see_it(pen: Pen, monkeypatch: pyt
         rename(source, target)
 
     monkeypatch.setattr(os, "rename", looked_at)
-    rollup.maintain(pen.layout.git_dir)
+    pack_upkeep.maintain(pen.layout.git_dir)
     assert seen == [(True, False)] * 2
-    assert not list((pen.layout.git_dir / "objects").glob(f"{rollup.PARTIAL}*"))
+    assert not list((pen.layout.git_dir / "objects").glob(f"{pack_upkeep.PARTIAL}*"))
 
 
 def test_a_multi_pack_index_without_removed_packs_stays(pen: Pen) -> None:
     write(pen, 5)
     git(pen.layout.git_dir, "multi-pack-index", "write")
-    rollup.settle(pen.store.pack_dir)
+    pack_upkeep.settle(pen.store.pack_dir)
     assert (pen.store.pack_dir / "multi-pack-index").exists()
 
 
@@ -243,7 +243,7 @@ def test_a_kept_pack_is_left_alone(pen: Pen) -> None:
     for n in range(25):
         pen.write({f"nodes/{n}.yaml": b"%d\n" % n})
     waiting = pack.write(pen.store.pack_dir, [make("blob", b"a flush that is not over")])
-    rollup.maintain(pen.layout.git_dir)
+    pack_upkeep.maintain(pen.layout.git_dir)
     assert waiting.with_suffix(".keep").exists()
     assert pack.intact(waiting)
 
@@ -261,7 +261,7 @@ def test_a_roll_up_that_a_gc_spoils_is_tried_again_and_loses_nothing(pen: Pen, m
         return run(git_dir, arguments, **rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(program, "run", spoil)
-    done = rollup.maintain(pen.layout.git_dir)
+    done = pack_upkeep.maintain(pen.layout.git_dir)
     assert spoiled
     assert done.failed == "" or "bad object" in done.failed
     assert [pen.store.commit(tip).id for tip in tips] == tips
@@ -286,8 +286,8 @@ def test_writers_and_roll_ups_beside_an_impatient_gc_lose_nothing(workspace: Lay
 
     def roll() -> None:
         while time.monotonic() < stop:
-            if rollup.due(pen.store.pack_dir):
-                rollup.maintain(workspace.git_dir)
+            if pack_upkeep.due(pen.store.pack_dir):
+                pack_upkeep.maintain(workspace.git_dir)
                 rounds[1] += 1
             time.sleep(0.01)
 
@@ -310,4 +310,4 @@ def test_writers_and_roll_ups_beside_an_impatient_gc_lose_nothing(workspace: Lay
     reachable = set(git(workspace.git_dir, "rev-list", refs.HEAD).split())
     assert [tip.hex() for tip in tips if tip.hex() not in reachable] == []
     assert fsck(workspace.git_dir) == []
-    assert [keep.name for keep in pen.store.pack_dir.glob("*.keep") if keep.read_bytes() != rollup.ROLLED] == []
+    assert [keep.name for keep in pen.store.pack_dir.glob("*.keep") if keep.read_bytes() != pack_upkeep.ROLLED] == []

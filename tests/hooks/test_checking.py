@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kgd.codec.paths import shard
 from tests.hooks.conftest import Person, node_text
 
 
@@ -22,20 +23,23 @@ def stopped(person: Person, *, because: str, at: str = "") -> None:
 
 
 BROKEN = {
-    "nodes/concept/twice.yaml": (b"uri: concept://ws/twice\nname: one\nname: two\n", ":3: the same key is given twice"),
-    "nodes/concept/marks.yaml": (b"uri: concept://ws/marks\n<<<<<<< ours\nname: a\n", ":2: the file holds conflict"),
+    "nodes/concept/twice.yaml": (b"uri: concept://ws/twice\nname: one\nname: two\n", ":3: a key occurs twice"),
+    "nodes/concept/marks.yaml": (
+        b"uri: concept://ws/marks\n<<<<<<< ours\nname: a\n",
+        ":2: the file contains unresolved conflict",
+    ),
     "nodes/concept/no.yaml": (b"uri: concept://ws/no\nname: [\n", ":3: this is not YAML"),
     "nodes/concept/alias.yaml": (b"uri: concept://ws/alias\nname: &a one\nsummary: *a\n", ":2: YAML anchors"),
     "nodes/concept/taken.yaml": (b"uri: concept://ws/taken\nkgd_trust: one\n", "'kgd_trust' is reserved"),
-    "nodes/concept/other.yaml": (b"uri: concept://ws/y\n", ":1: this file must hold the node concept://ws/other"),
+    "nodes/concept/other.yaml": (b"uri: concept://ws/y\n", ":1: this file must contain the node concept://ws/other"),
     "nodes/concept/large.yaml": (b"uri: concept://ws/large\ncontent: " + b"x" * 300_000, ": a node has at most"),
-    "nodes/concept/huge.yaml": (b"x" * 3_000_000, "at most 1024 KiB"),
+    "nodes/concept/huge.yaml": (b"x" * (1 << 20) + b"y", "at most 1024 KiB; this one is 1025 KiB"),
     "nodes/concept/a:b.yaml": (b"uri: concept://ws/b\n", ""),
     "nodes/concept/secret.yaml": (
         b"uri: concept://ws/secret\nname: ghp_" + b"a1" * 20 + b"\n",
         "what looks like a secret",
     ),
-    "nodes/concept/X.yaml": (b"uri: concept://ws/X\n", "differs only by case or normal form"),
+    "nodes/concept/X.yaml": (b"uri: concept://ws/X\n", "differs only in letter case or normal form"),
     "kgd.yaml": (b"workspace: other\nformat: 1\n", "cannot be changed"),
     "conflicts/concept/x/0.yaml": (b"uri: concept://ws/x\n", "at least one field"),
 }
@@ -62,12 +66,17 @@ def test_a_likely_mistake_in_a_key_is_reported_and_committed(ann: Person) -> Non
     ann.file("x").write_text("uri: concept://ws/x\nsumary: one\nlicense: MIT\n")
     with (ann.tree / "kgd.yaml").open("a") as file:
         file.write("polcy: []\n")
+    part = ann.tree / f"bulk/message/{shard(b'talk')}/talk/1.yaml"
+    part.parent.mkdir(parents=True)
+    part.write_text("nodes:\n- uri: message://ws/talk/1\n- uri: message://ws/talk/2\n  sumary: two\n")
     ann.git("add", "-A")
     done = ann.run("git", "commit", "-m", "typo")
+    said = "the key 'sumary' has no meaning; did you mean 'summary'?"
     assert done.returncode == 0, done.stderr
     assert sorted(line for line in done.stderr.splitlines() if line.startswith("kgd: ")) == [
+        f"kgd: {part.relative_to(ann.tree)}: message://ws/talk/2: {said}",
         "kgd: kgd.yaml: the key 'polcy' has no meaning; did you mean 'policy'?",
-        "kgd: nodes/concept/x.yaml: the key 'sumary' has no meaning; did you mean 'summary'?",
+        f"kgd: nodes/concept/x.yaml: {said}",
     ]
 
 
@@ -98,7 +107,7 @@ def test_the_staged_content_counts_also_with_commit_all(ann: Person) -> None:
     ann.git("commit", "-qm", "the staged one is sound")
     done = ann.run("git", "commit", "-am", "the file is not")
     assert done.returncode != 0
-    assert "x.yaml:2: the same key" in done.stderr
+    assert "x.yaml:2: a key occurs twice" in done.stderr
 
 
 @pytest.mark.slow

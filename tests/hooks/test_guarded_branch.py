@@ -48,8 +48,8 @@ class Shop:
         self.people.commit("evil")
         return (
             self.refuses("HEAD:kgd", because="/app/**")
-            and self.refuses("--force", "HEAD~2:kgd", because="never rewritten")
-            and self.refuses(":kgd", because="never deleted")
+            and self.refuses("--force", "HEAD~2:kgd", because="cannot be rewritten")
+            and self.refuses(":kgd", because="cannot be deleted")
         )
 
 

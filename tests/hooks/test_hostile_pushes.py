@@ -54,7 +54,10 @@ ATTACKS: dict[str, tuple[Callable[[Smith], bytes], str]] = {
     "a name with a backslash": (at(b"nodes/concept/a\\..\\b.yaml", FILE), "not allowed in a work tree"),
     "a name that is no text": (at(b"nodes/concept/\xff.yaml", FILE), "not allowed in a work tree"),
     "a short name of .git": (at(b"git~1", FILE), "not allowed in a work tree"),
-    "attributes below the top": (at(b"nodes/.gitattributes", FILE, b"* filter=x\n"), "a .gitattributes below the top"),
+    "attributes below the top": (
+        at(b"nodes/.gitattributes", FILE, b"* filter=x\n"),
+        "a .gitattributes file below the top",
+    ),
     "a large file": (at(b"memories/2026-01-01-x.md", FILE, b"x" * 3_000_000), "3000000 bytes"),
     "many brackets": (at(b"nodes/concept/bomb.yaml", FILE, b"uri: " + b"[" * 60_000), "nodes/concept/bomb.yaml:1"),
     "a mere million of names": (wide, "a tree has"),

@@ -13,6 +13,7 @@ from tests.sshd import Sshd
 
 pytestmark = pytest.mark.slow
 
+KEPT_BY_HUBS = ("refs/kgd/pending/ws/x", "refs/kgd/revoked")
 INFRA = "infra/dns"
 APP = "app/z"
 
@@ -123,7 +124,7 @@ def test_a_node_of_others_cannot_be_moved_into_the_scope(billing: Person) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ref", ["refs/heads/other", "refs/tags/v1", "refs/kgd/head"])
+@pytest.mark.parametrize("ref", ["refs/heads/other", "refs/tags/v1", "refs/kgd/head", *KEPT_BY_HUBS])
 def test_no_other_ref_is_made(billing: Person, ref: str) -> None:
     billing.write(INFRA, name="dns", summary="two")
     billing.commit()
@@ -131,15 +132,26 @@ def test_no_other_ref_is_made(billing: Person, ref: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("ref", KEPT_BY_HUBS)
+@pytest.mark.parametrize("is_named", [False, True])
+def test_hubs_that_may_write_everything_keep_their_refs_there(server: Server, ref: str, is_named: bool) -> None:
+    everything = [{"workspace": "ws", "verbs": ["write"], "paths": ["/**"]}]
+    named = {"KGD_PRINCIPAL": json.dumps({**BILLING, "name": "hub", "scopes": everything})}
+    hub = server.clone("hub", named if is_named else {})
+    hub.git("push", "-q", "origin", f"HEAD:{ref}")
+    hub.git("push", "-q", "origin", f":{ref}")
+
+
+@pytest.mark.slow
 def test_history_is_not_rewritten(billing: Person) -> None:
     billing.write(INFRA, name="dns", summary="other")
     billing.git("commit", "-qa", "--amend", "--no-edit")
-    refused(billing, "--force", "origin", "HEAD:main", because="history is never rewritten")
+    refused(billing, "--force", "origin", "HEAD:main", because="history cannot be rewritten")
 
 
 @pytest.mark.slow
 def test_the_branch_is_not_deleted(billing: Person) -> None:
-    refused(billing, "origin", ":main", because="never deleted")
+    refused(billing, "origin", ":main", because="cannot be deleted")
 
 
 @pytest.mark.slow

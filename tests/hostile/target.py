@@ -31,7 +31,7 @@ MEMORY = 64 << 20
 """Bytes that the daemon may grow by while it refuses."""
 MESSAGE_LIMIT = 512
 CODES = {error.code for error in BY_CODE.values()} - {"INTERNAL"} | {"CONFLICT"}
-"""Every code that a refusal may have. INTERNAL is a defect of kgd, and never an answer to an attack."""
+"""Every code that a refusal may have. INTERNAL is a defect in kgd, and never an answer to an attack."""
 
 Answer = dict[str, Any]
 

@@ -11,16 +11,15 @@ from typing import Any
 
 import pytest
 
-from kgd.areas.path_normalisation import normalise
+from kgd.areas.paths import normalise
 from kgd.areas.patterns import Matcher
 from kgd.codec import front_matter
 from kgd.errors import Limit
 from kgd.exchange import orchestrator_journal, rules, vault
 from kgd.exchange.plan import Reading
 from kgd.freshness.code import text_of
-from kgd.memories.context_files import read_paths
 from kgd.memories.keywords import keywords
-from kgd.memories.tasks import parsed
+from kgd.memories.tasks import parsed, read_paths
 from kgd.model import wiki_links
 from kgd.model.node import Node
 from kgd.model.uri import Uri

@@ -120,7 +120,7 @@ REFUSED = [
     ),
     Refused("an entry without a name", lambda s, b: s.tree([*s.read(b), Entry(b"", FILE, s.blob(b"x"))]), "malformed"),
     Refused("a cut tree", grafted(b"nodes/bad", lambda s: (FOLDER, s.write("tree", b"100644 no"))), "malformed"),
-    Refused("a blob for a folder", grafted(b"nodes/bad", lambda s: (FOLDER, s.blob(b"x"))), "tree was expected"),
+    Refused("a blob for a folder", grafted(b"nodes/bad", lambda s: (FOLDER, s.blob(b"x"))), "expected a tree"),
     Refused("a folder that is missing", grafted(b"nodes/bad", lambda s: (FOLDER, NOWHERE)), "missing"),
     Refused("no settings", grafted(b"kgd.yaml", None), "lacks this plain file"),
     Refused("broken settings", grafted(b"kgd.yaml", file("[[[")), "kgd.yaml"),
@@ -133,9 +133,9 @@ REFUSED = [
     Refused("settings that are a link", grafted(b"kgd.yaml", lambda s: (LINK, s.blob(b"/etc/passwd"))), "plain file"),
     Refused("a newer format", grafted(b"kgd.yaml", file("workspace: shop\nformat: 2\nmerge_rules: 1\n")), "format 2"),
     Refused("newer rules", grafted(b"kgd.yaml", file("workspace: shop\nformat: 1\nmerge_rules: 2\n")), "version 2"),
-    Refused("a file for the nodes", lambda s, b: s.grafted(b, b"nodes", (FILE, s.blob(b"x"))), "has to be a folder"),
-    Refused("a link for the nodes", lambda s, b: s.grafted(b, b"nodes", (LINK, s.blob(b"/etc"))), "has to be a folder"),
-    Refused("a file for the conflicts", grafted(b"conflicts", file("x")), "has to be a folder"),
+    Refused("a file for the nodes", lambda s, b: s.grafted(b, b"nodes", (FILE, s.blob(b"x"))), "must be a folder"),
+    Refused("a link for the nodes", lambda s, b: s.grafted(b, b"nodes", (LINK, s.blob(b"/etc"))), "must be a folder"),
+    Refused("a file for the conflicts", grafted(b"conflicts", file("x")), "must be a folder"),
     Refused("nothing at all", lambda s, b: s.tree([]), "lacks this plain file"),
 ]
 

@@ -6,11 +6,10 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kgd.ingest import conversation
+from kgd.ingest import kinds
 from kgd.ingest.document_reader import DocumentReader
 from kgd.ingest.kind import Around, Given, Taken
-from kgd.ingest.message_ingest import REPLIED_BY
-from kgd.ingest.thread_history import history
+from kgd.ingest.thread_history import REPLIED_BY, history
 from kgd.model.node import Node, Source
 from kgd.model.uri import Uri
 from kgd.workspace.workspace import Workspace
@@ -35,7 +34,7 @@ def taken(
     live: bool = False,
     uri: str = "",
     commits: int = 99,
-    take: Take = conversation.take,
+    take: Take = kinds.take_conversation,
 ) -> list[Taken]:
     """What a text brought, after the first of its commits are written."""
     source = Source("text", uri.partition("://")[2].partition("/")[2]) if live else Source("file", name)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgd.ingest.conversations import detection, transcript
+from kgd.ingest.conversations import detection
 from kgd.ingest.conversations.message_nodes import spelt
 from kgd.ingest.conversations.values import moment
 from kgd.ingest.kind import SNIFFED
@@ -139,7 +139,7 @@ def test_a_session_of_claude_code(plain: Workspace) -> None:
     thread = plain.node(found.uri)
     assert thread is not None
     assert (thread.name, thread.data["participants"]) == ("Mend the tests", ["user", "m-1"])
-    assert found.trouble == ("line 1: not JSON (Expecting value)", "line 2: not a message but list")
+    assert found.trouble == ("line 1: not JSON (Expecting value)", "line 2: expected a message, found list")
     assert len(taken(plain, lines(*talk, code_line("u5", "u4", "thanks", 4)), "f1e2.jsonl")[0].commits) == 1
 
 
@@ -292,7 +292,7 @@ def test_half_characters_and_controls_cost_themselves_alone(plain: Workspace) ->
 @pytest.mark.parametrize("text", ["", "   ", "no name here\nnor here", "[]", "{}", "[1, 2]"])
 def test_a_text_without_messages_is_refused(plain: Workspace, text: str) -> None:
     tip = plain.tip
-    with pytest.raises(Unreadable, match="no message in it"):
+    with pytest.raises(Unreadable, match="no messages"):
         taken(plain, text)
     assert plain.tip == tip
 
@@ -339,6 +339,6 @@ HOSTILE = {
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_reader_looks_at_each_character_a_few_times(what: str) -> None:
     began = time.thread_time()
-    for reader in (detection.read, transcript.read, lambda text: detection.is_conversation("x.json", text.encode())):
+    for reader in (detection.read, detection.read, lambda text: detection.is_conversation("x.json", text.encode())):
         reader(HOSTILE[what])
     assert time.thread_time() - began < 1.5

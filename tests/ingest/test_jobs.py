@@ -123,7 +123,7 @@ def test_files_that_are_none_or_too_large_or_never_at_rest_cost_a_line_each(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fstat", growing)
-        with pytest.raises(Invalid, match="changed while it was read"):
+        with pytest.raises(Invalid, match="changed twice while it was being read"):
             ingestion_files.read_file(folder / "busy.md", 1 << 20)
     assert ingestion_files.read_file(folder / "busy.md", 1 << 20).startswith(b"amore")
 
@@ -137,7 +137,7 @@ def test_a_folder_with_too_many_files_is_truncated_and_reported(
             report = Report()
             TakingIn(ws, Request(str(folder)), None, report).run()
             assert report.counts["documents_new"] == 20
-            assert any("the rest was skipped" in line for line in report.trouble)
+            assert any("the others were skipped" in line for line in report.trouble)
 
 
 def test_a_token_ingests_texts_where_it_may_write_and_no_files_of_the_disk(ask: Ask, folder: Path) -> None:

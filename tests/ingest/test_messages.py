@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Forbidden, Invalid
-from kgd.ingest import dated_documents, message_ingest
+from kgd.ingest import kinds, message_ingest
 from kgd.ingest.conversations import json_lines
 from kgd.ingest.document_reader import DocumentReader
 from kgd.ingest.kind import Around, Given
@@ -180,7 +180,7 @@ def test_a_changed_message_is_replaced_and_reported(plain: Workspace) -> None:
     [found] = taken(plain, lines(said("one", 0, id="1"), said("two, rather", 1, id="2")))
     assert texts(plain, STANDUP) == ["one", "two, rather"]
     assert found.counts["messages_changed"] == 1
-    assert "the text changed" in found.trouble[0]
+    assert "the text has changed" in found.trouble[0]
 
 
 def test_a_deleted_message_returns_only_when_its_source_grows(plain: Workspace) -> None:
@@ -280,7 +280,7 @@ NOTES = {
 
 def of_notes(ws: Workspace, notes: dict[str, str]) -> list[str]:
     given = [Given(name, text.encode(), Source("file", name)) for name, text in notes.items()]
-    [found] = written(ws, dated_documents.together(given, Around(ws, DocumentReader())))
+    [found] = written(ws, kinds.together(given, Around(ws, DocumentReader())))
     assert found.uri == "thread://ws/releases"
     return list(found.trouble)
 

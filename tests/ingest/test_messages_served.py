@@ -12,7 +12,7 @@ from kgd.cli import parameters, printing
 from kgd.errors import Forbidden, Invalid, InvariantViolation
 from kgd.model.access import Principal, Scope
 from kgd.tools import TOOLS
-from kgd.tools.budget import HARD_LIMIT, size_of
+from kgd.tools.paging import HARD_LIMIT, size_of
 from kgd.tools.schemas import input_schema
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace

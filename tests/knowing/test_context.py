@@ -118,6 +118,7 @@ def test_an_answer_never_exceeds_its_budget_and_says_what_it_left_out(known: Ask
         left_out: list[int] = [cut["count"] for cut in everything["cut"] if cut["what"] != "code"]
         return len(everything["items"]) + sum(left_out)
 
+    until(lambda: known.status()["code"]["state"] == "ready")
     whole, counts = 68, list[int]()
     until(lambda: known_in_all() == whole)  # contents and symbols of files arrive once the code is read
     for budget in (200, 201, 230, 300, 450, 700, 1_000, 2_000, 4_000, 9_000, 100_000):
@@ -192,7 +193,7 @@ def test_a_path_from_where_the_caller_is_and_several_in_one_text(known: Ask, cod
 @pytest.mark.slow
 def test_another_work_tree_of_the_repository_has_the_same_paths(known: Ask, code: Path, tmp_path: Path) -> None:
     git(code, "worktree", "add", "-q", str(tmp_path / "feature"))
-    there = Ask(replace(known.session, cwd=tmp_path / "feature", here=None))
+    there = Ask(replace(known.session, cwd=tmp_path / "feature", found=None))
     assert names(there.context(paths=str(tmp_path / "feature" / SESSION))) == names(known.context(paths=SESSION))
 
 

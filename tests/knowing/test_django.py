@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from kgd.tools.budget import size_of
+from kgd.tools.paging import size_of
 from tests.e2e.conftest import Machine, home, machine, shop
 from tests.e2e.lean import LeanClient
 from tests.e2e.test_django import django

@@ -15,6 +15,8 @@ from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
 from kgd.mcp.server import Surface
+from kgd.mcp.short_reads import ShortReads
+from kgd.tools.session import Session
 
 
 def client(surface: Surface, mode: Literal["auto", "legacy"], cwd: Path | None = None, **callbacks: Any) -> Client:
@@ -27,7 +29,8 @@ async def _transport(surface: Surface, cwd: Path | None) -> AsyncIterator[Any]:
     here, there = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=here, limit=2**23)
     far_reader, far_writer = await asyncio.open_connection(sock=there)
-    serving = asyncio.create_task(surface.serve(far_reader, far_writer, cwd=str(cwd or "")))
+    reads = ShortReads(Session(surface.daemon, cwd=cwd, by_agent=True), surface.tools, far_reader, far_writer)
+    serving = asyncio.create_task(surface.serve(reads))
     to_client, incoming = anyio.create_memory_object_stream[SessionMessage](0)
     outgoing, from_client = anyio.create_memory_object_stream[SessionMessage](0)
 

@@ -65,7 +65,7 @@ async def test_at_most_a_hundred_are_offered_with_the_total(client: Client, sess
 
 async def test_an_unknown_argument_cannot_be_completed(client: Client) -> None:
     for ref, name in ((PromptReference(name="none"), "task"), (PLANNING, "none"), (NODES, "id")):
-        with pytest.raises(MCPError, match="nothing to complete"):
+        with pytest.raises(MCPError, match="to complete here"):
             await client.complete(ref, {"name": name, "value": ""})
     elsewhere = await client.complete(NODES, {"name": "uri", "value": ""}, {"workspace": "nowhere"})
     assert elsewhere.completion.values == []

@@ -129,5 +129,5 @@ async def test_a_client_that_names_no_place_is_served_without(session: Session, 
 
     async with lines.client(Surface(session.daemon), "legacy", tmp_path, list_roots_callback=nothing) as client:
         answer = await client.call_tool("put", {"changes": upsert("a", summary="s")})
-        assert (answer.structured_content or {})["error"]["next"].startswith("Name one")
+        assert (answer.structured_content or {})["error"]["next"].startswith("Name one with `workspace`")
         assert not (await client.call_tool("status", {"workspace": "other"})).is_error

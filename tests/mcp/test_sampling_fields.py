@@ -11,7 +11,7 @@ import pytest
 
 from kgd.errors import Forbidden
 from kgd.model.access import Principal, Scope
-from kgd.resolution.prompts import Prompt, Reply
+from kgd.resolution import Prompt, Reply
 from kgd.tools import call
 from kgd.tools.session import Session
 from tests.surfaces.conftest import Ask, ask, code, daemon, session, upsert

@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, CreateMessageResult, InputRequiredResult, TextContent
 
 from kgd.mcp.server import Surface
-from kgd.resolution.provider import PER_HOUR, STRIKES
+from kgd.resolution import PER_HOUR, STRIKES
 from kgd.tools.session import Session
 from tests.mcp.conftest import Machine, Mode, Model, call, commits, disagree, in_memory, node
 
@@ -210,7 +210,7 @@ async def test_questions_are_counted_by_the_hour(session: Session) -> None:
         for number in range(PER_HOUR):
             session.daemon.attempts.asked([f"{number}"], "another client")
         answer = await call(client, "resolve_conflicts", ids=uri)
-        assert "within the hour" in answer["remaining"][0]["why"]
+        assert "within the last hour" in answer["remaining"][0]["why"]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -172,7 +172,7 @@ def test_naming_a_copy_of_a_memory_deletes_neither(ws: Workspace) -> None:
 
 def test_naming_another_nodes_file_does_not_take_its_detail(ws: Workspace) -> None:
     path = decide(ws)
-    with pytest.raises(Invalid, match="not this node's"):
+    with pytest.raises(Invalid, match="memory of another node"):
         ws.submit(change(upsert("insight://ws/mine", data={"file": path})))
     commit_file(ws, "nodes/insight/mine.yaml", f"uri: insight://ws/mine\ndata:\n  file: {path}\n")
     node = stored(ws, "insight://ws/mine")

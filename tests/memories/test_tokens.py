@@ -67,7 +67,7 @@ def test_naming_a_file_is_no_way_to_read_take_or_delete_it(filled: Ask, holds: A
             mine.put(changes=change)
         said.add(refused.value.message)
         assert detail(filled, THEIRS) == {"file": path, "text": "zebra"}
-    assert said == {"data.file names a memory that is not this node's"}
+    assert said == {"data.file names the memory of another node"}
     assert detail(filled, MINE)["text"] == "apples"
     mine.put(changes=[put("decision://shop/infra/thief", data={"file": path}, detail="of my own\n")])
     assert detail(filled, THEIRS) == {"file": path, "text": "zebra"}

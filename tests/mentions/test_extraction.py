@@ -139,7 +139,7 @@ async def test_the_clients_model_reads_and_what_it_found_waits_for_somebody(sess
         found = await call(client, "get", uris="entity://shop/Tally%20service", include=["mentions"])
         assert "concept://shop/later" in found["nodes"][0]["mentions"]["into"]
         again = await call(client, "ingest", kind="entities", uri=NOTE)
-        assert (len(model.asked), again["next"]) == (1, "All texts were read already.")
+        assert (len(model.asked), again["next"]) == (1, "All texts have already been read.")
 
 
 ATTACKS = [

@@ -100,15 +100,16 @@ def test_doubles_have_equal_or_similar_names() -> None:
     assert (one.keep, one.score) == ("concept://x/longer/path", 1.0), "what people named stays"
 
 
-OTHER = {"tier": 2, "port": 80, "aliases": ["Login"]}
+OWN = {"owner": "ann", "tier": 1}
+OTHER, MORE = {"tier": 2, "port": 80, "aliases": ["Login"]}, {"license": "MIT", "stage": 2}
 
 
 @pytest.mark.requirement("U10")
 def test_a_merge_keeps_names_texts_relations_and_incoming_links(ask: Ask) -> None:
     ask.put(
         changes=[
-            upsert("auth", name="Auth service", content="Signs tokens.", tags=["a"], data={"owner": "ann", "tier": 1}),
-            upsert("old/auth", name="Auth Service", content="Never cache a key.", tags=["b"], data=OTHER),
+            upsert("auth", name="Auth service", content="Signs tokens.", tags=["a"], data=OWN, others={"stage": 1}),
+            upsert("old/auth", name="Auth Service", content="Never cache a key.", tags=["b"], data=OTHER, others=MORE),
             upsert("keys", name="Vault"),
             upsert("shop", name="Till"),
             {"op": "relate", "source": "old/auth", "target": "keys", "type": "depends_on"},
@@ -124,6 +125,7 @@ def test_a_merge_keeps_names_texts_relations_and_incoming_links(ask: Ask) -> Non
     assert node["content"] == "Signs tokens.\n\nNever cache a key.\n"
     assert node["tags"] == ["a", "b"]
     assert node["data"] == {"aliases": ["Login"], "owner": "ann", "port": 80, "tier": 1}
+    assert node["others"] == {"license": "MIT", "stage": 1}
     assert [(r["type"], r["target"]) for r in node["relations"]] == [("depends_on", "concept://shop/keys")]
     walked = ask.traverse(start="shop")["nodes"]
     assert [n["uri"] for n in walked][:2] == ["concept://shop/shop", "concept://shop/auth"]

@@ -14,7 +14,7 @@ from kgd.errors import KgdError
 from kgd.model.conflict import WHOLE, canonical_json
 from kgd.model.fields import field_of, from_plain, join, plain, plain_relation, split, with_field
 from kgd.model.merge import FIELD_RULES, RELATION_KEY, RELATION_RULES, Merged, merge
-from kgd.model.node import FIELDS, RELATION_FIELDS, Node, Relation, Source
+from kgd.model.node import FIELDS, PLAIN, RELATION_FIELDS, SETS, Node, Relation, Source
 from kgd.model.text_merge import merge_text
 from kgd.model.uri import Uri
 
@@ -364,6 +364,8 @@ FULL = Node(
     aliases=(Uri("concept://ws/old"),),
     others={"license": "MIT"},
 )
+for row in PLAIN:
+    FULL = FULL if getattr(FULL, row.name) else with_field(FULL, row.name, ["l"] if row.name in SETS else "l")
 """A node with every field set, so that a field which gets lost is missed."""
 
 

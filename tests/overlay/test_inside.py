@@ -278,7 +278,7 @@ def test_a_file_that_ends_the_process_is_left_out_and_all_others_are_read(
 @pytest.mark.parametrize(
     ("program", "state", "blocker"),
     [
-        ("import time; time.sleep(60)", "waiting", "files are still to be read"),
+        ("import time; time.sleep(60)", "waiting", "files left to read"),
         ("import sys; sys.exit(3)", "degraded", "its parser crashed"),
     ],
 )

@@ -374,7 +374,7 @@ def test_the_report_counts_what_there_is(project: Path) -> None:
     report = scanned(project).report()
     assert (report.mode, report.repository, report.files, report.directories) == ("ready", True, 83, 7)
     assert (report.text, report.binary, report.symlinks, report.ignored) == (81, 1, 1, 1)
-    assert report.as_dict()["bytes"] == sum(p.lstat().st_size for p in project.rglob("*") if _counts(p))
+    assert report.bytes == sum(p.lstat().st_size for p in project.rglob("*") if _counts(p))
 
 
 def _counts(path: Path) -> bool:

@@ -120,7 +120,7 @@ def test_a_downgrade_reads_the_workspace_and_names_the_newer_format(old: Upgrade
     assert old.json("shop", "get", "cart")["nodes"][0]["summary"] == "three"
     refused = old.run("shop", "put", "cart", "--summary", "written")
     assert refused.returncode != 0
-    assert "format 2, this kgd knows 1" in refused.stderr
+    assert "format 2; this kgd supports 1" in refused.stderr
 
 
 def test_a_downgrade_names_the_tokens_that_it_cannot_read_and_leaves_them(old: Upgraded) -> None:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from kgd.errors import Refused
 from kgd.model.conflict import WHOLE, Conflict, FieldConflict
 from kgd.model.uri import Uri
-from kgd.resolution.answer_check import judge
-from kgd.resolution.prompts import prompt_for
+from kgd.resolution import judge, prompt_for
 
 NODE = Uri("concept://shop/keys")
 LINKED = "Keys rotate daily, see https://docs.example.org/keys and [the plan](https://docs.example.org/plan)."

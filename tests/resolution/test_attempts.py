@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgd.resolution.provider import AN_HOUR, STRIKES, Attempts
+from kgd.resolution import AN_HOUR, STRIKES, Attempts
 
 
 def test_a_client_that_answers_badly_is_asked_again_after_an_hour() -> None:

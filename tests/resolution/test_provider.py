@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from kgd.resolution.prompts import Prompt
-from kgd.resolution.provider import Provider
+from kgd.resolution import Prompt, Provider
 from kgd.tools.session import Session
 from tests.certificates import self_signed
 from tests.surfaces.conftest import Ask, ask, code, daemon, session, upsert

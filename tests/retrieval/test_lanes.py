@@ -60,6 +60,12 @@ def test_symbols_with_the_same_words_never_displace_a_note(ws: Workspace, asked:
     assert all(one.startswith("symbol://") for one in in_code(found))
 
 
+def test_a_file_with_more_of_the_words_ranks_before_one_that_repeats_a_word(ws: Workspace, asked: Asked) -> None:
+    part, all = files(ws, "src/a.py", "src/b.py")
+    ws.files_with = lambda query, limit: ([FileHit("src/a.py", 1.0, 0.2), FileHit("src/b.py", 0.9, 0.9)], frozenset())
+    assert in_code(asked("when does the session cookie expire")) == [all, part]
+
+
 def test_the_order_of_files_does_not_depend_on_the_size_of_a_page(ws: Workspace) -> None:
     ws.submit(change(*(upsert(f"note{n}", summary=f"A lease of the broker{' again' * n}.") for n in range(3))))
     a, b = files(ws, "src/a.py", "src/b.py")
@@ -308,3 +314,52 @@ def test_nearest_of_a_restricted_caller_names_nothing_hidden(
     ws.submit(change(upsert("secret/plan", name="Quartz", content="Zirconium and quartz, by the tonne.")))
     assert mine("quartz zirconium plonk")[:2] == ([], [])
     assert "secret" not in mine("quartz zirconium plonk")[2]
+
+
+@pytest.mark.requirement("N1")
+def test_a_rare_word_of_the_question_outweighs_common_ones_that_another_note_repeats(
+    ws: Workspace, asked: Asked
+) -> None:
+    padding = "The team agreed on this in spring and wrote it down for everyone who joins later. " * 4
+    crowd = [
+        upsert(f"crowd-{n}", name=f"Tenant exports {n}", content="Tenant exports, exports of a tenant.")
+        for n in range(6)
+    ]
+    others = [upsert(f"other-{n}", name=f"Subject {n}", content=f"Text {n} about tea.") for n in range(30)]
+    right = upsert("limits", name="Limits", content=f"{padding} The quota of each tenant is a gigabyte. {padding}")
+    ws.submit(change(*crowd, *others, right))
+    assert uris(asked("which quota do tenant exports have"))[0] == uri("limits")
+
+
+TEA = [upsert(f"note-{n}", name=f"Tea {n}", content=f"Tea number {n} is drunk in the garden.") for n in range(220)]
+"""Enough texts for a missing word to mean something."""
+
+
+@pytest.mark.requirement("N1")
+def test_a_note_with_one_common_word_does_not_answer_a_question_about_something_unknown(
+    ws: Workspace, asked: Asked
+) -> None:
+    ws.meaning.follow()
+    locks = [upsert(f"row-{n}", name=f"Row {n}", content=f"The lock of row {n} is kept.") for n in range(14)]
+    ws.submit(change(*TEA, *locks))
+    assert ws.meaning.catch_up(30)
+    assert uris(asked("which lock is kept")) != []
+    assert uris(asked("terraform lock")) == []
+
+
+@pytest.mark.requirement("N1", "U7")
+def test_one_sentence_of_a_note_answers_in_other_words(ws: Workspace, asked: Asked) -> None:
+    ws.meaning.follow()
+    around = "Invoices are numbered by year. Every report is signed by two people. The printer needs paper. "
+    right = upsert("house", name="House rules", content=f"{around * 2} The kitten sleeps on the sofa. {around * 2}")
+    ws.submit(change(*TEA[:10], right))
+    assert ws.meaning.catch_up(30)
+    assert uris(asked("where does our cat nap"))[:1] == [uri("house")]
+
+
+def test_only_the_best_notes_are_hits(ws: Workspace, asked: Asked) -> None:
+    ws.meaning.follow()
+    best = upsert("lease", name="Broker lease", content="The lease of the message broker expires after an hour.")
+    ws.submit(change(*TEA, best, upsert("hour", name="Lunch", content="Lunch takes an hour.")))
+    assert ws.meaning.catch_up(30)
+    assert uris(asked("when does the lease of the message broker expire, after which hour")) == [uri("lease")]

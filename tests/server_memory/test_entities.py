@@ -13,7 +13,7 @@ from kgd.errors import KgdError, Limit, NotFound
 from kgd.exchange import entities
 from kgd.model.uri import Uri
 from kgd.tools import EVERY, TOOLSETS, call, chosen
-from kgd.tools.server_memory.substrings import Pieces
+from kgd.tools.server_memory.text_search import Pieces
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.server_memory.script import UNUSUAL, entity, relation
@@ -100,7 +100,7 @@ def test_a_change_during_indexing_is_found_in_its_latest_state(ask: Ask, monkeyp
 
 
 def test_pieces_are_found_anywhere_in_a_text_even_after_many_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgd.tools.server_memory.substrings.FRESH", 10)
+    monkeypatch.setattr("kgd.tools.server_memory.text_search.FRESH", 10)
     pieces: Pieces[int] = Pieces()
     texts = {number: f"Text {number} of pile {number % 7},\tword{number * 31 % 101}-Ünd" for number in range(300)}
     for key, text in texts.items():

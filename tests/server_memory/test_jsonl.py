@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from kgd.codec import documents, paths
 from kgd.errors import Invalid, KgdError
 from kgd.exchange import jsonl
-from kgd.exchange.plan import Reading
-from kgd.exchange.view import View
+from kgd.exchange.plan import Reading, View
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.workspace import Workspace

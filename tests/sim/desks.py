@@ -30,6 +30,7 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
 from kgd.workspace.answers import InvalidFile, Outcome
 from kgd.workspace.merging.histories import merge_commits
+from kgd.workspace.writing.signing import CommitSigning
 from kgd.workspace.writing.surroundings import Surroundings
 from kgd.workspace.writing.transaction import Transaction
 from kgd.workspace.writing.writer import Staged
@@ -175,6 +176,8 @@ class Replica(Desk):
         changes = ChangeSet(edits, self.author)
         transaction = Transaction(changes, _Around(self), self._clock())
         return self.run(transaction.stage)
+
+    signing = CommitSigning(lambda: None)
 
     def in_overlay(self, uri: Uri) -> bool:
         return False

@@ -123,9 +123,9 @@ BUGS = {
     ),
     "parents": Bug(
         "the merge commit depends on who made it",
-        "kgd/workspace/publishing/adoption.py",
-        "    parents = sorted((tip, other))",
-        "    parents = [tip, other]",
+        "kgd/workspace/merging/pure_commits.py",
+        "    rules, parents = check_rules(store, tips), sorted(tips)",
+        "    rules, parents = check_rules(store, tips), list(tips)",
         (f"{TREES}test_two_daemons_that_merge_one_pair_make_the_same_commit",),
     ),
     "rules": Bug(

@@ -1,6 +1,6 @@
-"""The long proofs, by time: kills, gc beside writers, any order of changes, power cuts, a person at the work tree;
-teams that sync with failures, daemons killed in a sync, a hub with many clients, random scopes and pushes;
-and the tests at full size.
+"""The long proofs, by time: kills of writers and of processes for derived data, gc beside writers, any order of
+changes, power cuts, a person at the work tree; teams that sync with failures, daemons killed in a sync, a hub with many
+clients, random scopes and pushes; and the tests at full size.
 
     python -m tests.soak --minutes 60 [--only kill] [--seed 7]
 
@@ -39,6 +39,12 @@ def kill(place: Path, seed: int) -> Counts:
     from tests.faults.test_kill import killed_at_random
 
     return {"kills": 100, **asdict(killed_at_random(place, 100, seed))}
+
+
+def derived(place: Path, seed: int) -> Counts:
+    from tests.faults.test_derived_worker import killed_while_deriving
+
+    return dict(killed_while_deriving(place, 200, seed))
 
 
 def gc(place: Path, seed: int) -> Counts:
@@ -186,6 +192,7 @@ def large(place: Path, seed: int) -> Counts:
 
 PROOFS: dict[str, Callable[[Path, int], Counts]] = {
     "kill": kill,
+    "derived": derived,
     "gc": gc,
     "damage": damage,
     "model": model,

@@ -17,7 +17,7 @@ from mcp.types import MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from kgd.errors import Invalid, Unavailable
 from kgd.mcp.server import Surface
-from kgd.resolution.prompts import Prompt
+from kgd.resolution import Prompt
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session

@@ -144,7 +144,7 @@ def test_a_target_in_an_unknown_workspace_is_kept_with_a_warning(ask: Ask) -> No
 
 
 def test_a_read_may_fall_back_to_the_only_workspace_but_a_write_never_guesses(session: Session, tmp_path: Path) -> None:
-    elsewhere = replace(session, cwd=tmp_path, here=None)
+    elsewhere = replace(session, cwd=tmp_path, found=None)
     assert call(elsewhere, "get", {"uris": "README.md"})["workspace"] == "shop"
     with pytest.raises(NotFound) as caught:
         call(elsewhere, "put", {"changes": upsert("x", summary="y")})
@@ -152,7 +152,7 @@ def test_a_read_may_fall_back_to_the_only_workspace_but_a_write_never_guesses(se
 
 
 def test_with_two_workspaces_the_uri_decides_then_the_directory(session: Session, tmp_path: Path) -> None:
-    other = replace(session, cwd=make_code(tmp_path / "other"), here=None)
+    other = replace(session, cwd=make_code(tmp_path / "other"), found=None)
     call(other, "up")
     assert call(other, "get", {"uris": "README.md"})["workspace"] == "other"
     assert call(other, "get", {"uris": "concept://shop/x"})["workspace"] == "shop"
@@ -161,11 +161,11 @@ def test_with_two_workspaces_the_uri_decides_then_the_directory(session: Session
         "file://shop/"
     )
     with pytest.raises(NotFound, match="not clear"):
-        call(replace(other, cwd=tmp_path, here=None), "get", {"uris": "README.md"})
+        call(replace(other, cwd=tmp_path, found=None), "get", {"uris": "README.md"})
 
 
 def test_a_bare_name_beside_a_foreign_uri_means_the_directorys_workspace(session: Session, tmp_path: Path) -> None:
-    other = replace(session, cwd=make_code(tmp_path / "other"), here=None)
+    other = replace(session, cwd=make_code(tmp_path / "other"), found=None)
     call(other, "up")
     for one, id in ((session, "shop"), (other, "other")):
         call(one, "put", {"changes": [upsert("c", summary=f"of {id}"), upsert("d", summary=f"of {id}")]})
@@ -194,7 +194,7 @@ def test_a_bare_name_beside_a_foreign_uri_means_the_directorys_workspace(session
 
 
 def test_a_node_is_not_moved_into_another_workspace(session: Session, tmp_path: Path, ws: Workspace) -> None:
-    other = replace(session, cwd=make_code(tmp_path / "other"), here=None)
+    other = replace(session, cwd=make_code(tmp_path / "other"), found=None)
     call(other, "up")
     call(session, "put", {"changes": upsert("b", summary="stays")})
     with pytest.raises(Invalid, match="belongs to 'other'"):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgd.errors import Invalid, KgdError, Limit
-from kgd.tools import TOOLS, cursors
+from kgd.tools import TOOLS, paging
 from kgd.tools.parameters import read
 
 PUT, GET, TRAVERSE = (TOOLS[name].Params for name in ("put", "get", "traverse"))
@@ -136,17 +136,17 @@ def test_no_limit_on_cost_is_null() -> None:
 
 
 def test_a_cursor_is_valid_for_the_same_question_only() -> None:
-    cursor = cursors.write("get", ["a", 1], [3, 14])
-    assert cursors.read("get", ["a", 1], cursor) == [3, 14]
+    cursor = paging.write("get", ["a", 1], [3, 14])
+    assert paging.read("get", ["a", 1], cursor) == [3, 14]
     for tool, question in (("search", ["a", 1]), ("get", ["b", 1])):
         with pytest.raises(Invalid):
-            cursors.read(tool, question, cursor)
+            paging.read(tool, question, cursor)
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "é", "bnVsbA", "W10", "WzEsMiwzXQ", "A" * 5000])
 def test_an_invalid_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(Invalid) as caught:
-        cursors.read("get", [], cursor)
+        paging.read("get", [], cursor)
     assert caught.value.at == "cursor"
 
 

@@ -14,7 +14,7 @@ from kgd.errors import NotFound
 from tests.surfaces.conftest import Ask, git, upsert
 from tests.waiting import until
 
-STAGES = {"shop commit", "shop publish", "shop integrate", "shop index", "shop embedding", "shop upkeep"}
+STAGES = {f"shop {name}" for name in ("commit", "publish", "integrate", "index", "embedding", "upkeep", "code")}
 
 
 def named(answer: Any) -> dict[str, dict[str, str]]:
@@ -63,14 +63,20 @@ def test_an_unreadable_file_is_named(ask: Ask, ws: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement",
-    ["DELETE FROM docs", "UPDATE versions SET count = 7", "DELETE FROM versions"],
+    ("file", "statement"),
+    [
+        ("index", "DELETE FROM docs"),
+        ("versions", "UPDATE versions SET count = 7"),
+        ("versions", "DELETE FROM versions"),
+    ],
     ids=["index", "wrong versions", "no versions"],
 )
-def test_doctor_repairs_the_problems_that_it_reports_as_repairable(ask: Ask, ws: Any, statement: str) -> None:
+def test_doctor_repairs_the_problems_that_it_reports_as_repairable(
+    ask: Ask, ws: Any, file: str, statement: str
+) -> None:
     ask.put(changes=upsert("a", summary="s"))
     until(lambda: ask.doctor()["ok"])
-    with sqlite3.connect(ws.layout.derived_dir / "index.sqlite") as connection:
+    with sqlite3.connect(ws.layout.derived_dir / f"{file}.sqlite") as connection:
         connection.execute(statement)
     connection.close()
     wrong = [check for check in ask.doctor()["checks"] if check.get("next") == "Run `kgd doctor --fix`."]

@@ -61,3 +61,27 @@ def test_a_late_decision_is_refused_with_the_earlier_settlement(ask: Ask) -> Non
 def test_a_node_without_a_conflict_is_not_found(ask: Ask, named: str) -> None:
     with pytest.raises(NotFound):
         ask.resolve(resolutions={"id": named, "take": "a"})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": 5},
+        {"tags": "x"},
+        {"data": [1]},
+        {"source": "x"},
+        {"aliases": ["x y"]},
+        {"relations": 3},
+        {"relations": [{"type": "x", "target": "x y"}]},
+    ],
+    ids=lambda one: str(*one),
+)
+def test_a_whole_node_of_wrong_values_settles_nothing(ask: Ask, wrong: dict[str, object]) -> None:
+    made = ask.put(changes=upsert("a", summary="one"))["commit"]
+    ask.put(changes=upsert("a", summary="two"))
+    ask.revert(commit=made)
+    (conflict,) = ask.conflicts()["conflicts"]
+    assert list(conflict["fields"]) == ["node"]
+    with pytest.raises(Invalid):
+        ask.resolve(resolutions={"id": conflict["id"], "fields": {"node": {"uri": "concept://shop/a", **wrong}}})
+    assert ask.conflicts()["total"] == 1

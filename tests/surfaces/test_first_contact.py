@@ -105,7 +105,7 @@ def test_the_file_has_the_same_bytes_as_the_daemon_in_both_eras(
     finally:
         os.rmdir(home.socket)
     assert by_file == by_daemon
-    assert b"the kgd daemon ended while it started" in refused[-1]
+    assert b"the kgd daemon ended during startup" in refused[-1]
     told = answers(tmp_path, [*ERAS["2025-06-18"], {"id": 10, "method": "resources/list"}], *arguments)
     assert told[:-1] == by_daemon["2025-06-18"]
     assert b'"id":10,"result"' in told[-1], "the daemon that started meanwhile changed nothing for the host"

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from kgd.errors import KgdError, NotFound, Stale
-from kgd.tools.budget import HARD_LIMIT
+from kgd.tools.paging import HARD_LIMIT
 from tests.surfaces.conftest import Ask, git, upsert
 from tests.waiting import until
 

@@ -45,7 +45,7 @@ def test_up_again_changes_nothing_and_leaves_the_code_repository_alone(session: 
 
 
 def test_up_with_the_id_of_another_repository_offers_two_ways_out(session: Session, tmp_path: Path) -> None:
-    twin = replace(session, cwd=make_code(tmp_path / "elsewhere" / "shop"), here=None)
+    twin = replace(session, cwd=make_code(tmp_path / "elsewhere" / "shop"), found=None)
     with pytest.raises(InvariantViolation) as caught:
         call(twin, "up")
     assert "--id NEW" in caught.value.next
@@ -54,7 +54,7 @@ def test_up_with_the_id_of_another_repository_offers_two_ways_out(session: Sessi
 
 
 def test_up_standalone_makes_a_separate_repository(session: Session, tmp_path: Path) -> None:
-    alone = replace(session, cwd=tmp_path, here=None)
+    alone = replace(session, cwd=tmp_path, found=None)
     answer = call(alone, "up", {"directory": str(tmp_path / "notes"), "standalone": True})
     assert (answer["workspace"], answer["path"]) == ("notes", str(tmp_path / "notes"))
     written = call(alone, "put", {"workspace": "notes", "changes": upsert("plan", summary="any domain")})

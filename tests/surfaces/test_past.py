@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from kgd.errors import Invalid, NotFound
@@ -47,6 +49,21 @@ def test_the_diff_names_each_changed_field_with_before_and_after(told: Ask) -> N
     first, last = (told.history()["commits"][n]["commit"] for n in (2, 0))
     changed = told.diff(range=f"{first}..{last}")["diff"]
     assert [(one["uri"][-1], one["change"]) for one in changed] == [("a", "changed"), ("b", "created")]
+
+
+@pytest.mark.parametrize("date", ["2099-11-20", "yesterday", "2 days ago", "2099"])
+def test_a_date_instead_of_a_commit_is_answered_with_the_way_to_the_commit(told: Ask, date: str) -> None:
+    asked: list[Callable[[], object]] = [
+        lambda: told.get(uris="a", as_of=date),
+        lambda: told.traverse(start="a", as_of=date),
+        lambda: told.diff(range=date),
+        lambda: told.revert(commit=date),
+    ]
+    for ask in asked:
+        with pytest.raises(NotFound, match="this is a date, but a commit is needed") as refused:
+            ask()
+        assert refused.value.next == f"Take the first commit of history with until={date}."
+    assert subjects(told.history(until="2099-11-20"))[0] == "third"
 
 
 def test_history_continues_by_cursor(told: Ask) -> None:

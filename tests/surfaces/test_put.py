@@ -123,6 +123,12 @@ def test_an_invalid_change_is_refused_with_its_place_and_nothing_is_written(ask:
     assert ask.history()["commits"] == before
 
 
+@pytest.mark.parametrize("letter", ["x", "\u20ac"])
+def test_a_refused_size_differs_from_the_limit(ask: Ask, letter: str) -> None:
+    with pytest.raises(Limit, match="at most 256 KiB; this content is 257 KiB"):
+        ask.put(changes=upsert("a", content=letter * (256 * 1024 // len(letter.encode()) + 1)))
+
+
 def test_a_stale_version_is_a_conflict_that_carries_the_current_one(ask: Ask) -> None:
     ask.put(changes=upsert("a", content="one\n"))
     ask.put(changes=upsert("a", content="two\n", expect_version=1))

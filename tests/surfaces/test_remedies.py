@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
+from kgd.daemon import code_index_process
+from kgd.freshness import freshness
+from kgd.mentions import writer as mentions_writer
+from kgd.mentions.mentions import Mentions
 from kgd.tools.workspaces import remedies
+from kgd.workspace.derived import text_writer, vector_writer
 from tests.conftest import ROOT
 from tests.surfaces.conftest import Ask, git, upsert
 from tests.waiting import until
@@ -24,8 +29,8 @@ def test_the_page_has_the_remedies_of_doctor() -> None:
     assert told == {
         **remedies.STAGES,
         **{f"`{start.strip()} …`": remedy for start, remedy in remedies.SENTENCES.items()},
+        "any other line": remedies.BY_ITSELF,
     }
-    assert f"\nAnything else: {remedies.BY_ITSELF}\n" in section
 
 
 def test_every_stage_has_a_remedy() -> None:
@@ -71,12 +76,86 @@ def test_doctor_shows_a_remedy_for_every_problem(break_it: Callable[[Ask, Any], 
     assert ask.status()["next"]
 
 
+FAILING = ("-c", "raise SystemExit(3)")
+
+
+def _failing_index(ask: Ask, patch: pytest.MonkeyPatch) -> str:
+    patch.setattr(text_writer, "PROGRAM", FAILING)
+    _write_much(ask)
+    return "derived data: the daemon writes the text index itself (the process for derived data crashed)"
+
+
+def _failing_embeddings(ask: Ask, patch: pytest.MonkeyPatch) -> str:
+    patch.setattr(vector_writer, "PROGRAM", FAILING)
+    _write_much(ask)
+    return "derived data: the daemon writes the embeddings itself (the process for derived data crashed)"
+
+
+def _failing_mentions(ask: Ask, patch: pytest.MonkeyPatch) -> str:
+    patch.setattr(mentions_writer, "PROGRAM", FAILING)
+    Mentions.of(ask.session.daemon.workspace("shop"))
+    _write_much(ask)
+    return "derived data: the daemon writes the mentions itself (the process for derived data crashed)"
+
+
+def _failing_parser(ask: Ask, patch: pytest.MonkeyPatch) -> str:
+    patch.setattr(code_index_process, "PROGRAM", FAILING)
+    assert ask.session.cwd is not None
+    (ask.session.cwd / "new.py").write_text("def new():\n    pass\n")
+    return "code: the code tree cannot be read: its parser crashed"
+
+
+def _unreadable_history(ask: Ask, patch: pytest.MonkeyPatch) -> str:
+    assert ask.session.cwd is not None
+    (ask.session.cwd / ".git/HEAD").write_text("0" * 39 + "1\n")
+    return "code history: "
+
+
+def _failing_citations(ask: Ask, patch: pytest.MonkeyPatch) -> str:
+    patch.setattr(freshness, "judge", lambda *asked, deep: 1 // 0)
+    ask.put(changes=upsert("a", summary="s", data={"cites": ["src/checkout.py"]}))
+    return "stale nodes: "
+
+
+def _write_much(ask: Ask) -> None:
+    nodes = [upsert(f"n{number}", content=f"Lease {number}.\n") for number in range(600)]
+    for start in (0, 300):
+        ask.put(changes=nodes[start : start + 300])
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        _failing_index,
+        _failing_embeddings,
+        _failing_mentions,
+        _failing_parser,
+        _unreadable_history,
+        _failing_citations,
+    ],
+    ids=lambda break_it: break_it.__name__,
+)
+def test_status_and_doctor_report_work_that_keeps_failing(
+    break_it: Callable[[Ask, pytest.MonkeyPatch], str], ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until(lambda: ask.doctor()["ok"], say=ask.doctor)
+    said = break_it(ask, monkeypatch)
+    until(lambda: any(text.startswith(said) for text in ask.status()["degraded"]), say=ask.status)
+    assert ask.status()["health"] == "degraded"
+    checks = ask.doctor()["checks"]
+    [told] = [
+        one for one in checks if said in (one["detail"], f"code: {one['detail']}") or one["detail"].startswith(said)
+    ]
+    assert told["state"] == "warning"
+    assert told["next"] not in ("", remedies.BY_ITSELF)
+
+
 @pytest.mark.parametrize(
     ("sentence", "remedy"),
     [
-        ("read-only: it has format 9, this kgd knows 1", "Install the newer kgd"),
+        ("read-only: it has format 9; this kgd supports 1", "Install the newer kgd"),
         ("read-only: its disk cannot be written", "Make the disk writable"),
-        ("organisation's registry: line 3", "ask its maintainers"),
+        ("organisation's registry: line 3", "ask its maintainers to"),
         ("code tree: the directory is empty", "Move the code tree back"),
         ("an unforeseen state", "kgd tries again by itself"),
     ],

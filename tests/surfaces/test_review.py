@@ -9,7 +9,7 @@ import pytest
 
 from kgd.errors import Invalid, NotFound
 from kgd.model.change import Author
-from kgd.tools.dates import moment_of
+from kgd.tools.parameters import moment_of
 from kgd.workspace.proposals import proposals
 from tests import builders
 from tests.surfaces.conftest import Ask, upsert

@@ -14,6 +14,7 @@ import pytest
 
 from kgd.daemon.calls import Outstanding
 from kgd.mcp.server import Surface
+from kgd.mcp.short_reads import ShortReads
 from kgd.tools.session import Session
 from tests.surfaces.conftest import upsert
 
@@ -64,7 +65,8 @@ async def connected(surface: Surface, tmp_path: Path, cwd: Path | None = None) -
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = Outstanding(reader, writer)
         try:
-            await surface.serve(line, line, cwd=str(cwd or ""), client="pump", context_id="conversation")
+            session = Session(surface.daemon, cwd=cwd, client="pump", context_id="conversation", by_agent=True)
+            await surface.serve(ShortReads(session, surface.tools, line, line))
         finally:
             writer.close()
             served.set()

@@ -83,9 +83,9 @@ def test_an_agent_with_the_right_to_write_decides_through_resolve_conflicts(ask:
     )
     assert [(one["id"], one["take"]) for one in done["decided"]] == [(ids[0], "accept"), (ids[1], "reject")]
     for take in ("accept", "reject"):
-        with pytest.raises(NotFound, match="no proposal"):
+        with pytest.raises(NotFound, match="no pending proposal"):
             keeper.resolve_conflicts(resolutions={"id": ids[2], "take": take})
-    with pytest.raises(NotFound, match="no proposal"):
+    with pytest.raises(NotFound, match="no pending proposal"):
         keeper.resolve_conflicts(resolutions={"id": ids[0], "take": "accept"})
     with pytest.raises(Invalid, match="accepted or rejected"):
         keeper.resolve_conflicts(resolutions={"id": ids[2], "take": "a"})
@@ -144,7 +144,7 @@ def test_a_contradictory_submission_is_refused(ask: Ask, arguments: dict[str, An
 
 
 def test_a_hub_makes_no_outgoing_calls_for_token_holders(holds: As) -> None:
-    with pytest.raises(Forbidden, match="submits nothing"):
+    with pytest.raises(Forbidden, match="does not submit"):
         holds("write", "/**").submit_subgraph(remote="other", changes=upsert("a"))
 
 

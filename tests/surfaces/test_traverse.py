@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from kgd.errors import NotFound
-from kgd.tools.budget import HARD_LIMIT
+from kgd.tools.paging import HARD_LIMIT
 from tests.surfaces.conftest import Ask, upsert
 
 

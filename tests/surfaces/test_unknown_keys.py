@@ -12,9 +12,9 @@ from kgd.cli.editing import changes_between
 from kgd.codec import documents
 from kgd.errors import Invalid
 from kgd.model.access import Principal, Scope
-from kgd.model.node import Node
+from kgd.model.node import Node, Relation, Source
 from kgd.model.uri import Uri
-from kgd.tools.proposals.rehoming import difference, whole
+from kgd.tools.proposals.copies import difference, whole
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.builders import commit_file
@@ -22,23 +22,15 @@ from tests.surfaces.conftest import Ask, git, upsert
 
 A = "concept://shop/infra/a"
 PATH = "nodes/concept/infra/a.yaml"
-TEXT = f"""\
-uri: {A}
-name: A
-source:
-  type: url
-  id: x
-  fetched: "2026-01-01"
-relations:
-- type: uses
-  target: "concept://shop/infra/b"
-  weight: 0.5
-  since: 2020
-license: MIT
-trust: local
-version: 7
-"""
 OTHERS = {"license": "MIT", "trust": "local", "version": 7}
+NODE = Node(
+    Uri(A),
+    name="A",
+    source=Source("url", "x", {"fetched": "2026-01-01"}),
+    relations=(Relation("uses", Uri("concept://shop/infra/b"), 0.5, others={"since": 2020}),),
+    others=OTHERS,
+)
+TEXT = documents.encode(NODE).decode()
 
 
 @pytest.fixture
@@ -145,8 +137,8 @@ def test_an_exported_note_brings_them_back(ask: Ask, file: Workspace, tmp_path: 
     assert file.tip == tip
     ask.put(changes={"op": "delete", "uri": A})
     ask.__getattr__("import")(source=str(out))
-    found, former = documents.decode(bytes_at(file).encode()), documents.decode(TEXT.encode())
-    assert (found.others, found.source, found.relations) == (former.others, former.source, former.relations)
+    found = documents.decode(bytes_at(file).encode())
+    assert (found.others, found.source, found.relations) == (NODE.others, NODE.source, NODE.relations)
 
 
 @pytest.mark.parametrize("others", ['{"uri": "concept://shop/x"}', '{"kgd_trusted": true}', "[1]"])
@@ -173,9 +165,9 @@ def test_a_note_with_forged_keys_is_not_imported(ask: Ask, file: Workspace, tmp_
 def test_an_edit_in_an_editor_changes_exactly_what_it_changes(
     ask: Ask, file: Workspace, edit: Callable[[str], str]
 ) -> None:
-    before, after = documents.decode(TEXT.encode()), documents.decode(edit(TEXT).encode())
-    changes = changes_between(before, after, 1)
-    assert changes_between(before, before, 1) == []
+    after = documents.decode(edit(TEXT).encode())
+    assert changes_between(NODE, NODE, 1) == []
+    changes = changes_between(NODE, after, 1)
     ask.put(changes=changes)
     assert documents.decode(bytes_at(file).encode()) == after
 
@@ -184,9 +176,7 @@ def test_a_rewritten_node_of_the_unified_graph_keeps_them(ask: Ask, file: Worksp
     ask.update_node(uri=A, name="B", source={"type": "url", "id": "x"})
     ask.create_edges(edges=[{"source": A, "target": "concept://shop/infra/b", "type": "uses", "weight": 0.25}])
     after = documents.decode(bytes_at(file).encode())
-    former = documents.decode(TEXT.encode())
-    assert isinstance(after, Node)
-    assert (after.others, after.source) == (former.others, former.source)
+    assert (after.others, after.source) == (NODE.others, NODE.source)
     assert (after.relations[0].weight, after.relations[0].others) == (0.25, {"since": 2020})
 
 

@@ -75,7 +75,7 @@ def test_an_invalid_task_is_refused_and_nothing_is_written(ask: Ask, ws: Workspa
     put_task(ask, "taken")
     tip = ws.tip
     wrong: list[tuple[dict[str, object], type[KgdError], str]] = [
-        ({"name": "taken"}, Stale, "of this name exists already"),
+        ({"name": "taken"}, Stale, "of this name already exists"),
         ({"name": " "}, Invalid, "needs a name"),
         ({"name": "a\nb"}, Invalid, "line ends"),
         ({"name": "x", "depends": ["nobody"]}, NotFound, r"depends\[0\]"),

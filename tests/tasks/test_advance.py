@@ -257,7 +257,7 @@ def test_a_section_of_prose_is_recorded_up_to_a_reported_limit(ask: Ask) -> None
     put_task(ask)
     done = completed(ask, ID, sections={"Gotchas": "\n".join(f"line number {n}" for n in range(130))})
     assert len(done["recorded"]) == 100
-    assert done["warnings"] == ["of 130 gotchas the first 100 were recorded: write one item per line"]
+    assert done["warnings"] == ["only 100 of 130 gotchas were recorded: write one item per line"]
 
 
 def test_a_cancelled_task_records_nothing(ask: Ask, ws: Workspace) -> None:

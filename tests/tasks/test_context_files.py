@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.memories.context_files import PATHS_LIMIT, read_paths
+from kgd.memories.tasks import PATHS_LIMIT, read_paths
 
 LINES = [
     ("src/a.py", ["src/a.py"]),

@@ -16,8 +16,7 @@ from kgd.cli import parameters
 from kgd.cli.commands import GROUPS, TYPES, VERBS, Verb, function
 from kgd.cli.output import show
 from kgd.model.access import Verb as Scope
-from kgd.tools import EVERY
-from kgd.tools.catalogue import TABLE
+from kgd.tools import EVERY, TABLE
 from kgd.tools.operation import Operation, Reflects
 from kgd.tools.parameters import Params
 from kgd.tools.reference import declared, table

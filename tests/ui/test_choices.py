@@ -47,7 +47,7 @@ def test_equal_parts_stay_for_every_choice(a: str, b: str, data: st.DataObject) 
 
 
 def test_a_part_without_a_choice_is_refused() -> None:
-    with pytest.raises(Invalid, match="no choice"):
+    with pytest.raises(Invalid, match="no version is chosen"):
         assembled(parts_of("one\n", "two\n"), {})
 
 

@@ -142,7 +142,7 @@ def test_a_page_of_another_port_reads_nothing_and_does_nothing(
     frame = next(one for one in stranger.frames if one is not stranger.main_frame)
     assert "shop" not in frame.content()
     stranger.evaluate("document.getElementById('form').submit()")
-    expect(stranger.locator("main")).to_contain_text("Pages of other sites may not send requests here")
+    expect(stranger.locator("main")).to_contain_text("Other sites' pages may not send requests here")
     assert is_let_in(door)
     page.reload()
     expect(page.locator("h1")).not_to_have_text("Sign in")

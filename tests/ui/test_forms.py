@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.errors import Invalid
-from kgd.ui.changes import deed_of, marked
-from kgd.ui.forms import FIELDS, changes, meet, texts_of, typed_of
-from kgd.ui.values import as_text, mapping_of, mapping_text
+from kgd.ui.changes import as_text, deed_of, mapping_of, mapping_text, marked
+from kgd.ui.pages.node_form import FIELDS, changes, meet, texts_of, typed_of
 
 NODE = {
     "type": "concept",

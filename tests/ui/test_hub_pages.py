@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from kgd.config import Home
 from kgd.ui.live_updates import CUE, Live
 from tests.certificates import self_signed
+from tests.event_loops import apart
 from tests.hub.conftest import Hub, new_hub
 from tests.ui.conftest import WAIT, axe
 
@@ -98,8 +99,7 @@ def test_a_page_is_notified_only_of_readable_changes() -> None:
         live.announce("infra", {"concept://infra/secret/plan", "concept://infra/services/auth"})
         return [hidden, await anext(stream)]
 
-    with ThreadPoolExecutor(1) as elsewhere:  # the browser's event loop occupies this thread
-        assert elsewhere.submit(lambda: asyncio.run(listen())).result() == [b": still here\n\n", CUE]
+    assert apart(listen) == [b": still here\n\n", CUE]
 
 
 def test_a_page_learns_of_changes_before_it_listened() -> None:
@@ -120,9 +120,7 @@ def test_a_page_learns_of_changes_before_it_listened() -> None:
     def sees(uri: str) -> bool:
         return "/secret/" not in uri
 
-    with ThreadPoolExecutor(1) as elsewhere:
-        told = [elsewhere.submit(asyncio.run, listen(visible)).result() for visible in (True, False)]
-    assert told == [CUE, b": still here\n\n"]
+    assert [apart(partial(listen, visible)) for visible in (True, False)] == [CUE, b": still here\n\n"]
 
 
 def test_a_writer_commits_under_their_own_name(browser: BrowserContext, hub: Hub) -> None:

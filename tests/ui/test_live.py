@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from kgd.ui.live_updates import CUE, PING_SECONDS, REMEMBERED, Live
-
-
-def apart(work: Callable[[], Coroutine[None, None, bytes]]) -> bytes:
-    """Run in a separate thread, because a browser's event loop may occupy this one."""
-    with ThreadPoolExecutor(1) as elsewhere:
-        return elsewhere.submit(lambda: asyncio.run(work())).result()
+from tests.event_loops import apart
 
 
 @pytest.mark.parametrize("others", [0, 1, REMEMBERED - 1, REMEMBERED, 3 * REMEMBERED])

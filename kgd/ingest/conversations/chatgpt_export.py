@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.source_messages import Conversation, Read, SourceMessage, ToolCall
-from kgd.ingest.conversations.values import line
+from kgd.ingest.conversations.values import Conversation, Read, SourceMessage, ToolCall, line
 
 
 def read(text: str) -> Read:
-    """One thread per conversation; messages by time, or in tree order if they have none."""
+    """One thread per conversation, with messages by time, or in tree order if they have no times."""
     return values.read_list(text, _conversation)
 
 

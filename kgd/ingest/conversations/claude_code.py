@@ -1,4 +1,4 @@
-"""Reader for Claude Code sessions: JSON lines with messages of a user, an assistant and tools."""
+"""Reader for Claude Code sessions: JSON lines with messages from a user, an assistant and tools."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.source_messages import Conversation, Read, SourceMessage
-from kgd.ingest.conversations.values import line
+from kgd.ingest.conversations.values import Conversation, Read, SourceMessage, line
 
 SPOKEN = ("user", "assistant", "system")
 
@@ -22,14 +21,14 @@ class _Session:
 
 
 def read(text: str) -> Read:
-    """One thread per session. Lines without a message (snapshots, progress) are skipped, and replies bridge them."""
+    """One thread per session. Lines without a message (snapshots, progress) are skipped; replies skip over them."""
     sessions: dict[str, _Session] = {}
     trouble: list[str] = []
     left_out: Counter[str] = Counter()
     title = ""
     for place, value in values.json_lines(text, trouble):
         if not isinstance(value, Mapping):
-            trouble.append(f"{place}: not a message but {type(value).__name__}")
+            trouble.append(f"{place}: expected a message, found {type(value).__name__}")
             continue
         if value.get("type") == "summary":
             title = line(value.get("summary")) or title

@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.source_messages import Conversation, Read, SourceMessage
-from kgd.ingest.conversations.values import line
+from kgd.ingest.conversations.values import Conversation, Read, SourceMessage, line
 
 NO_PARENT = "00000000-0000-4000-8000-000000000000"
 """Parent of a conversation's first message."""
 
 
 def read(text: str) -> Read:
-    """One thread per conversation; messages by time. A message without a parent answers the one before it."""
+    """One thread per conversation, with messages by time. A message without a parent answers the previous message."""
     return values.read_list(text, _conversation)
 
 

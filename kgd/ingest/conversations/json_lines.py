@@ -1,4 +1,4 @@
-"""Reader for conversations in plain JSON: one message a line, or in a list, with common key names.
+"""Reader for conversations in plain JSON: one message per line, or a list of messages, with common key names.
 
     {"role": "user", "content": "Why Postgres?", "timestamp": "2026-11-20T10:00:00Z", "id": "7", "thread": "storage"}
 
@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast, get_args
 
 from kgd.ingest.conversations import values
-from kgd.ingest.conversations.source_messages import Conversation, Kind, Read, SourceMessage, Status
-from kgd.ingest.conversations.values import first_of, line
+from kgd.ingest.conversations.values import Conversation, Kind, Read, SourceMessage, Status, first_of, line
 
 CONTENT = ("content", "text", "body", "message", "msg", "parts")
 ROLE = ("role", "senderType", "sender_type", "author_type")
@@ -36,7 +35,7 @@ THREAD = (
 )
 CALLS = ("tool_calls", "toolCalls")
 LOOKED_AT = 20
-"""Messages of a list that are examined to detect the format."""
+"""Number of messages of a list that are examined to detect the format."""
 ABOUT = ("title", "thread_name", "participants", "status")
 
 
@@ -87,7 +86,7 @@ def _take(
     value: Any, place: str, thread: str, threads: dict[str, _Thread], trouble: list[str], left_out: Counter[str]
 ) -> None:
     if not isinstance(value, Mapping):
-        trouble.append(f"{place}: not a message but {type(value).__name__}")
+        trouble.append(f"{place}: expected a message, found {type(value).__name__}")
         return
     inner = value.get("messages")
     name = first_of(value, THREAD)
@@ -150,7 +149,7 @@ def _parent(value: Mapping[str, Any]) -> str | None:
 
 
 def who(role: Any, sender: Any) -> tuple[Kind, str]:
-    """Kind and name of a sender; a source may give either, or both in one field."""
+    """Kind and name of a sender; a source may give one of them, or both in one field."""
     if isinstance(sender, Mapping):
         role = role or sender.get("role") or sender.get("type")
         sender = sender.get("name") or sender.get("id") or sender.get("role")
@@ -165,7 +164,7 @@ def who(role: Any, sender: Any) -> tuple[Kind, str]:
 
 
 def label(text: str) -> Kind:
-    """An unknown kind of sender, as a node's name may begin with it."""
+    """An unknown kind of sender, in a form with which a node's name can begin."""
     return text.replace(":", " ").strip() or "user"
 
 

@@ -1,8 +1,8 @@
 """Ids and nodes of messages. Ids are stable names that sort by time within a thread.
 
 The id is a ULID: 48 bits of milliseconds, 20 bits that count the messages of one millisecond, and 60 bits of a hash of
-the source's own id, or of sender and text without one. So ingesting the same export again, or a longer one, gives each
-message its previous id.
+the source's own id or, without one, of sender and text. So if the same export, or a longer one, is ingested again, each
+message keeps its id.
 """
 
 from __future__ import annotations
@@ -14,21 +14,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from kgd.errors import Limit
-from kgd.ingest.conversations.source_messages import OLDEST_KNOWN, SourceMessage, ToolCall
-from kgd.model.change import Upsert
+from kgd.ingest.conversations.values import OLDEST_KNOWN, SourceMessage, ToolCall
 from kgd.model.node import NAME_LIMIT, Json, Node, Source, cut_at_word
 from kgd.model.uri import Uri
 from kgd.model.uri import name_of as uri_name
 
 _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _TIME, _COUNT, _HASH = 10, 4, 12
-"""Digits of the three parts of an id."""
+"""Number of digits of the three parts of an id."""
 MOST_TOGETHER = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A message and its id. `is_new` is whether the thread does not have it yet."""
+    """A message and its id. `is_new` is set unless the thread already has it."""
 
     message: SourceMessage
     id: str
@@ -38,16 +37,16 @@ class Placed:
 def place(messages: Sequence[SourceMessage], stored: Iterable[str], now: int | None = None) -> list[Placed]:
     """The messages with their ids, in the given order.
 
-    A message without a time gets the time of the one before it. If no message has a time or an id, `now` is their time
-    (a live conversation), and a beginning that repeats the end of the thread is not new; without `now` times count from
-    0.
+    A message without a time gets the time of the message before it. If no message has a time or an id, all get the time
+    `now` (a live conversation), and messages at the beginning that repeat the end of the thread are not new; without
+    `now`, times count from 0.
 
     Args:
-        stored: Ids of the thread, in order: at least those between the first and the last time of `messages`, and all
-            of them unless every message has a time.
+        stored: Ids of the thread, in order: at least the ids between the first and the last time of `messages`, and all
+            ids unless every message has a time.
 
     Raises:
-        Limit: More than a million messages of one millisecond.
+        Limit: More than a million messages have the same millisecond.
     """
     known = _Known(stored)
     names = [_hash(one) for one in messages]
@@ -65,12 +64,13 @@ def place(messages: Sequence[SourceMessage], stored: Iterable[str], now: int | N
 
 
 def is_id(name: str) -> bool:
-    """Whether a message's name is such an id, which sorts by time."""
+    """Whether a message's name is a sortable id as made here."""
     return len(name) == _TIME + _COUNT + _HASH and _number(name) is not None
 
 
 def moment_of(id: str) -> int | None:
-    """Unix milliseconds of a message by its id; None if its source had no time, or the name is no such id."""
+    """The time of a message in Unix milliseconds, from its id; None if its source had no time, or if this is not the id
+    of a message."""
     at = _number(id[:_TIME]) if len(id) == _TIME + _COUNT + _HASH else None
     return at if at is not None and at >= OLDEST_KNOWN else None
 
@@ -91,7 +91,7 @@ def name_in(id: str) -> str:
 
 
 def name_of(id: str) -> str:
-    """That part of the name, for a message with an id in its source."""
+    """The identifying part for a message that has an id in its source."""
     return _hashed("id", id)
 
 
@@ -107,7 +107,7 @@ def _hashed(*parts: str) -> str:
 
 
 class _Known:
-    """The old and new ids of a thread. Equal messages of one millisecond are distinguished by their order."""
+    """The old and new ids of a thread. The order of equal messages within one millisecond distinguishes them."""
 
     def __init__(self, stored: Iterable[str]) -> None:
         self.ids = list(stored)
@@ -123,7 +123,8 @@ class _Known:
             ids.reverse()
 
     def take(self, name: str, at: int, *, by_name: bool) -> str | None:
-        """The next of the equal stored messages, each once. With `by_name` of any time, as none is known."""
+        """The next equal stored message; each is taken only once. With `by_name`, its time may differ, because the new
+        message has no known time."""
         found = self._named.get(name) if by_name else self._of.get((_text(at, _TIME), name))
         return found.pop() if found else None
 
@@ -136,7 +137,7 @@ class _Known:
 
 
 def _overlap(stored: Sequence[str], names: Sequence[str]) -> int:
-    """The number of first messages that repeat the end of the thread. O(messages)."""
+    """The number of messages at the beginning that repeat the end of the thread. O(messages)."""
     pattern: list[str | None] = [*names, None, *(id[_TIME + _COUNT :] for id in stored[-len(names) :])] if names else []
     longest = [0] * len(pattern)
     for n in range(1, len(pattern)):
@@ -162,15 +163,15 @@ def _number(text: str) -> int | None:
 
 
 WHOLE = 240 * 1024
-"""Bytes of a node's file above which a message is split: the limit of a node, less the indentation in a bulk part."""
+"""Bytes of a node's file above which a message is split: a node's limit, less the indentation in a bulk part."""
 PIECE = 100_000
 """Largest file of a piece, in bytes."""
 SMALL = 24 * 1024
-"""Characters whose encoding never exceeds `WHOLE`."""
+"""Number of characters whose encoding never exceeds `WHOLE`."""
 IN_DATA = 16 * 1024
-"""Characters of tool arguments in a message's data; longer ones go into the content."""
+"""Largest number of characters of tool arguments in a message's data; longer arguments go into the content."""
 CALLS = 200
-"""Tool calls in a message's data; further ones go into the content."""
+"""Largest number of tool calls in a message's data; further calls go into the content."""
 
 
 def as_node(uri: Uri, message: SourceMessage, source: Source) -> Node:
@@ -189,7 +190,8 @@ def as_node(uri: Uri, message: SourceMessage, source: Source) -> Node:
 
 
 def _moment(id: str, message: SourceMessage) -> str:
-    """The time of a message; with ``~`` if only an earlier message has a time, else its number."""
+    """The time of a message, marked ``~`` if it was taken from an earlier message; the message's number if there is no
+    time."""
     at = moment_of(id)
     if at is None:
         return str(count_of(id))
@@ -202,24 +204,9 @@ def spelt(at: int) -> str:
     return moment.isoformat(timespec="milliseconds" if at % 1000 else "seconds") + "Z"
 
 
-def upsert_of(node: Node) -> Upsert:
-    """The edit that creates this node, or adds its fields to the stored one."""
-    return Upsert(
-        node.uri,
-        type=node.type,
-        name=node.name or None,
-        summary=node.summary or None,
-        content=node.content or None,
-        data=node.data,
-        source=node.source,
-        relations=node.relations,
-    )
-
-
 def fitting(message: SourceMessage, size: Callable[[SourceMessage], int]) -> list[SourceMessage]:
-    """The message, or pieces of it that each fit; each piece answers the one before it.
-
-    `size` returns the bytes of a message as a node's file. Pieces end at line ends if possible.
+    """The message, or pieces of it that each fit; each piece answers the one before it. `size` returns the number of
+    bytes of the message's node file. Pieces end at line ends if possible.
     """
     whole = replace(message, text=_with_calls(message)[0], tool_calls=_kept(message))
     if len(whole.text) <= SMALL or size(whole) <= WHOLE:
@@ -242,14 +229,14 @@ def fitting(message: SourceMessage, size: Callable[[SourceMessage], int]) -> lis
 
 
 def _cut(text: str) -> int:
-    """A place in the middle, at the nearest line end before it."""
+    """Where to cut the text: at the last line end before its middle, if that is near."""
     middle = len(text) // 2
     line = text.rfind("\n", middle // 2, middle)
     return line + 1 if line > 0 else middle
 
 
 def _kept(message: SourceMessage) -> tuple[ToolCall, ...]:
-    """The tool calls for which `data` has room, without their arguments if those are long."""
+    """The tool calls for which `data` has room, without arguments that are too long."""
     room = IN_DATA
     kept = []
     for call in message.tool_calls[:CALLS]:
@@ -260,7 +247,7 @@ def _kept(message: SourceMessage) -> tuple[ToolCall, ...]:
 
 
 def _with_calls(message: SourceMessage) -> tuple[str, list[dict[str, Json]]]:
-    """Content and tool calls; calls too long for `data` are appended to the text, so nothing is lost."""
+    """Content and tool calls; calls too long for `data` are appended to the text, so that nothing is lost."""
     kept = _kept(message)
     texts = [message.text]
     for number, call in enumerate(message.tool_calls):

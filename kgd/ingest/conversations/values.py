@@ -1,4 +1,8 @@
-"""Values in conversation files of any program: JSON lists and lines, times, senders, content blocks."""
+"""Conversations as read from a source, and the values in files of any program: JSON, times, senders, content blocks.
+
+A conversation consists of messages. Each has a sender, a time and the message that it answers. Where the conversation
+is stored does not matter. An error in the source is a line of `trouble`, never an exception.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
-
-from kgd.ingest.conversations.source_messages import OLDEST_KNOWN, Conversation, Kind, Read, SourceMessage, ToolCall
+from typing import Any, Literal
 
 LONGEST_MOMENT = 64
-"""Characters of a date."""
+"""Largest number of characters of a date."""
 _BLANK = re.compile(r"[ \t\r\n]*")
 
 _KINDS: Mapping[str, Kind] = {
@@ -49,7 +51,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def moment(value: Any) -> int | None:
     """Unix milliseconds of a time: a number of any unit, ISO 8601, or a written date. None if it is not a time.
 
-    Without a time zone it is UTC.
+    A time without a time zone is UTC.
     """
     if isinstance(value, bool) or value is None:
         return None
@@ -70,7 +72,8 @@ def moment(value: Any) -> int | None:
 
 
 def _counted(number: int | float) -> int | None:
-    """Seconds, milliseconds, microseconds and so on: a number far in the future counts in the next smaller unit."""
+    """The time of a number in seconds; a time too far in the future is read as milliseconds, then as microseconds,
+    ..."""
     if not 0 < number < 1e20:
         return None
     while number >= 1e11:
@@ -99,7 +102,7 @@ def _by_mail(text: str) -> datetime | None:
 
 
 def _written(text: str) -> datetime | None:
-    if _YEAR.search(text) is None:  # trying each form costs more than the rest of a line
+    if _YEAR.search(text) is None:  # trying each form costs more than everything else in a line
         return None
     plain = re.sub(r"(?<=\d)(st|nd|rd|th)\b", "", text)
     for form in _WRITTEN:
@@ -134,16 +137,16 @@ def loads(text: str | bytes) -> Any:
     """The JSON value of a text.
 
     Raises:
-        ValueError: It is not JSON, or nested too deeply.
+        ValueError: The text is not JSON, or is nested too deeply.
     """
     try:
         return json.loads(text, parse_constant=_refuse)
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError("it is nested too deeply") from None
 
 
 def json_lines(text: str, trouble: list[str]) -> Iterator[tuple[str, Any]]:
-    """The value of each line with its place; `trouble` gets a line for each that is not JSON."""
+    """The value of each line with its place; `trouble` gets a line for each line that is not JSON."""
     for number, raw in enumerate(text.split("\n"), 1):
         if stripped := raw.strip(" \t\r\ufeff"):
             try:
@@ -155,8 +158,8 @@ def json_lines(text: str, trouble: list[str]) -> Iterator[tuple[str, Any]]:
 def elements(text: str, trouble: list[str]) -> Iterator[tuple[str, Any]]:
     """The elements of a long JSON list one at a time, with their places from 1.
 
-    At a break in the list `trouble` gets a line, and the elements end. The same applies to an element nested too
-    deeply, because its end is unknown.
+    If the list breaks off, `trouble` gets a line, and no more elements follow. The same happens at an element that is
+    nested too deeply, because its end is unknown.
     """
     decoder = json.JSONDecoder(parse_constant=_refuse)
     at, number = _after(text, text.index("[") + 1), 1
@@ -164,15 +167,15 @@ def elements(text: str, trouble: list[str]) -> Iterator[tuple[str, Any]]:
         try:
             value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            why = "nested too deep" if isinstance(error, RecursionError) else "it breaks off, or is not JSON"
-            trouble.append(f"element {number}: {why}; the rest could not be read")
+            why = "nested too deeply" if isinstance(error, RecursionError) else "it breaks off, or is not JSON"
+            trouble.append(f"element {number}: {why}; the remaining elements could not be read")
             return
         yield f"element {number}", value
         at = _after(text, at)
         if at < len(text) and text[at] == ",":
             at = _after(text, at + 1)
         elif at < len(text) and text[at] != "]":
-            trouble.append(f"element {number}: no comma follows it; the rest could not be read")
+            trouble.append(f"element {number}: it is not followed by a comma; the remaining elements could not be read")
             return
         number += 1
     if at >= len(text):
@@ -180,13 +183,13 @@ def elements(text: str, trouble: list[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _after(text: str, at: int) -> int:
-    """The place of the next character that is not blank."""
+    """The position of the next character that is not whitespace."""
     found = _BLANK.match(text, at)
     return found.end() if found else at
 
 
 def read_list(text: str, convert: Callable[[Any, str, list[str]], Conversation | None]) -> Read:
-    """The conversations in a JSON list. `convert` makes one of an element, given its place and the list of problems."""
+    """The conversations in a JSON list. `convert` makes one from an element, its place, and the list of problems."""
     trouble: list[str] = []
     found = [convert(value, place, trouble) for place, value in elements(text, trouble)]
     return Read(tuple(one for one in found if one is not None), tuple(trouble))
@@ -197,7 +200,7 @@ def _refuse(constant: str) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """A value as stored text: itself, or compact JSON."""
+    """A value as text to store: a text unchanged, anything else as compact JSON."""
     if isinstance(value, str):
         return clean(value)
     try:
@@ -222,7 +225,7 @@ class Blocks:
 def blocks(value: Any, left_out: Counter[str]) -> Blocks:
     """Text, tool calls and results in the content of a message, in any program's form.
 
-    Of other blocks only the kind is kept, in brackets; `left_out` counts them. Thoughts are counted and dropped.
+    For any other block, only its kind is kept, in brackets, and `left_out` counts it. Thoughts are counted and dropped.
     """
     found = Blocks()
     for block in value if isinstance(value, list) else [value]:
@@ -270,9 +273,8 @@ def calls(value: Any) -> list[ToolCall]:
 
 
 def messages(found: Blocks, base: SourceMessage) -> list[SourceMessage]:
-    """The messages for these blocks: `base` with text and calls, then one for each tool result.
-
-    Empty without text, calls and results.
+    """The messages for these blocks: `base` with text and calls, then one message for each tool result. Empty if there
+    are no texts, calls or results.
     """
     made = [replace(base, text=found.text, tool_calls=tuple(found.calls))] if found.text or found.calls else []
     for number, (call, text) in enumerate(found.results, 1):
@@ -300,9 +302,76 @@ def first_of(value: Mapping[str, Any], keys: Iterable[str]) -> Any:
 
 
 def in_order(unordered: Sequence[SourceMessage]) -> tuple[SourceMessage, ...]:
-    """The messages by time; a message without a time stays behind the one before it."""
+    """The messages by time; a message without a time stays after the message before it."""
     keyed, last = [], 0
     for number, one in enumerate(unordered):
         last = one.at if one.at is not None else last
         keyed.append((last, number, one))
     return tuple(one for _, _, one in sorted(keyed, key=lambda key: key[:2]))
+
+
+OLDEST_KNOWN = 1_000
+"""Milliseconds since 1970; smaller numbers are counters of messages without a date."""
+
+Kind = str
+"""Kind of sender: user, assistant, system, tool, or a source's own word."""
+
+Status = Literal["open", "closed", "archived"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """`arguments` is the text in the source, usually JSON."""
+
+    name: str
+    arguments: str = ""
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMessage:
+    """One message of a source.
+
+    `at` is in Unix milliseconds. `id` is the source's own id, unique in its conversation. `parent` is the id of the
+    message it answers: None if unknown, which means the previous message; "" if it answers no message. Replies to the
+    message in `closes` follow this message instead, because a tool's result belongs to its call. `place` is its
+    location in the source.
+    """
+
+    text: str
+    sender: str = ""
+    kind: Kind = "user"
+    at: int | None = None
+    id: str = ""
+    parent: str | None = None
+    closes: str = ""
+    answers: str = ""
+    """Id of the tool call with this result."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    place: str = ""
+    title: str = ""
+    """The title, if the message is a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One thread. `id` is the source's own id; if empty, the name that the caller gave the source is used.
+
+    `status` is None if unknown. `gone` maps the ids of empty messages to the ids that they answered (None: unknown), so
+    that replies can skip them.
+    """
+
+    messages: tuple[SourceMessage, ...]
+    id: str = ""
+    title: str = ""
+    participants: tuple[str, ...] = ()
+    status: Status | None = None
+    gone: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """All conversations of a source. `trouble` has a line for each part that was left out or changed."""
+
+    conversations: tuple[Conversation, ...]
+    trouble: tuple[str, ...] = ()

@@ -43,7 +43,7 @@ _HREF = re.compile(r"(?:https?://|(?![a-z][a-z0-9+.-]*:))[^\s()<>]{1,2000}\Z", r
 
 
 def read(data: bytes) -> Text:
-    """The page's text. Links keep their targets, to be resolved in the graph."""
+    """The page's text. Links keep their targets, so that they can be resolved in the graph."""
     page = _parsed(_characters(data))
     return Text("html", "markdown", one_line(page.title) or one_line(page.first_heading), page.text())
 
@@ -71,7 +71,7 @@ def _characters(data: bytes) -> str:
     except UnicodeDecodeError as error:
         words = _CHARSET.search(data[:2048])
         if words is None:
-            raise Unreadable("it is not UTF-8 text and declares no encoding", next="Save it as UTF-8.") from error
+            raise Unreadable("it is not UTF-8 and declares no encoding", next="Save it as UTF-8.") from error
     try:
         return clean(data.decode(words[1].decode("ascii"), "replace"))
     except LookupError:
@@ -79,7 +79,7 @@ def _characters(data: bytes) -> str:
 
 
 class Page(HTMLParser):
-    """A page while it is parsed. Depth costs nothing, because no element waits for its end."""
+    """A page while it is parsed. Nesting depth has no cost, because no element waits for its end."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)

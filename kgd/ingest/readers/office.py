@@ -20,7 +20,7 @@ CONTAINER = "META-INF/container.xml"
 PAGE_LIMIT = 16 << 20
 MOST_FILES = 10_000
 MOST_BYTES = 256 << 20
-"""Unpacked size of all files of an archive."""
+"""Largest unpacked size of all files of an archive together."""
 MOST_ROWS, MOST_COLUMNS = 20_000, 100
 """Limits of one sheet."""
 
@@ -28,7 +28,7 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedErro
 
 
 def require(format: str) -> None:
-    """Check that documents of this format can be read here.
+    """Check that the libraries for documents of this format are installed.
 
     Raises:
         Unreadable: The extra is not installed.
@@ -43,7 +43,8 @@ def read(format: str, data: bytes) -> Text:
     """The text of a document, a workbook or a presentation.
 
     Raises:
-        Unreadable: It is not an archive, it is too large, or the extra is missing. Other errors are the library's.
+        Unreadable: The file is not an archive or is too large, or the extra is missing. Other errors come from the
+            library.
     """
     require(format)
     _opened(data).close()
@@ -70,7 +71,7 @@ def _workbook(data: bytes) -> Text:
         rows: list[str] = []
         for number, row in enumerate(sheet.iter_rows(values_only=True, max_col=MOST_COLUMNS), 1):
             if number > MOST_ROWS or length > TEXT_LIMIT:
-                trouble.append(f"of the sheet '{one_line(sheet.title)}' only the first {number - 1} rows were read")
+                trouble.append(f"only the first {number - 1} rows of the sheet '{one_line(sheet.title)}' were read")
                 break
             if line := _row(row):
                 rows.append(line)
@@ -118,7 +119,7 @@ def read_book(data: bytes) -> Text:
     """The text of an EPUB: its pages in the order of the spine.
 
     Raises:
-        Unreadable: It is broken, or too large.
+        Unreadable: The book is broken or too large.
     """
     with _opened(data) as book:
         try:
@@ -159,10 +160,10 @@ def _bytes(book: zipfile.ZipFile, path: str) -> bytes:
 
 
 def _opened(data: bytes) -> zipfile.ZipFile:
-    """The archive, if its list of files stays within the limits. The library stops at the listed size of a file.
+    """The archive, if its list of files stays within the limits. The library reads no file beyond its listed size.
 
     Raises:
-        Unreadable: It is not an archive, or too large.
+        Unreadable: The file is not an archive, or is too large.
     """
     try:
         archive = zipfile.ZipFile(BytesIO(data))

@@ -33,7 +33,7 @@ def read(data: bytes) -> Text:
     """The text of all pages, under a heading for each.
 
     Raises:
-        Unreadable: It is broken, has a password, or contains no text.
+        Unreadable: The file is broken, has a password, or contains no text.
     """
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
@@ -66,6 +66,6 @@ def read(data: bytes) -> Text:
     if count > MOST_PAGES:
         trouble.append(f"only the first {MOST_PAGES:,} of {count:,} pages were read")
     if not pages:
-        raise Unreadable("there is no text in it; scanned pages are only pictures")
+        raise Unreadable("it has no text; scanned pages are only pictures")
     title = one_line(stated) if isinstance(stated, str) else ""
     return Text("pdf", "markdown", title, "\n".join(pages), trouble=tuple(trouble))

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from kgd.errors import Invalid
 
 HEAD = 8_192
-"""First bytes of a file; a NUL there marks a binary file."""
+"""Number of first bytes of a file in which a NUL marks a binary file."""
 TEXT_LIMIT = 32 << 20
-"""Characters of one document."""
+"""Largest number of characters of one document."""
 
 _WIDE = {
     codecs.BOM_UTF16_LE: "utf-16",
@@ -26,8 +26,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]
 class Text:
     """The text of a document. `kind` is for `kgd.ingest.chunks`: markdown, code or text.
 
-    `title`, `tags` and `about` (date, author) are the document's own, or empty. `trouble` has a line for each part that
-    could not be read.
+    `title`, `tags` and `about` (date, author) come from the document itself, or are empty. `trouble` has a line for
+    each part that could not be read.
     """
 
     format: str
@@ -44,10 +44,10 @@ class Unreadable(Invalid):
 
 
 def characters(data: bytes) -> str:
-    """The text of bytes, without control characters, lone surrogates and byte order mark.
+    """The text in these bytes, without control characters, lone surrogates and byte order mark.
 
     Raises:
-        Unreadable: They are not text.
+        Unreadable: The bytes are not text.
     """
     wide = next((name for mark, name in _WIDE.items() if data.startswith(mark)), "")
     if not wide and b"\0" in data[:HEAD]:

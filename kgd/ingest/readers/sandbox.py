@@ -1,7 +1,6 @@
-"""The limited process: receives the bytes of untrusted documents, returns their text.
-
-Its rights are minimal, so that a malicious file costs one line of a report: limited memory and processor time, no new
-files, no other programs, no network, and no files but its libraries.
+"""The limited process: receives the bytes of untrusted documents and returns their text. It has limited memory and
+processor time, and no access to the network, other programs, or any file except its libraries, so that a malicious file
+causes only a line in a report.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from typing import Any, BinaryIO
 from kgd.ingest.readers.result import Text, Unreadable
 
 MEMORY = 1 << 30
-"""Bytes of address space."""
+"""Limit of the address space in bytes."""
 CPU_SECONDS = 30
-"""Processor time for one document."""
+"""Processor time in seconds for one document."""
 LENGTH = struct.Struct(">Q")
 
 _REFUSED = (
@@ -53,7 +52,7 @@ _REFUSED = (
 def main() -> None:
     """Answer one request after another until the pipe is closed."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr  # libraries may print
+    sys.stdout = sys.stderr  # libraries may print to standard output
     _limit()
     while (asked := _receive(source)) is not None:
         format = asked.decode()
@@ -75,7 +74,7 @@ def _answer(format: str, data: bytes) -> dict[str, Any]:
         return {"unreadable": "reading it needs too much memory", "next": "", "spent": True}
     except RecursionError:
         return {"unreadable": "it is nested too deeply", "next": ""}
-    except Exception as error:  # noqa: BLE001 - any error of a library about a broken file costs that file one line
+    except Exception as error:  # noqa: BLE001 - a library's error about a broken file becomes one line
         return {"unreadable": f"it is not a valid {format} file ({type(error).__name__})", "next": ""}
     return {
         "format": read.format,
@@ -105,11 +104,11 @@ def _read(format: str, data: bytes) -> Text:
 
 
 def _limit() -> None:
-    mimetypes.init([])  # a library needs it, and would otherwise read the system's lists
+    mimetypes.init([])  # a library needs it, and would otherwise read the system's files
     sys.modules["numpy"] = None  # type: ignore[assignment]  # optional for a library, and large
     limits = {resource.RLIMIT_AS: MEMORY, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0, resource.RLIMIT_NOFILE: 64}
     for kind, amount in limits.items():
-        with contextlib.suppress(OSError, ValueError):  # not every system knows every limit
+        with contextlib.suppress(OSError, ValueError):  # not every system has every limit
             resource.setrlimit(kind, (amount, amount))
     places = (*filter(None, sys.path), sys.prefix, sys.base_prefix, "/dev/null", "/usr/share/zoneinfo")
 

@@ -1,22 +1,102 @@
-"""Answers about atoms, molecules and changelog entries, with the field names of the specification."""
+"""Answers about atoms, molecules and changelog entries, with the field names of the specification.
+
+The envelope of specs/knowledge-areas.md is `{success, data}` or `{success, error}`. `from_hub` forwards a call to the
+hub of the workspace.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NotRequired
 
+import orjson
 from typing_extensions import TypedDict
 
 from kgd.areas import changelog
 from kgd.areas.atlas import MOLECULE, molecule_in
+from kgd.errors import KgdError, Limit, Stale, Unavailable, whole
 from kgd.model.change import LogEntry
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, name_of, scheme_of
+from kgd.tools import origins
+from kgd.tools.hub_reads import checked
 from kgd.tools.nodes import moment
+from kgd.tools.operation import Refusal, as_json
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
 from kgd.workspace.writing.area_bounds import related_relations
 
 if TYPE_CHECKING:
     from kgd.tools.visibility import Sees
     from kgd.workspace.workspace import Workspace
+
+LARGEST = 8 * 1024 * 1024
+"""Largest size of an answer in bytes. The specification has no partial answers, so a larger one is refused."""
+
+
+class Envelope(TypedDict):
+    success: bool
+    data: dict[str, Any]
+
+
+def answered(data: Mapping[str, Any]) -> Envelope:
+    """The data in its envelope.
+
+    Raises:
+        Limit: The answer is too large to send.
+    """
+    size = len(orjson.dumps(data))
+    if size > LARGEST:
+        raise _too_large(size)
+    return {"success": True, "data": dict(data)}
+
+
+class Room:
+    """The size budget of an answer under construction: an answer that is too large fails early."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+
+    def take(self, area: Mapping[str, Any]) -> None:
+        """Count one area against the budget.
+
+        Raises:
+            Limit: The areas are larger than the budget.
+        """
+        self._taken += len(orjson.dumps(area))
+        if self._taken > LARGEST:
+            raise _too_large(self._taken)
+
+
+def _too_large(size: int) -> Limit:
+    return Limit(
+        f"the answer has {whole(10 * size, 1 << 20) / 10} MB; the limit is {LARGEST >> 20} MB",
+        next="Ask for less: a smaller limit, fewer paths, includeChangelog false.",
+    )
+
+
+def enveloped(error: KgdError) -> Refusal:
+    """A refusal in its envelope, with the place and the next step if they are known."""
+    told = error.as_dict()
+    if isinstance(error, Stale):
+        told["currentVersion"] = told.pop("current_version")
+    answer = {"success": False, "error": told}
+    return Refusal(as_json(answer), answer)
+
+
+def from_hub(session: Session, workspace: str, tool: str, params: Params) -> Envelope:
+    """The hub's answer; text by other people is fenced.
+
+    Raises:
+        KgdError: The hub refused the call, or cannot be reached.
+    """
+    given = params.model_dump(exclude_unset=True, exclude={"workspace", "projectId"})
+    said = session.daemon.elsewhere.call(workspace, tool, given)
+    answer: dict[str, Any] = checked(Envelope, said)
+    if answer.get("success") is not True:
+        raise Unavailable("the hub's answer does not match its tool", next="The hub may run an older kgd.")
+    return answered(origins.fence(answer["data"]))
+
 
 LAST = 1 << 30
 """Position of a relation that was stored without one."""
@@ -58,7 +138,7 @@ class AreaAnswer(TypedDict):
 
 
 def answer_of(workspace: Workspace, uri: Uri, sees: Sees | None, *, changelog_limit: int | None) -> AreaAnswer | None:
-    """The present state of an atom or molecule; None if it is gone. An update may expect its version.
+    """The current state of an atom or molecule; None if it is gone. An update may pass its version as the expected one.
 
     Args:
         changelog_limit: Number of newest changelog entries to include; None for no list.
@@ -102,7 +182,7 @@ def _own(workspace: Workspace, node: Node, sees: Sees | None) -> dict[str, Any]:
 
 
 def shown_molecule(workspace: Workspace, node: Node, sees: Sees | None) -> Uri | None:
-    """The present URI of the molecule of an atom; None if it is gone or the caller may not see it."""
+    """The current URI of the molecule of an atom; None if it is gone or the caller may not see it."""
     named = molecule_in(node)
     current = workspace.graph.resolve(named) if named else None
     return current if current and current in workspace.graph and (sees is None or sees(current)) else None

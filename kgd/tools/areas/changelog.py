@@ -14,12 +14,10 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Log
 from kgd.tools import addressing, origins
 from kgd.tools.areas import ids, parameters
-from kgd.tools.areas.answers import EntryAnswer, entry_answer
-from kgd.tools.areas.envelope import Envelope, answered, enveloped
-from kgd.tools.areas.forwarding import from_hub
+from kgd.tools.areas.answers import EntryAnswer, Envelope, answered, entry_answer, enveloped, from_hub
 from kgd.tools.areas.parameters import Checks, Use
-from kgd.tools.dates import When, period
 from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.parameters import When, period
 from kgd.tools.session import Session
 
 MAX_LIMIT = 1_000
@@ -50,7 +48,7 @@ class ManageChangelogParams(parameters.AreaParams):
 
 
 class ManageChangelogData(TypedDict, total=False):
-    """`append` answers `entry`, `search` `entries` and `total`."""
+    """`append` returns `entry`; `search` returns `entries` and `total`."""
 
     entry: EntryAnswer
     entries: list[EntryAnswer]

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.areas import path_normalisation
+from kgd.areas import paths
 from kgd.areas.atlas import Atlas
 from kgd.errors import Advice, Do, Forbidden, Invalid, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.model.uri import Uri, from_path, name_of
 from kgd.overlay.facts import readable
-from kgd.tools import addressing, cursors
+from kgd.tools import addressing, paging
 from kgd.tools.areas import ids
-from kgd.tools.commands import CURSOR, OPEN, Command, option
 from kgd.tools.nodes import moment, overlay_of
-from kgd.tools.operation import Hints, Operation
+from kgd.tools.operation import CURSOR, OPEN, Command, Hints, Operation, option
 from kgd.tools.parameters import Params
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 NAMED = 3
-"""Areas named per folder or file, those with the most files first."""
+"""Largest number of areas named per folder or file, beginning with the areas with the most files."""
 OVERLAPS = 20
 MOVED = 20
 
@@ -50,7 +49,7 @@ class AreaShare(TypedDict):
 
 
 class FolderAnswer(TypedDict):
-    """`covered` files have an area, `shared` ones several; the areas with the most files are named."""
+    """`covered` files have an area, `shared` files have several; only the areas with the most files are listed."""
 
     path: str
     name: str
@@ -71,7 +70,7 @@ class FileAnswer(TypedDict):
 
 
 class OverlapAnswer(TypedDict):
-    """Areas with common files, the number of these files, and a folder with some."""
+    """Areas with common files, the number of these files, and a folder that contains some of them."""
 
     areas: list[AreaShare]
     more_areas: NotRequired[int]
@@ -80,7 +79,7 @@ class OverlapAnswer(TypedDict):
 
 
 class MovedAnswer(TypedDict):
-    """An area whose code has `changed` changed lines since its knowledge was written or verified."""
+    """An area, and the number of lines of its code that have changed since its knowledge was written or verified."""
 
     uri: str
     name: str
@@ -113,10 +112,10 @@ class CoverageResult(TypedDict):
 
 
 def coverage(session: Session, params: CoverageParams) -> CoverageResult:
-    """Answer about a folder or an area from memory. A change of files or patterns makes the next call count again."""
+    """Answer about a folder or an area from cached counts. A change of files or patterns causes a recount."""
     if session.principal is not None:
         raise Forbidden(
-            "the code tree is looked at by the machine that has it",
+            "only the machine with the code tree can report its coverage",
             next=Advice("Look for areas with ", Do("search", types="atom"), "."),
         )
     workspace = addressing.choose(session, params.workspace, [params.area] if params.area else [])
@@ -133,7 +132,7 @@ def coverage(session: Session, params: CoverageParams) -> CoverageResult:
         answer["next"] = report.reason or "The code tree is being read for the first time; ask again in a moment."
         return answer
     question = [workspace.id, path, area, params.order]
-    start = cursors.index(cursors.read("coverage", question, params.cursor), 0) if params.cursor else 0
+    start = paging.index(paging.read("coverage", question, params.cursor), 0) if params.cursor else 0
     atlas = Atlas.of(workspace)
     with atlas.coverage(top) as known:
         told = _Told(workspace, known)
@@ -147,12 +146,12 @@ def coverage(session: Session, params: CoverageParams) -> CoverageResult:
         _add_moved(answer, workspace)
     shown = start + len(answer["folders"]) + len(answer["files"])
     if shown < answer["total"] and shown > start:
-        answer["cursor"] = cursors.write("coverage", question, [shown])
+        answer["cursor"] = paging.write("coverage", question, [shown])
     return answer
 
 
 class _Told:
-    """Answers about one state of the code tree, which no other thread changes meanwhile."""
+    """Answers about one state of the code tree, which other threads do not change."""
 
     def __init__(self, workspace: Workspace, known: Coverage) -> None:
         self._workspace, self._known = workspace, known
@@ -161,7 +160,9 @@ class _Told:
         """A page of the entries of a folder: its folders, then its files."""
         here = self._known.at(path)
         if here is None:
-            raise NotFound("there is no such folder in the code tree", at=path, next="Go down from the top.")
+            raise NotFound(
+                "there is no such folder in the code tree", at=path, next="List the folders from the top down."
+            )
         answer["folder"] = self._folder(path, here)
         if params.order == "gaps":
             tallies = {name: self._known.below(here, name) for name in here.of.folders}
@@ -220,7 +221,7 @@ class _Told:
         return found
 
     def _place(self, scheme: str, path: str) -> tuple[str, str, Uri]:
-        """The path and name to show, and the URI. Names may have bytes that are no text; the URI keeps them."""
+        """The path and name to show, and the URI. Names may have bytes that are not valid text; the URI keeps them."""
         told = readable(path)
         return told, told.rpartition("/")[2], from_path(scheme, self._workspace.id, path)
 
@@ -258,12 +259,12 @@ def _name(workspace: Workspace, uri: Uri) -> str:
 
 
 def _path(text: str, workspace: Workspace) -> str:
-    """A folder of the tree from any spelling, without a slash at its end."""
+    """The path of a folder in the tree, from any spelling; it does not end in a slash."""
     if not text.strip(" /."):
         return ""
-    found = path_normalisation.normalise(text, workspace.layout.code_tree, workspace=workspace.id)
+    found = paths.normalise(text, workspace.layout.code_tree, workspace=workspace.id)
     if found is None:
-        raise Invalid("this lies outside of the code tree", at="path", next="Name a folder of it, such as src/auth.")
+        raise Invalid("this path is outside the code tree", at="path", next="Name a folder of it, such as src/auth.")
     return found.rstrip("/")
 
 

@@ -1,20 +1,26 @@
-"""Ids in calls of area tools: projects, atoms, molecules and tasks."""
+"""Ids in calls of area tools: projects, atoms, molecules and tasks.
+
+Also checks areas that `put` and `submit_subgraph` write: patterns without a match, and missing molecules.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from kgd.areas.atlas import MOLECULE
+from kgd.areas.atlas import ATOM, MOLECULE
+from kgd.areas.patterns import check_pattern
 from kgd.errors import Advice, Do, Invalid, InvariantViolation, KgdError, Limit, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import Edit, Upsert
+from kgd.model.node import Json
 from kgd.model.uri import MAX_SEGMENT_BYTES, OWNED, Uri, build, is_external, is_owned, scheme_of, workspace_of
 from kgd.model.uri import parse as parse_uri
-from kgd.tools import addressing
+from kgd.tools import addressing, visibility
 from kgd.tools.parameters import refuse_unseen
 from kgd.tools.session import Session
+from kgd.tools.visibility import Sees
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -34,22 +40,24 @@ def project(
     """
     chosen = addressing.choose(session, workspace or project_id, texts, writing=writing)
     if workspace and project_id and project_id not in (workspace, chosen.id):
-        raise Invalid("projectId and workspace name two different projects", at="projectId", next="Give one of them.")
+        raise Invalid(
+            "projectId and workspace name two different projects", at="projectId", next="Give only one of them."
+        )
     return chosen
 
 
 def area(session: Session, workspace: Workspace, kind: Kind, text: str, *, at: str, verb: Verb = Verb.READ) -> Uri:
-    """The present URI of a stored atom or molecule, by its URI, a former URI, or its short id.
+    """The current URI of a stored atom or molecule, by its URI, a former URI, or its short id.
 
     Raises:
-        Invalid: The text is no id, or an id of another kind or project.
+        Invalid: The text is not an id, or is the id of another kind or project.
         Forbidden: The caller lacks the permission, whether or not the area exists.
         NotFound: There is no such area.
     """
     uri = _spelt(session, workspace, kind, text, at)
     owner = workspace_of(uri)
     if owner != workspace.id:
-        raise Invalid(f"this {kind} is of project '{owner}', the call is about '{workspace.id}'", at=at)
+        raise Invalid(f"this {kind} belongs to project '{owner}', but the call is about '{workspace.id}'", at=at)
     session.allow(workspace, verb, [uri])
     current = workspace.graph.resolve(uri)
     session.allow(workspace, verb, [current] if current != uri else [])
@@ -66,7 +74,7 @@ def molecule_of_project(session: Session, workspace: Workspace, text: str, *, at
     """The molecule that an atom of this project should belong to.
 
     Raises:
-        InvariantViolation: The molecule is of another project.
+        InvariantViolation: The molecule belongs to another project.
         Invalid, Forbidden, NotFound: As `area`.
     """
     uri = _spelt(session, workspace, MOLECULE, text, at)
@@ -75,7 +83,7 @@ def molecule_of_project(session: Session, workspace: Workspace, text: str, *, at
         raise InvariantViolation(
             f"an atom of '{workspace.id}' cannot belong to a molecule of '{owner}'",
             at=at,
-            next="Choose a molecule of the same project; relatedAtoms may lead into others.",
+            next="Choose a molecule of the same project; relatedAtoms may lead to other projects.",
         )
     return area(session, workspace, "molecule", text, at=at)
 
@@ -91,7 +99,7 @@ def related(session: Session, workspace: Workspace, kind: Kind, text: str, *, at
 
 
 def task(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple[Uri, tuple[Edit, ...]]:
-    """The task that a call names, and the edit that stores it as a resource if it is a tracker's URL that is new here.
+    """The task that a call names and, for a tracker's URL that is new here, the edit that stores it as a resource.
 
     Raises:
         Invalid: The text is neither a task of kgd nor a URL.
@@ -108,7 +116,7 @@ def task(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple
         return uri, () if uri in workspace.graph else (Upsert(uri),)
     uri = addressing.resolve(session, workspace, _spelt(session, workspace, TASK, text, at), at=at)
     if addressing.on_hub(session, uri):
-        raise NotFound("a task on a hub cannot be looked up from here", at=at, next="Give your tracker's URL of it.")
+        raise NotFound("a task on a hub cannot be looked up from here", at=at, next="Give its URL in your tracker.")
     owner = addressing.owner_of(session, workspace, uri)
     session.allow(owner, Verb.READ, [uri])
     current = owner.graph.resolve(uri)
@@ -116,15 +124,15 @@ def task(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple
         raise NotFound(
             "there is no such task",
             at=at,
-            next=Advice("Make it with ", Do("put", type="task"), ", or give your tracker's URL of it."),
+            next=Advice("Create it with ", Do("put", type="task"), ", or give its URL in your tracker."),
         )
     return current, ()
 
 
 def new_uri(workspace: Workspace, kind: Kind, name: str) -> Uri:
-    """A URI made from the name that no area has now or had before.
+    """A URI that is made from the name and was never used for an area.
 
-    The first candidate is the URI that `put` makes from type and name; then follow `-2`, `-3`.
+    The first candidate is the URI that `put` makes from type and name; `-2`, `-3` and so on are tried after it.
     """
     stem = name.encode("utf-8", "surrogateescape")
     if len(stem) > MAX_SEGMENT_BYTES - 8 or stem in (b".", b".."):
@@ -153,11 +161,15 @@ def _spelt(session: Session, workspace: Workspace, scheme: str, text: str, at: s
     text = text.strip()
     refuse_unseen(text, at)
     if not text:
-        raise Invalid(f"which {scheme} is meant?", at=at, next=f"Give its id, {scheme}://{workspace.id}/<name>.")
+        raise Invalid(
+            f"the id of the {scheme} is missing", at=at, next=f"Give its id, {scheme}://{workspace.id}/<name>."
+        )
     if text.partition(":")[0] in OWNED and ":" in text:
         uri = addressing.spell(session, workspace, text, at=at)
         if scheme_of(uri) != scheme:
-            raise Invalid(f"this is no {scheme}", at=at, next=f"Its id is {scheme}://{workspace.id}/<name>.")
+            raise Invalid(
+                f"this id does not begin with {scheme}://", at=at, next=f"Its id is {scheme}://{workspace.id}/<name>."
+            )
         return uri
     try:
         whole = build(scheme, workspace.id, [text.encode("utf-8", "surrogateescape")])
@@ -167,5 +179,60 @@ def _spelt(session: Session, workspace: Workspace, scheme: str, text: str, at: s
         return whole
     uri = addressing.spell(session, workspace, f"{scheme}:{text}", at=at)
     if not is_owned(uri) or scheme_of(uri) != scheme:
-        raise Invalid(f"this is no {scheme}", at=at)
+        raise Invalid(f"this id does not begin with {scheme}://", at=at)
     return uri
+
+
+def warnings(edits: Sequence[Edit]) -> list[str]:
+    """Warnings about the patterns of a change that match nothing. Such patterns are still stored."""
+    return [text for edit in edits if isinstance(edit, Upsert) and scheme_of(edit.uri) == ATOM for text in _of(edit)]
+
+
+def _of(edit: Upsert) -> Iterator[str]:
+    paths: Json = edit.data.get("paths")
+    if paths is not None and not isinstance(paths, list):
+        yield f"{edit.uri}: data.paths must be a list of patterns; in this form it matches nothing"
+    for text in paths if isinstance(paths, list) else ():
+        try:
+            check_pattern(text if isinstance(text, str) else "", "paths")
+        except Invalid as error:
+            yield f"{edit.uri}: a path pattern matches nothing: {error.message}"
+
+
+def check_molecules(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> None:
+    """Refuse an atom that is put into a missing molecule, as `manage_graph` does.
+
+    Hand-edited files, merges and deletions of molecules can leave such atoms. They then have no molecule.
+
+    Raises:
+        Invalid: The value is not the URI of a molecule.
+        InvariantViolation: The molecule belongs to another project.
+        Forbidden: The caller may not read the molecule, whether or not it exists.
+        NotFound: Neither the workspace nor this change has the molecule.
+    """
+    upserts = [edit for edit in edits if isinstance(edit, Upsert)]
+    here = {edit.uri for edit in upserts}
+    sees = visibility.sight(session, workspace.id)
+    for edit in upserts:
+        named: Json = edit.data.get("moleculeId")
+        if (
+            scheme_of(edit.uri) != ATOM
+            or named is None
+            or named in here
+            or named == _molecule(workspace, edit.uri, sees)
+        ):
+            continue
+        if not (isinstance(named, str) and named.startswith(f"{MOLECULE}://")):
+            raise Invalid(
+                f"data.moleculeId must be a URI, {MOLECULE}://{workspace.id}/<name>",
+                at=edit.uri,
+                next="Give the URI of the molecule, or null.",
+            )
+        molecule_of_project(session, workspace, named, at=f"{edit.uri} data.moleculeId")
+
+
+def _molecule(workspace: Workspace, uri: Uri, sees: Sees | None) -> Json:
+    """The molecule that the stored atom names, if the caller may read the atom."""
+    current = workspace.graph.resolve(uri)
+    node = workspace.readable(current) if sees is None or sees(current) else None
+    return node.data.get("moleculeId") if node else None

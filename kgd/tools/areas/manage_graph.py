@@ -18,8 +18,7 @@ from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, name_of
 from kgd.tools import visibility
 from kgd.tools.areas import ids, parameters
-from kgd.tools.areas.answers import AreaAnswer, answer_of
-from kgd.tools.areas.envelope import Envelope, answered, enveloped
+from kgd.tools.areas.answers import AreaAnswer, Envelope, answer_of, answered, enveloped
 from kgd.tools.areas.parameters import Checks, Use
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.session import Session
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 _GLOBS = WithJsonSchema({"type": "array", "items": {"type": "string"}, "description": "globs"})
 _ATOMS = WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "[{atomId, reason}]"})
 _MOLECULES = WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "[{moleculeId, reason}]"})
-"""The specification uses JSON texts, which are accepted too."""
+"""The specification uses JSON strings, which are accepted too."""
 _NULLABLE = WithJsonSchema({"type": ["string", "null"]})
 
 _SHARED = frozenset({"operation", "entityType", "workspace", "projectId"})
@@ -82,7 +81,9 @@ class ManageGraphParams(parameters.AreaParams):
     def contradictions(cls, operation: str, given: Mapping[str, Any]) -> Iterator[KgdError]:
         maker, last = given.get("createdByTaskId"), given.get("lastTaskId")
         if operation == "create" and maker and last and maker != last:
-            yield Invalid("a new area has the same creating and last task", at="lastTaskId", next="Leave it out.")
+            yield Invalid(
+                "for a new area, the last task is the task that creates it", at="lastTaskId", next="Leave it out."
+            )
         if operation == "update" and given.get("knowledgeMode") == "append" and not _has_text(given, "knowledge"):
             yield Invalid("there is nothing to append", at="knowledge")
         if operation == "delete" and given.get("cascade") and given.get("entityType") == ATOM:
@@ -101,7 +102,7 @@ class DeletedAnswer(TypedDict):
 
 
 class ManageGraphData(TypedDict, total=False):
-    """The present atom or molecule, or its deletion; for a molecule, also the result for its atoms."""
+    """The atom or molecule after the call, or its deletion; for a molecule, also the result for its atoms."""
 
     atom: AreaAnswer | DeletedAnswer
     molecule: AreaAnswer | DeletedAnswer
@@ -193,7 +194,7 @@ def _knowledge(params: ManageGraphParams, old: str, task: Uri) -> str | None:
 
 
 def _dropped(node: Node, relations: list[Relation] | None) -> tuple[Edit, ...]:
-    """Edits that remove the relations missing in the new list."""
+    """Edits that remove the relations missing from the new list."""
     if relations is None:
         return ()
     kept = {relation.target for relation in relations}

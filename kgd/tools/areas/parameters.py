@@ -22,13 +22,13 @@ _HALF = re.compile("[\ud800-\udfff]").search
 MAX_NAME = 255
 MAX_SUMMARY = 4 * 1024
 MAX_REASON = 4 * 1024
-"""Bytes; characters for a name."""
+"""In bytes, except for a name, whose limit is in characters."""
 MAX_PATHS = 10_000
 MAX_QUERY = 2_000
 
 
 Checks = Mapping[str, Callable[[Any], object]]
-"""Per parameter, the function that reads it and raises if it is wrong."""
+"""For each parameter, the function that reads it and raises if its value is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class AreaParams(Params):
 
     @classmethod
     def contradictions(cls, operation: str, given: Mapping[str, Any]) -> Iterator[KgdError]:
-        """Refusals of arguments that are valid individually. `given` lacks the invalid ones."""
+        """Refusals of arguments that are valid individually but not together. `given` contains no invalid arguments."""
         return iter(())
 
     @model_validator(mode="wrap")
@@ -102,7 +102,7 @@ class AreaParams(Params):
 
     @classmethod
     def _is_given(cls, name: str, given: Mapping[str, Any]) -> bool:
-        """Whether a parameter has a value. Null, an empty text and the default count as left out."""
+        """Whether a parameter has a value. Null, an empty text and the default are treated as missing."""
         return given.get(name) not in (None, "", cls.model_fields[name].default)
 
 
@@ -112,7 +112,7 @@ def _listed_names(names: Sequence[str], one: str, several: str) -> str:
 
 
 def _joined(refusals: Sequence[KgdError]) -> KgdError:
-    """One refusal, at the place of the first, with the messages of all."""
+    """Several refusals combined into one, with the place of the first refusal and the messages of all."""
     first = refusals[0]
     if len(refusals) == 1:
         return first
@@ -130,7 +130,7 @@ def name(text: str) -> str:
     """
     text = text.strip()
     if not text:
-        raise Invalid("a name is not empty", at="name")
+        raise Invalid("a name cannot be empty", at="name")
     if len(text) > MAX_NAME:
         raise Invalid(f"a name has at most {MAX_NAME} characters, this one has {len(text)}", at="name")
     refuse_unseen(text, "name")
@@ -148,12 +148,12 @@ def summary(text: str) -> str:
     """The description of a change and its reason, trimmed."""
     text = bounded(text, MAX_SUMMARY, "summary", "Say what changed and why, in a few sentences.")
     if not text:
-        raise Invalid("a summary is not empty", at="summary", next="Say what changed and why.")
+        raise Invalid("a summary cannot be empty", at="summary", next="Say what changed and why.")
     return text
 
 
 def bounded(text: str, most: int, at: str, advice: str = "") -> str:
-    """The text without blanks at its ends.
+    """The text without surrounding whitespace.
 
     Raises:
         Invalid: The text has more than `most` bytes, or invisible characters.
@@ -178,7 +178,7 @@ def patterns(value: Any) -> list[str]:
     """The path patterns of an atom in their stored form, without repeats.
 
     Raises:
-        Invalid: The value is no array of texts or has too many, or one of them is no pattern.
+        Invalid: The value is not an array of texts, has too many texts, or has a text that is not a pattern.
         InvariantViolation: The array is empty.
     """
     given = json_array(value, "paths", '["src/pages/**"]')
@@ -188,14 +188,14 @@ def patterns(value: Any) -> list[str]:
         )
     if len(given) > MAX_PATTERNS:
         raise Invalid(
-            f"an atom has at most {MAX_PATTERNS} patterns, these are {len(given)}",
+            f"an atom has at most {MAX_PATTERNS} patterns; {len(given)} were given",
             at="paths",
-            next="Use wider patterns, or make two atoms of it.",
+            next="Use wider patterns, or split it into two atoms.",
         )
     found: dict[str, None] = {}
     for number, text in enumerate(given):
         if not isinstance(text, str):
-            raise Invalid("a pattern is a text", at=f"paths[{number}]")
+            raise Invalid("a pattern must be a string", at=f"paths[{number}]")
         found[check_pattern(text, f"paths[{number}]")] = None
     return list(found)
 
@@ -204,29 +204,29 @@ def related(value: Any, kind: str, at: str) -> list[tuple[str, str]]:
     """Pairs of id and reason, in their order.
 
     Raises:
-        Invalid: The value is no array of such pairs, or has too many.
+        Invalid: The value is not an array of such pairs, or has too many pairs.
     """
     key = f"{kind}Id"
     given = json_array(value, at, f'[{{"{key}": "...", "reason": "..."}}]')
     if len(given) > MAX_RELATED:
-        raise Invalid(f"{at} has at most {MAX_RELATED} entries, these are {len(given)}", at=at)
+        raise Invalid(f"{at} has at most {MAX_RELATED} entries; {len(given)} were given", at=at)
     pairs = []
     for number, one in enumerate(given):
         place = f"{at}[{number}]"
         if not isinstance(one, Mapping) or not isinstance(one.get(key), str):
-            raise Invalid(f"an entry is an object with {key} and reason", at=place)
-        unknown = sorted(set(one) - {key, "reason", "name"})  # `context` answers have a name beside them
+            raise Invalid(f"an entry must be an object with {key} and reason", at=place)
+        unknown = sorted(set(one) - {key, "reason", "name"})  # in answers of `context`, entries also have a name
         if unknown:
             raise Invalid(f"there is no field '{str(unknown[0])[:60]}' here", at=place, next=f"Known: {key}, reason.")
         reason = one.get("reason") or ""
         if not isinstance(reason, str):
-            raise Invalid("a reason is a text", at=f"{place}.reason")
+            raise Invalid("a reason must be a string", at=f"{place}.reason")
         pairs.append((one[key], bounded(reason, MAX_REASON, f"{place}.reason")))
     return pairs
 
 
 def json_array(value: Any, at: str, example: str) -> list[Any]:
-    """A list, or the list in a JSON text.
+    """The value if it is a list, or the list in a JSON text.
 
     Raises:
         Invalid: The value is neither.
@@ -236,31 +236,31 @@ def json_array(value: Any, at: str, example: str) -> list[Any]:
             value = orjson.loads(value)
         except orjson.JSONDecodeError as error:
             raise Invalid(
-                f"{at} is no JSON array: {str(error)[:80]}", at=at, next=f"Send for example {example}."
+                f"{at} is not a JSON array: {str(error)[:80]}", at=at, next=f"Send for example {example}."
             ) from None
     if not isinstance(value, list):
-        raise Invalid(f"{at} is a JSON array", at=at, next=f"Send for example {example}.")
+        raise Invalid(f"{at} must be a JSON array", at=at, next=f"Send for example {example}.")
     return value
 
 
 def requested_paths(value: Any) -> list[str]:
-    """The paths of a context question, from a list, the JSON text of one, or a text separated by commas or newlines.
+    """The paths of a context question, from a list, a JSON array, or a text with commas or newlines between the paths.
 
     Raises:
-        Invalid: The value has no paths or too many, or one is no text.
+        Invalid: The value has no paths, too many paths, or a path that is not text.
     """
     if isinstance(value, str):
         listed = value.lstrip().startswith("[") and _listed(value)
         value = listed or re.split(r"[,\n]", value)
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise Invalid("paths are texts, separated by commas", at="paths")
+        raise Invalid("paths must be strings, separated by commas", at="paths")
     if any(_HALF(one) for one in value):
-        raise Invalid("a path cannot hold half of a character", at="paths")
+        raise Invalid("a path cannot contain an unpaired surrogate", at="paths")
     found = list(dict.fromkeys(path for one in value if (path := one.strip())))
     if not found:
-        raise Invalid("context needs the paths that it is about", at="paths", next="Give them separated by commas.")
+        raise Invalid("context needs at least one path", at="paths", next="Give paths, separated by commas.")
     if len(found) > MAX_PATHS:
-        raise Invalid(f"at most {MAX_PATHS} paths are looked up at once", at="paths", next="Ask in several calls.")
+        raise Invalid(f"one call looks up at most {MAX_PATHS} paths", at="paths", next="Ask in several calls.")
     return found
 
 

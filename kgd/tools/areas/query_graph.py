@@ -16,14 +16,17 @@ from kgd.tools import addressing, origins, visibility
 from kgd.tools.areas import ids, parameters
 from kgd.tools.areas.answers import (
     AreaAnswer,
+    Envelope,
+    Room,
     ShortEntry,
     answer_of,
+    answered,
+    enveloped,
+    from_hub,
     related_in,
     short_entries,
     shown_molecule,
 )
-from kgd.tools.areas.envelope import Envelope, Room, answered, enveloped
-from kgd.tools.areas.forwarding import from_hub
 from kgd.tools.areas.parameters import Checks, Use
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.session import Session
@@ -33,10 +36,10 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 LOOKED_THROUGH = 2_000
-"""Hits of a text search that the other filters are applied to; `total` counts these at most."""
+"""Largest number of hits of a text search to which the other filters are applied; `total` cannot exceed it."""
 MAX_LIMIT = 1_000
 TOLD_BY = 20
-"""Paths that may determine the workspace if none is named; each may cost a look-up on the disk."""
+"""Largest number of paths to try if no workspace is named; each may cost a look-up on the disk."""
 
 _EVERYWHERE = frozenset({"operation", "workspace", "projectId", "includeChangelog", "changelogLimit"})
 _USES = {
@@ -47,7 +50,7 @@ _USES = {
 
 
 _PATHS = WithJsonSchema({"type": "array", "items": {"type": "string"}, "description": "for context"})
-"""The specification uses a text separated by commas, which is accepted too."""
+"""The specification uses comma-separated text, which is accepted too."""
 
 
 class QueryGraphParams(parameters.AreaParams):
@@ -80,7 +83,7 @@ class QueryGraphParams(parameters.AreaParams):
             for name in atoms_only:
                 yield Invalid(f"'{name}' is only for atoms", at=name, next="Leave it out, or set entityType to atom.")
         elif len(atoms_only) == 2:
-            yield Invalid("an orphan has no molecule", at="orphansOnly", next="Give moleculeId or orphansOnly.")
+            yield Invalid("an orphan has no molecule", at="orphansOnly", next="Give either moleculeId or orphansOnly.")
 
     @property
     def entries(self) -> int | None:
@@ -114,8 +117,9 @@ class GraphContext(TypedDict):
 
 
 class QueryGraphData(TypedDict, total=False):
-    """`get` answers `atom`, or `molecule` with its `atoms`; `search` `atoms` or `molecules` with `total`; `context`
-    `molecules`, `orphanAtoms` and `unmatchedPaths`."""
+    """`get` returns `atom`, or `molecule` with its `atoms`. `search` returns `atoms` or `molecules`, with `total`.
+    `context` returns `molecules`, `orphanAtoms` and `unmatchedPaths`.
+    """
 
     atom: AreaAnswer
     molecule: AreaAnswer
@@ -135,7 +139,7 @@ Found = tuple["Workspace", dict[str, Any]]
 
 
 def query_graph(session: Session, params: QueryGraphParams) -> Envelope:
-    """Answer one of the three operations. Text by strangers is fenced: every character of it is visible."""
+    """Answer one of the three operations. Text by other people is fenced, so that every character is visible."""
     if far := addressing.far(session, params.workspace or params.projectId, [params.id] if params.id else []):
         return from_hub(session, far, "query_graph", params)
     workspace, data = _OPERATIONS[params.operation](session, params)
@@ -159,7 +163,7 @@ def _get(session: Session, params: QueryGraphParams) -> Found:
 
 
 def _search(session: Session, params: QueryGraphParams) -> Found:
-    """Areas by relevance if words are given, else by name, then by id."""
+    """Areas by relevance if words are given, otherwise by name, then by id."""
     assert params.entityType is not None
     texts = [params.moleculeId] if params.moleculeId else []
     workspace = ids.project(session, params.workspace, params.projectId, texts)
@@ -206,7 +210,7 @@ def _answers(workspace: Workspace, uris: Any, sees: Sees | None, entries: int | 
 
 def _context(session: Session, params: QueryGraphParams) -> Found:
     paths = parameters.requested_paths(params.paths)
-    # Paths of a token holder are of another machine, so they do not determine the workspace.
+    # A token holder's paths are from another machine, so they do not determine the workspace.
     told = paths[:TOLD_BY] if session.principal is None else []
     workspace = ids.project(session, params.workspace, params.projectId, told)
     return workspace, {**context_of(session, workspace, paths, entries=params.entries)}

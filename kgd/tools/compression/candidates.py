@@ -12,11 +12,9 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kgd.compression import duplicates, pruning
-from kgd.compression.changes import Change
-from kgd.compression.duplicates import Superseded
-from kgd.compression.pruning import Pruned
-from kgd.compression.summaries import SUMMARY, Group, Old, clusters
+from kgd.compression import redundancy
+from kgd.compression.redundancy import Pruned, Superseded
+from kgd.compression.summaries import SUMMARY, Change, Group, Old, clusters
 from kgd.graph.edges import Edge
 from kgd.mentions.duplicates import may_be_double, merged
 from kgd.mentions.mentions import Mentions
@@ -25,7 +23,7 @@ from kgd.model.change import Edit, Unrelate
 from kgd.model.node import SUPERSEDES, Node, ranks_behind
 from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
 from kgd.tools import visibility
-from kgd.tools.suggestions import mentions
+from kgd.tools.suggestions import suggestions
 from kgd.workspace.proposals.records import bundle_id
 from kgd.workspace.usage import Usage
 
@@ -35,20 +33,20 @@ if TYPE_CHECKING:
 
 DAY = 86_400
 MOST_LOOKED = 20_000
-"""Nodes that one call examines."""
+"""Largest number of nodes that one call examines."""
 MOST_BROKEN = 10_000
-"""Broken links that one call examines."""
+"""Largest number of broken links that one call examines."""
 MOST_OLD = 2_000
-"""Old nodes that one call reads to group them."""
+"""Largest number of old nodes that one call reads to group them."""
 MOST_GROUPS = 40
-"""Groups of old nodes in one result."""
+"""Largest number of groups of old nodes in one result."""
 MOST_NEAR = 50
 TOLD_EVERY = 500
 
 
 @dataclass(slots=True)
 class Found:
-    """Possible changes, and groups of nodes to summarize. `cut`: the limit left nodes out."""
+    """Possible changes, and groups of nodes to summarize. `cut`: whether a limit left nodes out."""
 
     changes: list[Change] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
@@ -75,13 +73,13 @@ class Looking:
         self.found = Found()
 
     def look(self, kinds: Collection[str]) -> Found:
-        """Find changes of these kinds. At most one of them changes a given node."""
+        """Find changes of these kinds, no two of which change the same node."""
         marks = list(self._stale())
         for stale in marks:
             self._taken |= {stale.old, stale.new}
         if "mark" in kinds:
             for stale in marks:
-                self._propose(Change("mark", (stale.old,), stale.reason, duplicates.marking(stale), stale.new))
+                self._propose(Change("mark", (stale.old,), stale.reason, redundancy.marking(stale), stale.new))
         groups = list(self._groups())
         for group in groups:
             self._taken.update(group.nodes)
@@ -95,7 +93,7 @@ class Looking:
         return self.found
 
     def id_of(self, change: Change) -> str:
-        """Id of a change. It follows from the kind, its evidence, and the present content of its nodes."""
+        """Id of a change. The id is derived from the kind, the evidence, and the current content of the nodes."""
         return bundle_id(change.kind, change.evidence, *(f"{uri} {self._blob(uri)}" for uri in change.nodes))
 
     # ---- candidate nodes
@@ -130,7 +128,8 @@ class Looking:
         return self._nodes[uri]
 
     def _out(self, uri: Uri) -> Sequence[Edge]:
-        """The stored relations to targets that the caller may see; a hidden one must not be a reason for a change."""
+        """The stored relations to targets that the caller may see; a hidden target must not be a reason for a
+        change."""
         edges = self._workspace.graph.out(uri)
         return edges if self._sees is None else [edge for edge in edges if self._sees(edge.target)]
 
@@ -156,11 +155,11 @@ class Looking:
             one
             for uri in self._each(self._uris, "looking for superseded facts")
             if self._is_newer(uri)
-            for one in duplicates.by_relation(uri, self._out)
+            for one in redundancy.by_relation(uri, self._out)
         )
         for one in (*told, *self._contradicting()):
             node = self._node(one.old) if one.old not in seen and self._may(one.old) else None
-            if node is not None and not duplicates.is_marked(one.old, node.tags, self._out):
+            if node is not None and not redundancy.is_marked(one.old, node.tags, self._out):
                 seen.add(one.old)
                 yield one
 
@@ -169,9 +168,9 @@ class Looking:
 
     def _contradicting(self) -> Iterator[Superseded]:
         for pair in self._same:
-            how = duplicates.contradiction(pair, self._tags, self._out)
-            found = duplicates.by_contradiction(pair, how, self._tags, self._updated) if how else None
-            if found is not None and not duplicates.says(self._out(found.old), found.new, SUPERSEDES):
+            how = redundancy.contradiction(pair, self._tags, self._out)
+            found = redundancy.by_contradiction(pair, how, self._tags, self._updated) if how else None
+            if found is not None and not redundancy.says(self._out(found.old), found.new, SUPERSEDES):
                 yield found
 
     def _tags(self, uri: Uri) -> tuple[str, ...]:
@@ -182,7 +181,7 @@ class Looking:
 
     @cached_property
     def _doubles(self) -> list[tuple[Uri, Uri, float, str]]:
-        found = mentions.double(self._workspace)
+        found = suggestions.double(self._workspace)
         allowed = (one for one in found if self._may(one.keep) and self._may(one.drop))
         return [(one.keep, one.drop, one.score, one.reason) for one in allowed]
 
@@ -191,28 +190,28 @@ class Looking:
         """Pairs with equal names."""
         return [(keep, drop) for keep, drop, score, _ in self._doubles if score >= 1]
 
-    def _groups(self) -> Iterator[duplicates.Duplicates]:
+    def _groups(self) -> Iterator[redundancy.Duplicates]:
         pairs = (
             (keep, drop, reason)
             for keep, drop, _, reason in self._doubles
             if not {keep, drop} & self._taken
-            and not duplicates.are_apart(keep, drop, self._out)
-            and not duplicates.contradiction((keep, drop), self._tags, self._out)
+            and not redundancy.are_apart(keep, drop, self._out)
+            and not redundancy.contradiction((keep, drop), self._tags, self._out)
             and not self._stands_back(keep)
             and not self._stands_back(drop)
-            and not duplicates.are_unrelated(self._content(keep), self._content(drop))
+            and not redundancy.are_unrelated(self._content(keep), self._content(drop))
         )
-        yield from duplicates.groups(pairs)
+        yield from redundancy.groups(pairs)
 
     def _stands_back(self, uri: Uri) -> bool:
         node = self._node(uri)
-        return node is None or duplicates.is_marked(uri, node.tags, self._out)
+        return node is None or redundancy.is_marked(uri, node.tags, self._out)
 
     def _content(self, uri: Uri) -> str:
         node = self._node(uri)
         return node.content if node else ""
 
-    def _merge(self, group: duplicates.Duplicates) -> Change | None:
+    def _merge(self, group: redundancy.Duplicates) -> Change | None:
         nodes = [node for uri in group.nodes if (node := self._node(uri))]
         if len(nodes) != len(group.nodes):
             return None
@@ -258,15 +257,16 @@ class Looking:
             return set(derived.mentioned(uri))
 
         for uri in self._each(self._uris, "looking at relations"):
-            yield from pruning.redundant(uri, self._out)
-            yield from pruning.mentioned(uri, self._out, named)
+            yield from redundancy.redundant(uri, self._out)
+            yield from redundancy.mentioned(uri, self._out, named)
         if self._session.principal is None:  # others must not learn what users of this machine read
-            yield from pruning.unwalked(Usage.of(self._workspace).tally())
+            yield from redundancy.unwalked(Usage.of(self._workspace).tally())
         yield from self._broken()
 
     def _broken(self) -> Iterator[Pruned]:
-        """Links that have been broken for too long, counted from the source's last write or the target's deletion, the
-        later of both."""
+        """Links that have been broken for too long: since the source's last write or the target's deletion, if that is
+        later.
+        """
         workspace = self._workspace
         for link in workspace.broken_links(MOST_BROKEN):
             if not self._may(link.source) or workspace_of(link.target) not in (None, workspace.id):
@@ -275,7 +275,9 @@ class Looking:
             since = max(self._updated(link.source), gone.updated_at if gone else 0)
             if since < self._before:
                 days = (workspace.now() - since) // DAY
-                yield Pruned(link.source, link.target, link.type, f"its target is missing for at least {days} days")
+                yield Pruned(
+                    link.source, link.target, link.type, f"its target has been missing for at least {days} days"
+                )
 
     # ---- old nodes
 
@@ -287,8 +289,8 @@ class Looking:
             yield Group(ids, found)
 
     def _near(self, node: Old, within: Sequence[Uri]) -> Iterable[tuple[Uri, float]]:
-        """Similar nodes, from 0 for the farthest text of the workspace to 1 for an equal one. The scale is relative
-        because models differ in the cosine of two unrelated texts.
+        """Similar nodes with their similarity: 0 for the farthest text of the workspace, 1 for an equal text. The scale
+        is relative because models differ in the cosine of two unrelated texts.
         """
         meaning, text = self._workspace.meaning, node.text[:2_000]
         floor = meaning.nearest(text, 1).floor
@@ -309,7 +311,7 @@ class Looking:
                 continue
             node = self._node(uri)
             text = _text(node) if node else ""
-            if node is not None and text and not duplicates.is_marked(uri, node.tags, self._out):
+            if node is not None and text and not redundancy.is_marked(uri, node.tags, self._out):
                 yield Old(uri, node.type, node.tags, text, updated)
                 found += 1
             if found >= MOST_OLD:
@@ -321,7 +323,7 @@ def _is_lost(keep: Node, key: str, value: object) -> bool:
 
 
 def _has_file(uri: Uri) -> bool:
-    """Whether the node could be stored in a file of its own, so that its deletion may be in the history."""
+    """Whether nodes of this kind are stored as files, so that the history may contain the node's deletion."""
     return is_owned(uri) and scheme_of(uri) not in ("chunk", "message", "file", "dir", "symbol")
 
 

@@ -1,8 +1,8 @@
 """The `compress` tool: proposes changes that make a workspace smaller or more accurate.
 
-It changes no node. All changes found by a call are one commit under the proposals, with the reason for each in its
-message; the user accepts the commit in whole or in part, or rejects it. A change that waits or was rejected is not
-proposed again while its nodes are unchanged.
+The tool does not change any node. All changes found by a call become one proposed commit, whose message gives the
+reason for each change; the user accepts the commit in whole or in part, or rejects it. A pending or rejected change is
+not proposed again while its nodes are unchanged.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.compression.changes import KINDS, Change
-from kgd.compression.summaries import Group, change
+from kgd.compression.summaries import KINDS, Change, Group, change
 from kgd.errors import Forbidden, Invalid, Limit, Stale
 from kgd.git.refs import PROPOSALS, REJECTED, list_refs
 from kgd.model.access import Verb
@@ -23,11 +22,10 @@ from kgd.model.change import ChangeSet
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import parse, path_of, workspace_of
 from kgd.tools import addressing
-from kgd.tools.commands import Command, option
 from kgd.tools.compression import summaries
 from kgd.tools.compression.candidates import DAY, Looking
 from kgd.tools.compression.summaries import MOST_ASKED, Said, SummaryTask
-from kgd.tools.operation import Hints, Operation
+from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.parameters import Many, Params
 from kgd.workspace.proposals import proposals, records
 from kgd.workspace.proposals.records import Bundle
@@ -39,14 +37,15 @@ if TYPE_CHECKING:
 HOLDER = "compress"
 OLD_DAYS = 180
 MOST_CHANGES = 40
-"""Changes of one proposal, since a person reads each. Later calls propose the rest, after these are decided."""
+"""Largest number of changes in a proposal, since a person reads each. Once they are decided, later calls propose more.
+"""
 ROOM = 7_500
-"""Characters of the changes in the commit's message, which has at most 8,000."""
+"""Number of characters for the changes in the commit's message, which has at most 8,000."""
 MOST_WAITING = 20
-"""Proposals of one token holder that may wait."""
+"""Largest number of undecided proposals of one token holder."""
 TROUBLE_TOLD = 20
 REJECTED_READ = 500
-"""Newest rejected proposals of this tool whose changes are not proposed again."""
+"""Number of this tool's newest rejected proposals whose changes are not proposed again."""
 
 PLURAL = {"mark": "marks", "merge": "merges", "prune": "prunings", "summary": "summaries"}
 SINGULAR = {plural: kind for kind, plural in PLURAL.items()}
@@ -73,7 +72,8 @@ class ChangeAnswer(TypedDict):
 
 
 class CompressResult(TypedDict):
-    """`proposal` is the new proposal; `waiting` are earlier ones. `more` changes are left for a later run."""
+    """`proposal` is the new proposal; `waiting` are earlier proposals. `more` is the number of changes left for a later
+    run."""
 
     workspace: str
     counts: dict[str, int]
@@ -116,7 +116,7 @@ def proposed(
     answer: str | None = None,
     by_agent: bool = False,
 ) -> CompressResult:
-    """Search a workspace for changes and propose the new ones as one proposal.
+    """Search a workspace for changes, and propose all new changes as one proposal.
 
     A change that the workspace cannot apply is reported, and the others are proposed. May end the call with questions
     to its client. Two concurrent calls make one proposal.
@@ -130,7 +130,7 @@ def proposed(
         by_agent: Whether the next step is described with tools instead of commands.
 
     Raises:
-        Forbidden: The caller may propose nothing here.
+        Forbidden: The caller may not propose anything here.
         Refused: `answer` cannot be used.
     """
     _allow(session, workspace, below)
@@ -198,11 +198,11 @@ def _allow(session: Session, workspace: Workspace, below: str) -> None:
     if below:
         session.allow(workspace, Verb.PROPOSE, [parse(f"concept://{workspace.id}/{below}")])
     elif not any(one.workspace == workspace.id and one.has(Verb.PROPOSE) for one in principal.scopes):
-        raise Forbidden("this token may propose nothing here", next="Ask for one with the verb 'propose'.")
+        raise Forbidden("this token may not propose anything here", next="Ask for one with the verb 'propose'.")
 
 
 def _known(workspace: Workspace) -> set[str]:
-    """Ids of the changes in waiting or rejected proposals of this tool."""
+    """Ids of the changes in open or rejected proposals of this tool."""
     git_dir, store = workspace.layout.git_dir, workspace.store
     waiting = [tip for ref, tip in list_refs(git_dir, PROPOSALS).items() if proposals.is_called_after(ref, HOLDER)]
     refused = list(list_refs(git_dir, f"{REJECTED}{HOLDER}-").values())[-REJECTED_READ:]
@@ -277,7 +277,7 @@ def _tell(
     else:
         steps.append("Nothing (more) to propose.")
     if result["more"]:
-        steps.append(f"{result['more']} more changes follow after the decision on these.")
+        steps.append(f"{result['more']} more changes can be proposed once these are decided.")
     left = [group for group in groups if group.id not in {one.group.id for one in said.summaries}]
     if left and result.get("dry_run"):
         steps.append(f"{len(left)} groups of old nodes could be summarized by a client's model.")

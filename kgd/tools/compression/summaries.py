@@ -1,4 +1,4 @@
-"""Questions to the caller's language model for summaries, and the judgement of its answers."""
+"""Requests to the caller's language model for summaries, and the check of its answers."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing_extensions import TypedDict
 
 from kgd.compression.summaries import MAX_TOKENS, Group, Summary, judge, longest, question
 from kgd.errors import KgdError
-from kgd.resolution.prompts import Prompt
-from kgd.tools.client_model import ask_client
+from kgd.resolution import Prompt
+from kgd.tools.model_decisions import ask_client
 
 if TYPE_CHECKING:
     from kgd.tools.session import Session
 
 MOST_ASKED = 4
-"""Questions of one call. The user may have to allow each one."""
+"""Largest number of questions per call. The user may have to allow each one."""
 
 
 @dataclass(slots=True)
 class Said:
-    """The summaries that models returned, judged, and the problems as sentences."""
+    """The models' summaries that passed the checks, and the problems as sentences."""
 
     summaries: list[Summary] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
@@ -42,7 +42,7 @@ class GroupTask(TypedDict):
 
 
 class SummaryTask(TypedDict):
-    """The task for a model, returned to an agent instead. Its answer is the `text` of the next call."""
+    """A task for the calling agent if no model can do it. The agent passes its answer as `text` in the next call."""
 
     instructions: str
     groups: list[GroupTask]

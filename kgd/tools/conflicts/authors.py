@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 LOOKED_UP = 10
-"""Conflicts of one answer whose authors are looked up: each costs a few git processes."""
+"""Largest number of conflicts per answer whose authors are looked up; each costs a few git processes."""
 COMMITS_READ = 30
-"""Commits searched for the writer of a side, counted back from each parent of the commit that recorded the conflict."""
+"""Number of commits searched for the writer of a side, back from each parent of the commit that recorded the conflict.
+"""
 RECORDS_READ = 8
-"""Earlier records of the same dispute that are followed back."""
+"""Largest number of earlier records of the same dispute that are followed back."""
 ABSENT, PRESENT = "", "present"
 is_digest = re.compile("[0-9a-f]{16}").fullmatch
 
@@ -72,7 +73,7 @@ def with_authors(
                 trace = _trace(workspace, found, name, side["value"])
                 if entry := _writer(workspace, found, name, side["value"], commit, trace):
                     side["author"], side["commit"], side["at"] = entry.author, entry.commit, made_at(entry)
-    except KgdError:  # a hole in history: the sides count without their authors
+    except KgdError:  # part of the history is missing: show the sides without their authors
         pass
     return answer
 
@@ -86,9 +87,9 @@ def _recorded(workspace: Workspace, path: str, tip: ObjectId) -> Commit | None:
 def _writer(
     workspace: Workspace, found: OpenConflict, name: str, side: Json, commit: Commit | None, trace: _Trace
 ) -> Entry | None:
-    """The commit that gave the node this value, else the commit that put it into the record.
+    """The commit that gave the node this value, otherwise the commit that put the value into the record.
 
-    Stale puts, submissions and reverts write their side into the record alone.
+    Stale puts, submissions and reverts write their side only into the record.
     """
     past = workspace.past
     for _ in range(RECORDS_READ):
@@ -107,7 +108,7 @@ def _writer(
 
 
 def _recorded_before(workspace: Workspace, found: OpenConflict, name: str, side: str, commit: Commit) -> Commit | None:
-    """The commit that added the record from which this one took a side, if there was one."""
+    """The commit that added the record from which this record took a side, if there was such a record."""
     folders = [conflict_path(uri, "", workspace.sharded).rpartition("/")[0] for uri in _names(workspace, found.uri)]
     for parent in commit.parents:
         for path in (path for folder in folders for path in _records_in(workspace, parent, folder)):
@@ -145,7 +146,7 @@ def _trace(workspace: Workspace, found: OpenConflict, name: str, side: Json) -> 
 
 
 def _names(workspace: Workspace, uri: Uri) -> tuple[Uri, ...]:
-    """The names that a node has and had, the record's first."""
+    """The current and former names of a node, beginning with the name in the record."""
     if is_settings_uri(uri):
         return (uri,)
     node = workspace.readable(workspace.graph.resolve(uri))
@@ -186,7 +187,7 @@ def present(workspace: Workspace, found: OpenConflict, name: str) -> Json:
 
 
 def _file_of(found: OpenConflict, name: str) -> str | None:
-    """The file of a disputed value outside nodes; None for a field of a node."""
+    """The file of a disputed value that is not in a node; None for a field of a node."""
     if is_settings_uri(found.uri):
         return SETTINGS
     head, *rest = split(name)

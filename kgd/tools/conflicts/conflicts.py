@@ -12,16 +12,15 @@ from kgd.codec.paths import conflict_path
 from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.uri import Uri, is_settings_uri, parse_subject, settings_uri
-from kgd.tools import addressing, cursors, nodes, visibility
-from kgd.tools.commands import CURSOR, OPEN, Command, option
+from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.conflicts import authors
 from kgd.tools.model_decisions import PROVIDER, Resolved, askable
 from kgd.tools.nodes import ConflictAnswer
-from kgd.tools.operation import Hints, Operation, Reflects
+from kgd.tools.operation import CURSOR, OPEN, Command, Hints, Operation, Reflects, option
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.suggestions import usage
-from kgd.tools.suggestions.usage import SuggestionAnswer
+from kgd.tools.suggestions import suggestions
+from kgd.tools.suggestions.suggestions import SuggestionAnswer
 from kgd.workspace.answers import OpenConflict
 
 if TYPE_CHECKING:
@@ -61,9 +60,9 @@ class ConflictsResult(TypedDict):
 
 
 def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
-    """List open conflicts with both sides of each field, or answer the conflict of an `id`.
+    """List open conflicts with both sides of each field, or return the conflict with the given `id`.
 
-    Names the authors of the first `authors.LOOKED_UP` conflicts only, since each look-up runs git.
+    Names the authors of only the first `authors.LOOKED_UP` conflicts, because each look-up runs git.
 
     Raises:
         NotFound: The node or conflict does not exist, or the caller may not read it.
@@ -74,7 +73,7 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     if params.id is not None:
         return _one(session, workspace, params.id)
     uri = subject_of(session, workspace, params.uri) if params.uri else None
-    after = str(cursors.read("conflicts", uri, params.cursor)[0]) if params.cursor else ""
+    after = str(paging.read("conflicts", uri, params.cursor)[0]) if params.cursor else ""
     sees = visibility.sight(session, workspace.id)
     found = workspace.conflicts.find(uri, limit=params.limit + 1, after=after, about=sees)
     if not (uri is None or found or is_settings_uri(uri) or _is_there(workspace, uri, sees)):
@@ -88,9 +87,9 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
         ],
     }
     if params.suggestions:
-        answer["suggestions"] = usage.listed(session, workspace)
+        answer["suggestions"] = suggestions.listed(session, workspace)
     if len(found) > params.limit:
-        answer["cursor"] = cursors.write("conflicts", uri, [found[params.limit - 1].path])
+        answer["cursor"] = paging.write("conflicts", uri, [found[params.limit - 1].path])
     return answer
 
 
@@ -180,7 +179,7 @@ def settled_before(workspace: Workspace, id: str) -> Resolved | None:
 
 
 def settled_in(workspace: Workspace, id: str) -> Entry | None:
-    """The commit that settled a conflict, or moved it with its node to another URI; None if there is none."""
+    """The commit that settled a conflict, or moved it with its node to another URI; None if there is no such commit."""
     uri, _, digest = id.rpartition("#")
     if not uri or not authors.is_digest(digest):
         return None

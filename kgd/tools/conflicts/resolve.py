@@ -14,20 +14,19 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Settle
 from kgd.model.uri import Uri, parse_subject
 from kgd.tools import addressing, nodes, visibility
-from kgd.tools.budget import HARD_LIMIT, Room, clip, size_of
-from kgd.tools.commands import MESSAGE, Command, option
 from kgd.tools.conflicts.authors import LOOKED_UP, is_digest, with_authors
 from kgd.tools.conflicts.conflicts import settled_before, settled_in, subject_of
 from kgd.tools.differences import Foretold, foretold
 from kgd.tools.model_decisions import Resolved, Via, askable, consult, settle
 from kgd.tools.nodes import ConflictField
-from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.operation import MESSAGE, USUAL, Command, Hints, Operation, option
+from kgd.tools.paging import HARD_LIMIT, Room, clip, size_of
 from kgd.tools.parameters import JsonObject, Many, Params, refuse_unseen
 from kgd.tools.proposals.proposals import Decided, ProposalAnswer, decide, is_proposal
 from kgd.tools.proposals.proposals import waiting as proposals
 from kgd.tools.session import Session
-from kgd.tools.suggestions import usage
-from kgd.tools.suggestions.usage import SuggestionAnswer
+from kgd.tools.suggestions import suggestions
+from kgd.tools.suggestions.suggestions import SuggestionAnswer
 from kgd.tools.write.put import PutResult, answer_of
 from kgd.workspace.answers import OpenConflict, Outcome
 
@@ -61,11 +60,11 @@ class ResolveResult(PutResult):
 def resolve(session: Session, params: ResolveParams) -> ResolveResult:
     """Settle conflicts in one commit, each by a side or by a value for each field.
 
-    A call that names a suggestion decides suggestions only.
+    A call that names a suggestion can decide only suggestions.
     """
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, [one.id for one in params.resolutions], writing=True)
-    if any(usage.is_suggestion(one.id) for one in params.resolutions):
+    if any(suggestions.is_suggestion(one.id) for one in params.resolutions):
         return _take_over(session, workspace, params)
     edits = []
     for index, resolution in enumerate(params.resolutions):
@@ -88,7 +87,7 @@ def _take_over(session: Session, workspace: Workspace, params: ResolveParams) ->
     """Accept or dismiss suggestions. Each accepted suggestion is a separate commit."""
     commit, nodes, warnings, would = None, [], [], None
     for one in params.resolutions:
-        done = usage.decide(session, workspace, one.id, one.take, dry_run=params.dry_run)
+        done = suggestions.decide(session, workspace, one.id, one.take, dry_run=params.dry_run)
         commit = done.get("commit") or commit
         nodes += [Uri(uri) for uri in done.get("nodes", ())]
         warnings += done.get("warnings", [])
@@ -106,7 +105,7 @@ def _take_over(session: Session, workspace: Workspace, params: ResolveParams) ->
 
 
 def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConflict:
-    """Find a conflict by id, by digest alone, or by its node in any spelling, if the node has only one."""
+    """Find a conflict by id, by digest alone, or by its node in any spelling, if the node has only one conflict."""
     node, _, digest = id.rpartition("#")
     exact = bool(node) and is_digest(digest)
     if exact:
@@ -133,7 +132,7 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
 
 
 def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -> NotFound | None:
-    """The error that names who settled the conflict; None if unknown.
+    """The error that reports who settled the conflict; None if unknown.
 
     Looks up the whole id, or the last settled conflict of a node.
     """
@@ -192,7 +191,7 @@ class ResolveConflictsParams(Params):
 
 
 class Remaining(TypedDict):
-    """An undecided conflict with both sides, and the reason."""
+    """An undecided conflict with both sides, and the reason why it is undecided."""
 
     id: str
     uri: str
@@ -201,7 +200,7 @@ class Remaining(TypedDict):
 
 
 class ResolveConflictsResult(TypedDict):
-    """`open` counts the open conflicts, `more` the remaining conflicts left out for lack of room."""
+    """`open` is the number of open conflicts, `more` the number of conflicts left out for lack of room."""
 
     workspace: str
     resolved: list[Resolved]
@@ -216,14 +215,15 @@ class ResolveConflictsResult(TypedDict):
 
 
 def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> ResolveConflictsResult:
-    """Settle conflicts by the caller's decisions, then by models, and return the rest for the caller to decide.
+    """Settle conflicts by the caller's decisions, then by models, and return the remaining conflicts for the caller to
+    decide.
 
     All questions are asked before anything is written.
     """
     texts = [*params.ids, *(one.id for one in params.resolutions)]
     workspace = addressing.choose(session, params.workspace, texts, writing=True)
     about = [one for one in params.resolutions if is_proposal(session, workspace, one.id)]
-    use = [one for one in params.resolutions if usage.is_suggestion(one.id)]
+    use = [one for one in params.resolutions if suggestions.is_suggestion(one.id)]
     others = [one for one in params.resolutions if one not in about and one not in use]
     edits, resolved = _chosen(session, workspace, others)
     given = {edit.conflict for edit in edits}
@@ -247,9 +247,9 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
     answer["resolved"] += settle(session, workspace, consulted)
     if about or use:
         answer["decided"] = [decide(session, workspace, one.id, one.take, one.only) for one in about]
-        answer["decided"] += [usage.decide(session, workspace, one.id, one.take) for one in use]
-    if asked := [id for id in params.ids if usage.is_suggestion(id)]:
-        answer["suggestions"] = usage.listed(session, workspace, asked)
+        answer["decided"] += [suggestions.decide(session, workspace, one.id, one.take) for one in use]
+    if asked := [id for id in params.ids if suggestions.is_suggestion(id)]:
+        answer["suggestions"] = suggestions.listed(session, workspace, asked)
     if (waiting := _waiting(session, workspace, params)) is not None:
         answer["proposals"] = waiting
     _add_remaining(workspace, answer, open_now, {**stale, **consulted.left})
@@ -279,13 +279,13 @@ def _chosen(session: Session, workspace: Workspace, choices: list[Choice]) -> tu
 def _asked_for(
     session: Session, workspace: Workspace, params: ResolveConflictsParams
 ) -> tuple[list[OpenConflict], list[Resolved]]:
-    """The conflicts to settle besides the caller's decisions, and the named ones that were settled earlier."""
+    """The conflicts to settle besides the caller's decisions, and the named conflicts that were settled earlier."""
     if not params.ids:
         return ([] if params.resolutions else _settleable(session, workspace)), []
     found: dict[str, OpenConflict] = {}
     before = []
     for index, id in enumerate(params.ids):
-        if is_proposal(session, workspace, id) or usage.is_suggestion(id):
+        if is_proposal(session, workspace, id) or suggestions.is_suggestion(id):
             continue
         try:
             one = _named(session, workspace, id, f"ids[{index}]")

@@ -23,7 +23,7 @@ _LISTS = {
 
 
 def briefing(answer: Answer) -> str:
-    """The answer of `context`: items in reading order, then the code, then what its history says."""
+    """The answer of `context`: items in reading order, then the code, then its history."""
     home = answer["workspace"]
     parts = [f"workspace: {home}"]
     for item in answer["items"]:

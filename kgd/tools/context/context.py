@@ -17,19 +17,17 @@ from kgd.model.access import Verb
 from kgd.model.node import Node
 from kgd.model.uri import Uri, build, is_owned
 from kgd.tools import addressing, origins
-from kgd.tools.budget import size_of
-from kgd.tools.commands import BUDGET, CONTEXT_ID, SINCE, UNTIL, Command, option
 from kgd.tools.context import as_markdown, gathering, lines, packing, recent
 from kgd.tools.context.file_paths import Places, common_directory, places, sentences
 from kgd.tools.context.findings import CodeAnswer, Findings
 from kgd.tools.context.lines import AskedLines, LineAnswer
 from kgd.tools.context.packing import CutAnswer, ItemAnswer
 from kgd.tools.context.recent import ChangeAnswer, KnownByAnswer, LikelyFileAnswer, TogetherAnswer
-from kgd.tools.dates import When, period
 from kgd.tools.nodes import printable
-from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.operation import BUDGET, CONTEXT_ID, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin
-from kgd.tools.parameters import Many, Params
+from kgd.tools.paging import size_of
+from kgd.tools.parameters import Many, Params, When, period
 from kgd.tools.session import Session
 from kgd.tools.verified_marks import marks
 from kgd.tools.working_sets import Hint, enter, working_set
@@ -41,7 +39,7 @@ LEAST_BUDGET = 200
 EMBEDDED_WITHIN = 3.0
 """Seconds that a question without results waits for texts to be embedded."""
 MOST_CODE = 20
-"""Nodes of the code tree in an answer."""
+"""Largest number of nodes of the code tree in an answer."""
 OPTIONAL = ("described", "code", "lines", *recent.OPTIONAL)
 """Lists that are left out of an answer if they are empty."""
 SHRUNK = (
@@ -94,8 +92,8 @@ class Missing(TypedDict):
 
 class ContextResult(TypedDict):
     """`items` is knowledge that people and agents wrote; `code` is from the code tree. `nearest` lists the closest
-    nodes if nothing in `items` answers the question. `unmatched_paths` belong to no area; other nodes still refer to
-    those in `described`.
+    nodes if nothing in `items` answers the question. `unmatched_paths` do not belong to an area; `described` are those
+    of them to which other nodes refer.
 
     `lines`: the commits of the requested lines. `likely_files` and `tried_before`: from past commits about a task.
     `working_set`: with a `context_id`, the nodes that the conversation saw before this call, the most recent first.
@@ -192,7 +190,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
 
 
 def _with_sentences_asked(session: Session, workspace: Workspace, params: ContextParams) -> ContextParams:
-    """The parameters with a sentence among the paths as the question, unless there is one."""
+    """The parameters; without a question, sentences among the paths become the question."""
     found = [] if params.question.strip() else sentences(session, workspace, params.paths)
     if not found:
         return params
@@ -245,7 +243,7 @@ def _task(session: Session, findings: Findings, text: str) -> Node | None:
     except Invalid:
         if "://" in text:
             raise
-        return None  # a sentence with the same beginning
+        return None  # a sentence that begins like a URI
     for uri in named:
         current = workspace.graph.resolve(uri)
         node = workspace.node(current) if findings.may_see(current) else None
@@ -270,8 +268,8 @@ def _tasks_called(workspace: Workspace, text: str) -> list[Uri]:
 
 
 def _missing(asked: _Asked, is_known: bool) -> Missing | None:
-    """The gaps in the knowledge about the paths, task or question, with calls that fill them; None if there are
-    none."""
+    """The gaps in the knowledge about the paths, task or question, with calls that fill them; None if there are no
+    gaps."""
     gaps = [printable(path) for path in asked.covered.unmatched if path not in asked.places.outside]
     workspace = asked.findings.workspace.id
     if asked.places.asked or asked.places.outside:
@@ -312,7 +310,7 @@ def _outside(asked: _Asked) -> str:
 def _an_area(asked: _Asked, gaps: Sequence[str]) -> Call:
     """A suggested call that creates an area for the folder of the gaps, or for the files alone if the folder has areas.
 
-    Uses `manage_graph` if there is a task, which that tool requires, else `put`.
+    Uses `manage_graph` if there is a task, which that tool requires, otherwise `put`.
     """
     findings = asked.findings
     workspace, folder = findings.workspace, common_directory(gaps)

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgd.areas.path_normalisation import normalise
+from kgd.areas.paths import normalise
 from kgd.errors import KgdError, Limit
 from kgd.git.discovery import find_place
 from kgd.model.uri import Uri, path_of, scheme_of, uri_at
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 MOST_PATHS = 500
-"""Paths of one question."""
+"""Largest number of paths in a question."""
 MOST_FILES = 2_000
-"""Files examined per question, with the files of its directories."""
+"""Largest number of files examined per question, including the files of its directories."""
 _SEPARATORS = re.compile(r"[,\n]")
 
 
@@ -91,9 +91,9 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
 
 
 def sentences(session: Session, workspace: Workspace, texts: Sequence[str]) -> list[str]:
-    """The texts that are sentences and no paths: ``how long do sessions last?``.
+    """The texts that are sentences, not paths: ``how long do sessions last?``.
 
-    A text without a question mark needs three words in a row, none with a slash or an extension.
+    A text without a question mark is a sentence only if it has three words in a row without a slash or an extension.
     """
     caller = _Caller.of(session, workspace)
     return [text for text in texts if _is_sentence(text) and caller.may_miss(text)]
@@ -158,7 +158,8 @@ class _Caller:
         return cls(workspace.id, root, normalise(f"{cwd}/", other) or "", other)
 
     def place(self, text: str) -> str | None:
-        """A path read from the top of the tree; from the caller's folder if only that exists, or after a `./`."""
+        """The path from the top of the tree. A path that exists only in the caller's folder, or begins with `./`,
+        starts at that folder."""
         found = normalise(text, self.root, workspace=self.workspace)
         if found is None and self.other is not None:
             found = normalise(text, self.other, workspace=self.workspace)
@@ -172,12 +173,12 @@ class _Caller:
         return found
 
     def misses(self, place: str) -> bool:
-        """Whether no file is at the path; False if the caller has no code tree."""
+        """Whether there is no file at the path; False if the caller has no code tree."""
         tops = [top for top in (self.root, self.other) if top is not None]
         return bool(tops) and not any(os.path.lexists(top / place) for top in tops)
 
     def may_miss(self, text: str) -> bool:
-        """Whether no file is at the path of a text; True if the caller may not learn it."""
+        """Whether there is no file at the path in a text; True if the caller may not know."""
         place = self.place(text)
         return place is None or self.root is None or self.misses(place)
 

@@ -1,7 +1,7 @@
 """The nodes that are relevant to a question: each once, with the reasons, in reading order.
 
 A reader who stops half way should know the rules and traps. So areas come first, then gotchas, patterns and decisions,
-then the rest; and nodes about the subject itself come before nodes that are only near it.
+then other nodes. Nodes about the subject itself come before nodes that are only near it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ORDER = {kind: number for number, kind in enumerate((*AREAS, *MEMORIES[:-1], "c
 _ORDER["molecule"] = _ORDER["atom"]  # their ranks order atoms and molecules
 _OTHERS = _ORDER["concept"]
 LOOKED_THROUGH = 2_000
-"""Number of hits of a tag query to search for readable nodes."""
+"""Number of hits of a tag query among which to look for readable nodes."""
 REASONS = 2
 """Largest number of reasons per item."""
 LONGEST_REASON = 160
@@ -111,8 +111,8 @@ class Findings:
         """The nearest nodes, if nothing answers the question."""
 
     def add(self, uri: Uri, closeness: int, why: str, *rank: float, paths: list[str] | None = None) -> Found | None:
-        """Add a node under its present URI, or add a reason if it was found before; the closest occurrence determines
-        its order.
+        """Add a node under its current URI, or add a reason if the node was found before; the closest occurrence
+        determines its order.
 
         Returns None if the node is missing or the caller may not read it.
         """
@@ -164,7 +164,7 @@ class Findings:
     def hits(self, query: str, limit: int, types: Sequence[str] | None = None) -> list[Hit]:
         """The best full-text hits in the knowledge that the caller may see; hidden nodes do not use up the limit.
 
-        The code is not searched: most of its files have the words of a path.
+        The code is not searched, because most of its files contain the words of a path.
         """
         return self.workspace.text().search(
             query, types=types, lanes=KNOWLEDGE, limit=limit, sees=self.sees, since=self.since, until=self.until
@@ -195,12 +195,13 @@ class Findings:
 
     def ordered(self) -> list[Found]:
         """All nodes in reading order."""
-        # The place of a node would tell its author whether a guess about a hidden file that it cites is right.
+        # The rank of a doubted node would reveal to its author whether a guess about a hidden file that it cites is
+        # right.
         doubted = Freshness.of(self.workspace).doubted if self.sees is None else frozenset()
         return sorted(self._found.values(), key=lambda one: one.order(doubted))
 
     def dated(self) -> list[Found]:
-        """The nodes of the period in reading order; nodes that do not hold now are last, with the reason."""
+        """The nodes of the period in reading order; nodes that are no longer valid come last, with the reason."""
         index, found = self.workspace.text(), self.ordered()
         if self.since is not None or self.until is not None:
             passing = index.passing([one.uri for one in found], since=self.since, until=self.until)
@@ -217,6 +218,6 @@ class Findings:
 
 
 def kind_of(card: Card) -> str:
-    """The layer of an area, `file` or `dir` for the code tree, else the node's type."""
+    """The layer of an area, `file` or `dir` for the code tree, otherwise the node's type."""
     scheme = scheme_of(card.uri)
     return scheme if scheme in (*AREAS, *CODE_TREE) else card.type

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from kgd.areas.atlas import STEPS, Atlas, Atom
 from kgd.freshness.freshness import Freshness
-from kgd.graph.edges import Edge
+from kgd.graph.edges import Edge, Visited
 from kgd.graph.traverse import traverse
-from kgd.graph.walk_values import Visited
 from kgd.memories.keywords import keywords
 from kgd.memories.tasks import Task
 from kgd.model.node import cut_at_word
@@ -34,7 +33,8 @@ TAGGED = 10
 HITS, CODE_HITS = 20, 8
 """Largest number of hits for a question, in knowledge and in code."""
 AREAS_FOLLOWED = 40
-"""Largest number of areas whose memories and neighbours are examined, as many as fit into an answer of default size."""
+"""Largest number of areas whose memories and neighbours are examined; an answer of default size has room for as many.
+"""
 MENTIONS = 8
 """Largest number of paths to look for in the texts of memories."""
 STARTS = 120
@@ -42,7 +42,7 @@ STARTS = 120
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """The paths without an area, and the paths among them that another node names."""
+    """The paths without an area, and among these the paths that another node names."""
 
     unmatched: tuple[str, ...] = ()
     described: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ def by_task(findings: Findings, task: Task) -> None:
 
 
 def _touched_by(findings: Findings, task: Uri) -> None:
-    """Find the areas that the task created or last changed; their data names it."""
+    """Find the areas that the task created or last changed: an area's data names these tasks."""
     named = findings.workspace.text().with_data_keys([task])
     for uri in sorted(uri for uri in named if scheme_of(uri) in AREAS and findings.may_see(uri))[:TAGGED]:
         node = findings.workspace.readable(uri)
@@ -115,7 +115,9 @@ def by_keywords(findings: Findings, text: str) -> None:
 
 
 def by_question(findings: Findings, question: str) -> None:
-    """Find the hits of a search, best first, then the areas of the files among them, and nodes related to these."""
+    """Find the hits of a search, best first; then the areas that the hits refer to, and the areas of files that the
+    hits refer to; then nodes related to these areas or to the best hits.
+    """
     workspace = findings.workspace
     files: list[str] = []
     answers = findings.answers(question, HITS)
@@ -134,7 +136,7 @@ def by_question(findings: Findings, question: str) -> None:
     if hits:  # without hits nothing is known, and neighbours of other nodes would suggest otherwise
         _areas(findings, list(dict.fromkeys(files))[:HITS], closeness=NEAR)
         _hanging_on(findings, findings.of_kind(*AREAS)[:AREAS_FOLLOWED], closeness=FAR)
-        # A hit by meaning alone may be a wrong answer, and its neighbours would be further ones.
+        # A hit by meaning alone may be wrong, and its neighbours even more so.
         by_words = {hit.uri for hit in answers.hits if hit.lex or not hit.vec}
         _neighbours(findings, [one.uri for one in hits[:5] if one.uri in by_words])
 
@@ -153,7 +155,7 @@ def _found(hit: Answered) -> str:
 def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) -> set[str]:
     """Add the atoms that own the paths, each after its molecule; return the paths that have an owner.
 
-    Narrower atoms come first; equally narrow ones are sorted by number of paths, then by name. Atoms whose paths all
+    Narrower atoms come first; equally narrow atoms are sorted by number of paths, then by name. Atoms whose paths all
     have a narrower owner come last.
     """
     atlas = Atlas.of(findings.workspace)
@@ -224,7 +226,7 @@ def _above(findings: Findings, paths: Iterable[str]) -> None:
 
 
 def _hanging_on(findings: Findings, areas: Sequence[Found], closeness: int = NEAR) -> None:
-    """Add nodes related to the areas in either direction; other areas are only far."""
+    """Add nodes related to the areas in either direction; other areas get the distance `FAR`."""
     graph = findings.workspace.graph
     for number, area in enumerate(areas):
         name = findings.title(area.uri)
@@ -247,7 +249,7 @@ def _reason(findings: Findings, source: Uri, target: Uri, type: str) -> str:
 
 
 def _mentioning(findings: Findings, paths: Sequence[str]) -> None:
-    """Add memories whose text names a path without a relation to it."""
+    """Add memories whose text names a path to which they have no relation."""
     workspace = findings.workspace
     for path in paths:
         tail = "/".join(path.split("/")[-2:])
@@ -287,7 +289,7 @@ def _neighbours(findings: Findings, starts: Sequence[Uri]) -> None:
 
 
 def _depends(node: Visited, asked: Collection[str]) -> bool:
-    """Whether a node of the code tree uses its predecessor. Symbols and imports of the file itself do not count."""
+    """Whether a node of the code tree uses its predecessor. Symbols and imports of the file itself are ignored."""
     if scheme_of(node.uri) == "symbol" and any(path_of(node.uri).startswith(f"{path}/") for path in asked):
         return False
     return node.path[-1].direction == "in" and node.path[-1].type not in ("defines", "has_chunk", "part_of")

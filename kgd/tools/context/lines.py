@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.code_history import messages
+from kgd.code_history import reading
 from kgd.errors import Invalid, KgdError
 from kgd.freshness import citations
 from kgd.freshness.freshness import Freshness
 from kgd.git import code_log
-from kgd.git.code_blame import LineOrigin, blame
+from kgd.git.code_log import LineOrigin, blame
 from kgd.git.discovery import find_place
 from kgd.git.program import GitFailed
 from kgd.model.uri import scheme_of
@@ -49,7 +49,7 @@ class LineAnswer(TypedDict):
     """Adjacent lines of one origin. If `uncommitted`, they were written since the last commit, and the other fields are
     missing.
 
-    `was` is the position in the commit that wrote them, if the file or the lines moved since.
+    `was` is the position in the commit that wrote them, if the file or the lines have moved since.
     """
 
     path: str
@@ -87,7 +87,9 @@ def separated(session: Session, workspace: Workspace, texts: Sequence[str]) -> t
         is_range = found["last"] is not None and text.strip()[found.end("first")] == "-"
         last = int(found["last"]) if is_range else first
         if not 1 <= first <= last < first + LINES:
-            raise Invalid(f"lines are a range of at most {LINES}, counted from 1", at="paths", next="As in FILE:12-20.")
+            raise Invalid(
+                f"a range has at most {LINES} lines, counted from 1", at="paths", next="Write it as in FILE:12-20."
+            )
         plain.append(found["path"])
         asked.append(AskedLines(found["path"], first, last))
     return plain, asked
@@ -105,18 +107,18 @@ def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
             if scheme_of(node.uri) == "symbol" and _overlaps(one, node.data.get("line"), node.data.get("end_line")):
                 symbols[node.name] = node
                 for edge in workspace.graph.into(node.uri):
-                    findings.add(edge.target, DIRECT, f"{edge.type} {node.name}, which has the line", -1.0)
+                    findings.add(edge.target, DIRECT, f"{edge.type} {node.name}, which contains the line", -1.0)
         for uri in Freshness.of(workspace).citing(one.path):
             citing = workspace.readable(uri) if scheme_of(uri) not in AREAS else None
             for cited in citations.of(citing, workspace.id) if citing is not None else ():
                 if cited.path == one.path and cited.symbol in symbols:
-                    findings.add(uri, DIRECT, f"cites {cited.symbol}, which has the line", -1.0)
+                    findings.add(uri, DIRECT, f"cites {cited.symbol}, which contains the line", -1.0)
 
 
 def answers(session: Session, workspace: Workspace, asked: Sequence[AskedLines]) -> list[LineAnswer]:
     """The origin of each requested line; empty for a caller who may not see the code's history.
 
-    The holder of a token gets committed lines only: other lines of the work tree are not shared.
+    The holder of a token gets only committed lines, because other lines of the work tree are not shared.
     """
     root = workspace.layout.code_tree
     code = find_place(root) if root is not None and history_of(session, workspace) is not None else None
@@ -167,8 +169,8 @@ def _explain(answer: LineAnswer, session: Session, workspace: Workspace, code: P
         if known.reverted_by:
             answer["reverted_by"] = [id[:12] for id in known.reverted_by]
     else:  # older than the stored history
-        told = messages.parse(code_log.message(code, commit))
-        reason, kind = messages.reason(told.body), told.kind
+        told = reading.parse(code_log.message(code, commit))
+        reason, kind = reading.reason(told.body), told.kind
     if reason:
         answer["why"] = reason
     if kind:

@@ -1,21 +1,22 @@
 """The selection of findings for a budget: summaries first, then text in reading order.
 
-The rules of the requested areas come before any far node. An answer is never larger than its budget, and omissions are
-counted.
+The rules of the requested areas come before any more distant node. An answer is never larger than its budget, and
+omissions are counted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
 from kgd.model.uri import Uri, scheme_of
-from kgd.tools.budget import HARD_LIMIT, fitting, size_of
 from kgd.tools.context.findings import ANSWER, AREAS, FAR, Found
 from kgd.tools.nodes import UnverifiedAnswer, overlay_of
+from kgd.tools.paging import HARD_LIMIT, fitting, size_of
 
 if TYPE_CHECKING:
     from kgd.tools.visibility import Sees
@@ -25,16 +26,16 @@ BYTES_PER_TOKEN = 4
 BRIEF = 240
 """Bytes of text that replace a missing summary."""
 BRIEFER = 100
-"""The same, if close nodes would otherwise not fit."""
+"""Bytes of text that replace a missing summary if close nodes would otherwise not fit."""
 RULES = 700
 """Bytes of text for each requested area before any far node."""
 RULES_SHARE = 6
-"""If not all close nodes fit, the rules of the areas still get the room divided by this."""
+"""If not all close nodes fit, the rules of the areas still get the room divided by this number."""
 FIRST_HELPING = 1_200
 """Bytes of text for each item before any item gets more."""
 LEAST_TEXT = 80
 SIDE_SHARE = 8
-"""Each side list may take the room divided by this before the items."""
+"""Each side list may take the room divided by this number before the items get any."""
 PATHS = ("unmatched_paths", "described")
 """Side lists that are filled before items get more than summaries. Each may take half of the remaining room."""
 CUT_RESERVE = 500
@@ -52,8 +53,8 @@ class More(TypedDict):
 
 
 class ItemAnswer(TypedDict):
-    """Has `summary`, the beginning of the `text`, or both. Without `more` it is complete. `conflicts` are the fields
-    with an open conflict."""
+    """Has `summary`, the beginning of the `text`, or both. Without `more`, the item is complete. `conflicts` are the
+    fields with an open conflict."""
 
     uri: str
     kind: str
@@ -105,14 +106,15 @@ def fill(
 
     serve(sides, room // SIDE_SHARE)
     close = [one for one in found[:MOST_ITEMS] if one.closeness < FAR]
+    read = cache(partial(_content, workspace, sees))
     for brief in (BRIEF, BRIEFER):
-        items = _Items(workspace, marks, sees)
+        items = _Items(read, marks)
         left = items.take(close, room, brief)
         if len(items.answers) == len(close):
             break
     else:
         reserve = room // RULES_SHARE
-        items = _Items(workspace, marks, sees)
+        items = _Items(read, marks)
         left = items.extend(items.take(close, room - reserve, BRIEFER) + reserve, RULES, AREAS)
     room = left
     serve((name for name in sides if name in PATHS), room // 2)
@@ -128,8 +130,8 @@ def fill(
 
 
 def _needed_first(found: Sequence[Found]) -> list[Found]:
-    """The findings, closest first. At the same distance, the best of each kind comes before the others, and memories
-    beyond `MANY` of a kind come last."""
+    """The findings, closest first. At the same distance, the best finding of each kind comes before the others, and
+    memories beyond the first `MANY` of a kind come last."""
     seen: Counter[tuple[str, bool]] = Counter()
     keys: dict[Uri, tuple[bool, int, int]] = {}
     for one in sorted(found, key=lambda one: one.closeness):
@@ -169,8 +171,8 @@ def _taken(values: Sequence[Any], room: int) -> tuple[list[Any], int]:
 class _Items:
     """The items of an answer, each with the text that can still be added."""
 
-    def __init__(self, workspace: Workspace, marks: Mapping[Uri, UnverifiedAnswer], sees: Sees | None) -> None:
-        self._workspace, self._marks, self._sees = workspace, marks, sees
+    def __init__(self, read: Callable[[Uri], _Content], marks: Mapping[Uri, UnverifiedAnswer]) -> None:
+        self._read, self._marks = read, marks
         self.answers: list[ItemAnswer] = []
         self._contents: list[_Content] = []
         self.uris: set[Uri] = set()
@@ -183,12 +185,12 @@ class _Items:
         """
         taken: dict[Uri, tuple[ItemAnswer, _Content]] = {}
         for one in _needed_first(found):
-            content = self._content(one.uri)
+            content = self._read(one.uri)
             answer = _brief(one, content.text, brief)
             if one.uri in self._marks:
                 answer["unverified"] = self._marks[one.uri]
-            if disputed := self._disputed(one.uri):
-                answer["conflicts"] = disputed
+            if content.disputed:
+                answer["conflicts"] = content.disputed
             answer = content.with_more(answer)
             size = size_of(answer)
             if size > room:
@@ -221,26 +223,14 @@ class _Items:
                 self.answers[number] = longer
         return room
 
-    def _disputed(self, uri: Uri) -> list[str]:
-        open_conflicts = self._workspace.conflicts
-        found = open_conflicts.find(uri, about=self._sees) if open_conflicts.total else ()
-        return sorted({name for one in found for name in one.conflict.fields})
-
-    def _content(self, uri: Uri) -> _Content:
-        node = self._workspace.readable(uri)
-        if node is None and scheme_of(uri) == "chunk" and (overlay := overlay_of(self._workspace)) is not None:
-            node = overlay.node(uri)  # part of a document in the code tree
-        if node is None:
-            return _Content(uri, "", False)
-        return _Content(uri, node.content.strip(), bool(node.data.get("file") or node.data.get("sections")))
-
 
 class _Content(NamedTuple):
-    """The text of a node, and whether `get` returns more, such as a detail or sections."""
+    """The text of a node, whether `get` returns more, such as a detail or sections, and its disputed fields."""
 
     uri: Uri
     text: str
     has_detail: bool
+    disputed: list[str]
 
     def with_more(self, answer: ItemAnswer) -> ItemAnswer:
         """The item, with the arguments of `get` if it is incomplete."""
@@ -248,6 +238,17 @@ class _Content(NamedTuple):
         if self.has_detail or answer.get("text", "") != self.text:
             answer["more"] = {"uris": [self.uri]}
         return answer
+
+
+def _content(workspace: Workspace, sees: Sees | None, uri: Uri) -> _Content:
+    node = workspace.readable(uri)
+    if node is None and scheme_of(uri) == "chunk" and (overlay := overlay_of(workspace)) is not None:
+        node = overlay.node(uri)  # part of a document in the code tree
+    found = workspace.conflicts.find(uri, about=sees) if workspace.conflicts.total else ()
+    disputed = sorted({name for one in found for name in one.conflict.fields})
+    if node is None:
+        return _Content(uri, "", False, disputed)
+    return _Content(uri, node.content.strip(), bool(node.data.get("file") or node.data.get("sections")), disputed)
 
 
 def _brief(one: Found, text: str, size: int) -> ItemAnswer:

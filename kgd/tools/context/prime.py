@@ -1,4 +1,4 @@
-"""The `prime` tool: a few hundred words that an agent should read at its start.
+"""The `prime` tool: a few hundred words that an agent should read at the start of a session.
 
 It runs at the start of every session, so its cost depends on the answer: nothing here walks the workspace.
 """
@@ -20,9 +20,8 @@ from kgd.memories.tasks import TERMINAL, status_of
 from kgd.model.node import cut_at_word
 from kgd.model.uri import Uri, name_of
 from kgd.tools import addressing
-from kgd.tools.commands import Command, option
 from kgd.tools.nodes import moment
-from kgd.tools.operation import Hints, Operation
+from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.workspace.proposals import proposals
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 BUDGET = 1_500
-"""Tokens. Hosts cut the output of a start hook at 10,000 characters."""
+"""Default budget in tokens. Hosts cut the output of a start hook at 10,000 characters."""
 CHARACTERS_PER_TOKEN = 4
 FIRST = 3
 """Number of lines of each list before any list gets more."""
@@ -42,7 +41,7 @@ AREAS = 60
 LINE = 220
 """Largest number of characters of a line; the node has the rest."""
 _MARKS = re.compile(r"^(#{1,6} |---\[[^\]\n]*\]---$)", re.MULTILINE).sub
-"""Marks with a meaning only at the start of a line: heading signs, and dates of knowledge appended to an area."""
+"""Marks that have a meaning only at the start of a line: heading signs, and dates of knowledge appended to an area."""
 
 INTRODUCTION = (
     "kgd is this project's shared memory. What follows was written by people and agents of the team: facts to weigh, "
@@ -71,7 +70,7 @@ class PrimeParams(Params):
 
 
 class SectionAnswer(TypedDict):
-    """`lines` are Markdown. `more` counts the lines left out."""
+    """`lines` are Markdown. `more` is the number of lines left out."""
 
     title: str
     lines: list[str]
@@ -95,10 +94,10 @@ class _Section:
 
 
 def prime(session: Session, params: PrimeParams) -> PrimeResult:
-    """Brief an agent within the budget: use of kgd, open decisions, tasks in progress, rules and traps.
+    """Brief an agent within the budget: how to use kgd, open decisions, tasks in progress, rules and traps.
 
     Raises:
-        NotFound: The directory has no workspace. Other workspaces are not used, since they are about other code.
+        NotFound: The directory has no workspace. Other workspaces are not used, because they are about other code.
     """
     workspace = addressing.choose(session, params.workspace) if params.workspace else addressing.here(session)
     if workspace is None:
@@ -117,7 +116,8 @@ def prime(session: Session, params: PrimeParams) -> PrimeResult:
 
 
 def _pack(sections: Sequence[_Section], room: int) -> None:
-    """Give each section its first lines, then more in order while they fit; instructions come before knowledge."""
+    """Give each section its first lines, then add more lines in order as long as they fit; instructions come before
+    knowledge."""
     lists = [one for one in sections if len(one.lines) > FIRST]
     fixed = [one for one in sections if len(one.lines) <= FIRST]
     for upto, some in ((FIRST, fixed), (FIRST, lists), (LISTED, lists), (AREAS, lists)):
@@ -196,7 +196,8 @@ def _open_tasks(workspace: Workspace) -> Iterator[str]:
 
 
 def _areas(workspace: Workspace) -> _Section:
-    """A line for each molecule with its atoms below, then the atoms without one. Reads only the first `AREAS` nodes."""
+    """A line for each molecule with its atoms below, then the atoms without a molecule. Reads only the first `AREAS`
+    nodes."""
     atlas = Atlas.of(workspace)
     molecules, atoms = atlas.molecules(), atlas.atoms()
     members: dict[Uri | None, list[Atom]] = {}
@@ -246,12 +247,12 @@ PRIME = Operation(
     commands=(
         Command(
             "Reading",
-            ("context for an agent that starts; never fails, because start hooks run it"),
+            ("context for the start of an agent's session; never fails, because start hooks run it"),
             (
                 option("--budget", "tokens in the answer (1500)"),
                 option(
                     "--hook",
-                    "print it in the form of a host's start hook",
+                    "print it in the format of a host's start hook",
                     nargs="?",
                     const="claude",
                     choices=("claude", "cursor"),

@@ -83,7 +83,8 @@ class LikelyFileAnswer(TypedDict):
 
 
 def history_of(session: Session, workspace: Workspace) -> CodeHistory | None:
-    """The history of the code, or None if the caller may not see it. A token never gets the names of its authors."""
+    """The history of the code, or None if the caller may not see it. A token never gets the names of the code's
+    authors."""
     return CodeHistory.of(workspace) if session.sees_code_history(workspace) else None
 
 

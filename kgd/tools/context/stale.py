@@ -11,16 +11,15 @@ from kgd.freshness.freshness import Freshness
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri, name_of
-from kgd.tools import addressing, cursors, visibility
-from kgd.tools.commands import CURSOR, OPEN, Command, option
+from kgd.tools import addressing, paging, visibility
 from kgd.tools.nodes import UnverifiedAnswer
-from kgd.tools.operation import Hints, Operation
+from kgd.tools.operation import CURSOR, OPEN, Command, Hints, Operation, option
 from kgd.tools.parameters import Many, Params
 from kgd.tools.verified_marks import as_answer, verified
 from kgd.tools.write.put import PutResult, answer_of
 
 if TYPE_CHECKING:
-    from kgd.freshness.judgement import Unverified
+    from kgd.freshness.citations import Unverified
     from kgd.tools.session import Session
     from kgd.workspace.workspace import Workspace
 
@@ -55,7 +54,8 @@ class StaleResult(TypedDict):
 
 
 def stale(session: Session, params: StaleParams) -> StaleResult:
-    """List the nodes whose code changed since their last verification. First mark the nodes in `verify` as verified."""
+    """Mark the nodes in `verify` as verified, then list the nodes whose code has changed since their last
+    verification."""
     workspace = addressing.choose(session, params.workspace, params.verify, writing=bool(params.verify))
     written = _verify(session, workspace, params) if params.verify else None
     freshness = Freshness.of(workspace)
@@ -64,7 +64,7 @@ def stale(session: Session, params: StaleParams) -> StaleResult:
     sees = visibility.sight(session, workspace.id)
     found = freshness.unverified(uri for uri in freshness.doubted if sees is None or sees(uri))
     ordered = sorted(found, key=lambda uri: (-(found[uri].since or 0), uri))
-    start = cursors.index(cursors.read("stale", workspace.id, params.cursor), 0) if params.cursor else 0
+    start = paging.index(paging.read("stale", workspace.id, params.cursor), 0) if params.cursor else 0
     page = ordered[start : start + params.limit]
     answer: StaleResult = {
         "workspace": workspace.id,
@@ -75,7 +75,7 @@ def stale(session: Session, params: StaleParams) -> StaleResult:
     if written is not None:
         answer["verified"] = written
     if start + len(page) < len(ordered):
-        answer["cursor"] = cursors.write("stale", workspace.id, [start + len(page)])
+        answer["cursor"] = paging.write("stale", workspace.id, [start + len(page)])
     return answer
 
 

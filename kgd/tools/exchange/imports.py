@@ -1,31 +1,38 @@
-"""The `import` tool: reads and checks a source completely, then writes it in few commits."""
+"""The `import` tool: reads and checks a source completely, then writes it in few commits.
+
+An imported node stores a digest of its content at the time of the import. The digest shows which side has changed since
+then: only the source (its version is stored), only the workspace (the node stays unchanged), or both (the node stays
+unchanged and is reported).
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NotRequired
+from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.areas.patterns import check_pattern
-from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Stale, Unavailable
+from kgd.codec import canonical
+from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Stale, Unavailable
 from kgd.exchange import formats
-from kgd.exchange.plan import Plan, Reading, Trouble
+from kgd.exchange.plan import IMPORTED, NAMED_FILE, Plan, Reading, Trouble, Wanted, digest, noted
 from kgd.memories.keywords import keywords
-from kgd.model.change import ChangeSet, Edit
+from kgd.model.change import ChangeSet, Edit, Upsert
+from kgd.model.difference import difference, upsert_of
+from kgd.model.node import Node
+from kgd.model.uri import Uri, collision_key
 from kgd.tools import addressing
-from kgd.tools.commands import Command, option
-from kgd.tools.exchange.reconciliation import Reconciled, Step, reconcile
-from kgd.tools.operation import Hints, Operation
+from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.transaction import MAX_EDITS
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
 
 TROUBLES_SHOWN = 1_000
 
@@ -45,7 +52,7 @@ class TroubleAnswer(TypedDict):
 
 
 class Told(TypedDict):
-    """The end of each answer about an import or export: a line for each failure, up to a limit."""
+    """The common fields of an answer about an import or export: a line for each failure, up to a limit."""
 
     troubles: list[TroubleAnswer]
     more_troubles: NotRequired[int]
@@ -64,7 +71,7 @@ class ImportResult(Told):
 
 
 def take(session: Session, params: ImportParams) -> ImportResult:
-    """Import every part of a source that can be stored; each part that cannot is one line of `troubles`."""
+    """Import every part of a source that can be stored; each other part becomes one line of `troubles`."""
     workspace = addressing.choose(session, params.workspace, writing=True)
     path = place(session, params.source)
     if not path.exists():
@@ -178,7 +185,7 @@ class _Changes:
         self._author = session.author(workspace)
 
     def checked(self, batches: Sequence[list[Step]], troubles: list[Trouble]) -> Iterator[list[Step]]:
-        """The batches without the steps that would be refused; each of these becomes a trouble. Writes nothing."""
+        """The batches without the steps that would be refused; each refused step is reported. Writes nothing."""
         total = sum(map(len, batches))
         done = 0
         for batch in batches:
@@ -241,7 +248,116 @@ IMPORT = Operation(
             ),
             place=30,
             ask="import_",
-            print="printing_exchange.imported",
+            print="printing_sharing.imported",
         ),
     ),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The edits of one wanted node, which belong together. `what` is "new", "changed", or "edit"."""
+
+    edits: tuple[Edit, ...]
+    at: str
+    what: str
+    uri: Uri
+
+
+@dataclass(slots=True)
+class Reconciled:
+    steps: list[Step] = field(default_factory=list)
+    unchanged: int = 0
+    kept: int = 0
+    troubles: list[Trouble] = field(default_factory=list)
+
+
+def reconcile(workspace: Workspace, wanted: Sequence[Wanted], *, replace: bool = False) -> Reconciled:
+    """The steps for each wanted node, in order. `replace` prefers the source where the stored node differs."""
+    out = Reconciled()
+    seen: dict[str, str] = {}
+    for one in wanted:
+        key = collision_key(one.node.uri)
+        if (other := seen.setdefault(key, one.at)) != one.at:
+            reason = f"{other} has the same name, or differs only in letter case or normal form; not imported"
+            out.troubles.append(Trouble(one.at, reason))
+            continue
+        try:
+            canonical.check_depth(one.node.data)
+            canonical.check_depth(one.node.others)
+        except Limit as refusal:
+            out.troubles.append(Trouble(one.at, f"{refusal.message}; not imported"))
+            continue
+        _one(workspace, noted(one), out, replace=replace)
+    return out
+
+
+def _one(workspace: Workspace, one: Wanted, out: Reconciled, *, replace: bool) -> None:
+    node = one.node
+    current = workspace.resolve(node.uri)
+    version = workspace.node_version(current)  # read first: the write then detects an edit in between
+    stored = workspace.node(current)
+    if stored is None or stored.is_bare:
+        twin = workspace.graph.twin(node.uri) if stored is None else None
+        if twin is not None:
+            out.troubles.append(
+                Trouble(one.at, f"its name differs from {twin} only by case or normal form; not imported")
+            )
+            return
+        seen = version.count if version and stored else 0  # a deleted node still has a version; the write expects none
+        out.steps.append(Step((_whole(one, seen),), one.at, "new", node.uri))
+        return
+    now, then = digest(stored, detail_of(workspace, stored)), one.base or stored.data.get(IMPORTED)
+    coming = digest(node, one.detail)
+    if coming in (now, then) and not (replace and coming != now):
+        out.unchanged += 1
+        return
+    is_same_source = _key(stored) == _key(node)
+    if replace or (is_same_source and now == then):
+        out.steps.append(Step(_difference(stored, one, version.count if version else 0), one.at, "changed", stored.uri))
+        return
+    out.kept += 1
+    why = (
+        "it changed here and in the source since the last import"
+        if is_same_source
+        else f"{stored.uri} exists here and did not come from the source"
+    )
+    out.troubles.append(Trouble(one.at, f"{why}; the node here was kept (--replace takes the source's)"))
+
+
+def _key(node: Node) -> tuple[str, str] | None:
+    return node.source.key if node.source else None
+
+
+def detail_of(workspace: Workspace, node: Node) -> str:
+    """The prose of the node's memory file; empty if it has none."""
+    found = workspace.detail(node)
+    return found[1] if found else ""
+
+
+def _whole(one: Wanted, version: int) -> Upsert:
+    """The edit that creates a wanted node, with the prose of its memory file."""
+    detail = _prose(one)
+    data = {**one.node.data, NAMED_FILE: one.file} if one.detail and one.file else one.node.data
+    made = upsert_of(dataclasses.replace(one.node, data=data, aliases=()))
+    return dataclasses.replace(made, expect_version=version, detail=detail)
+
+
+def _difference(stored: Node, one: Wanted, version: int) -> tuple[Edit, ...]:
+    """The edits that make the stored node equal to the wanted node.
+
+    kgd's own fields (aliases, file name), and keys that this version does not know, stay unchanged.
+    """
+    kept = {key: value for key, value in stored.data.items() if key == NAMED_FILE}
+    data = {**kept, **one.node.data}
+    others = {**stored.others, **one.node.others}
+    wanted = dataclasses.replace(one.node, uri=stored.uri, data=data, others=others, aliases=stored.aliases)
+    edits = difference(stored, wanted)
+    upsert = next((each for each in edits if isinstance(each, Upsert)), Upsert(stored.uri))
+    unset = (*upsert.unset, "detail") if not one.detail.strip() and stored.data.get(NAMED_FILE) else upsert.unset
+    whole = dataclasses.replace(upsert, unset=unset, expect_version=version, detail=_prose(one))
+    return (*(each for each in edits if each is not upsert), whole)
+
+
+def _prose(one: Wanted) -> str | None:
+    return one.detail.strip("\n") if one.detail.strip() else None

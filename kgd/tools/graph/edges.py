@@ -1,7 +1,12 @@
-"""Operations that read, create and delete edges: by node and direction, by ends, or by id."""
+"""Operations that read, create and delete edges: by node and direction, by ends, or by id.
+
+An edge's id is a hash of its ends and type. The id does not show which node stores the edge, so an index in memory maps
+ids to nodes.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired
 
@@ -17,19 +22,73 @@ from kgd.model.change import ChangeSet, Unrelate
 from kgd.model.fields import plain_weight
 from kgd.model.node import edge_id
 from kgd.model.uri import Uri
-from kgd.tools import addressing, cursors, visibility
-from kgd.tools.budget import size_of
-from kgd.tools.graph.edge_ids import EdgeIds
+from kgd.tools import addressing, paging, visibility
 from kgd.tools.graph.node_reads import PAGE_BYTES
 from kgd.tools.graph.node_writes import MOST, placed
 from kgd.tools.operation import Hints, Operation
+from kgd.tools.paging import size_of
 from kgd.tools.parameters import EdgeTypes, Many, Params, refuse_unseen
 from kgd.tools.read.mentions import walked
 from kgd.tools.session import Session
 from kgd.tools.write import changes
+from kgd.workspace.changed_nodes import Changed
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
+
+KEY = 16
+"""Number of hex digits of an id that the index keeps; a match is then compared in full."""
+
+
+class EdgeIds:
+    """The sources of all edges by id. The first look-up costs O(edges), a later one O(changes since the last look-up).
+
+    Deleted edges stay in the index, so each result is checked against the graph.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._sources: dict[int, Uri] | None = None
+        self._lock = threading.Lock()
+        self._changed = Changed(workspace)
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> EdgeIds:
+        return workspace.beside(cls, cls)
+
+    def ends(self, id: str) -> tuple[Uri, Uri, str] | None:
+        """Source, target and type of the edge with this id; None if there is no such edge."""
+        key = _key(id)
+        if key is None:
+            return None
+        with self._lock:
+            changed = self._changed.take()
+            if self._sources is None:
+                self._sources = {}
+                self._add(self._workspace.graph.uris())
+            else:
+                self._add(changed)
+            source = self._sources.get(key)
+        if source is None:
+            return None
+        leaving = self._workspace.graph.out(source)
+        return next(((source, e.target, e.type) for e in leaving if edge_id(source, e.target, e.type) == id), None)
+
+    def _add(self, uris: Iterable[Uri]) -> None:
+        assert self._sources is not None
+        graph = self._workspace.graph
+        for uri in uris:
+            for edge in graph.out(uri):
+                key = _key(edge_id(uri, edge.target, edge.type))
+                if key is not None:
+                    self._sources[key] = uri
+
+
+def _key(id: str) -> int | None:
+    try:
+        return int(id.removeprefix("edge-")[:KEY], 16) if id.startswith("edge-") else None
+    except ValueError:
+        return None
 
 
 class EdgesParams(Params):
@@ -61,7 +120,7 @@ class EdgesResult(TypedDict):
 
 
 class Ends(NamedTuple):
-    """The identity of an edge: two nodes have at most one edge of a type in a direction."""
+    """The identity of an edge: two nodes have at most one edge of each type in each direction."""
 
     source: Uri
     target: Uri
@@ -69,7 +128,7 @@ class Ends(NamedTuple):
 
 
 def read(session: Session, params: EdgesParams) -> EdgesResult:
-    """List the edges that leave a node, then the edges that lead to it, each by weight, other end and type.
+    """List the edges that leave a node, then the edges that lead to it, both sorted by weight, other end and type.
 
     Mentions are included only if their type is requested.
     """
@@ -79,7 +138,7 @@ def read(session: Session, params: EdgesParams) -> EdgesResult:
     session.allow(owner, Verb.READ, [asked])
     uri = owner.resolve(asked)
     question = [owner.id, uri, params.direction, params.edge_types]
-    behind = tuple(cursors.read("edges", question, params.cursor)) if params.cursor else ()
+    behind = tuple(paging.read("edges", question, params.cursor)) if params.cursor else ()
     answer: EdgesResult = {"workspace": workspace.id, "edges": []}
     used, last = 0, tuple[Any, ...]()
     try:
@@ -87,7 +146,7 @@ def read(session: Session, params: EdgesParams) -> EdgesResult:
             if place <= behind:
                 continue
             if len(answer["edges"]) == params.limit or used > PAGE_BYTES:
-                answer["cursor"] = cursors.write("edges", question, list(last))
+                answer["cursor"] = paging.write("edges", question, list(last))
                 break
             last, found = place, answer_of(owner, edge, weight, derived=derived)
             used += size_of(found)
@@ -108,7 +167,7 @@ def _around(
         if params.direction not in (direction, "both"):
             continue
         found: dict[tuple[Uri, str], tuple[Edge, bool]] = {}
-        for rank, source in enumerate(sources):  # stored edges first: their weight overrides a derived one
+        for rank, source in enumerate(sources):  # stored edges first: their weight overrides that of a derived edge
             for edge in source.out(uri) if direction == "out" else source.into(uri):
                 found.setdefault((edge.target, edge.type), (edge, rank > 0))
         for edge, derived in sorted(found.values()):
@@ -140,7 +199,7 @@ def answer_of(workspace: Workspace, edge: Ends, weight: float, *, derived: bool 
 
 
 def names(graph: LiveGraph, uri: Uri) -> tuple[Uri, ...]:
-    """The URIs by which relations may refer to a node: its present URI and its former ones."""
+    """The URIs by which relations may refer to a node: its current URI and its former URIs."""
     return (uri, *graph.aliases(uri))
 
 

@@ -1,7 +1,7 @@
 """Operations that read complete nodes in pages: by URI, by namespace, or by source.
 
-`get` shortens its answers to the room of a conversation. Programs need every byte, so a page here has megabytes and no
-field is shortened.
+`get` shortens its answers to the size of a conversation. Programs need every byte, so a page here may have megabytes,
+and no field is shortened.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing_extensions import TypedDict
 from kgd.errors import Invalid
 from kgd.model.access import Verb
 from kgd.model.uri import OWNED, Uri, is_of_types
-from kgd.tools import addressing, cursors, nodes, origins, visibility
-from kgd.tools.budget import size_of
+from kgd.tools import addressing, nodes, origins, paging, visibility
 from kgd.tools.nodes import NodeAnswer
 from kgd.tools.operation import Hints, Operation
+from kgd.tools.paging import size_of
 from kgd.tools.parameters import Many, Params, read_object
 from kgd.tools.session import Session
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PAGE_BYTES = 4 * 2**20
 LISTED = 500
-"""URIs per request to the index."""
+"""Number of URIs per request to the index."""
 MOST_NAMED = 2_000
 LAST = "\U0010ffff"
 """Sorts after every URI."""
@@ -73,12 +73,12 @@ def read(session: Session, params: NodesParams) -> NodesResult:
     if sum(one is not None for one in asked) > 1:
         raise Invalid("give only one of URIs, a namespace and a source", at="uris", next="Leave the others out.")
     question = [workspace.id, *asked, params.types, params.content]
-    place = cursors.read("nodes", question, params.cursor) if params.cursor else []
+    place = paging.read("nodes", question, params.cursor) if params.cursor else []
     answer: NodesResult = {"workspace": workspace.id, "nodes": [], "missing": []}
     used, behind = 0, place[0] if place else None
     for number, (position, text) in enumerate(_asked(session, workspace, params, behind)):
         if number >= params.limit or used > PAGE_BYTES:
-            answer["cursor"] = cursors.write("nodes", question, [behind])
+            answer["cursor"] = paging.write("nodes", question, [behind])
             break
         behind = position
         if params.uris is not None and addressing.on_hub(session, addressing.resolve(session, workspace, text)):
@@ -97,7 +97,7 @@ def read(session: Session, params: NodesParams) -> NodesResult:
 def _asked(session: Session, workspace: Workspace, params: NodesParams, behind: Any) -> Iterator[tuple[Any, str]]:
     """The requested URIs after a position, each with its own position."""
     if params.uris is not None:
-        first = cursors.index([behind], 0) if behind is not None else 0
+        first = paging.index([behind], 0) if behind is not None else 0
         yield from ((number, text) for number, text in enumerate(params.uris[first:], first + 1))
     elif params.source is not None:
         listed = workspace.text().by_source(params.source.type, params.source.id)
@@ -127,7 +127,7 @@ def whole(session: Session, workspace: Workspace, text: str, *, content: bool = 
     """One node with all its fields; None if it is absent, or the caller may not see it.
 
     Raises:
-        Unavailable: Its workspace is on a hub.
+        Unavailable: The node's workspace is on a hub.
     """
     asked = addressing.resolve(session, workspace, text)
     owner = addressing.owner_of(session, workspace, asked)

@@ -1,19 +1,19 @@
-"""Operations that create, update and delete nodes in the terms of the unified graph: a created node must be new."""
+"""Operations that create, update and delete nodes as the unified graph defines it: a created node must be new."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound, Stale
 from kgd.model import uri as uris
-from kgd.model.change import ChangeSet, Delete, Edit, Untag
-from kgd.model.node import MEMORY_TYPES, folded
+from kgd.model.change import ChangeSet, Delete
+from kgd.model.node import SETS
 from kgd.model.uri import Uri
 from kgd.tools import addressing, nodes
 from kgd.tools.graph.node_reads import SourceParam, whole
@@ -30,7 +30,7 @@ MOST = 2_000
 """Edits of one ChangeSet."""
 MOST_EQUAL = 100_000
 TRIES = 100
-"""Attempts of a write that concurrent changes overtake."""
+"""Largest number of attempts for a write that concurrent changes overtake."""
 
 
 class NewNode(changes.Upsert):
@@ -88,7 +88,7 @@ def create(session: Session, params: CreateParams) -> CreateResult:
 
 
 def placed(error: KgdError, where: str) -> KgdError:
-    """The same error, placed in the list of the call."""
+    """The error, with its place in the list of the call."""
     error.at = error.at.replace("changes[", f"{where}[", 1)
     error.args = (str(error),)
     return error
@@ -117,8 +117,8 @@ class _Places:
     """The URI of each new node of one call.
 
     Args:
-        theirs: The nodes of a request that was carried out before: each node gets its earlier URI again. None for a new
-            request.
+        theirs: The nodes that an earlier run of the same request made: each node gets its earlier URI again. None for a
+            new request.
     """
 
     def __init__(self, session: Session, workspace: Workspace, theirs: Collection[Uri] | None) -> None:
@@ -129,7 +129,7 @@ class _Places:
         """The URI of a new node.
 
         Raises:
-            Stale: The requested URI has a node.
+            Stale: The requested URI already has a node.
             Invalid: Two nodes have the URI, or the node has neither URI nor type and name.
         """
         found = self._asked(node.uri) if node.uri is not None else self._free(node)
@@ -152,7 +152,7 @@ class _Places:
         return uri
 
     def _free(self, node: NewNode) -> Uri:
-        """A URI with the name as its last segment; if it is in use, with the first free number from 2."""
+        """A URI with the name as its last segment; if that URI is in use, the first unused number from 2 is added."""
         base = self._called(node)
         for number in self._numbers.setdefault(base, count(1)):
             uri = base if number == 1 else self._called(node, f"-{number}")
@@ -178,12 +178,8 @@ class _Places:
         return not known.exists(uri) and known.resolve(uri) == uri and known.graph.twin(uri) is None
 
 
-class UpdateParams(Params):
+class UpdateParams(changes.PlainParams):
     uri: str
-    type: str | None = None
-    name: str | None = None
-    summary: str | None = None
-    content: str | None = None
     detail: str | None = None
     tags: Annotated[Many[str] | None, Field(description="all tags after the change")] = None
     data: JsonObject = Field(default_factory=dict)
@@ -211,19 +207,19 @@ def update(session: Session, params: UpdateParams) -> UpdateResult:
     """
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, [params.uri], writing=True)
-    asked = addressing.resolve(session, workspace, params.uri)
+    asked, given = addressing.resolve(session, workspace, params.uri), _given(params)
     for tries_left in reversed(range(TRIES)):
         found = nodes.find(workspace, asked)
         if found is None:
             raise NotFound(
-                "there is no such node", at=asked, next=Advice("Look for it with ", Do("search"), ", or make it.")
+                "there is no such node", at=asked, next=Advice("Look for it with ", Do("search"), ", or create it.")
             )
         expected = params.expect_version
-        replaced = (params.content, params.detail, params.tags)
-        if expected is None and any(one is not None for one in replaced):  # these replace the stored value
+        if expected is None and not {"content", "detail", *SETS}.isdisjoint(given):  # these replace the stored value
             expected = found.version.count if found.version else 0
         try:
-            edits = _update(session, workspace, params, found, expected)
+            upsert = changes.Upsert.model_validate({**given, "uri": found.uri, "expect_version": expected})
+            edits = changes.edits(session, workspace, [upsert])
             changeset = ChangeSet(edits, session.author(workspace), params.message, params.request_id)
             outcome = session.submit(workspace, changeset)
         except Stale:
@@ -236,24 +232,16 @@ def update(session: Session, params: UpdateParams) -> UpdateResult:
             raise
         now = whole(session, workspace, asked)
         if now is None:
-            raise NotFound("another writer deleted the node meanwhile", at=asked)
+            raise NotFound("another writer has deleted the node", at=asked)
         return {"workspace": workspace.id, "commit": outcome.commit, "node": now, "warnings": list(outcome.warnings)}
     raise AssertionError("unreachable")
 
 
-def _update(
-    session: Session, workspace: Workspace, params: UpdateParams, found: nodes.Found, expected: int | None
-) -> tuple[Edit, ...]:
-    given = params.model_dump(exclude_unset=True, exclude={"message", "request_id", "workspace"})
-    given = {name: value for name, value in given.items() if value is not None}
-    upsert = changes.Upsert.model_validate({**given, "op": "upsert", "uri": found.uri, "expect_version": expected})
-    edits = changes.edits(session, workspace, [upsert])
-    if params.tags is None or found.stored is None:
-        return edits
-    is_memory = (params.type or found.stored.type) in MEMORY_TYPES
-    kept = set(folded(params.tags) if is_memory else params.tags)
-    gone = tuple(tag for tag in found.stored.tags if tag not in kept)
-    return (Untag(found.uri, gone), *edits) if gone else edits
+def _given(params: UpdateParams) -> dict[str, Any]:
+    """The given fields as an upsert. An upsert adds to a set, so a given set is cleared first."""
+    dumped = params.model_dump(exclude_unset=True, exclude={"message", "request_id", "workspace"})
+    given = {name: value for name, value in dumped.items() if value is not None}
+    return {**given, "op": "upsert", "unset": [*params.unset, *(name for name in SETS if name in given)]}
 
 
 class DeleteParams(Params):
@@ -275,8 +263,8 @@ class DeleteResult(TypedDict):
 def delete(session: Session, params: DeleteParams) -> DeleteResult:
     """Delete nodes with the relations that leave them; relations that lead to them become broken links.
 
-    Named nodes are one commit. The nodes of a source are deleted without a limit, 2,000 per commit: after an error, the
-    same call deletes the rest.
+    Named nodes are one commit. The nodes of a source are deleted without a limit, 2,000 per commit: after an error,
+    repeat the call to delete the remaining nodes.
     """
     refuse_unseen(params.message, "message", lines=True)
     if bool(params.uris) == (params.source is not None):

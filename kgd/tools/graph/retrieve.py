@@ -12,18 +12,17 @@ from kgd.freshness.freshness import Freshness
 from kgd.retrieval.query import Question
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, visibility
-from kgd.tools.budget import size_of
-from kgd.tools.dates import When, period
 from kgd.tools.graph.edges import EdgeAnswer, Ends, answer_of
 from kgd.tools.graph.node_reads import whole
 from kgd.tools.nodes import NodeAnswer
 from kgd.tools.operation import Hints, Operation
-from kgd.tools.parameters import EdgeTypes, Many, Params
+from kgd.tools.paging import size_of
+from kgd.tools.parameters import EdgeTypes, Many, Params, When, period
 from kgd.tools.read.search import mentioned
 from kgd.tools.session import Session
 
 LARGEST = 32 * 2**20
-"""Bytes of all nodes of one answer."""
+"""Largest size in bytes of all nodes of one answer together."""
 
 
 class RetrieveParams(Params):
@@ -63,9 +62,9 @@ class RetrieveResult(TypedDict):
 
 
 def run(session: Session, params: RetrieveParams) -> RetrieveResult:
-    """The nodes that match a question, the edges of and to them, and a path to each."""
+    """The nodes that match a question, the edges from and to these nodes, and a path to each of them."""
     if not params.query.strip() and not params.tags:
-        raise Invalid("the query is empty", at="query", next="Give a text, or tags.")
+        raise Invalid("the query is empty", at="query", next="Give some text, or tags.")
     workspace = addressing.choose(session, params.workspace)
     sees = visibility.sight(session, workspace.id)
     sources = visibility.sources(session, workspace.id, workspace.sources())
@@ -100,9 +99,9 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
         size += size_of(node)
         if size > LARGEST:
             raise Limit(
-                f"these nodes are more than {LARGEST // 2**20} MiB",
+                f"these nodes are larger than {LARGEST // 2**20} MiB",
                 at="limit",
-                next="Ask for fewer, or without content.",
+                next="Ask for fewer nodes, or leave out their content.",
             )
         path: PathAnswer = {
             "uri": hit.uri,

@@ -12,11 +12,10 @@ from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.text_merge import origin_versions
 from kgd.model.uri import Uri
-from kgd.tools import addressing, cursors, visibility
-from kgd.tools.budget import LEAST, Room, fitting
-from kgd.tools.commands import BUDGET, CURSOR, URI, Command
+from kgd.tools import addressing, paging, visibility
 from kgd.tools.nodes import brought_by, line
-from kgd.tools.operation import Hints, Operation
+from kgd.tools.operation import BUDGET, CURSOR, URI, Command, Hints, Operation
+from kgd.tools.paging import LEAST, Room, fitting
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 
@@ -40,7 +39,7 @@ class BlameParams(Params):
 
 
 class Range(TypedDict):
-    """Lines that one commit wrote. If `earlier`, it is the oldest compared commit, and the lines may be older."""
+    """Lines that one commit wrote. If `earlier`, this is the oldest compared commit, and the lines may be older."""
 
     first: int
     last: int
@@ -67,14 +66,14 @@ class BlameResult(TypedDict):
 
 
 def blame(session: Session, params: BlameParams) -> BlameResult:
-    """Attribute each line of the present content to the commit that wrote it. A moved line counts as new.
+    """Attribute each line of the current content to the commit that wrote it. A moved line is treated as new.
 
     Adjacent lines of one commit form a range; ranges are in the order of the lines. A cursor is valid until the node
     changes.
 
     Raises:
         NotFound: Nothing is stored about the node, or it moved to a URI that the caller may not read.
-        KgdError: The address is wrong, the caller may not read it, or the cursor belongs to another call.
+        KgdError: The address is wrong, the caller may not read the node, or the cursor belongs to another call.
     """
     workspace = addressing.choose(session, params.workspace, [params.uri])
     asked = addressing.resolve(session, workspace, params.uri)
@@ -90,7 +89,7 @@ def blame(session: Session, params: BlameParams) -> BlameResult:
     owners = origin_versions(texts, merges)
     tip = versions[-1][0].commit if versions else ""
     question = [uri, tip]
-    begin = cursors.index(cursors.read("blame", question, params.cursor), 0) if params.cursor else 0
+    begin = paging.index(paging.read("blame", question, params.cursor), 0) if params.cursor else 0
     answer: BlameResult = {
         "workspace": workspace.id,
         "uri": uri,
@@ -124,7 +123,7 @@ def blame(session: Session, params: BlameParams) -> BlameResult:
             if last > first:
                 told["text"], told["last"] = "\n".join(texts[-1][first:last]), last
                 answer["ranges"].append(told)
-            answer["cursor"] = cursors.write("blame", question, [last])
+            answer["cursor"] = paging.write("blame", question, [last])
             break
         told["text"] = text
         answer["ranges"].append(told)
@@ -134,7 +133,7 @@ def blame(session: Session, params: BlameParams) -> BlameResult:
 def _fitting(lines: list[str], room: Room, *, must: bool) -> int:
     """The number of lines that fit into the room.
 
-    If no line fits and the answer `must` have one, the first line is cut in place and counts.
+    If no line fits and the answer `must` have one, the first line is cut in place and counted.
     """
     left = room.left - LEAST
     count = 0

@@ -12,15 +12,13 @@ from kgd.errors import Advice, Do, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.uri import Uri
-from kgd.tools import addressing, cursors, nodes, similar_names, visibility
-from kgd.tools.budget import HARD_LIMIT, Room, clip
-from kgd.tools.commands import CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, option
-from kgd.tools.dates import When, period
+from kgd.tools import addressing, nodes, paging, similar_names, visibility
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.nodes import UNSEEN_MESSAGE, brought_by, line, made_at, sees_all
-from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.operation import CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin
-from kgd.tools.parameters import Params
+from kgd.tools.paging import HARD_LIMIT, Room, clip
+from kgd.tools.parameters import Params, When, period
 from kgd.tools.session import Session
 from kgd.tools.write.put import PutResult, answer_of
 from kgd.workspace.history.history import LOOKED_AT
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 
 NODES_PER_DIFF = 50
 LOOKED_THROUGH = 1_000
-"""Commits without a readable change to scan before an answer ends with a cursor."""
+"""Number of consecutive commits without a readable change after which an answer ends with a cursor."""
 
 
 class HistoryParams(Params):
@@ -70,7 +68,7 @@ class HistoryResult(TypedDict):
 
 
 def history(session: Session, params: HistoryParams) -> HistoryResult:
-    """List commits, newest first. Those of a node include the commits under its former URIs.
+    """List commits, newest first. A node's commits include the commits under its former URIs.
 
     Raises:
         NotFound: The node does not exist and never did, as far as the caller may know. Suggests similar names.
@@ -84,8 +82,8 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
         uri = workspace.graph.resolve(uri)
     names = [uri, *workspace.history.former(uri, sees)] if uri is not None else []
     question = [uri, params.commit, params.since, params.until, params.author, params.diff]
-    begin = cursors.read("history", question, params.cursor) if params.cursor else ["", 0]
-    after, rounds = str(begin[0]), cursors.index(begin, 1)
+    begin = paging.read("history", question, params.cursor) if params.cursor else ["", 0]
+    after, rounds = str(begin[0]), paging.index(begin, 1)
     commit = session.commit(workspace, params.commit) if params.commit is not None else None
     every = _entries(workspace, params, names, commit, session.commit(workspace, after) if after else None)
     found = every if sees is None else _in_sight(every, sees, rounds)
@@ -95,8 +93,9 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
         shown = answer["commits"]
         told = _commit(workspace, entry, names, params.diff, sees) if entry and len(shown) < params.limit else None
         if told is None or (not room.take(told) and shown):
-            # The cursor holds the last shown commit and the number of rounds after it, so it names no hidden commit.
-            answer["cursor"] = cursors.write("history", question, [after, rounds if entry else rounds + 1])
+            # The cursor holds the last shown commit and the number of rounds after it, so it does not name a hidden
+            # commit.
+            answer["cursor"] = paging.write("history", question, [after, rounds if entry else rounds + 1])
             break
         shown.append(told)
         after, rounds = told["commit"], 0
@@ -106,7 +105,7 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
 
 
 def _check_known(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -> None:
-    """Raise NotFound unless the node is served or has commits that the filters exclude."""
+    """Raise NotFound unless the node is served, or has commits that only the filters exclude."""
     found = nodes.find(workspace, uri, sees=sees)
     is_here = found is not None and (sees is None or sees(found.uri))
     if not is_here and not workspace.history.entries(uri=uri, limit=1):
@@ -126,7 +125,7 @@ def _check_known(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -
 def _entries(
     workspace: Workspace, params: HistoryParams, names: Sequence[Uri], commit: str | None, after: str | None
 ) -> Iterator[Entry]:
-    """The requested commits, newest first; reads pages lazily. `names` are a node's URIs, the present one first."""
+    """The requested commits, newest first; reads pages lazily. `names` are a node's URIs, the current URI first."""
     since, until = period(params.since, params.until)
     size = params.limit + 1
     while True:
@@ -149,8 +148,8 @@ def _entries(
 def _in_sight(found: Iterator[Entry], sees: visibility.Sees, rounds: int) -> Iterator[Entry | None]:
     """The entries that changed a readable node.
 
-    Yields None after `LOOKED_THROUGH` consecutive other entries. `rounds` times as many were scanned by earlier calls;
-    these do not count.
+    Yields None after `LOOKED_THROUGH` consecutive other entries, not counting `rounds` times that many entries that
+    earlier calls scanned.
     """
     unseen = 0
     for entry in found:
@@ -218,7 +217,7 @@ class UndoParams(Params):
 
 def undo(session: Session, params: UndoParams) -> RevertResult:
     """Revert the newest change that is not undone yet; a revert counts as a change. Each further call undoes the change
-    before.
+    before that one.
 
     A change without any remaining effect is skipped, for example if a merge brought the same edit from two people.
 

@@ -22,15 +22,13 @@ from kgd.git.refs import move_ref
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.globs import Glob, place_of
 from kgd.model.uri import Uri
-from kgd.tools import addressing, cursors
-from kgd.tools.budget import HARD_LIMIT, Room, clip
-from kgd.tools.commands import CURSOR, MESSAGE, Command, option
-from kgd.tools.dates import When, moment_of
+from kgd.tools import addressing, paging
 from kgd.tools.differences import foretold
 from kgd.tools.history.history import RevertResult
 from kgd.tools.nodes import made_at, moment
-from kgd.tools.operation import Hints, Operation
-from kgd.tools.parameters import Many, Params, refuse_unseen
+from kgd.tools.operation import CURSOR, MESSAGE, Command, Hints, Operation, option
+from kgd.tools.paging import HARD_LIMIT, Room, clip
+from kgd.tools.parameters import Many, Params, When, moment_of, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.write.put import answer_of
 from kgd.workspace.history.commits import changed_fields
@@ -49,7 +47,7 @@ LONGEST_VALUE = 2_000
 OWN_CLIENTS = ("", "kgd-cli", "kgd ui")
 """Programs that people use; every other client counts as an agent."""
 BATCH = 25
-"""Nodes read together."""
+"""Number of nodes read in one batch."""
 FIELDS_OF_LONG, SHORT_VALUE = 40, 300
 """Limits for a node too large for an answer: number of fields, characters of each value."""
 By = tuple[str, str, bool, str]
@@ -188,7 +186,7 @@ class _Known:
 
 
 def is_agent(client: str, email: str = "") -> bool:
-    """Whether an agent wrote it, not a person."""
+    """Whether an agent, not a person, wrote the change."""
     return client not in OWN_CLIENTS or email.endswith("@token.invalid")
 
 
@@ -266,9 +264,9 @@ class _Learned:
         """Add a page to the answer, as much as there is room for."""
         every = [(who, uri) for who in sorted(self._by) for uri in sorted(self._by[who])]
         if params.cursor:
-            begin = cursors.read("review", question, params.cursor)
-            who = (cursors.text(begin, 0), cursors.text(begin, 1), bool(begin[2]), cursors.text(begin, 3))
-            behind = who, cursors.text(begin, 4)
+            begin = paging.read("review", question, params.cursor)
+            who = (paging.text(begin, 0), paging.text(begin, 1), bool(begin[2]), paging.text(begin, 3))
+            behind = who, paging.text(begin, 4)
             every = [one for one in every if one > behind]
         room, shown, looked = Room(HARD_LIMIT), 0, 0
         for who, learned in self._each(every):
@@ -285,7 +283,7 @@ class _Learned:
         if looked < len(every):
             who, uri = every[looked - 1]
             answer["more"] = len(every) - looked
-            answer["cursor"] = cursors.write("review", question, [*who, uri])
+            answer["cursor"] = paging.write("review", question, [*who, uri])
 
     def _each(self, wanted: Sequence[tuple[By, Uri]]) -> Iterator[tuple[By, Learned | None]]:
         """Read a batch of nodes. Each commit is read only once, oldest first."""
@@ -366,7 +364,7 @@ def _revert(
 
 
 def _contains(workspace: Workspace, reviewed: bytes | None, tip: str) -> bool:
-    """Whether an earlier review covered this commit; there is then nothing to record."""
+    """Whether an earlier review covered this commit; if so, there is nothing to record."""
     if reviewed is None:
         return False
     return not program.run(workspace.layout.git_dir, ["rev-list", "--max-count=1", tip, f"^{reviewed.hex()}"]).strip()

@@ -10,9 +10,8 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Forbidden, KgdError, NotFound, Unavailable
 from kgd.tools import addressing
-from kgd.tools.commands import Command, flag
 from kgd.tools.nodes import moment
-from kgd.tools.operation import Hints, Operation
+from kgd.tools.operation import Command, Hints, Operation, flag
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 
@@ -40,7 +39,7 @@ class BrowsersParams(Params):
 
 
 class BrowserAnswer(TypedDict):
-    """One signed-in browser; `holder` and `token` if it signed in with a token."""
+    """One signed-in browser; `holder` and `token` are set if it signed in with a token."""
 
     id: str
     program: str
@@ -69,7 +68,7 @@ def open_pages(session: Session, params: OpenParams) -> OpenResult:
     For a workspace on a hub the link leads to that hub. Without a workspace it leads to the start page.
 
     Raises:
-        NotFound: `params.workspace` names no known workspace.
+        NotFound: `params.workspace` does not name a known workspace.
         Unavailable: This daemon or the hub serves no pages.
         Forbidden: The caller is not the user of this machine.
     """
@@ -92,7 +91,7 @@ def _on_hub(session: Session, workspace: str) -> OpenResult:
         said = client.link(workspace)
     except NotFound as error:
         raise Unavailable(
-            "this hub serves no pages", at=client.url, next="Its administrator can update kgd."
+            "this hub does not serve pages", at=client.url, next="Its administrator can update kgd."
         ) from error
     path = said.get("path")
     if not isinstance(path, str) or not _PATH(path):
@@ -133,7 +132,7 @@ def _pages(session: Session) -> Pages:
     if not session.trusted or session.principal is not None:
         raise Forbidden("only the user of this machine can sign in browsers", next="Sign in with your token instead.")
     if session.daemon.pages is None:
-        raise Unavailable("this process serves no pages", next="`kgd up` starts a daemon that serves them.")
+        raise Unavailable("this process does not serve pages", next="`kgd up` starts a daemon that serves them.")
     return session.daemon.pages
 
 

@@ -5,23 +5,24 @@ Only this machine's own command line may call them. A token is in the parameters
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated, Any, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.config import git_own_file
-from kgd.config.credentials import drop, keep, kept
+from kgd.config.credentials import drop, keep, kept, secret
 from kgd.config.registry import Entry
 from kgd.errors import Forbidden, InvariantViolation, KgdError, NotFound, Unauthorized
-from kgd.git.identity import person
+from kgd.git.layout import person
 from kgd.http_client import Address
 from kgd.model.uri import is_workspace_id
+from kgd.sync.hub_sign_in import Credential, Prompt, sign_in, sign_out
 from kgd.sync.hubs import HubClient
 from kgd.tools import addressing
-from kgd.tools.commands import Command, option
 from kgd.tools.hub_reads import checked
-from kgd.tools.operation import Hints, Operation
+from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.origins import fence
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
@@ -30,6 +31,9 @@ from kgd.tools.session import Session
 class JoinParams(Params):
     url: Annotated[str, Field(max_length=2_000, description="https://HOST[:PORT]")]
     token: Annotated[str, Field(max_length=1_000)] = ""
+    sign_in: Annotated[
+        bool, Field(description="sign in with your organisation's account, in a browser on any machine")
+    ] = False
     replace: bool = False
     workspace: str | None = None
 
@@ -101,21 +105,26 @@ class _Said(TypedDict):
 
 
 def join(session: Session, params: JoinParams) -> JoinResult:
-    """Verify a token with its hub, keep it, and register the hub's workspaces. Idempotent.
+    """Verify a token with its hub, store it, and register the hub's workspaces. Idempotent. With `sign_in`, the person
+    gets the token by signing in, and it is renewed when needed.
 
     An id that is registered from another hub or remote is left alone unless `replace` is set. An id of a workspace with
     a path on this machine is always left alone. If the hub refuses the token, nothing is kept or registered.
 
     Raises:
         Forbidden: The caller is not this machine's own command line.
-        Unauthorized: There is no token, or the hub refuses it.
+        Unauthorized: There is no token, the hub refuses it, or the person did not sign in.
         KgdError: The hub cannot be reached, or the token cannot be kept.
     """
     _refuse_others(session)
     address = Address.parse(params.url.strip().rstrip("/"))
-    if not params.token.strip():
+    if not params.sign_in and not params.token.strip():
         raise Unauthorized("joining a hub needs a token", at="token", next="Ask the hub's administrator for one.")
-    url, token = params.url.strip().rstrip("/"), params.token.strip()
+    url = params.url.strip().rstrip("/")
+    token = stored = params.token.strip()
+    if params.sign_in:
+        credential = _signed_in(session, url)
+        token, stored = credential.token, credential.text()
     said = _ask(HubClient(url, lambda: token))
     answer: JoinResult = {**said, "hub": url, "registered": [], "kept": []}  # type: ignore[typeddict-item]
     for id in said["workspaces"]:
@@ -125,7 +134,7 @@ def join(session: Session, params: JoinParams) -> JoinResult:
             answer["registered"].append(id)
     if not answer["registered"]:
         return answer
-    answer["token"] = keep(session.daemon.home.state, _kept_name(address), token)
+    answer["token"] = keep(session.daemon.home.state, _kept_name(address), stored)
     for id in answer["registered"]:
         if params.replace:
             session.daemon.registry.forget(id)
@@ -157,8 +166,26 @@ def leave(session: Session, params: LeaveParams) -> LeaveResult:
         session.daemon.registry.forget(entry.id)
     still = {entry.token for entry in session.daemon.registry.current().entries.values()}
     state = session.daemon.home.state
+    for token in {entry.token for entry in gone} - still:
+        _end_sign_in(token)
     forgotten = [drop(state, token) for token in {entry.token for entry in gone} - still if token]
     return {"hub": wanted, "left": sorted(entry.id for entry in gone), "forgotten": any(forgotten)}
+
+
+def _signed_in(session: Session, url: str) -> Credential:
+    """The credential of a person who signs in now. The progress of the call says what they have to do."""
+
+    def prompt(asked: Prompt) -> None:
+        session.progress(0, asked.seconds, f"Open {asked.url} and confirm the code {asked.code}")
+
+    return sign_in(url, prompt, lambda: session.progress(0, None, ""))
+
+
+def _end_sign_in(reference: str) -> None:
+    """End the sign-in of a stored credential at its hub, if the hub answers."""
+    with contextlib.suppress(KgdError):
+        if (text := secret(reference)).startswith("{"):
+            sign_out(text)
 
 
 def forget_all(session: Session) -> None:
@@ -188,7 +215,7 @@ def _kept_name(address: Address) -> str:
 
 
 def whoami(session: Session, params: WhoamiParams) -> WhoamiResult:
-    """Report the author of local commits, and the user's identity on each joined hub, or on the hub `url` alone.
+    """Report the author of local commits, and the user's identity on each joined hub, or only on the hub `url`.
 
     Asks each hub. A hub that does not answer is listed with its problem.
 
@@ -233,8 +260,12 @@ def _in_the_way(session: Session, entry: Entry, *, replace: bool) -> str:
     if known is None or entry.id in registry.shared or known.hub == entry.hub:
         return ""
     if known.path:
-        return f"a workspace of this id is at {known.path}"
-    return "" if replace else f"this id is known from {known.hub or known.remote}; --replace takes the hub's"
+        return f"a workspace with this id is at {known.path}"
+    return (
+        ""
+        if replace
+        else f"this id is registered from {known.hub or known.remote}; --replace takes the hub's workspace instead"
+    )
 
 
 def _person(session: Session) -> str:
@@ -257,7 +288,11 @@ JOIN = Operation(
         Command(
             "Sharing",
             ("join a hub to read its workspaces here; asks for a token, or reads it from a pipe"),
-            (option("url", value="URL"), option("--replace", "replace workspaces of the same ids from elsewhere")),
+            (
+                option("url", value="URL"),
+                option("--sign-in", "sign in with your organisation's account, in a browser on any machine"),
+                option("--replace", "replace workspaces with the same ids from elsewhere"),
+            ),
             place=80,
             own="local.join",
         ),
@@ -274,7 +309,7 @@ LEAVE = Operation(
     commands=(
         Command(
             "Sharing",
-            "remove a hub, its workspaces and its token from this machine; the hub does not change",
+            "remove a hub, its workspaces and its token from this machine; a sign-in at the hub ends",
             (option("url", value="URL"),),
             place=90,
             print="printing_sharing.left",

@@ -1,4 +1,4 @@
-"""Calls by holders of tokens: visible operations, quotas, and request ids of each token.
+"""Calls by holders of tokens: the operations, quotas and request ids of each token.
 
 Every surface with tokens uses `call`. Permissions on nodes are checked inside the operation.
 """
@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from kgd import metrics, tracing
 from kgd.daemon.tokens import TooMuch
 from kgd.errors import KgdError, Limit, NotFound, Unauthorized
 from kgd.model.access import Principal, Verb
@@ -20,11 +21,11 @@ from kgd.tools.parameters import read
 from kgd.tools.session import Session
 
 CHARACTERS_A_NODE = 450
-"""Characters of an ingested text that count as one node of the quota."""
+"""Number of characters of an ingested text that count as one node of the quota."""
 
 
 def visible(tools: Mapping[str, Operation], principal: Principal) -> dict[str, Operation]:
-    """The operations that this principal may call at all; every node is judged again inside the operation."""
+    """The operations that this principal may call at all; the operation itself checks the permission for each node."""
     admin = any(Verb.ADMIN in scope.verbs for scope in principal.scopes)
     return {name: tool for name, tool in tools.items() if tool.scope and (admin or tool.scope is not Verb.ADMIN)}
 
@@ -34,16 +35,16 @@ def call(
 ) -> Answer:
     """The answer of an operation to the holder of a token.
 
-    A request id belongs to the token: another token's same id is another request, and a repeat gets the first answer.
+    A request id belongs to its token, so two tokens may use the same id. A repeated request gets the first answer.
 
     Raises:
-        NotFound: The holder may not call it.
+        NotFound: The holder may not call the operation.
         KgdError: The operation or a quota refused; nothing was written.
-        Unavailable: Also if the workspace's upstream did not accept the change, which is kept here.
+        Unavailable: For example, the workspace's upstream did not accept the change; the change is then kept here.
     """
     workspace = arguments.get("workspace")
     action = name if name in tools else "call"
-    with noted(session, record.holder, action, workspace if isinstance(workspace, str) else ""):
+    with noted(session, record.holder, action, workspace if isinstance(workspace, str) else ""), tracing.span(action):
         return _call(session, record, tools, name, arguments)
 
 
@@ -53,7 +54,7 @@ def noted(session: Session, holder: Principal | None, action: str, workspace: st
     try:
         yield
     except (TooMuch, Unauthorized):
-        raise  # logged by the check of the token
+        raise  # already logged by the check of the token
     except KgdError as error:
         if holder is not None:
             session.daemon.tokens.refused(holder.id, action, error, workspace)
@@ -78,12 +79,14 @@ def _call(
     if key and (earlier := tokens.earlier_answer(holder.id, key, asked)) is not None:
         first: dict[str, Any] = orjson.loads(earlier)
         _settle(session, first)
+        metrics.REPEATED.add()
         return {**first, "repeated": True}
     tokens.spend(record, "nodes", _nodes(arguments))
     session.wrote = None
     answer = tool.call(session, arguments)
     if not arguments.get("dry_run"):
         workspace, told = _told(session, answer)
+        tracing.note(change=told)
         if told or "commit" not in answer:
             tokens.note(holder.id, name, workspace, told)
         else:
@@ -95,10 +98,10 @@ def _call(
 
 
 def canonical(asked: Any) -> bytes:
-    """Plain data as bytes that are the same for the same data.
+    """Plain data as bytes; equal data gives equal bytes.
 
     Raises:
-        Limit: It is nested too deeply.
+        Limit: The data is nested too deeply.
     """
     try:
         return orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)
@@ -110,7 +113,7 @@ def _settle(session: Session, answer: Answer) -> None:
     """Push a change upstream before success is returned. Proposals are not pushed."""
     if answer.get("commit") and answer.get("outcome") != "proposed":
         session.daemon.upstream.push(str(answer["workspace"]))
-    elif session.wrote and ("success" in answer or "counts" in answer):  # these say nothing of commits
+    elif session.wrote and ("success" in answer or "counts" in answer):  # these answers do not name a commit
         session.daemon.upstream.push(session.wrote[0])
 
 

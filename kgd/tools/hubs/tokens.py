@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Forbidden, Invalid, KgdError
 from kgd.model.access import Scope, Verb, check_reach
+from kgd.model.audit_chain import ChainCheck
 from kgd.model.token import Quota
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
@@ -86,6 +87,12 @@ class AuditParams(Params):
     workspace: str | None = None
 
 
+class VerifyParams(Params):
+    number: Annotated[int, Field(ge=0, description="a line of an earlier export, or 0")] = 0
+    hash: Annotated[str, Field(description="the hash of that line")] = ""
+    workspace: str | None = None
+
+
 class MintResult(TypedDict):
     token: str
     id: str
@@ -135,13 +142,27 @@ class LogResult(TypedDict):
 
 
 class AuditLine(TrailAnswer):
+    """A line. `hash` chains it to the line before; it is missing until the line is a few minutes old."""
+
     number: int
+    hash: NotRequired[str]
 
 
 class AuditResult(TypedDict):
-    """The next lines of the audit log, oldest first; empty at its end."""
+    """The next lines of the audit log, oldest first; empty at the end of the log."""
 
     lines: list[AuditLine]
+
+
+class VerifyResult(TypedDict):
+    """The chain from the line `first` to the line `last`, whose hash is `hash`. `open` counts the newer lines."""
+
+    ok: bool
+    first: int
+    last: int
+    hash: str
+    open: int
+    problems: list[str]
 
 
 def mint(session: Session, params: MintParams) -> MintResult:
@@ -168,7 +189,7 @@ def mint(session: Session, params: MintParams) -> MintResult:
 
 
 def child(session: Session, params: ChildParams) -> MintResult:
-    """Mint a token with at most the permissions of its parent. It becomes invalid when its parent does."""
+    """Mint a token with at most the permissions of its parent. It becomes invalid together with its parent."""
     tokens = _tokens(session)
     parent = tokens.record(params.id).holder
     return _minted(mint_child(tokens, parent, params))
@@ -208,7 +229,7 @@ def revoke(session: Session, params: TokenParams) -> RevokeResult:
 
 
 def rotate(session: Session, params: RotateParams) -> MintResult:
-    """Replace a token by a new one with its name and scopes."""
+    """Replace a token with a new one of the same name and scopes."""
     tokens = _tokens(session)
     made = tokens.rotate(params.id, _end(params.expires, tokens.now()))
     answer = _minted(made)
@@ -229,7 +250,33 @@ def trail(session: Session, params: LogParams) -> LogResult:
 def audit(session: Session, params: AuditParams) -> AuditResult:
     """List audit lines after a number, oldest first, including lines moved to files."""
     found = _tokens(session).lines(params.after, params.limit)
-    return {"lines": [{"number": number, **_trail_answer(one)} for number, one in found]}
+    return {
+        "lines": [
+            {"number": number, **_trail_answer(one), **({"hash": one.hash} if one.hash else {})}  # type: ignore[typeddict-item]
+            for number, one in found
+        ]
+    }
+
+
+def verify(session: Session, params: VerifyParams) -> VerifyResult:
+    """Check the chain of hashes over the whole audit log, and that it contains a line of an earlier export."""
+    tokens, found, after, hash = _tokens(session), ChainCheck(), 0, ""
+    while lines := tokens.lines(after, 1_000):
+        for number, one in lines:
+            found.add(number, one)
+            hash = one.hash if number == params.number else hash
+        after = lines[-1][0]
+        session.progress(after, 0, "checking the audit log")
+    if params.number >= max(found.first, 1) and hash != params.hash:
+        found.problems.append(f"line {params.number} is missing, or differs from the export")
+    return {
+        "ok": not found.problems,
+        "first": found.first,
+        "last": found.last,
+        "hash": found.hash,
+        "open": found.open,
+        "problems": found.problems,
+    }
 
 
 def _trail_answer(one: AuditEntry) -> TrailAnswer:
@@ -282,12 +329,12 @@ def _scopes(workspace: str, params: ScopeParams) -> tuple[Scope, ...]:
     for text in params.also:
         verbs, colon, paths = text.partition(":")
         if not colon:
-            raise Invalid("a further scope has the form VERBS:PATHS", at="also", next="Such as read:/** .")
+            raise Invalid("a further scope must have the form VERBS:PATHS", at="also", next="For example read:/** .")
         scopes.append(Scope.of(workspace, _split([verbs]), _split([paths])))
     for scope in scopes:
         if Verb.ADMIN in scope.verbs and not scope.is_whole:
             raise Invalid(
-                "'admin' needs a whole workspace: on a part of it, it allows nothing",
+                "'admin' needs a whole workspace: with only a part of it, 'admin' allows nothing",
                 at="verbs",
                 next="Leave it out, or add it as a scope of its own: --also 'admin:/**'.",
             )
@@ -310,10 +357,12 @@ def _end(text: str, now: float) -> int:
         try:
             found = datetime.fromisoformat(text.strip())
         except ValueError:
-            raise Invalid("an expiry is a duration such as 30d or 12h, or a date", at="expires") from None
+            raise Invalid("an expiry must be a duration such as 30d or 12h, or a date", at="expires") from None
         end = int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
     if not now < end <= now + LONGEST_DAYS * 86_400:
-        raise Invalid(f"a token ends within the next {LONGEST_DAYS} days", at="expires", next="Rotate it before then.")
+        raise Invalid(
+            f"a token must expire within the next {LONGEST_DAYS} days", at="expires", next="Rotate it before then."
+        )
     return end
 
 
@@ -379,4 +428,13 @@ TOKEN_AUDIT = Operation(
     Result=AuditResult,
     hints=Hints(read_only=True, idempotent=True),
     run=audit,
+)
+TOKEN_VERIFY = Operation(
+    name="token_verify",
+    title="Check the audit log",
+    description="Checks that no line of the audit log was changed, removed or moved.",
+    Params=VerifyParams,
+    Result=VerifyResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=verify,
 )

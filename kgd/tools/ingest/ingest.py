@@ -19,13 +19,12 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import from_path, is_owned
 from kgd.tools import addressing, visibility
-from kgd.tools.commands import Command, option
 from kgd.tools.compression import compress
 from kgd.tools.compression.summaries import SummaryTask
 from kgd.tools.ingest import tree
 from kgd.tools.ingest.jobs import shown
 from kgd.tools.nodes import overlay_of
-from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.operation import USUAL, Command, Hints, Operation, option
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.suggestions import extraction
@@ -51,7 +50,7 @@ class IngestParams(Params):
 
 
 class IngestResult(TypedDict):
-    """With `job`, `state` is the state of the job: running, done or failed. Without it, the work is done."""
+    """With `job`, `state` is the state of the job: running, done or failed. Without `job`, the work is done."""
 
     workspace: str
     kind: str
@@ -116,8 +115,8 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
 
 
 def _refuse_private(session: Session, workspace: Workspace, path: Path) -> None:
-    """Refuse a file that an agent may not ingest by itself: the team could then read it, and a text may have tricked
-    the agent into it.
+    """Refuse a file that an agent may not ingest by itself: the team could then read the file, and some text may have
+    tricked the agent into ingesting it.
 
     Raises:
         Forbidden: The file is hidden, belongs to kgd, or is ignored by the code repository that contains it.
@@ -210,12 +209,13 @@ def _uri(session: Session, workspace: Workspace, text: str | None) -> str:
     uri = addressing.resolve(session, workspace, text, at="uri")
     owner = uri.split("/")[2] if is_owned(uri) else workspace.id
     if owner != workspace.id:
-        raise Invalid("that node belongs to another workspace", at="uri", next=f"Write it with {workspace.id}.")
+        raise Invalid("that node belongs to another workspace", at="uri", next=f"Use a URI of {workspace.id}.")
     return uri
 
 
 def _in_tree(workspace: Workspace, path: Path) -> str | None:
-    """The path of a file or folder that the code tree serves; None for any other, such as an ignored file."""
+    """The path of a file or folder that the code tree serves; None for any other file or folder, such as an ignored
+    file."""
     root, overlay = workspace.layout.code_tree, overlay_of(workspace)
     if root is None or overlay is None:
         return None
@@ -230,7 +230,7 @@ def _in_tree(workspace: Workspace, path: Path) -> str | None:
 
 
 def _is_stored(kind: str) -> bool:
-    """Whether files of this kind are stored even from the code tree, if the kind is given."""
+    """Whether files of this explicitly given kind are stored even if they are in the code tree."""
     return kind in KINDS and KINDS[kind].from_tree
 
 

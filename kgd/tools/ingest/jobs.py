@@ -16,13 +16,13 @@ from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 
 LISTED = 10
-"""Jobs that `status` lists: unfinished ones, then the latest finished ones."""
+"""Largest number of jobs that `status` lists: unfinished jobs, then the latest finished ones."""
 TROUBLES_LISTED = 3
 TROUBLES_SHOWN = 50
 
 
 class JobAnswer(TypedDict):
-    """`state` is running, done or failed. A queued job is running with nothing done."""
+    """`state` is running, done or failed. A queued job is reported as running with nothing done."""
 
     id: str
     kind: str

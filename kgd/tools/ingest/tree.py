@@ -1,4 +1,4 @@
-"""Scans of the code tree. Its files can be stored as nodes for teammates who do not have it."""
+"""Scans of the code tree. Its files can be stored as nodes for teammates who do not have the code."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from kgd.model.change import ChangeSet
 from kgd.model.uri import path_of, scheme_of
 from kgd.overlay.overlay import store_changes
 from kgd.tools import addressing
-from kgd.tools.commands import Command, option
 from kgd.tools.nodes import overlay_of
-from kgd.tools.operation import Hints, Operation
+from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 
@@ -41,11 +40,11 @@ class TreeResult(TypedDict):
 
 
 def look(session: Session, source: str | None, named: str | None = None, *, dry_run: bool = False) -> TreeResult:
-    """Scan the code tree. Nothing is stored, since its facts are read from the tree itself.
+    """Scan the code tree. Nothing is stored, because facts about files are read from the tree itself.
 
     Raises:
         Forbidden: The caller is on another machine.
-        Invalid: There is no code tree, or `source` is no directory of it.
+        Invalid: There is no code tree, or `source` is not one of its directories.
     """
     if session.principal is not None:
         raise Forbidden(
@@ -93,7 +92,7 @@ def tree_counts(workspace: Workspace) -> dict[str, int]:
 
 
 def _inside(session: Session, workspace: Workspace, root: Path, source: str | None) -> str:
-    """The directory of the code tree for `source`, relative to its root; "" for the root."""
+    """The directory that `source` names, as a path relative to the root of the code tree; "" for the root."""
     if source is None:
         return ""
     uri = addressing.resolve(

@@ -15,11 +15,10 @@ from kgd.errors import Forbidden, Invalid, Unauthorized
 from kgd.model.access import Policy, Principal, Verb, may, principal_from
 from kgd.model.change import ChangeSet
 from kgd.model.uri import OWNED, Uri, build, from_path
-from kgd.tools.areas import hints
+from kgd.tools.areas import ids
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.proposals import outbound, submit
-from kgd.tools.proposals.outbound import Target
-from kgd.tools.proposals.parameters import SubmitParams
+from kgd.tools.proposals.outbound import SubmitParams, Target
 from kgd.tools.session import Session
 from kgd.tools.write.changes import edits
 from kgd.workspace.proposals.submission import expecting
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 Would = Literal["merged", "proposed", "refused", "unchanged"]
 TRIED = "The hub tried it, and wrote nothing."
 BY_SCOPE = "Based on the token's scopes only. The hub checks its policy and its nodes when you send it."
-AT_GIT = "A plain git server gets a proposal; it accepts or refuses the push only then."
-HERE = "The workspace is on this machine: it was tried, and nothing was written."
+AT_GIT = "A plain git server gets a proposal; whether it accepts the push is known only when you send it."
+HERE = "The workspace is on this machine: the changes were tried, and nothing was written."
 
 
 class Planned(TypedDict):
@@ -84,10 +83,10 @@ def would_submit(session: Session, params: SubmitParams) -> PlanResult:
 def _tried(session: Session, workspace: Workspace, params: SubmitParams, outcome: Would, look: str) -> PlanResult:
     """Try the changes on the local copy. With `params.base`, they are compared with the current tip."""
     made = edits(session, workspace, params.changes or [])
-    hints.check_molecules(session, workspace, made)
+    ids.check_molecules(session, workspace, made)
     changes = ChangeSet(made, session.author(workspace), params.message, operation="submit")
     if params.base:
-        changes = expecting(workspace, changes, bytes.fromhex(workspace.tip))  # later changes show when it is sent
+        changes = expecting(workspace, changes, bytes.fromhex(workspace.tip))  # later changes matter when it is sent
     found = workspace.submit(changes, dry_run=True)
     changed = {uri for uri, _ in found.nodes} | set(found.deleted)
     planned: list[Planned] = []
@@ -117,7 +116,7 @@ def _at_hub(session: Session, target: Target, params: SubmitParams, changes: lis
 
 
 def _holder(said: Any) -> Principal:
-    """The token's holder, as the hub reports it. Its expiry is left to the hub."""
+    """The token's holder, as the hub reports it. The hub itself checks the expiry."""
     try:
         return principal_from({**said, "expires": None})
     except (Invalid, TypeError):

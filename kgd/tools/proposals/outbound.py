@@ -1,4 +1,4 @@
-"""Outbound traffic to other workspaces: submissions, and decisions about their proposals.
+"""Outbound traffic to other workspaces: submissions with their parameters and answer, and decisions about proposals.
 
 `kgd.tools.proposals.own_nodes` turns a part of the user's graph into changes.
 """
@@ -9,31 +9,80 @@ import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
-from kgd.config.credentials import secret
 from kgd.errors import Invalid, KgdError, NotFound, Unavailable
 from kgd.git.remote import GitRemote
 from kgd.git.remote_errors import LostRace
 from kgd.git.remote_settings import Remote, parse_stored, remote
 from kgd.model.change import ChangeSet
+from kgd.sync.hub_sign_in import bearer
 from kgd.sync.hubs import HubClient
 from kgd.sync.network import network_of
 from kgd.sync.submissions import offer
 from kgd.tools import addressing
 from kgd.tools.hub_reads import checked
 from kgd.tools.origins import fence
+from kgd.tools.parameters import Many, Params
 from kgd.tools.proposals.copies import AtHand, OnHub, There
 from kgd.tools.proposals.own_nodes import Piece, only_receiver, piece
-from kgd.tools.proposals.parameters import SubmitParams, SubmitResult
 from kgd.tools.session import Session
-from kgd.tools.write.changes import edits
+from kgd.tools.write.changes import ChangesAsInPut, edits
+from kgd.tools.write.put import Similar, Written
 
 if TYPE_CHECKING:
     from kgd.workspace.proposals.proposals import Proposal
     from kgd.workspace.workspace import Workspace
+
+
+class SubmitParams(Params):
+    remote: Annotated[str | None, Field(description="a registered workspace, or a remote of this one")] = None
+    changes: ChangesAsInPut | None = None
+    roots: Annotated[
+        Many[str],
+        Field(description="or these nodes and all within max_cost; neither: changes since the last submission"),
+    ] = Field(default_factory=list)
+    max_cost: Annotated[float, Field(ge=0)] = 0.0
+    base: Annotated[str, Field(description="the commit you saw")] = ""
+    message: Annotated[str, Field(max_length=4_000)] = ""
+    request_id: Annotated[str, Field(max_length=200)] = ""
+    workspace: str | None = None
+
+
+What = Literal["merged", "proposed", "unchanged"]
+
+
+class Became(TypedDict):
+    """The outcome of one change, by its index in the list."""
+
+    index: int
+    uri: str
+    outcome: What
+    why: NotRequired[str]
+
+
+class SubmitResult(TypedDict):
+    """`look` names the next command; `conflicts` are the nodes that need a decision."""
+
+    workspace: str
+    outcome: What
+    commit: str | None
+    changes: list[Became]
+    look: str
+    remote: NotRequired[str]
+    proposal: NotRequired[str]
+    why: NotRequired[str]
+    conflicts: NotRequired[list[str]]
+    nodes: NotRequired[list[Written]]
+    created: NotRequired[list[str]]
+    deleted: NotRequired[list[str]]
+    similar: NotRequired[list[Similar]]
+    warnings: NotRequired[list[str]]
+    repeated: NotRequired[bool]
+
 
 _HUB = re.compile(r"(https?://.+)/git/([a-z0-9][a-z0-9-]{0,62})(?:\.git)?/?").fullmatch
 """Matches the git address of a hub's workspace: the hub's address and the workspace's id."""
@@ -105,7 +154,7 @@ def piece_of(session: Session, target: Target | None, params: SubmitParams) -> t
         target: Destination; None for the workspace of this machine that `params.remote` names.
 
     Raises:
-        KgdError: As `resubmitting.piece`.
+        KgdError: As in `own_nodes.piece`.
     """
     if params.base and target is not None and target.copy is not None:
         raise _baseless()
@@ -120,7 +169,7 @@ def piece_of(session: Session, target: Target | None, params: SubmitParams) -> t
 
 
 def _baseless() -> Invalid:
-    return Invalid("a plain git server takes submissions without a base", at="base", next="Leave out `base`.")
+    return Invalid("a plain git server accepts only submissions without a base", at="base", next="Leave out `base`.")
 
 
 def _there(session: Session, target: Target | None, id: str) -> There:
@@ -196,13 +245,13 @@ def take_off(session: Session, workspace: Workspace, found: Proposal, reason: st
     A failure does not restore it locally. Returns the reason why the remote still lists the proposal; empty on success.
     """
     if session.principal is not None:
-        return "only the hub's administrator decides about its upstream"
+        return "only the hub's administrator can change its upstream"
     try:
         there = remote(workspace.layout, found.remote)
         reference = there.token or session.daemon.syncing(workspace).registered_token(there)
-        token = secret(reference) if reference else ""
+        token = bearer(reference) if reference else ""
         if there.direction == "pull":
-            return f"'{there.name}' is only pulled from"
+            return f"kgd only pulls from '{there.name}'"
         if hub := _HUB(there.url.text):
             with contextlib.suppress(Unavailable):  # a git server may have an address like a hub's
                 return _reject_at(hub[1], hub[2], token, found, reason)
@@ -212,7 +261,7 @@ def take_off(session: Session, workspace: Workspace, found: Proposal, reason: st
         finally:
             git.close()
     except LostRace:
-        return "it has changed there meanwhile"
+        return "it has since changed there"
     except KgdError as error:
         return error.message
     return ""

@@ -1,7 +1,7 @@
 """Submissions of the user's own nodes: first as copies, later as the changes since the last submission.
 
-A note beside the workspace's derived data records the submitted nodes by target. Without the note the copies still name
-their origin; only deleted nodes then have to be named.
+A note stored with the workspace's derived data lists the submitted nodes by target. If the note is lost, the copies
+still name their origin, so the user must name only the deleted nodes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from kgd.git.files import replace
 from kgd.graph.traverse import traverse
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.tools.proposals.copies import Copy, There
-from kgd.tools.proposals.rehoming import Changes, difference, rehomed, whole
+from kgd.tools.proposals.copies import Changes, Copy, There, difference, rehomed, whole
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -36,9 +35,9 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A submission: the changes for the workspace `into`, and the note to keep after they arrived.
+    """A submission: the changes for the workspace `into`, and the note to keep once they have arrived.
 
-    `base` is the target's commit that the changes are made against; empty if the changes expect versions instead.
+    `base` is the target's commit on which the changes are based; empty if the changes expect versions instead.
     """
 
     into: str
@@ -48,15 +47,15 @@ class Piece:
 
 
 def piece(own: Workspace, into: str, there: There, roots: Mapping[Uri, float], *, base: str = "") -> Piece:
-    """The changes that bring copies up to date; without `roots`, all nodes submitted there before.
+    """The changes that update copies; without `roots`, the copies of all nodes submitted there before.
 
     Args:
         roots: Nodes to submit, each with the largest cost of its walk.
-        base: The target's commit that the caller saw. The target's nodes are then changed as the caller says.
+        base: The target's commit that the caller saw. With `base`, the changes may also affect the target's own nodes.
 
     Raises:
-        NotFound: A root is neither stored nor was submitted, or nothing was submitted there yet.
-        Stale: The target has another node under the name of a copy.
+        NotFound: A root is not stored and was never submitted, or nothing was submitted there yet.
+        Stale: The target has a different node at the URI of a copy.
         Limit: The submission has too many nodes.
     """
     known, tip = noted(own, into), own.tip
@@ -96,7 +95,7 @@ def _reached(own: Workspace, roots: Mapping[Uri, float], known: Submitted) -> li
     for root, cost in roots.items():
         walk = traverse([own.graph], [root], max_cost=cost, max_nodes=MOST_NODES)
         if walk.missing and root not in known.nodes:
-            raise NotFound("there is no such node to submit", at=root, next="roots are stored nodes.")
+            raise NotFound("there is no such node to submit", at=root, next="Roots must be stored nodes.")
         if any(cut.limit == "max_nodes" for cut in walk.cut):
             raise Limit(f"one submission takes at most {MOST_NODES} nodes", at="max_cost", next="Choose a lower cost.")
         found |= dict.fromkeys(one.uri for one in walk.nodes if own.node(one.uri) is not None)
@@ -124,10 +123,10 @@ def _of_node(
         if base:
             return [whole(node, homes, origin)]
         raise Stale(
-            f"'{there.id}' has its own node there, which was not submitted from here",
+            f"'{there.id}' has a node of its own at this URI, which was not submitted from here",
             current=copy.version,
             at=homes[uri],
-            next="Rename your node, or give the commit of theirs that you saw as `base`.",
+            next="Rename your node, or give as `base` the commit of that workspace that you saw.",
         )
     changes = difference(_submitted(own, uri, copy), node, homes, origin, new=new)
     if changes:
@@ -136,7 +135,7 @@ def _of_node(
 
 
 def _base(there: There, copies: Mapping[Uri, Copy]) -> str:
-    """The commit that wrote these copies if the target changed one of them since; otherwise empty.
+    """The commit that wrote these copies if the target has changed one of them since then; otherwise empty.
 
     Raises:
         Stale: A changed copy was submitted at another time than the others.
@@ -174,7 +173,7 @@ def _submitted(own: Workspace, uri: Uri, copy: Copy) -> Node:
             "its last submission was from a commit that is not in this repository",
             current=copy.version,
             at=uri,
-            next="Sync with the repository of that submission, or give the commit of theirs that you saw as `base`.",
+            next="Sync with the repository of that submission, or give as `base` the target's commit that you saw.",
         ) from None
 
 
@@ -206,7 +205,7 @@ def note(own: Workspace, done: Piece) -> None:
 
 
 def only_receiver(own: Workspace) -> str | None:
-    """The only workspace that received submissions from here; None if there is none or more than one."""
+    """The only workspace that received submissions from here; None if no or several workspaces did."""
     found = [file.stem for file in _note(own, "").parent.glob("*.json")]
     return found[0] if len(found) == 1 and found[0] != own.id else None
 

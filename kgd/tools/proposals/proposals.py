@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import time
 from collections.abc import Iterable, Iterator
@@ -14,14 +15,13 @@ from typing_extensions import TypedDict
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.access import Principal, Verb
 from kgd.model.escaping import fenced_line, fenced_value
-from kgd.tools import addressing, cursors, visibility
-from kgd.tools.budget import HARD_LIMIT, Room
-from kgd.tools.commands import CURSOR, MESSAGE, OPEN, Command, option
+from kgd.tools import addressing, paging, visibility
 from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.nodes import moment
-from kgd.tools.operation import Hints, Operation, Reflects
+from kgd.tools.operation import CURSOR, MESSAGE, OPEN, Command, Hints, Operation, Reflects, option
 from kgd.tools.origins import Origin
+from kgd.tools.paging import HARD_LIMIT, Room
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.proposals.outbound import decided_there, take_off
 from kgd.tools.session import Session
@@ -30,10 +30,12 @@ from kgd.workspace.proposals import deciding, proposals, records
 from kgd.workspace.proposals.deciding import decision
 from kgd.workspace.proposals.proposals import Look, Proposal
 from kgd.workspace.proposals.records import LONGEST_REASON
+from kgd.workspace.proposals.shared import shared
 
 if TYPE_CHECKING:
     from kgd.workspace.writing.touched_nodes import Permit
 from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.commit_point import Overruled
 
 URIS_NAMED = 20
 SHOWN = 100
@@ -59,10 +61,10 @@ class BundleAnswer(TypedDict):
 
 
 class ProposalAnswer(TypedDict):
-    """`id` names the present commit; a decision about an older one is refused. `age` is in seconds.
+    """`id` names the current commit; a decision about an older commit is refused. `age` is in seconds.
 
-    `author` is a claim of the commit, `pushed_by` the holder and id of the token that pushed it to a hub.
-    `state` is open, conflicts (acceptance leaves both versions), merged (nothing is left to accept) or broken.
+    `author` is claimed by the commit; `pushed_by` is the holder and id of the token that pushed it to a hub. `state` is
+    open, conflicts (acceptance leaves both versions), merged (nothing is left to accept) or broken.
     """
 
     id: str
@@ -102,12 +104,12 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
     if params.name is not None:
         return _shown(session, workspace, params)
     seen = list(_seen(session, workspace, proposals.listed(workspace)))
-    after = cursors.read("proposals", None, params.cursor) if params.cursor else []
+    after = paging.read("proposals", None, params.cursor) if params.cursor else []
     left = [one for one in seen if _place(one) > after]
     shown = [_answer(workspace, one, proposals.look(workspace, one)) for one in left[: params.limit]]
     answer: ProposalsResult = {"workspace": workspace.id, "total": len(seen), "proposals": shown}
     if len(left) > params.limit:
-        answer["cursor"] = cursors.write("proposals", None, _place(left[params.limit - 1]))
+        answer["cursor"] = paging.write("proposals", None, _place(left[params.limit - 1]))
     if shown:
         answer["next"] = NEXT
     return answer
@@ -131,7 +133,7 @@ def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> P
     if uri is not None and not changes:
         raise NotFound("the proposal does not change this node", at=uri, next="`kgd proposals NAME` shows it.")
     question = [found.id, uri]
-    start = cursors.index(cursors.read("proposals", question, params.cursor), 0) if params.cursor else 0
+    start = paging.index(paging.read("proposals", question, params.cursor), 0) if params.cursor else 0
     room, diffs = Room(HARD_LIMIT), list[NodeDiff]()
     for change in changes[start:]:
         diff: NodeDiff = fenced_value(node_diff(change, whole=uri is not None))
@@ -141,7 +143,7 @@ def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> P
     one["diff"] = diffs
     if left := len(changes) - start - len(diffs):
         one["more_diff"] = left
-        answer["cursor"] = cursors.write("proposals", question, [start + len(diffs)])
+        answer["cursor"] = paging.write("proposals", question, [start + len(diffs)])
     if told := records.read(workspace.store.commit(bytes.fromhex(found.commit)).message):
         one["reasons"] = [
             {"kind": one.kind, "nodes": list(one.nodes), "reason": fenced_line(one.reason, LONGEST_REASON)}
@@ -203,7 +205,7 @@ def accept(session: Session, params: AcceptParams) -> AcceptResult:
 
 
 def _named(session: Session, workspace: Workspace, name: str) -> Proposal:
-    """As `proposals.named`, limited to proposals that the caller may see.
+    """Like `proposals.named`, but limited to proposals that the caller may see.
 
     The error names the decision if the proposal is closed. For the user of this machine it suggests the closest name.
     """
@@ -215,6 +217,20 @@ def _named(session: Session, workspace: Workspace, name: str) -> Proposal:
         names = [one.name for one in proposals.listed(workspace)] if session.principal is None else []
         if close := difflib.get_close_matches(name.partition("@")[0], names, 1):
             absent.next = f"Did you mean '{close[0]}'?"
+        raise
+
+
+@contextlib.contextmanager
+def _overruled(session: Session, workspace: Workspace, found: Proposal) -> Iterator[None]:
+    """Turn the refusal of a decision into an error that reports the decision of the faster hub."""
+    try:
+        yield
+    except Overruled:
+        if hubs := shared(workspace):
+            with contextlib.suppress(KgdError):
+                workspace.catch_up()
+                hubs.refresh()
+        _named(session, workspace, found.id)
         raise
 
 
@@ -235,9 +251,10 @@ def _accepted(
     found = _named(session, workspace, name)
     uris = [addressing.resolve(session, workspace, text, at=f"only[{n}]") for n, text in enumerate(only)]
     permit = session.permit(workspace, Verb.WRITE)
-    outcome = deciding.accept(
-        workspace, found, session.author(workspace), only=uris, permit=permit, message=message, dry_run=dry_run
-    )
+    with _overruled(session, workspace, found):
+        outcome = deciding.accept(
+            workspace, found, session.author(workspace), only=uris, permit=permit, message=message, dry_run=dry_run
+        )
     outcome = session.seen(workspace, outcome)
     nodes = tuple((uri, workspace.version(workspace.path(uri))) for uri, _ in outcome.nodes if workspace.exists(uri))
     answer = answer_of(workspace, outcome, dry_run=dry_run)
@@ -278,7 +295,8 @@ def _rejected(session: Session, workspace: Workspace, name: str, reason: str = "
     found = _named(session, workspace, name)
     # Its submitter may withdraw it, even without permission to write.
     permit = None if _is_own(session.principal, found) else session.permit(workspace, Verb.WRITE)
-    kept = deciding.reject(workspace, found, session.author(workspace).name, reason, permit=permit)
+    with _overruled(session, workspace, found):
+        kept = deciding.reject(workspace, found, session.author(workspace).name, reason, permit=permit)
     answer: RejectResult = {"workspace": workspace.id, "proposal": found.id, "kept": kept}
     if found.remote and (why := take_off(session, workspace, found, reason)):
         answer["still_there"] = fenced_line(why, LONGEST_LINE)
@@ -314,7 +332,7 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, on
     """Accept or reject one proposal for `resolve_conflicts`.
 
     Raises:
-        Invalid: `take` is neither.
+        Invalid: `take` is neither accept nor reject.
         NotFound, Stale: No such proposal is open, or it has moved from the commit in the id.
         Forbidden: The caller may not write some of the nodes that it changes.
     """
@@ -322,7 +340,9 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, on
         return {"id": _rejected(session, workspace, id)["proposal"], "take": "reject"}
     if take != "accept":
         raise Invalid(
-            "a proposal is accepted or rejected", at="take", next="`only` is for `accept`; the rest stays open."
+            "a proposal can only be accepted or rejected",
+            at="take",
+            next="Set `take` to accept or reject; `only` works with accept alone.",
         )
     done = _accepted(session, workspace, id, only or [])
     return {
@@ -336,7 +356,7 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, on
 
 
 def waiting(session: Session, workspace: Workspace, name: str | None = None) -> list[ProposalAnswer]:
-    """The proposals that this caller may decide, at most `LISTED`, or the named one with its diff."""
+    """The proposals that this caller may decide, at most `LISTED`, or the named proposal with its diff."""
     found = proposals.listed(workspace) if name is None else (_named(session, workspace, name),)
     permit = session.permit(workspace, Verb.WRITE)
     decidable = (one for one in _seen(session, workspace, found) if _is_permitted(workspace, one, permit))
@@ -346,7 +366,7 @@ def waiting(session: Session, workspace: Workspace, name: str | None = None) -> 
 
 
 def _seen(session: Session, workspace: Workspace, found: Iterable[Proposal]) -> Iterator[Proposal]:
-    """The proposals that this caller may see. Hidden ones are dropped before anything is counted or cut."""
+    """The proposals that this caller may see. Hidden proposals are dropped before anything is counted or cut."""
     sees = visibility.sight(session, workspace.id)
     for one in found:
         if sees is None or _is_own(session.principal, one) or _is_seen(workspace, one, sees):
@@ -364,7 +384,7 @@ def _is_permitted(workspace: Workspace, one: Proposal, permit: Permit | None) ->
 
 
 def _is_seen(workspace: Workspace, one: Proposal, sees: visibility.Sees) -> bool:
-    """Whether every node that it changes is readable. False for a merged or broken proposal, whose nodes are
+    """Whether every node that the proposal changes is readable. False for a merged or broken proposal, whose nodes are
     unknown."""
     try:
         touched = deciding.touches(workspace, one)

@@ -1,8 +1,8 @@
 """The `submit_subgraph` tool: an atomic set of changes, or a piece of the user's graph, for another workspace.
 
 A submission to this machine is merged if the caller may write. It becomes a proposal if the caller may only propose, or
-if the same part changed since the caller's base. A submission to a hub is one call. A plain git server gets a commit on
-``proposals/<name>``.
+if the same fields changed since the caller's base. A submission to a hub is one call. A plain git server gets a commit
+on ``proposals/<name>``.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import Uri
 from kgd.tools import addressing
-from kgd.tools.areas import hints
-from kgd.tools.commands import WRITE, Command, option
-from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.areas import ids
+from kgd.tools.operation import USUAL, WRITE, Command, Hints, Operation, option
 from kgd.tools.parameters import refuse_unseen
 from kgd.tools.proposals import outbound, own_nodes
+from kgd.tools.proposals.outbound import Became, SubmitParams, SubmitResult
 from kgd.tools.proposals.own_nodes import Piece
-from kgd.tools.proposals.parameters import Became, SubmitParams, SubmitResult
 from kgd.tools.session import Session
 from kgd.tools.write.changes import edits, naming_similar
 from kgd.tools.write.put import answer_of
@@ -82,9 +81,9 @@ def target_of(session: Session, params: SubmitParams) -> outbound.Target | None:
     """
     refuse_unseen(params.message, "message", lines=True)
     if bool(params.changes) and bool(params.roots):
-        raise Invalid("give either changes or roots", at="changes", next="roots are nodes of your own workspace.")
+        raise Invalid("give either changes or roots", at="changes", next="Roots are nodes of your own workspace.")
     if params.remote and session.principal is not None:
-        raise Forbidden("a hub submits nothing for token holders", at="remote", next="Leave out `remote`.")
+        raise Forbidden("a hub does not submit to others for token holders", at="remote", next="Leave out `remote`.")
     remote = params.remote or _inferred(session, params)
     if not params.changes and not remote:
         raise Invalid(
@@ -125,7 +124,7 @@ def _here(session: Session, params: SubmitParams) -> SubmitResult:
     principal = session.principal
     request = session.request(params.request_id)
     if not (workspace.repeated(request) or proposals.by_request(workspace, request)):
-        hints.check_molecules(session, workspace, made)
+        ids.check_molecules(session, workspace, made)
     changes = ChangeSet(
         made,
         session.author(workspace),
@@ -170,7 +169,7 @@ def answer(workspace: Workspace, subjects: Iterable[Uri], found: Submission) -> 
         is_changed = uri in changed or outcome.repeated or workspace.resolve(uri) in changed
         one: Became = {"index": index, "uri": uri, "outcome": found.what if is_changed else "unchanged"}
         if uri in conflicts:
-            one["why"] = "it changed here too since the base"
+            one["why"] = "it has also changed here since the base"
         changes.append(one)
     written = answer_of(workspace, outcome)
     result: SubmitResult = {
@@ -182,7 +181,7 @@ def answer(workspace: Workspace, subjects: Iterable[Uri], found: Submission) -> 
     }
     if waits:
         result["proposal"] = waits.id
-        result["why"] = found.why or "it waits already"
+        result["why"] = found.why or "it is already waiting"
     else:
         result["nodes"] = written["nodes"]
     if conflicts:
@@ -209,7 +208,7 @@ def _look(found: Submission) -> str:
 
 
 def _subject(edit: Edit) -> Uri:
-    """The node of an edit; of a revert, the commit."""
+    """The node that an edit changes or, for a revert, the commit that it reverts."""
     return Uri(str(getattr(edit, "uri", None) or getattr(edit, "source", None) or getattr(edit, "commit", "")))
 
 

@@ -173,9 +173,9 @@ def _edge(one: Answer, home: str) -> str:
 
 
 def _reached(node: Answer, home: str) -> str:
-    parts = [f"- {node['cost']:g} {titled(node, home)}"]
+    text = f"- {node['cost']:g} {titled(node, home)}"
     if summary := node.get("summary"):
-        parts.append(f": {line(summary)}")
+        text += f": {line(summary)}"
     notes = [_via(node["via"], home)] if "via" in node else []
     if "path" in node:
         notes.append("path " + (" ".join(_step(step, home) for step in node["path"]) or "of a start"))
@@ -185,12 +185,14 @@ def _reached(node: Answer, home: str) -> str:
         notes.append(f"unverified: {'; '.join(rest(doubt, ()))}")
     if origin := node.get("origin"):
         notes.append(f"of workspace {'; '.join(rest(origin, ())).removeprefix('workspace: ')}")
-    notes += rest(node, _REACHED)
-    return "".join([*parts, f" [{'; '.join(notes)}]" if notes else ""])
+    if not node.keys() <= _REACHED:
+        notes += rest(node, _REACHED)
+    return f"{text} [{'; '.join(notes)}]" if notes else text
 
 
 def _via(via: Answer, home: str) -> str:
-    return " ".join(_step(step, home) for step in (*via.get("through", ()), via))
+    before = " ".join([*(_step(step, home) for step in via["through"]), ""]) if "through" in via else ""
+    return before + _step(via, home)
 
 
 def _step(step: Answer, home: str) -> str:

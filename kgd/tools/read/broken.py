@@ -9,9 +9,8 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Forbidden
 from kgd.model.fields import plain_weight
-from kgd.tools import addressing, cursors
-from kgd.tools.commands import CURSOR, OPEN, Command
-from kgd.tools.operation import Hints, Operation
+from kgd.tools import addressing, paging
+from kgd.tools.operation import CURSOR, OPEN, Command, Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 
@@ -43,7 +42,7 @@ class BrokenResult(TypedDict):
 
 
 def broken(session: Session, params: BrokenParams) -> BrokenResult:
-    """List broken relations, sorted by missing node, source and type. O(missing nodes).
+    """List broken relations, sorted by missing node, source and type. Takes time linear in the number of missing nodes.
 
     Raises:
         Forbidden: The caller holds a token.
@@ -51,11 +50,11 @@ def broken(session: Session, params: BrokenParams) -> BrokenResult:
     """
     if session.principal is not None:
         raise Forbidden(
-            "a token may not read all of them", next=Advice(Do("get"), " shows the broken links of each node.")
+            "a token may not list all broken links", next=Advice(Do("get"), " shows the broken links of each node.")
         )
     workspace = addressing.choose(session, params.workspace)
     found = workspace.broken_links()
-    after = cursors.read("broken", workspace.id, params.cursor) if params.cursor else []
+    after = paging.read("broken", workspace.id, params.cursor) if params.cursor else []
     rest = [one for one in found if [one.target, one.source, one.type] > after] if after else found
     answer: BrokenResult = {"workspace": workspace.id, "links": len(found), "broken": []}
     for one in rest[: params.limit]:
@@ -66,7 +65,7 @@ def broken(session: Session, params: BrokenParams) -> BrokenResult:
         )
     if len(rest) > params.limit:
         last = rest[params.limit - 1]
-        answer["cursor"] = cursors.write("broken", workspace.id, [last.target, last.source, last.type])
+        answer["cursor"] = paging.write("broken", workspace.id, [last.target, last.source, last.type])
     return answer
 
 

@@ -14,19 +14,17 @@ from kgd.model.access import Verb
 from kgd.model.dates import validity_in
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, workspace_of
-from kgd.tools import addressing, cursors, nodes, origins, similar_names, visibility
-from kgd.tools.budget import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
-from kgd.tools.commands import AS_OF, BUDGET, CONTEXT_ID, CURSOR, URI, URIS, Command, option
+from kgd.tools import addressing, nodes, origins, paging, similar_names, visibility
 from kgd.tools.hub_reads import FarNode, HubReads
 from kgd.tools.model_decisions import Resolved, on_the_way
 from kgd.tools.nodes import Cut, Found, InvalidAnswer, NodeAnswer
-from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.operation import AS_OF, BUDGET, CONTEXT_ID, CURSOR, URI, URIS, USUAL, Command, Hints, Operation, option
+from kgd.tools.paging import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
 from kgd.tools.parameters import Many, Params
 from kgd.tools.read import as_markdown, mentions, threads
 from kgd.tools.session import Session
-from kgd.tools.suggestions.usage import note
 from kgd.tools.verified_marks import mark
-from kgd.tools.working_sets import enter
+from kgd.tools.working_sets import enter, note
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -108,7 +106,7 @@ def get(session: Session, params: GetParams) -> GetResult:
             answer["nodes"].append(_with_trust(session, home, found, node))
             seen.append(found.uri)
         if rest is not None:
-            answer["cursor"] = cursors.write("get", question, rest.written())
+            answer["cursor"] = paging.write("get", question, rest.written())
             break
     if commit:
         answer["as_of"] = commit
@@ -171,10 +169,10 @@ def _from_hub(reads: HubReads, home: str, asked: Sequence[Uri], index: int) -> F
 
 
 def _with_trust(session: Session, home: str, found: Found | FarNode, node: dict[str, Any]) -> dict[str, Any]:
-    """Add the trust level of the node's workspace, and fence text of others.
+    """Add the trust level of the node's workspace, and fence text by others.
 
-    For an agent of this machine, the origin of its own nodes is only the commit; the rest is in other fields of the
-    answer.
+    For an agent of this machine, the origin of its own nodes is only the commit; the other facts are in other fields of
+    the answer.
     """
     if isinstance(found, FarNode):
         return node
@@ -208,9 +206,9 @@ class Position:
     def read(cls, question: Any, cursor: str | None) -> Position:
         if cursor is None:
             return cls(0)
-        position = cursors.read("get", question, cursor)
-        node, content, detail, *offsets = (cursors.index(position, n) for n in range(5))
-        return cls(node, content, detail, offsets, cursors.text(position, 5))
+        position = paging.read("get", question, cursor)
+        node, content, detail, *offsets = (paging.index(position, n) for n in range(5))
+        return cls(node, content, detail, offsets, paging.text(position, 5))
 
     def written(self) -> list[int | str]:
         return [self.node, self.content, self.detail, *self.offsets, self.last]
@@ -223,7 +221,7 @@ class Position:
 def _fitted(
     found: Found | FarNode, asked: str, include: Sequence[str], room: Room, start: Position, *, first: bool
 ) -> tuple[dict[str, Any] | None, Position | None]:
-    """As much of the node as there is room for, and the position to continue at; (None, start) if nothing fits."""
+    """As much of the node as fits, and the position where the next page starts; (None, start) if nothing fits."""
     answer = _head(found, asked, include, continued=start.inside)
     if not room.take(answer, first=first):
         return None, start
@@ -353,8 +351,9 @@ def from_memory(session: Session, params: GetParams) -> bool:
 
 
 def _all_stored(session: Session, texts: Sequence[str]) -> bool:
-    """Whether every text is the canonical URI of a stored node. Other texts need the tree and the index."""
-    graphs = [workspace.graph for workspace in session.daemon.opened()]
+    """Whether every text is the canonical URI of a stored node with a known version. Any other text needs the code tree
+    and the index."""
+    graphs = [workspace.graph for workspace in session.daemon.opened() if workspace.knows_versions]
     return all(any(text in graph for graph in graphs) for text in texts)
 
 

@@ -30,7 +30,7 @@ TYPES = 20
 NEWEST = 12
 """Largest number of start nodes in a picture of some types."""
 LOOKED_THROUGH = 10_000
-"""Number of the newest nodes to search for nodes that the holder of a token may read."""
+"""Number of newest nodes among which to look for nodes that the holder of a token may read."""
 DRAWING = "drawing"
 APP = "ui://kgd/graph.html"
 
@@ -64,7 +64,8 @@ class GraphViewResult(TraverseResult):
 
 
 def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
-    """Draw a walk from some nodes; without nodes, from the newest of some types, or the whole workspace by area."""
+    """Draw a walk from some nodes; without nodes, a walk from the newest nodes of some types, or the whole workspace by
+    area."""
     given = params.model_dump(exclude={"start"})
     if params.start:
         return _near(session, TraverseParams(start=params.start, **given))
@@ -76,7 +77,7 @@ def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
     for type in list(dict.fromkeys(params.types))[:TYPES]:
         newest += _newest(workspace, type, sees) if len(newest) < NEWEST else []
     if not newest:
-        return {**_nothing(workspace), "next": f"Nothing of type {', '.join(params.types)[:100]} was written yet."}
+        return {**_nothing(workspace), "next": f"No node of type {', '.join(params.types)[:100]} has been written yet."}
     given["workspace"] = params.workspace or workspace.id
     return _near(session, TraverseParams(start=list(dict.fromkeys(newest))[:NEWEST], **given))
 
@@ -98,7 +99,7 @@ def _whole(workspace: Workspace, sees: Sees | None) -> GraphViewResult:
     types = dict(list(workspace.graph.types().items())[:TYPES]) if sees is None else {}
     answer: GraphViewResult = {**_nothing(workspace), "areas": areas, "types": types}
     if not areas and not types:
-        answer["next"] = "Nothing is known here yet: put, or `kgd remember`, makes a first node."
+        answer["next"] = "Nothing is known here yet. Create a first node with put, or with `kgd remember`."
     atlas = Atlas.of(workspace)
     for limit, most, there in (("molecules", MOLECULES, len(atlas.molecules())), ("atoms", ATOMS, len(atlas.atoms()))):
         if there > most and sees is None:

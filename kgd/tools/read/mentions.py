@@ -23,7 +23,7 @@ LISTED = 20
 
 
 def mentions(session: Session, workspace: Workspace) -> EdgeSource:
-    """The mentions that the caller may see. Waits a limited time for texts acknowledged before."""
+    """The mentions that the caller may see. Waits a limited time until acknowledged texts are indexed."""
     found = Mentions.of(workspace)
     found.catch_up()
     sees = visibility.sight(session, workspace.id)
@@ -40,7 +40,7 @@ def walked(workspace: Workspace, edge_types: Collection[str]) -> list[EdgeSource
 
 
 def of_node(workspace: Workspace, uri: Uri, sees: Callable[[Uri], bool] | None) -> MentionsAnswer:
-    """The mentions in a node's text and of the node, `LISTED` each way. `sees` is None if unrestricted."""
+    """The mentions in a node's text, and the mentions of the node, `LISTED` of each. `sees` is None if unrestricted."""
     derived = Mentions.of(workspace)
     derived.catch_up()
     out = [one for one in derived.mentioned(uri) if sees is None or sees(one)]

@@ -22,14 +22,26 @@ from kgd.model.lane import KNOWLEDGE, LANES, Lane
 from kgd.model.uri import OWNED, Uri, name_of, uri_at
 from kgd.retrieval.query import Answered, Mentions, Question, Retrieved
 from kgd.retrieval.retrieve import retrieve, tagged
-from kgd.tools import addressing, cursors, origins, visibility
-from kgd.tools.budget import Room
-from kgd.tools.commands import BUDGET, CURSOR, EDGE_TYPES, HITS, SINCE, TYPES, UNTIL, Command, names, option
-from kgd.tools.dates import When, period
+from kgd.tools import addressing, origins, paging, visibility
 from kgd.tools.nodes import UnverifiedAnswer
-from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.operation import (
+    BUDGET,
+    CURSOR,
+    EDGE_TYPES,
+    HITS,
+    SINCE,
+    TYPES,
+    UNTIL,
+    USUAL,
+    Command,
+    Hints,
+    Operation,
+    names,
+    option,
+)
 from kgd.tools.origins import Origin
-from kgd.tools.parameters import EdgeTypes, Many, Params
+from kgd.tools.paging import Room
+from kgd.tools.parameters import EdgeTypes, Many, Params, When, period
 from kgd.tools.read import as_markdown
 from kgd.tools.read.about_files import about
 from kgd.tools.read.traverse import EdgeAnswer
@@ -44,6 +56,8 @@ DEEPEST = 10_000
 TYPES_SHOWN = 40
 LIKELY = 30
 """Largest number of files that past commits suggest."""
+PARTIAL = "Texts are still being embedded; until this is done, some are found only by their words."
+INDEXING = "The text index is being built; until this is done, a search finds only some of the texts."
 KNOWLEDGE_SHARE = 65
 """Percentage of the budget for knowledge; code gets the rest, including what knowledge does not use."""
 
@@ -69,7 +83,7 @@ class SearchParams(Params):
 
 
 class HitAnswer(TypedDict):
-    """`path` leads here from a node that matched by words or meaning; direct matches have none."""
+    """`path` leads here from a node that matched by words or meaning; direct matches have no path."""
 
     uri: str
     type: str
@@ -108,7 +122,7 @@ def recall(session: Session, params: SearchParams) -> SearchResult:
 
 def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[Lane, ...]) -> SearchResult:
     if not params.query.strip() and not params.tags:
-        of_type = " `types` alone lists nothing: traverse from a path with `types` does." if params.types else ""
+        of_type = " `types` alone lists nothing; traverse with `types` lists nodes near a path." if params.types else ""
         raise Invalid("there is nothing to look for", at="query", next=f"Give words, or tags.{of_type}")
     workspace = addressing.choose(session, params.workspace)
     question = [
@@ -124,10 +138,10 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
         params.since,
         params.until,
     ]
-    known = cursors.read(tool, question, params.cursor) if params.cursor else None
-    offset = (cursors.index(known, 0), cursors.index(known, 1)) if known else (0, 0)
+    known = paging.read(tool, question, params.cursor) if params.cursor else None
+    offset = (paging.index(known, 0), paging.index(known, 1)) if known else (0, 0)
     if max(offset) > DEEPEST:
-        raise Invalid(f"at most {DEEPEST} hits can be paged through", at="cursor", next="Ask a narrower question.")
+        raise Invalid(f"paging ends after {DEEPEST} hits", at="cursor", next="Narrow the query.")
     since, until = period(params.since, params.until)
     wanted = Question(
         params.query,
@@ -164,15 +178,19 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
         result["edges"] = [edge for edge in edges if room.take(edge)]
     if page.is_far:
         result["origin"] = origins.of_remote(workspace.id)
-    if not hits and not params.cursor:
+    if workspace.is_text_partial:
+        result["hint"] = INDEXING
+    elif not hits and not params.cursor:
         if hint := _unknown_types(workspace, params.types, page.sees):
             result["hint"] = hint
         elif params.query.strip():
             result["hint"] = "Nothing is known about this."
             if found.nearest:
                 result["nearest"] = list(found.nearest)
+    if params.query.strip() and page.sees is None and workspace.meaning.is_partial:
+        result["hint"] = " ".join(filter(None, (result.get("hint"), PARTIAL)))
     if found.more or left < len(found.hits) or found.more_code or code_left < len(found.code):
-        result["cursor"] = cursors.write(tool, question, [offset[0] + left, offset[1] + code_left])
+        result["cursor"] = paging.write(tool, question, [offset[0] + left, offset[1] + code_left])
     return result
 
 
@@ -205,19 +223,19 @@ class _Page:
 
 
 def _unknown_types(workspace: Workspace, types: Sequence[str], sees: visibility.Sees | None) -> str:
-    """A hint if no node has one of the types, with the types in use; empty if all are in use.
+    """A hint, with the types in use, if one of the given types is not in use; otherwise empty.
 
     Node types are free text. Restricted callers see only built-in types, whether such nodes exist or not.
     """
-    index = workspace.text()
+    index = workspace.text_so_far()
     known = index.types() if sees is None else sorted(OWNED)
     missing = [one for one in types if one not in known and (sees is not None or not index.has_type(one))]
     if not missing:
         return ""
     named, listed = " or ".join(repr(one[:60]) for one in missing[:5]), ", ".join(known[:TYPES_SHOWN])
     if sees is not None:
-        return f"{named} is none of the usual types: {listed}"
-    return f"no node is of the type {named}; there are: {listed or 'none yet'}"
+        return f"{named} is not one of the built-in types: {listed}"
+    return f"no node has the type {named}; the types in use are: {listed or 'none yet'}"
 
 
 def answered(session: Session, workspace: Workspace, question: Question, offset: tuple[int, int] = (0, 0)) -> Retrieved:
@@ -270,7 +288,7 @@ def mentioned(session: Session, workspace: Workspace) -> Mentions | None:
     """The mentions of nodes in texts that the caller may see; None if the index is unavailable."""
     try:
         found = Found.of(workspace)
-    except Unavailable:  # its file cannot be opened: search without mentions
+    except Unavailable:  # the index cannot be opened: search without mentions
         return None
     sees = visibility.sight(session, workspace.id)
     found.catch_up()
@@ -298,7 +316,7 @@ class SeenMentions(visibility.Seen):
         return [other for other in found if self._sees(other)] if self._sees(uri) else []
 
     def _strength(self, uri: Uri) -> float:
-        """The strength, from readable texts only, so that it does not reveal the number of hidden texts."""
+        """A mention's strength, from readable texts only, so that it does not reveal the number of hidden texts."""
         return strength_of(sum(map(self._sees, self._found.mentioning(uri))))
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from kgd.errors import Invalid
 from kgd.ingest import thread_history
 from kgd.ingest.conversations.message_nodes import spelt
-from kgd.ingest.message_ingest import LAST, REPLIED_BY
+from kgd.ingest.thread_history import LAST, REPLIED_BY
 from kgd.model.uri import Uri, scheme_of
-from kgd.tools.budget import LEAST, Room, fitting
 from kgd.tools.nodes import MessageAnswer
+from kgd.tools.paging import LEAST, Room, fitting
 
 if TYPE_CHECKING:
     from kgd.ingest.thread_history import Message
@@ -21,16 +21,16 @@ ONWARD, BACK = "messages", "messages_back"
 """Parts of an answer. ONWARD: oldest first, from the thread's start or after a message. BACK: newest first, from the
 thread's end or before a message."""
 PAGE = 25
-"""Messages per look-up."""
+"""Number of messages per look-up."""
 AROUND = 400
-"""Bytes of a message apart from its text."""
+"""Number of bytes of a message in an answer, apart from its text."""
 
 
 def check(include: Sequence[str], as_of: str | None, *, is_far: bool) -> None:
     """Check that the call can be answered.
 
     Raises:
-        Invalid: It includes messages, and reads a past commit or a workspace on a hub.
+        Invalid: The call includes messages, and reads a past commit or a workspace on a hub.
     """
     if (ONWARD in include or BACK in include) and (as_of or is_far):
         raise Invalid(
@@ -41,7 +41,7 @@ def check(include: Sequence[str], as_of: str | None, *, is_far: bool) -> None:
 
 
 def part(include: Sequence[str]) -> str | None:
-    """The included part, ONWARD if both are; None without messages."""
+    """The included part; ONWARD if both parts are included, None without messages."""
     return ONWARD if ONWARD in include else BACK if BACK in include else None
 
 
@@ -49,12 +49,12 @@ def page(found: Found, way: str, room: Room, last: str) -> tuple[list[MessageAns
     """The messages of one page, and the position after which the next page starts; None at the end.
 
     O(answer). A message larger than a whole page is cut; reading its own URI returns all of it. Hidden messages are
-    left out. Nodes other than threads and messages have none.
+    left out. Nodes other than threads and messages have no messages.
 
     Args:
         way: ONWARD or BACK.
         room: Reduced by the size of the messages.
-        last: The position from the page before; empty for the first page.
+        last: The position returned with the previous page; empty for the first page.
     """
     if scheme_of(found.uri) not in ("thread", "message"):
         return [], None

@@ -11,19 +11,32 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
 from kgd.graph.cross_workspace import Crossing, walk_across
+from kgd.graph.edges import Link, Step, Visited
 from kgd.graph.traverse import Walk
-from kgd.graph.walk_values import Link, Step, Visited
 from kgd.model.access import Verb
 from kgd.model.escaping import fenced
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of, workspace_of
-from kgd.tools import addressing, cursors, nodes, visibility
-from kgd.tools.budget import Room, clip
-from kgd.tools.commands import ADDRESS, AS_OF, BUDGET, CONTEXT_ID, CURSOR, EDGE_TYPES, TYPES, Command, option
+from kgd.model.usage import Link as Counted
+from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.model_decisions import Resolved, on_the_way
 from kgd.tools.nodes import ConflictAnswer, UnverifiedAnswer
-from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.operation import (
+    ADDRESS,
+    AS_OF,
+    BUDGET,
+    CONTEXT_ID,
+    CURSOR,
+    EDGE_TYPES,
+    TYPES,
+    USUAL,
+    Command,
+    Hints,
+    Operation,
+    option,
+)
 from kgd.tools.origins import Origin
+from kgd.tools.paging import Room, clip
 from kgd.tools.parameters import EdgeTypes, Many, Params
 from kgd.tools.read import as_markdown
 from kgd.tools.read.mentions import MENTIONS
@@ -40,9 +53,8 @@ from kgd.tools.read.traverse_across import (
     why_not,
 )
 from kgd.tools.session import Session
-from kgd.tools.suggestions.usage import note
 from kgd.tools.verified_marks import mark
-from kgd.tools.working_sets import Hint, enter
+from kgd.tools.working_sets import Hint, enter, note
 
 MOST_NODES = 2_000
 BOUNDLESS = 1 << 30
@@ -138,34 +150,32 @@ class TraverseResult(TypedDict):
 
 
 def traverse(session: Session, params: TraverseParams) -> TraverseResult:
-    """Walk from nodes, in order of cost, hops and URI; a cursor continues after the last answered node."""
+    """Walk from nodes, in order of cost, hops and URI; a cursor continues after the last returned node."""
     asked, answer = _walked(session, params, Room(params.budget))
     answer.update(enter(session, params.context_id, [Uri(node["uri"]) for node in answer["nodes"]], starting=True))
-    edges = answer["edges"]
-    if not _answers_edges(session, params):
-        del answer["edges"]
     if asked.workspace is not None and not asked.commit:
-        note(session, asked.workspace, answer, asked.starts, edges)
+        note(session, asked.workspace, answer, asked.starts, _shown(answer))
     return cast("TraverseResult", answer)
 
 
 def _answers_edges(session: Session, params: TraverseParams) -> bool:
-    """A hub always includes them: clones with kgd 0.1.0 need them and cannot request them."""
+    """Whether to include edges. A hub always does: clones with kgd 0.1.0 need them and cannot request them."""
     return "edges" in params.include or session.principal is not None
 
 
 def at_once(session: Session, params: TraverseParams) -> TraverseResult:
     """`traverse` in one answer of any length, for a picture. It does not affect a working set."""
-    _, answer = _walked(session, params, Room(BOUNDLESS, limit=BOUNDLESS), MOST_NODES)
+    answer = _walked(session, params, Room(BOUNDLESS, limit=BOUNDLESS), MOST_NODES, edges=True)[1]
     return cast("TraverseResult", answer)
 
 
 def _walked(
-    session: Session, params: TraverseParams, room: Room, beside: int = BROKEN_SHOWN
+    session: Session, params: TraverseParams, room: Room, beside: int = BROKEN_SHOWN, *, edges: bool = False
 ) -> tuple[Asked, dict[str, Any]]:
     """Walk, and build the answer.
 
     Args:
+        edges: Whether the answer contains the relations among its nodes even if the call did not request them.
         beside: Largest number of broken links of this workspace, and of conflicts, in the answer.
     """
     asked = Asked.of(session, params.workspace, params.start, params.as_of, params.to)
@@ -198,6 +208,7 @@ def _walked(
         max_nodes=behind.count + params.max_nodes,
         to=asked.to,
     )
+    edges = edges or _answers_edges(session, params)
     found, why = crossing.walk, why_not(session, asked, crossing)
     if not found.nodes and found.missing:
         raise nowhere(session, asked, found.missing[0], why(found.missing[0]))
@@ -210,7 +221,7 @@ def _walked(
         Sources(session, crossing),
         asked.also,
         path="path" in params.include,
-        edges=_answers_edges(session, params),
+        edges=edges,
     )
     answered = {node.uri for node in page.nodes}
     if not asked.commit:
@@ -218,7 +229,7 @@ def _walked(
     answer: dict[str, Any] = {
         "workspace": asked.home,
         "nodes": page.answers,
-        "edges": page.edges,
+        **({"edges": page.edges} if edges else {}),
         "cut": page.cut,
         "broken_links": broken(crossing, answered, asked, beside),
         "conflicts": [],
@@ -228,7 +239,7 @@ def _walked(
     if found.unreached:
         answer["unreached"] = found.unreached
     if page.cursor:
-        answer["cursor"] = cursors.write("traverse", question, page.cursor)
+        answer["cursor"] = paging.write("traverse", question, page.cursor)
     if found.missing or asked.refused:
         answer["missing"] = [*found.missing, *(text[:300] for text in asked.refused)]
         lacking = [absent(uri, told) for uri in found.missing if (told := why(uri)).reason != "missing"]
@@ -240,7 +251,7 @@ def _walked(
 
 
 def settling(session: Session, params: TraverseParams) -> TraverseResult:
-    """`traverse`; with `conflicts: resolve`, a model first settles the conflicts met, and the walk is repeated."""
+    """`traverse`; with `conflicts: resolve`, a model first settles conflicts on the way, then the walk is repeated."""
     answer = traverse(session, params)
     if params.conflicts == "show" or not answer["conflicts"]:
         return answer
@@ -256,10 +267,10 @@ def settling(session: Session, params: TraverseParams) -> TraverseResult:
 
 
 class _Behind:
-    """The end of the last page: the number of nodes answered so far, and the order key of the last.
+    """The end of the last page: the number of nodes returned so far, and the order key of the last node.
 
-    The key decides, not the number. If the graph changes meanwhile, nodes that stay in place are
-    neither repeated nor omitted.
+    The key decides, not the number. If the graph changes between pages, nodes that stay in place are neither repeated
+    nor omitted.
     """
 
     def __init__(self, count: int = 0, key: tuple[float, int, str] | None = None) -> None:
@@ -269,18 +280,18 @@ class _Behind:
     def read(cls, question: Any, cursor: str | None) -> _Behind:
         if cursor is None:
             return cls()
-        position = cursors.read("traverse", question, cursor)
+        position = paging.read("traverse", question, cursor)
         if len(position) != 4 or not isinstance(position[1], int | float) or not isinstance(position[3], str):
             raise Invalid("this is not a cursor", at="cursor", next="Start without one.")
-        count = min(cursors.index(position, 0), 100_000)
-        return cls(count, (float(position[1]), cursors.index(position, 2), position[3]))
+        count = min(paging.index(position, 0), 100_000)
+        return cls(count, (float(position[1]), paging.index(position, 2), position[3]))
 
     def hides(self, node: Visited) -> bool:
         return self.key is not None and (node.cost, node.hops, node.uri) <= self.key
 
 
 class _Page:
-    """The nodes of a walk that fit into the room, each with the relations to those answered before it."""
+    """The nodes of a walk that fit into the room, each with its relations to nodes returned before it."""
 
     def __init__(
         self,
@@ -301,7 +312,7 @@ class _Page:
             {"limit": c.limit, "at": c.at, "count": c.count} for c in (*found.cut, *crossing.cut)
         ]
         self.cursor: list[Any] | None = None
-        links = _by_later_end(found)
+        links = _by_later_end(found) if edges else {}
         listed = {node.uri: node.path for node in found.nodes}
         fresh = [node for node in found.nodes if not behind.hides(node)]
         for node in fresh:
@@ -313,7 +324,7 @@ class _Page:
             if node.uri in also:
                 answer["asked"] = also[node.uri]
             joined = [_edge(link) for link in links.get(node.uri, ())]
-            if not room.take([answer, joined if edges else []], first=True):
+            if not room.take([answer, joined], first=True):
                 break
             self.nodes.append(node)
             self.answers.append(answer)
@@ -381,6 +392,16 @@ def _edge(link: Link) -> EdgeAnswer:
     return {"source": link.source, "target": link.target, "type": link.type, "weight": plain_weight(link.weight)}
 
 
+def _shown(answer: Mapping[str, Any]) -> list[Counted]:
+    """The relations that the answer shows."""
+    if "edges" in answer:
+        return [(edge["source"], edge["target"], edge["type"]) for edge in answer["edges"]]
+    ways = [(node["uri"], node["via"]) for node in answer["nodes"] if "via" in node]
+    return [
+        (uri, via["from"], via["type"]) if "direction" in via else (via["from"], uri, via["type"]) for uri, via in ways
+    ]
+
+
 def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri], most: int) -> list[ConflictAnswer]:
     opened = {one.id: one for one in session.daemon.opened()}
     shown: list[ConflictAnswer] = []
@@ -395,8 +416,7 @@ def _mark(session: Session, ids: Sequence[str], answers: Sequence[Reached]) -> N
     opened = {one.id: one for one in session.daemon.opened()}
     for id in ids:
         if id in opened:
-            here = [answer for answer in answers if workspace_of(answer["uri"]) in (None, id)]
-            mark(opened[id], here, visibility.sight(session, id))
+            mark(opened[id], answers, visibility.sight(session, id))
 
 
 def from_memory(session: Session, params: TraverseParams) -> bool:

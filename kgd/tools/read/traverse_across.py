@@ -11,8 +11,7 @@ from typing_extensions import TypedDict
 from kgd.daemon.other_workspaces import seen
 from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, NotFound, Unavailable
 from kgd.graph.cross_workspace import Absence, Crossing
-from kgd.graph.edges import BrokenLink, EdgeSource
-from kgd.graph.walk_values import Visited
+from kgd.graph.edges import BrokenLink, EdgeSource, Visited
 from kgd.model.access import Verb
 from kgd.model.escaping import fenced_line
 from kgd.model.fields import plain_weight
@@ -59,9 +58,9 @@ class Absent(Detail):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The start of a walk. `workspace` is None if the home is on a hub; `also` are other names of starts.
+    """The start of a walk. `workspace` is None if the home workspace is on a hub; `also` has former URIs of the starts.
 
-    `refused` are texts that name no node, with the reason.
+    `refused` are texts that do not name a node, with the reason.
     """
 
     home: str
@@ -76,10 +75,10 @@ class Asked:
     def of(
         cls, session: Session, named: str | None, start: Sequence[str], as_of: str | None, to: str | None = None
     ) -> Asked:
-        """Resolve the starts, and the node `to` that the walk ends at.
+        """Resolve the starts, and the node `to` at which the walk ends.
 
         Raises:
-            Invalid, NotFound: `to` is no address, or `as_of` is given for a walk on a hub.
+            Invalid, NotFound: `to` is not an address, or `as_of` is given for a walk on a hub.
         """
         far = addressing.far(session, named, start)
         if far:
@@ -113,7 +112,7 @@ class Asked:
 
 
 def _former(workspace: Workspace, starts: Sequence[Uri]) -> dict[Uri, list[str]]:
-    """The former names by which moved starts were requested. A walk that continues elsewhere knows only these."""
+    """The former URIs by which moved starts were requested. Other workspaces may know a start only by these URIs."""
     also: dict[Uri, list[str]] = {}
     for start in starts:
         current = workspace.graph.resolve(start)
@@ -131,7 +130,7 @@ class Sources:
         self._trust: dict[str, origins.Trust] = {}
 
     def of(self, node: Visited) -> list[Origin]:
-        """The origins of a node; none if only the requested workspace has it and the caller has no token."""
+        """The origins of a node; empty if only the requested workspace has it and the caller has no token."""
         if node.origins in HOME and self._session.principal is None:
             return []
         holders = [self._crossing.home if origin in ("", "tree") else origin for origin in node.origins]
@@ -148,7 +147,7 @@ class Sources:
 
 
 def broken(crossing: Crossing, answered: Collection[Uri], asked: Asked, most: int = BROKEN_SHOWN) -> list[Broken]:
-    """Broken links of the answered nodes: at most `most` within this workspace, then all into other workspaces."""
+    """Broken links of the returned nodes: up to `most` within this workspace, then all links to other workspaces."""
     own, others = list[Broken](), list[Broken]()
     for link, absence in crossing.broken():
         if link.source not in answered:
@@ -182,7 +181,7 @@ def _broken_across(link: BrokenLink, absence: Absence) -> Broken:
 
 
 def why_not(session: Session, asked: Asked, crossing: Crossing) -> Callable[[Uri], Absence]:
-    """A function that gives the reason for a missing start; a hidden start gets the same whether it exists or not."""
+    """A function that says why a start is missing. It does not reveal whether a hidden start exists."""
 
     def why(uri: Uri) -> Absence:
         hidden = asked.workspace is not None and not session.may(asked.workspace, uri, Verb.READ)
@@ -213,7 +212,7 @@ def _detail(absence: Absence) -> Detail:
 
 
 def nowhere(session: Session, asked: Asked, start: Uri, why: Absence) -> KgdError:
-    """The error of a walk without an existing start; it names only nodes that the caller may read."""
+    """The error for a walk whose start does not exist; it names only nodes that the caller may read."""
     if why.reason == "forbidden":
         return Forbidden(why.detail or "you may not read this node", at=start, next="Ask the owner for a wider token.")
     if why.reason not in ("missing", "gone"):
@@ -221,5 +220,5 @@ def nowhere(session: Session, asked: Asked, start: Uri, why: Absence) -> KgdErro
         return Unavailable(f"its workspace is {why.reason}: {why.detail}", at=start, next=f"Ask again later.{last}")
     here = asked.workspace
     like = similar_names.similar(here, start, visibility.sight(session, here.id)) if here else []
-    advice = f"Similar: {', '.join(like)}." if like else Advice("Find a start with ", Do("search"), ".")
+    advice = f"Similar: {', '.join(like)}." if like else Advice("Find it with ", Do("search"), ".")
     return NotFound("there is no such node", at=start, next=advice)

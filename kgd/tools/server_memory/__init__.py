@@ -17,7 +17,7 @@ _DELETES = Hints(destructive=True, idempotent=True)
 
 
 def _part(name: str) -> Callable[[Any], str]:
-    """The text of an answer is its only field."""
+    """An answer's text is the value of its only field."""
     return lambda answer: indented(answer[name])
 
 

@@ -1,6 +1,6 @@
 """The index of a workspace's entities: by name, and by substrings of their texts.
 
-It is kept in memory with the workspace. The writer notes changed entities; the next call reads them.
+The index is kept in memory with the workspace. The writer notes changed entities; the next call reads them.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 KEPT = 8 * 2**20
-"""Characters of cached entities, as many as an answer can have: about 20 MB of memory."""
+"""Largest number of characters of cached entities, as many as an answer can have: about 20 MB of memory."""
 TURNS = 64
-"""Number of locks for writers, by name: enough that writers of different names rarely wait for each other."""
+"""Number of locks for writers, by name: enough for writers of different names to wait rarely for each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Stored:
 
     Attributes:
         blob: The stored version.
-        links: The target of each relation to another entity, and the relation. It has the target's name at the time of
-            reading, unless the relation itself stores the name.
+        links: Target and relation, for each relation to another entity. The relation has the target's name at the time
+            of reading, unless it stores the name itself.
     """
 
     uri: Uri
@@ -87,7 +87,8 @@ class Catalogue:
     # ---- by name
 
     def places(self, name: str) -> tuple[Uri, ...]:
-        """Every URI that an entity of this name, or a relation to it, may have; the usual ones first."""
+        """Every URI that an entity of this name may have, or that a relation to it may use; the usual URIs come
+        first."""
         usual = uris_of(self._workspace.id, name)
         with self._lock:
             self._catch_up()
@@ -95,12 +96,13 @@ class Catalogue:
         return (*usual, *sorted(uri for uri in more if uri not in usual))
 
     def nodes(self, name: str) -> list[Node]:
-        """The nodes of a name, with implied ones. There are two if two clones created the entity separately."""
+        """The nodes with this name, including implied nodes. There are two if two clones created the entity
+        separately."""
         found = (self._workspace.node(uri) for uri in self.places(name) if self._workspace.graph.card(uri))
         return [node for node in found if node is not None and name_in(node) == name]
 
     def stored(self, uri: Uri) -> Stored | None:
-        """The entity or implied node at a URI; None if there is none. Reads a version once."""
+        """The entity or implied node at a URI; None if there is no such node. Each version is read only once."""
         card = self._workspace.graph.card(uri)
         if card is None or card.blob is None:
             return None
@@ -112,7 +114,7 @@ class Catalogue:
             return None
         links = tuple(self._links_in(node))
         found = Stored(uri, card.blob, entity_in(node), is_implied(node), links)
-        if self._workspace.graph.card(uri) == card:  # otherwise the node may be newer than the blob
+        if self._workspace.graph.card(uri) == card:  # else the node may be newer than the blob
             self._keep(found)
         return found
 
@@ -161,13 +163,14 @@ class Catalogue:
                 yield source, link_in(self.name_of(source), self.name_of(uri), edge.type, data)
 
     def all(self) -> list[Uri]:
-        """All entities, with implied ones, unordered."""
+        """All entities, including implied entities, in no particular order."""
         return list(self._workspace.graph.uris(scheme=SCHEME))
 
     # ---- by substring
 
     def candidates(self, piece: str) -> list[Uri]:
-        """A superset of the entities with the substring in their name, type or observations; the caller checks each."""
+        """A superset of the entities with the substring in their name, type or observations; the caller checks each
+        entity."""
         with self._lock:
             self._catch_up()
         return self._said.candidates(piece)

@@ -1,6 +1,6 @@
 """Arguments and errors of the memory server's tools, as the official server reads and writes them.
 
-Unknown fields are ignored and nothing is converted: a JSON text is not accepted as a list.
+Unknown fields are ignored, and nothing is converted: a JSON string is not accepted as a list.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 WHOLE_LIMIT = 8 * 2**20
-"""Bytes of an answer. These tools have no cursor, so a larger answer is refused."""
+"""Largest size of an answer in bytes. These tools have no cursor, so a larger answer is refused."""
 
 
 class EntityAnswer(TypedDict):
@@ -59,7 +59,7 @@ def read_graph(session: Session, params: ReadGraph) -> GraphAnswer:
 
 
 def search_nodes(session: Session, params: SearchNodes) -> GraphAnswer:
-    """Entities with the query in their name, type or an observation, and every relation that starts or ends at one."""
+    """Entities with the query in their name, type or an observation, and every relation from or to one of them."""
     view, asked, answer = View(session), params.query.lower(), Answer()
     for found in view.stored(view.catalogue.candidates(params.query)):
         if not found.is_implied and any(asked in text.lower() for text in texts_of(found.entity)):
@@ -87,7 +87,7 @@ def workspace_of(session: Session, *, writing: bool = False) -> Workspace:
     except NotFound:
         raise NotFound(
             "there is no workspace in the directory of this client",
-            next="Name one where the client starts it, `kgd mcp -C FOLDER ...`; `kgd up` in a folder makes one.",
+            next="Name its folder in the client's settings, `kgd mcp -C FOLDER ...`; `kgd up` in a folder creates one.",
         ) from None
 
 
@@ -101,7 +101,7 @@ class View:
         self.sees: Callable[[Uri], bool] = sees or (lambda uri: True)
 
     def stored(self, uris: Iterable[Uri]) -> Iterator[Stored]:
-        """The entities at these URIs, with implied ones."""
+        """The entities at these URIs, including implied entities."""
         for uri in uris:
             if self.sees(uri) and (found := self.catalogue.stored(uri)) is not None:
                 yield found
@@ -110,7 +110,7 @@ class View:
         return (link for target, link in self.catalogue.links_from(found) if self.sees(target))
 
     def links_of(self, found: Stored) -> Iterator[Link]:
-        """Every relation that starts or ends at the entity, also at other URIs that its name may have."""
+        """Every relation that starts or ends at the entity, or at another URI that its name may have."""
         yield from self.links_from(found)
         name = found.entity.name
         for place in dict.fromkeys((found.uri, *self.catalogue.places(name))):

@@ -1,8 +1,12 @@
-"""Substring search over the texts of entities, available from the first query after a start.
+"""Substring search over the texts of entities, available from the first query after startup.
 
-The first query scans all texts of the full-text index. Meanwhile a thread builds the index for later queries
-(`kgd.tools.server_memory.substrings`); building takes ten times as long, so no call waits for it. The thread then reads
-the entities ahead, since decoding one takes longer than everything else that a query does with it.
+The first query scans all texts of the full-text index. At the same time, a thread builds the index for later queries;
+building takes ten times as long, so no call waits for it. The thread then reads the entities in advance, because
+decoding an entity takes longer than everything else that a query does with it.
+
+A word is a run of characters without spaces. A text that contains a phrase has the phrase's inner words, a word that
+ends with the phrase's first word, and a word that begins with its last word. There are far fewer words than texts; they
+form one string, which is searched at memory speed.
 """
 
 from __future__ import annotations
@@ -10,13 +14,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from kgd.exchange.entities import SCHEME, Entity, entity_in, is_implied
 from kgd.index.words import clean
 from kgd.model.uri import Uri
-from kgd.tools.server_memory.substrings import Pieces
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AT_ONCE = 200
-"""Texts between two pauses, which leave half of the time to concurrent calls."""
+"""Number of texts between two pauses; the pauses leave half of the time to concurrent calls."""
 
 
 def texts_of(entity: Entity) -> tuple[str, ...]:
@@ -45,7 +49,7 @@ class Said:
         self._read: list[tuple[Uri, str]] | None = None
         """All texts in lower case, while the index is being built."""
         self._late: set[Uri] = set()
-        """Entities that changed since then."""
+        """Entities that changed while the index is being built."""
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         workspace.on_close(self._close)
@@ -59,7 +63,8 @@ class Said:
                 self._put(self._pieces, uris)
 
     def candidates(self, piece: str) -> list[Uri]:
-        """A superset of the entities with the substring in their name, type or observations; the caller checks each.
+        """A superset of the entities with the substring in their name, type or observations; the caller checks each
+        entity.
 
         Before the index is built, a call takes a second for 100,000 entities.
         """
@@ -121,3 +126,92 @@ class Said:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(10)
+
+
+T = TypeVar("T")
+
+FRESH = 5_000
+"""Largest number of new words that are searched one by one before they are added to the string."""
+STALE = 2
+"""Number of outdated entries per text beyond which the index should be rebuilt."""
+FEW = 20
+"""Number of candidates below which checking is faster than narrowing down."""
+
+
+class Pieces(Generic[T]):
+    """Texts by key, found by any substring, ignoring case. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._keys: list[T] = []
+        self._number: dict[T, int] = {}
+        self._texts: dict[str, int | array[int]] = {}
+        """Word to the number of the only text with it, or to the numbers of several texts."""
+        self._words = "\n"
+        self._fresh: list[str] = []
+        self._stale = 0
+
+    def put(self, key: T, texts: Iterable[str]) -> None:
+        """Index the texts under this key. Earlier texts of the key are still found; see `candidates`."""
+        number = self._number.get(key)
+        if number is None:
+            number = self._number[key] = len(self._keys)
+            self._keys.append(key)
+        else:
+            self._stale += 1
+        known = self._texts
+        for word in set(clean("\n".join(texts)).lower().split()):
+            there = known.get(word)
+            if there is None:
+                known[word] = number
+                self._fresh.append(word)
+            elif isinstance(there, int):
+                if there != number:
+                    known[word] = array("L", (there, number))
+            else:
+                there.append(number)
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether so many entries are outdated that the index should be rebuilt."""
+        return self._stale > STALE * len(self._keys) + FRESH
+
+    def candidates(self, piece: str) -> Iterable[T]:
+        """The keys of all texts that contain the substring, and of some texts that do not, or no longer, contain it."""
+        first, *more = clean(piece).lower().split() or [""]
+        if not first:
+            return list(self._keys)
+        if not more:
+            return [self._keys[number] for number in self._having(self._words_with(first))]
+        *inner, last = more
+        wanted: list[Iterable[str]] = [(word,) for word in sorted(set(inner), key=len, reverse=True)]
+        wanted += [self._words_with(f"{first}\n"), self._words_with(f"\n{last}")]
+        best = self._having(wanted[0])
+        for words in wanted[1:]:
+            if len(best) <= FEW:
+                break
+            best &= self._having(words)
+        return [self._keys[number] for number in best]
+
+    def _having(self, words: Iterable[str]) -> set[int]:
+        """The numbers of the texts with any of the words."""
+        found: set[int] = set()
+        for word in words:
+            there = self._texts.get(word, ())
+            if isinstance(there, int):
+                found.add(there)
+            else:
+                found.update(there)
+        return found
+
+    def _words_with(self, part: str) -> Iterator[str]:
+        """The known words that contain `part`; a newline in `part` stands for the beginning or end of a word."""
+        if len(self._fresh) > FRESH:
+            self._words = f"{self._words}{chr(10).join(self._fresh)}\n"
+            self._fresh = []
+        for words in (self._words, f"\n{chr(10).join(self._fresh)}\n"):
+            at = words.find(part)
+            while at >= 0:
+                inside = at + part.startswith("\n")
+                begin, end = words.rfind("\n", 0, inside) + 1, words.find("\n", inside)
+                yield words[begin:end]
+                at = words.find(part, end)

@@ -1,7 +1,8 @@
 """Writes of entities and relations for clients of the memory server.
 
-Each call answers as the official server would, and is one commit, or several if it has more than 2,000 changes. If
-another client changes the same entities between a call's read and its commit, the call reads again; no write is lost.
+Each call answers as the official server would. It makes one commit, or several if it has more than 2,000 changes. If
+another client changes the same entities between a call's read and its commit, the call reads them again; no write is
+lost.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 ATTEMPTS = 50
-"""Attempts of a call while other tools write the same entities."""
+"""Largest number of attempts of a call while other tools write the same entities."""
 
 T = TypeVar("T")
 
@@ -127,7 +128,7 @@ def add_observations(session: Session, params: AddObservations) -> AddedAnswer:
 
 
 def delete_entities(session: Session, params: DeleteEntities) -> DoneAnswer:
-    """Delete entities with every relation from and to them. A missing entity is no error."""
+    """Delete entities with every relation from and to them. A missing entity is not an error."""
 
     def plan(draft: Draft) -> None:
         for name in dict.fromkeys(params.entityNames):
@@ -163,10 +164,10 @@ def _link(given: RelationGiven) -> Link:
 
 
 def carry_out(session: Session, operation: str, names: Sequence[str], plan: Callable[[Draft], T]) -> T:
-    """Plan on the present state and commit; start again if that state changed meanwhile.
+    """Plan on the current state and commit; start again if the state changed in between.
 
     Raises:
-        KgdError: Nothing was written, except that part of a call with more than 2,000 changes may be.
+        KgdError: Nothing was written, except that part of a call with more than 2,000 changes may have been written.
     """
     workspace = workspace_of(session, writing=True)
     catalogue = Catalogue.of(workspace)
@@ -189,15 +190,14 @@ def carry_out(session: Session, operation: str, names: Sequence[str], plan: Call
 
 
 def _subject(operation: str, edits: Sequence[Edit]) -> str:
-    """The subject in `kgd log`. It names the tool, since the kinds of the edits say less."""
+    """The subject in `kgd log`. It names the tool, which says more than the kinds of the edits."""
     first, *others = dict.fromkeys(str(getattr(edit, "uri", "") or getattr(edit, "source", "")) for edit in edits)
     more = f" and {len(others)} more" if others else ""
     return f"{operation.replace('_', ' ')}: {first[:100]}{more}"
 
 
 def _may_pass(refusal: KgdError, attempt: int) -> bool:
-    """Whether a retry may succeed: an entity whose name just got a twin is stored elsewhere, but a broken file stays
-    broken."""
+    """Whether a retry may succeed: an entity may still find an unused URI, but a broken file stays broken."""
     return isinstance(refusal, Stale) or attempt < 3
 
 
@@ -316,7 +316,7 @@ class Draft:
         return found.count if found else 0
 
     def _place(self, name: str) -> tuple[Uri, int]:
-        """The URI and version of an entity; for a new entity its future URI, and 0."""
+        """The URI and version of an entity; for a new entity, its future URI and version 0."""
         if name in self._made:
             return self._made[name], 0
         for node in self.catalogue.nodes(name):
@@ -327,6 +327,6 @@ class Draft:
         return uri, 0
 
     def _is_taken(self, uri: Uri) -> bool:
-        """Whether another node, or a planned one, has this URI, ignoring case."""
+        """Whether another existing or planned node has this URI, ignoring case."""
         graph = self.workspace.graph
         return uri in graph or graph.twin(uri) is not None or self._keys.get(collision_key(uri), uri) != uri

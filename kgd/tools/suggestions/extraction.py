@@ -1,7 +1,7 @@
 """Extraction: the caller's language model finds the things that texts mention.
 
-Its answers are judged (`kgd.mentions.extraction`) and become a proposal of new nodes; no existing node changes. If the
-caller has no model to lend, the answer contains the same task for the caller to do with `put`.
+Its answers are judged (`kgd.mentions.extraction`) and become a proposal of new nodes; existing nodes never change. If
+the caller has no model to lend, the answer contains the task, which the caller can do with `put`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import Relation, Source
 from kgd.model.uri import Uri, build
-from kgd.resolution.prompts import Prompt
+from kgd.resolution import Prompt
 from kgd.tools import nodes, visibility
-from kgd.tools.client_model import ask_client
+from kgd.tools.model_decisions import ask_client
 from kgd.workspace.proposals import proposals
 from kgd.workspace.usage import Usage
 
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 KIND = "entities"
 MOST_ASKED = 4
-"""Questions of one call. The user may have to allow each one."""
+"""Largest number of questions per call. The user may have to allow each one."""
 PARTS_READ = 5_000
 TROUBLE_TOLD = 20
 MOST_WAITING = 20
-"""Proposals of one token holder that may wait."""
+"""Largest number of undecided proposals of one token holder."""
 
 
 class Text(TypedDict):
@@ -58,7 +58,7 @@ class Text(TypedDict):
 
 
 class Task(TypedDict):
-    """The task for a model, returned to an agent instead."""
+    """A task for the calling agent if no model can do it."""
 
     instructions: str
     types: list[str]
@@ -68,7 +68,7 @@ class Task(TypedDict):
 
 @dataclass(slots=True)
 class _Read:
-    """The answers of models, judged."""
+    """The answers of models, after they were judged."""
 
     judged: list[tuple[Batch, Judged, str]] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
@@ -83,7 +83,8 @@ class _Read:
 
 
 def extract(session: Session, workspace: Workspace, uri: Uri, *, dry_run: bool = False) -> dict[str, Any]:
-    """Extract entities from the texts of a node and its parts, unread texts first, as many as one call may ask about.
+    """Extract entities from the texts of a node and its parts: unread texts first, and as many texts as one call may
+    ask about.
 
     May end the call with questions to its client. Writes nothing except a proposal.
 
@@ -103,7 +104,7 @@ def extract(session: Session, workspace: Workspace, uri: Uri, *, dry_run: bool =
     counts = {"texts": len(texts), "unread": len(fresh)}
     answer: dict[str, Any] = {"workspace": workspace.id, "kind": KIND, "source": uri, "counts": counts}
     if dry_run or not waiting:
-        answer["next"] = "All texts were read already." if not waiting else _how_many(waiting)
+        answer["next"] = "All texts have already been read." if not waiting else _how_many(waiting)
         return answer | ({"dry_run": True} if dry_run else {})
     read = _asked(session, waiting[:MOST_ASKED])
     counts |= {"things": len(read.things), "relations": len(read.ties)}
@@ -118,7 +119,7 @@ def extract(session: Session, workspace: Workspace, uri: Uri, *, dry_run: bool =
             Usage.of(workspace).decide(_digest(one, text), 1)
             counts["unread"] -= 1
     if counts["unread"] > 0:
-        answer["next"] = f"{answer['next']} {counts['unread']} texts are left: call again."
+        answer["next"] = f"{answer['next']} {counts['unread']} texts are still unread: call again."
     return answer
 
 
@@ -202,7 +203,7 @@ def _put_up(session: Session, workspace: Workspace, uri: Uri, read: _Read, answe
 
 
 def _upserts(workspace: Workspace, read: _Read, sees: visibility.Sees | None) -> Iterator[Upsert]:
-    """A node for each thing whose name no node has yet. Relations may point to an existing node; it is not changed."""
+    """A new node for each thing whose name is not yet in use. Relations may lead to existing nodes."""
     derived = Mentions.of(workspace)
     derived.catch_up()
     things: dict[str, Thing] = {}

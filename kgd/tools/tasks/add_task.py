@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.areas.path_normalisation import normalise
+from kgd.areas.paths import normalise
 from kgd.errors import Invalid, Stale
 from kgd.memories.tasks import CRITERIA, DEPENDS_ON, FILES, OBJECTIVE, Section, with_sections
 from kgd.model.change import ChangeSet, Upsert
@@ -18,8 +18,7 @@ from kgd.tools import addressing
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
-from kgd.tools.tasks.answers import task_at
-from kgd.tools.tasks.board import SCHEME
+from kgd.tools.tasks.answers import SCHEME, task_at
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -47,7 +46,7 @@ class AddTaskResult(TypedDict):
 
 
 def add_task(session: Session, params: AddTaskParams) -> AddTaskResult:
-    """Create a pending task. `put` makes the same URI from the same type and name."""
+    """Create a pending task. Its URI is the same that `put` makes from the type and name."""
     name = params.name.strip()
     refuse_unseen(name, "name")
     if not name:
@@ -73,7 +72,7 @@ def add_task(session: Session, params: AddTaskParams) -> AddTaskResult:
         outcome = session.submit(workspace, changes, dry_run=params.dry_run)
     except Stale as stale:
         raise Stale(
-            "a task of this name exists already",
+            "a task of this name already exists",
             current=stale.current,
             at=uri,
             next="`kgd task show` shows it; choose another name for the new one.",
@@ -92,7 +91,7 @@ def add_task(session: Session, params: AddTaskParams) -> AddTaskResult:
 
 
 def _path(session: Session, workspace: Workspace, text: str, *, at: str) -> str:
-    """The path relative to the code tree, valid for colleagues too. Patterns and new files stay unchanged.
+    """The path relative to the code tree, so that colleagues can use it. Patterns and new files stay unchanged.
 
     Raises:
         Invalid: The path is outside the code tree.

@@ -17,7 +17,7 @@ from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import TAGS_LIMIT, Relation
 from kgd.tools import visibility
 from kgd.tools.areas import ids
-from kgd.tools.areas.envelope import Envelope, answered, enveloped
+from kgd.tools.areas.answers import Envelope, answered, enveloped
 from kgd.tools.nodes import Found, moment
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params, read_many, refuse_unseen
@@ -48,9 +48,9 @@ SUGGESTED_ACTIONS = (
     "Append changelog entries for significant changes",
 )
 LOOKED_AT = 50
-"""Versions of a task that are searched for the change that set its status."""
+"""Number of versions of a task that are searched for the change that set its status."""
 ATTEMPTS = 10
-"""Attempts of a completion while concurrent calls record the same facts."""
+"""Largest number of attempts to complete a task while concurrent calls record the same facts."""
 OWN = "changes[0]"
 """The place of an error about the task itself, whose edit comes first."""
 _NUMBER = re.compile(r"^changes\[\d+\]\s*")
@@ -126,7 +126,7 @@ class RecordedAnswer(TypedDict):
 
 
 class Already(TypedDict):
-    """Time and author of the task's present status."""
+    """Time and author of the task's current status."""
 
     at: str
     by: str
@@ -156,7 +156,7 @@ def advance(session: Session, params: AdvanceParams) -> Envelope:
     _check_version(found, params.version)
     try:
         to = _status_after(task_of(found), params.to)
-    except Invalid:  # another call may just have ended the task: its version counts after the writer's present work
+    except Invalid:  # another call may just have ended the task: check its version once the writer is idle
         workspace.run(lambda staging, parent: Staged[object](None), alone=False)
         _check_version(task_at(session, workspace, params.id), params.version)
         raise
@@ -178,7 +178,7 @@ def advance(session: Session, params: AdvanceParams) -> Envelope:
                 raise _stale(found, params.version, stale.current) from stale
             recorded = learned(workspace, after, sees)  # a concurrent call recorded one of these facts
         except KgdError as error:
-            error.at = _NUMBER.sub("", error.at)  # of an edit that the caller never saw
+            error.at = _NUMBER.sub("", error.at)  # the number of an edit that the caller never saw
             error.args = (str(error),)
             raise
     return answered(_answer(session, workspace, found, to, recorded, outcome))
@@ -229,10 +229,12 @@ def _check_version(found: Found, version: int) -> None:
 
 def _stale(found: Found, version: int, current: int) -> Stale:
     return Stale(
-        f"the task is at version {current}, the change expected {version}",
+        f"the task is at version {current}, but the change expected {version}",
         current=current,
         at=found.uri,
-        next=Advice("Read it again with ", Do("query_container", operation="get"), ", then advance that version."),
+        next=Advice(
+            "Read it again with ", Do("query_container", operation="get"), ", then call advance with that version."
+        ),
     )
 
 
@@ -240,7 +242,7 @@ def _status_after(task: Task, wanted: str | None) -> str:
     """The new status.
 
     Raises:
-        Invalid: There is no such status, or the task cannot change to it; names the possible ones.
+        Invalid: There is no such status, or the task cannot change to it; the error names the possible statuses.
     """
     allowed = NEXT.get(task.status, STATUSES)
     if wanted is None:

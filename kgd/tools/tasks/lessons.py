@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kgd.areas.path_normalisation import normalise
-from kgd.memories.context_files import read_paths
+from kgd.areas.paths import normalise
 from kgd.memories.keywords import keywords
 from kgd.memories.new_memory import first_words, memory
-from kgd.memories.tasks import ITEMS_LIMIT, Task
+from kgd.memories.tasks import ITEMS_LIMIT, Task, read_paths
 from kgd.model.change import Upsert
 from kgd.model.node import Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, build, path_of, scheme_of, segments_of, uri_at
@@ -27,14 +26,14 @@ FEW = 5
 """Largest number of files that an item is about; more files would describe the task, not the item."""
 PATHS_LOOKED_AT = 50
 _LEADING_PATH = re.compile(r"\s*`?[^\s`]*[/.][^\s`]*`?:\s+(?=\S)")
-"""A leading path such as ``src/main.py: ``, which adds nothing to a name."""
+"""A leading path such as ``src/main.py: ``, which is left out of names."""
 KINDS = (("pattern", "patterns"), ("gotcha", "gotchas"))
-"""Node type, and the field of `Task` with the items."""
+"""Node type, and the field of `Task` that has the items."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The edits of a completion beside the task. `new` nodes are created; `known` nodes existed and are linked."""
+    """The edits of a completion, apart from the task's own. `new` nodes are created; `known` nodes are only linked."""
 
     edits: tuple[Upsert, ...]
     new: tuple[Uri, ...]
@@ -43,7 +42,7 @@ class Recorded:
 
 
 def learned(workspace: Workspace, task: Task, sees: Sees | None = None) -> Recorded:
-    """One node for each pattern and gotcha, connected to the task. Known facts are only linked.
+    """One node for each pattern and gotcha, linked to the task. Known facts are only linked.
 
     A node's URI contains a digest of its text, so that repeated completions of a task, even in two clones, name the
     same nodes. The node is in the namespace of the task, so that the same write permission applies.
@@ -52,7 +51,7 @@ def learned(workspace: Workspace, task: Task, sees: Sees | None = None) -> Recor
     for type, field in KINDS:
         texts: tuple[str, ...] = getattr(task, field)
         if len(texts) > ITEMS_LIMIT:
-            warnings.append(f"of {len(texts)} {field} the first {ITEMS_LIMIT} were recorded: write one item per line")
+            warnings.append(f"only {ITEMS_LIMIT} of {len(texts)} {field} were recorded: write one item per line")
         for text in texts[:ITEMS_LIMIT]:
             uri, there = _place(workspace, task, type, text, sees)
             connection = Relation(CONNECTED_TO, task.uri)
@@ -72,7 +71,8 @@ def own_tags(task: Task) -> tuple[str, ...]:
 
 
 def own_summary(task: Task) -> str:
-    """A summary for a task without one: the first line of its notes, else of its objective, cut to one line."""
+    """A summary for a task without one: the first line of its notes or, without notes, of its objective, cut to one
+    line."""
     return cut_at_word(
         next(
             (
@@ -103,8 +103,8 @@ def about_files(workspace: Workspace, paths: Sequence[str], sees: Sees | None = 
 
 
 def _made(workspace: Workspace, uri: Uri, type: str, text: str, task: Task, sees: Sees | None) -> Upsert:
-    """The node of one item. It is about the files that it names and cites them, so that it becomes stale when they
-    change. An item without files is about the files of its task, if there are few.
+    """The node of one item. The node is about the files that the item names, and cites them, so that it becomes stale
+    when they change. An item without files is about the files of its task, if these are few.
     """
     named = about_files(workspace, read_paths(text), sees)
     about = named or about_files(workspace, task.files, sees)
@@ -117,7 +117,7 @@ def _made(workspace: Workspace, uri: Uri, type: str, text: str, task: Task, sees
 
 
 def _place(workspace: Workspace, task: Task, type: str, text: str, sees: Sees | None) -> tuple[Uri, Node | None]:
-    """The URI of a fact, and its node if it exists: recorded by a task, or written by a user with the same text."""
+    """The URI of a fact, and its node if it exists, whether a task recorded it or a user wrote the same text."""
     folder, name = segments_of(task.uri)[:-1], first_words(_LEADING_PATH.sub("", text))
     digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:8]
     uri = workspace.graph.resolve(build(type, workspace.id, [*folder, f"{name}-{digest}".encode()]))

@@ -13,20 +13,19 @@ from kgd.memories.tasks import STATUSES, parsed
 from kgd.model.access import Verb
 from kgd.tools import nodes, origins, visibility
 from kgd.tools.areas import ids
-from kgd.tools.areas.envelope import Envelope, answered, enveloped
+from kgd.tools.areas.answers import Envelope, answered, enveloped
 from kgd.tools.areas.query_graph import GraphContext, context_of
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.tasks.answers import SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
-from kgd.tools.tasks.board import Board
+from kgd.tools.tasks.answers import Board, SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
 
 if TYPE_CHECKING:
     from kgd.model.uri import Uri
     from kgd.workspace.workspace import Workspace
 
 LOOKED_THROUGH = 2_000
-"""Hits of a text query that the status filter is applied to."""
+"""Largest number of hits of a text query to which the status filter is applied."""
 
 
 class QueryContainerParams(Params):
@@ -79,12 +78,12 @@ def query_container(session: Session, params: QueryContainerParams) -> Envelope:
 
 
 def _shown(session: Session, workspace: Workspace, data: QueryContainerData) -> Mapping[str, Any]:
-    """Fence text written by others: every character of it is visible."""
+    """Fence text written by others, so that every character is visible."""
     return origins.fence(data) if origins.trust_in(session, workspace) == "remote" else data
 
 
 def _search(session: Session, workspace: Workspace, params: QueryContainerParams) -> QueryContainerData:
-    """Tasks by status, active ones first; with words, the best match first. Sections are only in `get`."""
+    """Tasks by status, active tasks first; with words, the best match first. Only `get` returns sections."""
     status = _status(params.status)
     sees = visibility.sight(session, workspace.id)
     board = Board.of(workspace)

@@ -11,8 +11,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import KgdError, NotFound, Unavailable
 from kgd.tools import addressing, nodes
-from kgd.tools.commands import Command, option
-from kgd.tools.operation import Hints, Operation
+from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.session import Session
 from kgd.tools.workspaces import remedies
 from kgd.tools.workspaces.status import WorkspaceParams, absence
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 LOOK_AGAIN = 2.0
-"""Seconds for blocked or waiting stages to continue after a repair."""
+"""Seconds to wait after a repair for blocked or waiting stages to continue."""
 
 HUB_IDS = 8
 
@@ -44,7 +43,7 @@ class FsckResult(TypedDict):
 
 
 def fsck(session: Session, params: WorkspaceParams) -> FsckResult:
-    """Check that all stored data can be read and that all derived data equals it. Reads the whole tip.
+    """Check that all stored data can be read, and that all derived data matches it. Reads the whole tip.
 
     Raises:
         KgdError: The workspace is unknown or cannot be opened.
@@ -83,9 +82,9 @@ class DoctorResult(TypedDict):
 def doctor(session: Session, params: DoctorParams) -> DoctorResult:
     """Report problems of the home and its workspaces; with `fix`, make the repairs that lose nothing.
 
-    Checks the workspace of the call, or all open workspaces if the call has none. Reads the whole tip of each, and
-    asks every hub. `confirm_deletions` deletes the nodes of files that are missing in the work tree; kgd keeps those
-    nodes without it if the files are many.
+    Checks the workspace of the call, or all open workspaces if the call names no workspace. Reads the whole tip of
+    each, and asks every hub. `confirm_deletions` deletes the nodes of files that are missing in the work tree; without
+    it, kgd keeps those nodes if many files are missing.
 
     Raises:
         KgdError: The workspace is unknown, cannot be opened, or cannot be written. Without a named workspace only
@@ -97,7 +96,7 @@ def doctor(session: Session, params: DoctorParams) -> DoctorResult:
     except (NotFound, Unavailable):
         if params.workspace or params.confirm_deletions:
             raise
-        chosen = session.daemon.opened()
+        chosen = [one for one in session.daemon.opened() if session.daemon.use(one)]
     for workspace in chosen:
         checks += _looked_at(session, workspace, params)
         checks += [_stage(workspace, stage, stage) for stage in session.daemon.syncing(workspace).stages()]
@@ -108,15 +107,17 @@ def doctor(session: Session, params: DoctorParams) -> DoctorResult:
 def _registry(session: Session) -> Check:
     problem = session.daemon.registry.problem
     if problem is None:
-        count = len(session.daemon.workspace_ids())
-        return {"name": "registry", "state": "ok", "detail": f"{count} workspace{'s' if count != 1 else ''}"}
+        count, opened = len(session.daemon.workspace_ids()), len(session.daemon.open_workspaces)
+        detail = f"{count} workspaces, {opened} open" if count != 1 else "1 workspace"
+        return {"name": "registry", "state": "ok", "detail": detail}
     found: Check = {"name": "registry", "state": "error", "detail": problem.message}
     found["next"] = problem.next or remedies.of("registry:")
     return found
 
 
 def _import_clash() -> Iterator[Check]:
-    """An error if the unrelated package `kgd` of the package index is installed: it has the same import name."""
+    """An error if the unrelated package `kgd` from the package index is installed: that package has the same import
+    name."""
     try:
         other = metadata.version("kgd")
     except metadata.PackageNotFoundError:
@@ -139,7 +140,7 @@ def _pages(session: Session) -> Check:
 
 
 def _around(session: Session) -> Iterator[Check]:
-    """Registered paths without a workspace, the state of every hub, and the daemon's other problems as in `status`.
+    """Registered paths without a workspace, the state of every hub, and the daemon's other problems.
 
     Asks every hub, which takes some seconds for a hub that hangs.
     """

@@ -14,8 +14,7 @@ from kgd.errors import Invalid, InvariantViolation, NotFound
 from kgd.git.remote_settings import check_ref
 from kgd.git.remote_url import parse as parse_url
 from kgd.model.uri import is_workspace_id
-from kgd.tools.commands import TOKEN, Command, option
-from kgd.tools.operation import Hints, Operation
+from kgd.tools.operation import TOKEN, Command, Hints, Operation, option
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
 from kgd.tools.workspaces import clones, setup
@@ -27,7 +26,9 @@ _LAST = re.compile(r"([^/:]+?)(?:\.git)?/*$").search
 
 class CloneParams(WorkspaceParams):
     source: Annotated[str, Field(max_length=2_048, description="a workspace of the registry, or a git address")]
-    path: Annotated[str | None, Field(description="the path in the registry, else a folder of its name")] = None
+    path: Annotated[
+        str | None, Field(description="the path in the registry, else a folder named after the workspace")
+    ] = None
     ref: str = ""
     token: str = ""
     replace: bool = False
@@ -39,7 +40,7 @@ def clone(session: Session, params: CloneParams) -> UpResult:
 
     Raises:
         NotFound: The registry does not have the workspace or its remote, or the remote has no workspace.
-        InvariantViolation: The workspace is on this machine already, or the directory has files.
+        InvariantViolation: The workspace is already on this machine, or the directory has files.
         KgdError: The address is wrong, the remote cannot be reached, or its content was refused.
     """
     entry, folder = _meant(session, params)
@@ -65,7 +66,7 @@ def clone(session: Session, params: CloneParams) -> UpResult:
         raise NotFound(
             "the remote has no workspace yet",
             at=clones.remote_of(entry),
-            next="Name its ref with --ref, or make one with `kgd up` and share it there.",
+            next="Name the workspace's ref with --ref, or create a workspace with `kgd up` and share it there.",
         )
     known = session.daemon.registry.current().entries.get(found, Entry(found))
     wanted = Entry(found, remote=clones.remote_of(entry), ref=entry.ref, token=entry.token, sync=known.sync)
@@ -74,7 +75,7 @@ def clone(session: Session, params: CloneParams) -> UpResult:
 
 
 def _meant(session: Session, params: CloneParams) -> tuple[Entry, str]:
-    """The entry to clone, from the registry or an address; and the folder's name if neither gives a path."""
+    """The entry to clone, from the registry or an address, and the folder's name to use if the entry has no path."""
     if params.token:
         check_reference(params.token)
     if params.ref:
@@ -101,12 +102,12 @@ def _meant(session: Session, params: CloneParams) -> tuple[Entry, str]:
         raise NotFound(
             f"the registry has no workspace '{params.source}'",
             at="source",
-            next=f"Known: {ids}. To clone any other, give its git address.",
+            next=f"Known: {ids}. To clone another, give its git address.",
         )
     url = parse_url(params.source, base)
     name = _LAST(url.text)
     if name is None:
-        raise Invalid("the address names no repository", at="source", next="Name a PATH for the clone.")
+        raise Invalid("the address does not end in a repository name", at="source", next="Name a PATH for the clone.")
     return Entry("", remote=url.text, ref=params.ref, token=params.token), name[1]
 
 

@@ -37,7 +37,7 @@ def is_free(entry: Entry, directory: Path) -> bool:
 
 
 def remote_of(entry: Entry) -> str:
-    """The git address of a workspace: on its hub, else its remote; empty if it has neither."""
+    """The git address of a workspace: the address of its hub, otherwise its remote; empty if it has neither."""
     return f"{entry.hub.rstrip('/')}/git/{entry.id}" if entry.hub else entry.remote
 
 
@@ -49,7 +49,8 @@ def clone_to(
     *,
     allow: Callable[[str], None],
 ) -> Cloned | None:
-    """Clone a workspace into a directory, or into the code repository at `where`; None if the remote has none yet.
+    """Clone a workspace into a directory, or into the code repository at `where`; None if the remote has no workspace
+    yet.
 
     Args:
         where: An empty or missing directory, or the place of a code repository.

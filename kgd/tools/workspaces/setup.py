@@ -14,7 +14,7 @@ from kgd.codec.settings import PATH, decode_settings, first_files
 from kgd.config import git_own_file
 from kgd.config.registry import Entry
 from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound
-from kgd.git import creation, identity
+from kgd.git import creation
 from kgd.git import layout as layouts
 from kgd.git.adopt import adopt
 from kgd.git.discovery import find_place, setting
@@ -25,15 +25,13 @@ from kgd.git.remote_settings import remotes
 from kgd.git.store import ObjectStore
 from kgd.model.uri import is_workspace_id, workspace_id_from
 from kgd.tools import addressing
-from kgd.tools.commands import Command, option
 from kgd.tools.hubs import join
 from kgd.tools.ingest.tree import tree_counts
-from kgd.tools.operation import Hints, Operation
+from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
 from kgd.tools.workspaces import clones
-from kgd.tools.workspaces.code_findings import FindingAnswer, code_findings
-from kgd.tools.workspaces.status import WorkspaceParams
+from kgd.tools.workspaces.status import FindingAnswer, WorkspaceParams, code_findings
 
 
 class UpParams(WorkspaceParams):
@@ -67,7 +65,7 @@ def up(session: Session, params: UpParams) -> UpResult:
     """Find the workspace of a directory, clone it from its remote, or create it. A second call changes nothing."""
     id = params.id or params.workspace
     if id is not None and not is_workspace_id(id):
-        raise Invalid("an id has 1 to 63 lower-case letters, digits and dashes, and begins with no dash", at="id")
+        raise Invalid("an id is 1 to 63 lower-case letters, digits and dashes, and does not begin with a dash", at="id")
     directory, entry = _meant(session, params, id)
     if entry is not None and (entry.standalone or clones.is_free(entry, directory)):
         params = params.model_copy(update={"standalone": True})
@@ -109,8 +107,8 @@ def brought_up(session: Session, directory: Path, made: Made, *, replace: bool) 
             answer["warnings"].append("changes stay on this machine until `kgd share`")
     if made.unreachable:
         answer["warnings"].append(f"the code's remote could not be checked for a workspace: {made.unreachable}")
-    if not identity.is_known(layout, git_own_file()):
-        who = identity.person(layout, git_own_file())
+    if not layouts.is_known(layout, git_own_file()):
+        who = layouts.person(layout, git_own_file())
         answer["warnings"].append(
             f"git does not know who you are, so your commits are by {who.name} <{who.email}>: "
             "set `git config --global user.name NAME` and `git config --global user.email ADDRESS`"
@@ -200,7 +198,7 @@ def _found(directory: Path, id: str | None, params: UpParams) -> Made | None:
         raise InvariantViolation(
             f"this workspace has the id '{known}', which is part of all its URIs",
             at=str(layout.work_tree),
-            next="Use this id; to register this copy instead of the other, run `kgd up --replace`.",
+            next=f"Use '{known}'. If another copy is registered, `kgd up --replace` registers this one instead.",
         )
     return Made(layout)
 
@@ -208,7 +206,7 @@ def _found(directory: Path, id: str | None, params: UpParams) -> Made | None:
 def _make(session: Session, directory: Path, id: str | None, params: UpParams, entry: Entry | None) -> Made:
     """Clone from the registry's remote, adopt the workspace of the code's remote, or create one.
 
-    If a remote of the code cannot be reached, the answer names it, because it may have a workspace.
+    If a remote of the code cannot be reached, the answer names the remote, because it may have a workspace.
     """
     place = None if params.standalone else find_place(directory)
     id = id or (entry.id if entry is not None else None)
@@ -259,19 +257,19 @@ def _refuse_other(session: Session, id: str | None, found: str, params: UpParams
     if id not in (None, found):
         leave = f"Leave out --id to work with '{found}'"
         if params.id is None and params.workspace is None:
-            leave = f"Name the entry of this place '{found}' in workspaces.yaml"
+            leave = f"Change this folder's entry in workspaces.yaml to '{found}'"
         if other:
-            leave = f"Work with '{found}' at {other}, or `kgd up --replace` lets this clone take its place"
+            leave = f"Work with '{found}' at {other}, or use this clone instead with `kgd up --replace`"
         raise InvariantViolation(
-            f"a workspace for this directory exists: '{found}', and this id is part of all its URIs",
+            f"this directory already has the workspace '{found}', whose id is part of all its URIs",
             at="id",
-            next=f"{leave}; for a separate one, run `kgd up --standalone --id {id}` in another folder.",
+            next=f"{leave}; for a separate workspace, run `kgd up --standalone --id {id}` in another folder.",
         )
     if other and not params.replace:
         raise InvariantViolation(
             f"the workspace '{found}' is already on this machine, in another clone",
             at=other,
-            next="Work with it there, or let this clone take its place with `kgd up --replace`.",
+            next="Work with it there, or use this clone instead with `kgd up --replace`.",
         )
 
 
@@ -283,7 +281,7 @@ def _new_id(session: Session, directory: Path, id: str | None, params: UpParams)
         raise InvariantViolation(
             f"another repository is registered as '{name}'",
             at=known.path,
-            next="Give this one its own id with `kgd up --id NEW`, or take its place with `kgd up --replace`.",
+            next="Give this one its own id with `kgd up --id NEW`, or register it instead with `kgd up --replace`.",
         )
     return name
 
@@ -313,7 +311,8 @@ def _id_at(store: ObjectStore, tip: ObjectId | None, where: Path) -> str:
 
 
 def directory_of(session: Session, named: str | None) -> Path:
-    """Resolve a directory given on the command line, relative to the client's; None is the client's own.
+    """Resolve a directory given on the command line, relative to the client's directory; None means the client's
+    directory.
 
     Raises:
         Forbidden: The caller is not this machine's command line.
@@ -388,8 +387,8 @@ def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
 
 
 class Listed(TypedDict):
-    """One workspace. `kind` is here, clone (read-only, of another team) or hub; `shared`: the organisation's registry
-    has it. `trust` is the trust level of its writers: local, team or remote; absent until it is known.
+    """One workspace. `kind` is ``here``, ``clone`` (read-only, of another team) or ``hub``; `shared` means that the
+    organisation's registry has it. `trust` is the trust level of its writers, absent until it is known.
     """
 
     id: str
@@ -403,7 +402,7 @@ class Listed(TypedDict):
 
 
 class RegistryProblem(TypedDict):
-    """The reason why the present content of a registry is not in force."""
+    """The reason why the current content of a registry is not used."""
 
     reason: str
     at: NotRequired[str]

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Literal, NotRequired
+from typing import TYPE_CHECKING, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
+from kgd.code_history.history import CodeHistory
 from kgd.errors import NotFound, Unavailable
 from kgd.freshness.freshness import Freshness
 from kgd.model.access import Verb
 from kgd.tools import addressing, nodes, visibility
-from kgd.tools.commands import Command
 from kgd.tools.ingest import jobs
 from kgd.tools.ingest.jobs import JobAnswer
 from kgd.tools.ingest.tree import tree_counts
-from kgd.tools.nodes import InvalidAnswer, moment, overlay_of
-from kgd.tools.operation import USUAL, Hints, Operation, Reflects
+from kgd.tools.nodes import InvalidAnswer, moment, overlay_of, printable
+from kgd.tools.operation import USUAL, Command, Hints, Operation, Reflects
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.workspaces import remedies
-from kgd.tools.workspaces.code_counts import CodeAnswer, code, code_stage
-from kgd.tools.workspaces.code_findings import FindingAnswer, code_findings
+from kgd.workspace.answers import Stage
 from kgd.workspace.proposals import proposals
 
 if TYPE_CHECKING:
-    from kgd.workspace.answers import Stage
+    from kgd.daemon.browser_sessions import Pages
     from kgd.workspace.workspace import Workspace
 
 BROKEN_COUNTED = 1_000
@@ -50,6 +49,7 @@ class DaemonAnswer(TypedDict):
     since: str
     log: str
     workspaces: list[str]
+    open: NotRequired[int]
     listening: NotRequired[str]
     pages: NotRequired[PagesAnswer]
 
@@ -120,6 +120,7 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
             "since": daemon.since,
             "log": daemon.home.log,
             "workspaces": daemon.workspace_ids(),
+            "open": len(daemon.open_workspaces),
         },
         "health": "ok",
         "stages": [],
@@ -133,9 +134,9 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
     }
     if daemon.listening:
         answer["daemon"]["listening"] = daemon.listening
-    if daemon.pages and daemon.pages.url:
-        answer["daemon"]["pages"] = {"url": daemon.pages.url, "browsers": len(daemon.pages.browsers())}
     if session.principal is None:
+        if daemon.pages and daemon.pages.url:
+            answer["daemon"]["pages"] = _pages(daemon.pages)
         answer["degraded"] += daemon.troubles()
     try:
         workspace = addressing.choose(session, params.workspace)
@@ -149,14 +150,22 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
     else:
         _add_workspace(answer, workspace, daemon.stages(workspace))
         answer["degraded"] += daemon.degraded(workspace)
-        answer["jobs"] = jobs.listed(daemon.jobs(workspace))
         if session.principal is not None:
             return _for_holder(session, workspace, answer)
+        answer["jobs"] = jobs.listed(daemon.jobs(workspace))
     states = {stage["state"] for stage in answer["stages"]} | ({"degraded"} if answer["degraded"] else set())
     answer["health"] = next((s for s in ("blocked", "degraded", "waiting") if s in states), "ok")
     if answer["health"] in ("blocked", "degraded"):
         answer.setdefault("next", "`kgd doctor` shows a remedy for each.")
     return answer
+
+
+def _pages(pages: Pages) -> PagesAnswer:
+    try:
+        count = len(pages.browsers())
+    except Unavailable:  # reported as a problem of the shared state
+        count = 0
+    return {"url": pages.url, "browsers": count}
 
 
 def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) -> StatusResult:
@@ -220,7 +229,6 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
     answer["counts"] = counts | tree_counts(workspace)
     if told := code(workspace):
         answer["code"] = told
-        answer["stages"].append(_stage(code_stage(told)))
     if found := code_findings(workspace):
         answer["findings"] = found
     if absent := absence(workspace):
@@ -277,3 +285,67 @@ STATUS = Operation(
         ),
     ),
 )
+
+
+class LanguageAnswer(TypedDict):
+    files: int
+    symbols: int
+
+
+class MissingAnswer(TypedDict):
+    """A language with files but without a grammar; `install` names the package to install."""
+
+    language: str
+    files: int
+    install: str
+
+
+class CodeAnswer(TypedDict):
+    """Contents of the code files. `waiting` means that the tree is not listed yet. `left` is the number of files that
+    are still to be read; `left_out` counts the skipped files by reason."""
+
+    state: Literal["waiting", "reading", "ready"]
+    left: int
+    symbols: int
+    languages: dict[str, LanguageAnswer]
+    documents: int
+    chunks: int
+    left_out: dict[str, int]
+    missing: list[MissingAnswer]
+    trouble: NotRequired[str]
+
+
+def code(workspace: Workspace) -> CodeAnswer | None:
+    """The contents of the code files, or None without a code tree. O(files), from memory and the derived index."""
+    overlay = overlay_of(workspace)
+    report = overlay.inside.report() if overlay is not None and overlay.inside is not None else None
+    return cast("CodeAnswer", report) if report else None
+
+
+NAMED = 20
+"""Largest number of commits to name for a finding, newest first."""
+
+
+class FindingAnswer(TypedDict):
+    """A sentence about the code's newest commits. `commits` are some of the `count` commits that support it.
+
+    `chance` is the probability that chance alone gives this result (Fisher's exact test, before correction).
+    """
+
+    what: str
+    count: int
+    commits: list[str]
+    chance: float
+
+
+def code_findings(workspace: Workspace) -> list[FindingAnswer]:
+    """Up to three findings. Takes up to a second for a newly checked-out commit; later calls take no time."""
+    return [
+        {
+            "what": printable(one.text),
+            "count": len(one.commits),
+            "commits": [id[:12] for id in one.commits[:NAMED]],
+            "chance": float(f"{one.chance:.2g}"),
+        }
+        for one in CodeHistory.of(workspace).findings()
+    ]

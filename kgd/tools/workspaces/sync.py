@@ -19,9 +19,8 @@ from kgd.git.remote_errors import Trouble
 from kgd.git.remote_settings import Remote
 from kgd.model.access import Verb
 from kgd.tools import addressing
-from kgd.tools.commands import DIRECTION, REF, SECONDS, TOKEN, Command, option
 from kgd.tools.nodes import moment
-from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.operation import DIRECTION, REF, SECONDS, TOKEN, USUAL, Command, Hints, Operation, option
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
 from kgd.tools.workspaces.status import WorkspaceParams
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 GIVEN_UP = ("vanished", "unrelated", "other-workspace")
-"""Problems of the first sync after which a new remote is dropped, because it is not the intended one."""
+"""Problems of the first sync after which a new remote is removed, because it is not the intended one."""
 _CONFIRM = re.compile(r"(?:yes|[0-9a-fA-F]{7,64})?").fullmatch
 
 
@@ -48,7 +47,8 @@ class WaitAnswer(TypedDict):
 class RemoteAnswer(TypedDict):
     """One remote. `state` is ok, waiting, blocked, diverged, held or emptied; counts are commits.
 
-    `ahead` counts commits that are only here, `behind` commits that are only there, as far as known.
+    `ahead` is the number of commits that only this workspace has, `behind` the number that only the remote has, as far
+    as known.
     """
 
     name: str
@@ -110,7 +110,8 @@ class ShareParams(WorkspaceParams):
 
 
 def share(session: Session, params: ShareParams) -> RemotesResult:
-    """Publish to the repository's remote: the code's own, or the workspace's origin if it was cloned."""
+    """Publish to the repository's remote: the remote of the code, or the workspace's origin if the workspace was
+    cloned."""
     workspace = _mine(session, params.workspace, params.environment)
     layout = workspace.layout
     found = code_remotes(
@@ -123,7 +124,7 @@ def share(session: Session, params: ShareParams) -> RemotesResult:
         raise InvariantViolation(
             "there is no remote to share through",
             at=params.remote or "",
-            next="Add one: `kgd remote add origin URL`, such as an empty repository or bare directory.",
+            next="Add one with `kgd remote add origin URL`, for an empty repository or a bare directory.",
         )
     name, there = next(iter(found.items()))
     address = remote_url.parse(remote_url.take_credential(there)[0], layout.work_tree)
@@ -190,13 +191,13 @@ def _add(
 ) -> RemotesResult:
     """Add a remote at the user's request and sync with it. The workspace is published there from now on.
 
-    A remote that turns out to be the wrong one is removed again.
+    If the remote turns out to be the wrong remote, it is removed again.
 
     Args:
-        stored: The address in the git settings. A credential in it, as `git clone` leaves it there, is taken out and
-            kept for the remote.
-        of_code: The repository is the code's and has its own default branch. A clone of any other repository should
-            check out the workspace.
+        stored: The address in the git settings. If `git clone` left a credential in the address, the credential is
+            removed from it and stored for the remote.
+        of_code: The repository belongs to the code and has its own default branch. A clone of any other repository
+            should check out the workspace.
     """
     if wanted.token:
         check_reference(wanted.token)
@@ -241,8 +242,8 @@ def _with_credential(session: Session, workspace: Workspace, wanted: Remote, sto
     if workspace.layout.in_code:
         return wanted, [f"kgd keeps a copy of the credential in the code remote's address as {wanted.token}"]
     return wanted, [
-        f"the credential was removed from the address: kgd reads it from {wanted.token}; plain `git` asks "
-        "for it, unless a credential helper has it"
+        f"the credential was removed from the address: kgd reads it from {wanted.token}; plain `git` will "
+        "ask for it, unless a credential helper has it"
     ]
 
 

@@ -1,1 +1,1 @@
-"""Operations that write nodes: `put`, `remember`, and the conflicts that a change meets."""
+"""Operations that write nodes: `put`, `remember`, and the conflicts that a change encounters."""

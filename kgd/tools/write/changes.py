@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
-from kgd.errors import Advice, Do, Invalid, KgdError, Limit
+from kgd.errors import Advice, Do, Invalid, KgdError, Limit, whole
 from kgd.model import change as model
 from kgd.model import uri as uris
-from kgd.model.node import NODE_BYTES, Relation, Source
+from kgd.model.node import NODE_BYTES, PLAIN, NodeField, Relation, Shape, Source
 from kgd.model.uri import Uri
 from kgd.tools import addressing, similar_names, visibility
 from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many
@@ -48,17 +48,28 @@ class RelationParams(Params):
         return Relation(self.type, spell(self.target, f"{at}.target"), self.weight, self.data, self.others)
 
 
-class Upsert(Params):
-    """Fields to set. `others` are keys of the node's file that this version does not know, from another copy of it."""
+if TYPE_CHECKING:
+    PlainParams = Params
+else:
+    PlainParams = create_model(
+        "PlainParams",
+        __base__=Params,
+        **{
+            row.name: (Many[str], Field(default_factory=list)) if row.shape is Shape.NAMES else (str | None, None)
+            for row in PLAIN
+        },
+    )
+    """The parameters for the fields in `PLAIN`."""
+
+
+class Upsert(PlainParams):
+    """Fields to set. `others` are keys unknown to this version of kgd, from another copy of the node's file."""
 
     op: Literal["upsert"]
     uri: str | None = None
     type: str | None = None
     name: str | None = None
-    summary: str | None = None
-    content: str | None = None
     detail: str | None = None
-    tags: Many[str] = Field(default_factory=list)
     data: JsonObject = Field(default_factory=dict)
     source: Annotated[SourceParams | None, BeforeValidator(lambda v: v)] = None
     relations: Many[RelationParams] = Field(default_factory=list)
@@ -68,13 +79,11 @@ class Upsert(Params):
     expect_version: int | None = Field(default=None, ge=0)
 
     def edit(self, spell: Spell, own: Spell, workspace: str) -> model.Edit:
+        given: dict[str, Any] = {row.name: getattr(self, row.name) for row in PLAIN}
+        given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
         return model.Upsert(
             own(self.uri, "uri") if self.uri is not None else self._named(workspace),
-            type=self.type,
-            name=self.name,
-            summary=self.summary,
-            content=self.content,
-            tags=tuple(self.tags),
+            **given,
             data=self.data,
             source=self.source.value() if self.source else None,
             relations=tuple(_each(self.relations, lambda r: r.value(spell, ""), "relations")),
@@ -86,7 +95,7 @@ class Upsert(Params):
         )
 
     def _named(self, workspace: str) -> Uri:
-        """The URI for a type and name, always the same. The whole name is one segment."""
+        """The URI for a type and name; equal arguments give equal URIs. The whole name is one segment."""
         if not self.type or not self.name:
             raise Invalid("a node needs `uri`, or `type` and `name`", at="uri")
         scheme = self.type if self.type in uris.OWNED - {"file", "dir"} else "concept"
@@ -162,7 +171,7 @@ class Revert(Params):
 
 
 class Verify(Params):
-    """What a node says about code still holds at the present state of the code."""
+    """Confirms that a node's statements about code hold for the current code."""
 
     op: Literal["verify"]
     uri: str
@@ -175,6 +184,13 @@ Change = Annotated[
 
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
+
+
+def _described(row: NodeField) -> dict[str, Any]:
+    form = _TEXTS if row.shape is Shape.NAMES else _TEXT
+    return {**form, "description": row.help} if row.help else form
+
+
 _SCHEMA: dict[str, Any] = {
     "type": "array",
     "items": {
@@ -183,16 +199,12 @@ _SCHEMA: dict[str, Any] = {
         "properties": {
             "op": {"enum": ["upsert", "append", "delete", "relate", "unrelate", "untag", "move", "revert", "verify"]},
             "uri": _TEXT,
-            "type": {**_TEXT, "description": "of the node or relation"},
-            "name": _TEXT,
-            "summary": {**_TEXT, "description": "<= 100 chars"},
-            "content": _TEXT,
+            **{row.name: _described(row) for row in PLAIN},
             "detail": {**_TEXT, "description": "long Markdown, kept as a file"},
-            "tags": _TEXTS,
             "data": {"type": "object", "description": "merged by key; null deletes"},
             "relations": {"type": "array", "items": {"type": "object"}, "description": "[{type, target, weight}]"},
             "aliases": _TEXTS,
-            "unset": {**_TEXTS, "description": "fields or data.key to clear"},
+            "unset": {**_TEXTS, "description": "fields, data.key or unknown keys to clear"},
             "expect_version": {"type": "integer", "description": "the version you read"},
             "text": _TEXT,
             "source": {"description": "relate: a URI; upsert: {type, id}"},
@@ -250,7 +262,7 @@ def naming_similar(session: Session, workspace: Workspace) -> Iterator[None]:
     except NothingToAppendTo as refusal:
         close = ", ".join(similar_names.similar(workspace, Uri(refusal.at), visibility.sight(session, workspace.id)))
         if close:
-            refusal.next = Advice(f"Did you mean {close}? Else make it with ", Do("put"), ".")
+            refusal.next = Advice(f"Did you mean {close}? If not, create it with ", Do("put"), ".")
         raise
 
 
@@ -264,9 +276,10 @@ def addresses(changes: Sequence[Any]) -> list[str]:
 
 def _checked(change: Any) -> Any:
     text = getattr(change, "content", None) or getattr(change, "text", None) or ""
-    if len(text.encode("utf-8", "surrogatepass")) > NODE_BYTES:
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > NODE_BYTES:
         raise Limit(
-            f"content has at most {NODE_BYTES // 1024} KiB, this one has {len(text) // 1024}",
+            f"content may be at most {NODE_BYTES // 1024} KiB; this content is {whole(size, 1024)} KiB",
             at="content" if hasattr(change, "content") else "text",
             next="Split it into several nodes and relate them.",
         )

@@ -15,14 +15,28 @@ from kgd.memories.new_memory import first_words, memory
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.fields import CITES
-from kgd.model.node import Relation
+from kgd.model.node import PLAIN, NodeField, Relation, Shape
 from kgd.model.uri import OWNED, Uri, build
 from kgd.tools import addressing
-from kgd.tools.areas import hints
-from kgd.tools.commands import DETAIL, URI, URIS, VERSION, WRITE, Command, flag, many, names, option
+from kgd.tools.areas import ids
 from kgd.tools.model_decisions import Resolved, settle
 from kgd.tools.nodes import CommitLine
-from kgd.tools.operation import USUAL, Hints, Operation
+from kgd.tools.operation import (
+    DETAIL,
+    URI,
+    URIS,
+    USUAL,
+    VERSION,
+    WRITE,
+    Argument,
+    Command,
+    Hints,
+    Operation,
+    flag,
+    many,
+    names,
+    option,
+)
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.write import write_conflicts
@@ -78,11 +92,11 @@ def put(session: Session, params: PutParams) -> PutResult:
         request_id=params.request_id,
     )
     if not workspace.repeated(session.request(params.request_id)):
-        hints.check_molecules(session, workspace, changes.edits)
+        ids.check_molecules(session, workspace, changes.edits)
     with naming_similar(session, workspace):
         outcome, resolved = _carried_out(session, workspace, changes, params)
     answer = answer_of(workspace, outcome, dry_run=params.dry_run)
-    answer["warnings"] += hints.warnings(changes.edits)
+    answer["warnings"] += ids.warnings(changes.edits)
     answer["warnings"] += addressing.guesses(session, workspace, addresses(params.changes))
     if resolved:
         answer["resolved"] = resolved
@@ -98,6 +112,8 @@ def _carried_out(
         return write_conflicts.rebased(session, workspace, changes, dry_run=True), []
     found = write_conflicts.beside(session, workspace, changes.edits)
     outcome, resolved = write_conflicts.carried_out(session, workspace, changes)
+    if not found.decided:
+        return outcome, resolved
     settled = settle(session, workspace, found)
     return write_conflicts.after(outcome, settled), [*resolved, *settled]
 
@@ -184,7 +200,7 @@ def remember(session: Session, params: RememberParams) -> PutResult:
 
 
 def _also_cited(workspace: Workspace, uri: Uri, cites: list[str]) -> list[str]:
-    """The node's citations, followed by these."""
+    """The node's citations, followed by the given citations."""
     node = workspace.node(workspace.graph.resolve(uri))
     known = node.data.get(CITES) if node else None
     return list(dict.fromkeys([*(known if isinstance(known, list) else []), *cites]))
@@ -207,12 +223,28 @@ def _uri_of_fact(workspace: Workspace, type: str, text: str) -> tuple[Uri, bool]
 
 
 def _first_uris(changes: list[Any]) -> list[str]:
-    """The nodes that the changes name, for choosing the workspace; targets of relations do not decide it."""
+    """The nodes that the changes name, for choosing the workspace; targets of relations are ignored."""
     found = (
         next(filter(None, (getattr(change, field, None) for field in ("uri", "source", "name"))), None)
         for change in changes
     )
     return [text for text in found if isinstance(text, str)]
+
+
+_HELP = {
+    "type": "its type",
+    "name": "its title",
+    "summary": "one line of at most 100 characters",
+    "tags": "add a tag; may be repeated",
+    "content": "its text; - reads standard input; replacing a text needs --expect-version",
+}
+
+
+def _option(row: NodeField) -> Argument:
+    flag, said = f"--{row.name.replace('_', '-')}", _HELP.get(row.name, row.help)
+    if row.shape is Shape.NAMES:
+        return names(flag, said, row.name.removesuffix("s").upper())
+    return option(flag, said, row.name.upper() if row.shape is Shape.LABEL else "TEXT")
 
 
 PUT = Operation(
@@ -239,14 +271,8 @@ PUT = Operation(
             (
                 option("uri", "the node; without it, --type and --name make its URI", "URI", nargs="?"),
                 option("--changes", "a file of JSON changes, as in mcp.md; - is standard input", "FILE", action=None),
-                option("--type", "its type", "TYPE"),
-                option("--name", "its title", "TEXT"),
-                option("--summary", "one line of at most 100 characters", "TEXT"),
-                option(
-                    "--content", "its text; - reads standard input; replacing a text needs --expect-version", "TEXT"
-                ),
+                *map(_option, PLAIN),
                 DETAIL,
-                names("--tags", "add a tag; may be repeated", "TAG"),
                 many("--relations", "add a relation, TYPE:TARGET or TYPE:TARGET@WEIGHT; may be repeated", "RELATION"),
                 many("--unset", "clear a field, or data.KEY; may be repeated", "FIELD"),
                 option("--data", "JSON object; merged by key", "JSON"),

@@ -1,9 +1,10 @@
-"""Conflicts met by a change: open ones on its nodes, and its own if it expects an outdated version.
+"""Conflicts that a change encounters: open conflicts on its nodes, and a conflict of its own if it expects an outdated
+version.
 
-An open conflict may be settled beside the change if the change leaves the disputed fields alone. An upsert that expects
-an older version is applied if only other fields changed since. If its three-way merge with the later changes clashes
-and a model settles the clash, the decision is applied, expecting the version that the model saw. Otherwise it is
-refused.
+An open conflict may be settled along with the change if the change leaves the disputed fields alone. An upsert that
+expects an older version is applied if only other fields have changed since then. If the upsert clashes with the later
+changes in a three-way merge and a model settles the clash, the model's decision is applied, provided that the node
+still has the version that the model saw. Otherwise the upsert is refused.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from kgd.errors import KgdError, Stale
 from kgd.model.access import Verb
 from kgd.model.change import Append, ChangeSet, Edit, Relate, Unrelate, Untag, Upsert
 from kgd.model.conflict import Conflict
-from kgd.model.fields import SCALARS, is_other, split, with_field
+from kgd.model.fields import is_other, split, with_field
 from kgd.model.merge import merge
-from kgd.model.node import Node
+from kgd.model.node import SCALARS, Node
 from kgd.model.uri import Uri
 from kgd.tools.model_decisions import MOST_ASKED, NO_MODEL, Consultation, Decision, Resolved, askable, consult
 from kgd.tools.session import Session
 from kgd.workspace.writing.edits import upserted
 
 TRIES = 4
-"""Attempts to submit a change while others write to the same nodes."""
+"""Largest number of attempts to submit a change while others write to the same nodes."""
 
 if TYPE_CHECKING:
     from kgd.workspace.answers import Outcome
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 def beside(session: Session, workspace: Workspace, edits: Iterable[Edit]) -> Consultation:
     """Ask models about the open conflicts of the nodes that a change touches, except conflicts that the change decides.
 
-    Ask before anything is written, and settle after the change, so that its expected versions still hold.
+    Models are asked before anything is written. Conflicts are settled after the change, so that its expected versions
+    still hold.
     """
     if not workspace.conflicts.total:
         return Consultation()
@@ -57,7 +59,7 @@ def carried_out(session: Session, workspace: Workspace, changes: ChangeSet) -> t
     Returns the outcome, and the conflict that a model settled, if any.
 
     Raises:
-        Stale: The same field changed meanwhile, and no model settled it; nothing was written.
+        Stale: The same field has changed, and no model settled the conflict; nothing was written.
         KgdError: Any other refusal; nothing was written.
     """
     try:
@@ -114,9 +116,10 @@ def rebased(session: Session, workspace: Workspace, changes: ChangeSet, *, dry_r
 
 
 def after(outcome: Outcome, resolved: Iterable[Resolved]) -> Outcome:
-    """The outcome with the node versions after conflicts were settled directly after the change.
+    """The outcome, with the versions of nodes whose conflicts were settled right after the change.
 
-    If another writer changed a node in between, its older version stays, so that a change that expects it is compared.
+    If another writer changed a node in between, the node's older version stays in the outcome, so that a later change
+    that expects it is compared with the newer node.
     """
     versions = dict(outcome.nodes)
     for one in resolved:
@@ -138,7 +141,8 @@ class _Late:
 
     @property
     def is_clear(self) -> bool:
-        """Whether no field that the upsert names changed since, not even to the same value, as with two counters."""
+        """Whether no field of the upsert has changed since then. Equal changes are treated as changes, because both may
+        increment a counter."""
         edit, read, now = self.edit, self.read, self.current
         fields = [field for field in (*SCALARS, "source") if getattr(edit, field) is not None or field in edit.unset]
         is_same = all(getattr(read, field) == getattr(now, field) for field in fields)
@@ -232,7 +236,7 @@ def _names(edit: Edit, field: str) -> bool:
         case Upsert() if head == "relations":
             return "relations" in edit.unset or any(r.key == (rest[0], rest[1]) for r in edit.relations)
         case Append():
-            return head not in ("type", "name", "summary", "source", "data", "relations")
+            return head == "content" or head not in (*SCALARS, "source", "data", "relations")
         case Relate():
             return head not in (*SCALARS, "source", "data") and rest[:2] in ([], [*edit.relation.key])
         case Unrelate():

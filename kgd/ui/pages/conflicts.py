@@ -15,7 +15,7 @@ from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 LISTED = 20
 TOGETHER = 12
-"""Most conflicts on one page."""
+"""Largest number of conflicts on one page."""
 EXCERPT = 160
 CONFLICTS, SUGGESTIONS = "conflicts", "suggestions"
 
@@ -166,7 +166,7 @@ def _decide(visit: Visit, found: Sequence[Mapping[str, Any]], chosen: Chosen, er
 def _settled(
     visit: Visit, open_now: Sequence[Mapping[str, Any]], gone: Sequence[Mapping[str, Any]], chosen: Chosen
 ) -> Handled:
-    """Show how the conflicts were resolved meanwhile, and the choices of this form."""
+    """Show how others have resolved the conflicts, and the choices of this form."""
     told = []
     for answer in gone:
         settled = answer["settled"]

@@ -1,33 +1,34 @@
-"""The page *Graph*: the surroundings of nodes, or the whole workspace, also as an SVG file."""
+"""The page *Graph*: the surroundings of nodes, or the whole workspace, on a page or as an SVG file. Addresses can be
+shared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any
 
 from markupsafe import Markup
 
 from kgd.drawing.scene import MEANINGS, SHAPES, Dot, Scene, scene_of_walk, scene_of_workspace
 from kgd.drawing.svg import draw, sample
-from kgd.errors import NotFound
+from kgd.errors import Invalid, NotFound
 from kgd.tools.read.traverse import MOST_NODES
-from kgd.ui.pages.graph_view import DEAREST, DIRECTIONS, MOST_OFF, Wanted
 from kgd.ui.rendering import counted
 from kgd.ui.visit import Download, Entry, Handled, Page, Redirect, Visit
 
 ROWS = 50
-"""Rows of the list at first."""
+"""Number of rows that the list shows at first."""
 HITS = 8
-"""Start nodes for a question."""
+"""Largest number of start nodes for a question."""
 MEMBERS = 20
-"""Most atoms of a molecule that become start nodes with it."""
+"""Largest number of a molecule's atoms that become start nodes with it."""
 LOOKED_AT = 500
-"""Nodes searched for types while some types are hidden."""
+"""Number of nodes to search for types while some types are hidden."""
 NONE = "-"
 """A type without nodes."""
 BUDGET = 2_000_000
-"""Token budget above the limit of an answer; further pages are fetched by cursor."""
+"""Token budget, larger than any answer; further pages are fetched by cursor."""
 TYPE = "type:"
 
 
@@ -121,7 +122,7 @@ def _begun(visit: Visit, wanted: Wanted) -> Wanted:
 
 
 def _found(visit: Visit, question: str) -> tuple[str, ...]:
-    """Return the node of that name or path, else the hits of a search."""
+    """Return the node of that name or path, otherwise the hits of a search."""
     named = visit.call("get", uris=[question]) if " " not in question else {"nodes": []}
     if named["nodes"]:
         return (named["nodes"][0]["uri"],)
@@ -172,7 +173,7 @@ def _all_pages(ask: Callable[[str | None, int], Mapping[str, Any]], nodes: int) 
     """Join the pages of a walk, up to a number of nodes.
 
     Args:
-        ask: Returns a page of `traverse` for a cursor and a maximum of nodes.
+        ask: Returns a page of `traverse` for a cursor and a largest number of nodes.
     """
     whole = dict(ask(None, nodes))
     while (cursor := whole.get("cursor")) and (left := nodes - len(whole["nodes"])) > 0:
@@ -185,7 +186,7 @@ def _all_pages(ask: Callable[[str | None, int], Mapping[str, Any]], nodes: int) 
 
 
 def _members(visit: Visit, starts: tuple[str, ...]) -> list[str]:
-    """Return the atoms of a single start molecule: no relation leads to them."""
+    """Return the atoms of a single start molecule, to which no relation of the molecule leads."""
     if len(starts) != 1 or not starts[0].startswith("molecule:"):
         return []
     found = visit.call("query_graph", operation="get", entityType="molecule", id=starts[0], includeChangelog=False)
@@ -200,7 +201,7 @@ def _kinds(answer: Mapping[str, Any], wanted: Wanted) -> tuple[list[str], list[s
 
 
 def _offered(types: list[str], hidden: tuple[str, ...]) -> list[str]:
-    """Return the types that a form offers: the hidden types, and others up to `MOST_OFF`."""
+    """Return the types that a form offers: the hidden types, and other types up to `MOST_OFF`."""
     others = sorted(set(types) - set(hidden))[: max(0, MOST_OFF - len(hidden))]
     return sorted([*hidden, *others])
 
@@ -278,7 +279,7 @@ def _said(cut: Mapping[str, Any], wanted: Wanted) -> str:
         "edges": f"Too many to follow: {relations}.",
         "passed_nodes": "The walk ended early: too many nodes of hidden types lie between.",
         "elsewhere": f"Not expanded: {nodes} of other workspaces.",
-        "budget": f"Too many for one page: {nodes}.",
+        "budget": f"Too many nodes for one page: {nodes}.",
     }
     return said.get(limit, f"Omitted by {limit}: {count:,}.")
 
@@ -289,3 +290,116 @@ def _lines_left(scene: Scene) -> list[str]:
 
 
 ENTRIES = (Entry("graph", "graph", graph), Entry("graph", "graph.svg", saved))
+
+
+COST, NODES = 1.0, 60
+DEAREST = 5
+"""Maximum of the slider; the number field accepts more."""
+DIRECTIONS = {"both": "both", "out": "outgoing", "in": "incoming"}
+MOST_STARTS = 100
+MOST_OFF = 60
+"""Largest number of hidden types, of nodes and of relations each; every link of a picture repeats them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The view that an address of the graph describes.
+
+    Without `starts` and `question`, `types` selects the start nodes. `hidden` and `hidden_edges` are hidden types of
+    nodes and relations. `rows` is the length of the list, `is_form` whether a form was submitted.
+    """
+
+    starts: tuple[str, ...] = ()
+    question: str = ""
+    cost: float = COST
+    nodes: int = NODES
+    direction: str = "both"
+    types: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    hidden_edges: tuple[str, ...] = ()
+    as_of: str = ""
+    rows: int = 0
+    is_form: bool = False
+
+    @classmethod
+    def read(cls, visit: Visit) -> Wanted:
+        """Parse an address. Raises Invalid for a malformed number or an unknown direction."""
+        direction = visit.query.get("direction") or "both"
+        if direction not in DIRECTIONS:
+            raise Invalid("unknown direction", at="direction", next=f"Known: {', '.join(DIRECTIONS)}.")
+        starts = tuple(dict.fromkeys(text.strip() for text in visit.many("from") if text.strip()))
+        if len(starts) > MOST_STARTS:
+            raise Invalid(f"a graph has at most {MOST_STARTS} start nodes", at="from", next="Remove some start nodes.")
+        hidden, hidden_edges = _off(visit, "hide", "of", "show"), _off(visit, "hide_edge", "of_edge", "show_edge")
+        if max(len(hidden), len(hidden_edges)) > MOST_OFF:
+            raise Invalid(f"at most {MOST_OFF} types can be hidden", at="hide", next="Show some types.")
+        return cls(
+            starts,
+            visit.query.get("q", "").strip(),
+            _number(visit, "cost", COST),
+            int(_number(visit, "nodes", NODES)),
+            direction,
+            _some(visit, "type"),
+            hidden,
+            hidden_edges,
+            visit.query.get("as_of", "").strip(),
+            int(_number(visit, "rows", 0)),
+            "form" in visit.query,
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the view has no start."""
+        return not (self.starts or self.question or self.types)
+
+    def address(self, visit: Visit, page: str = "graph") -> str:
+        """Return the address of this view, without default values."""
+        return visit.to(
+            page,
+            **{"from": list(self.starts)},
+            q="" if self.starts else self.question,
+            cost=_told(self.cost, COST),
+            nodes=_told(self.nodes, NODES),
+            direction=self.direction if self.direction != "both" else "",
+            type=list(self.types) if not self.starts else [],
+            hide=list(self.hidden),
+            hide_edge=list(self.hidden_edges),
+            as_of=self.as_of,
+            rows=_told(self.rows, 0),
+        )
+
+    def begun_at(self, visit: Visit, starts: Sequence[str]) -> str:
+        """Return the address of this view with other start nodes; without any, the address of the whole workspace."""
+        return replace(self, starts=tuple(dict.fromkeys(starts)), question="", rows=0).address(visit)
+
+    def now(self, visit: Visit) -> str:
+        """Return the address of this view at the current tip."""
+        return replace(self, as_of="").address(visit)
+
+    def with_rows(self, visit: Visit, count: int) -> str:
+        return replace(self, rows=count).address(visit)
+
+
+def _some(visit: Visit, name: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, visit.many(name))))
+
+
+def _off(visit: Visit, name: str, offered: str, chosen: str) -> tuple[str, ...]:
+    """Return the hidden types: by name, or offered by a form and not checked."""
+    shown = _some(visit, chosen)
+    return tuple(sorted({*_some(visit, name), *_some(visit, offered)} - set(shown)))
+
+
+def _number(visit: Visit, name: str, usual: float) -> float:
+    text = visit.query.get(name, "").strip()
+    try:
+        number = float(text) if text else usual
+    except ValueError:
+        number = float("nan")
+    if not isfinite(number):
+        raise Invalid(f"'{text[:40]}' is not a number", at=name, next="Enter a number, such as 1.5.")
+    return number
+
+
+def _told(number: float, usual: float) -> str:
+    return "" if number == usual else f"{number:g}"

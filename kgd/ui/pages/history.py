@@ -95,7 +95,7 @@ def _revert(visit: Visit, message: str) -> dict[str, Any]:
 
 
 def title(commit: Mapping[str, Any], uri: str) -> str:
-    """Return the title of a commit in the history of a node: its subject, or its changes."""
+    """Return the title of a commit in a node's history: the commit's subject, or its changes."""
     subject = str(commit["message"].partition("\n")[0])
     deed = deed_of(subject, uri)
     if subject and not subject.startswith("put "):

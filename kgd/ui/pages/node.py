@@ -9,14 +9,14 @@ from urllib.parse import unquote
 from kgd.errors import KgdError
 from kgd.freshness.citations import parse
 from kgd.model.uri import from_path, scheme_of
-from kgd.ui.changes import deed_of
+from kgd.ui.changes import as_text, deed_of
 from kgd.ui.node_reading import Missing, links, titles, whole
-from kgd.ui.values import as_text
+from kgd.ui.pages.node_form import FURTHER, LABELS
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
 FEW = 5
 LOOKED_THROUGH = 5
-"""Most pages of history that are read to find the versions before and after a commit."""
+"""Largest number of history pages that are read to find the versions before and after a commit."""
 FORMS = ("relate", "append", "move")
 """Values of `do` in the address."""
 OWN_PLACE = ("cites", "verified")
@@ -45,6 +45,7 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "writes": writes,
         "out": links(visit, uri, "relations", visit.query.get("out"), as_of),
         "into": links(visit, uri, "incoming", visit.query.get("into"), as_of),
+        "further": [(LABELS[row.name], as_text(found[row.name])) for row in FURTHER if row.name in found],
         "data_shown": [(key, as_text(value)) for key, value in data.items() if key not in OWN_PLACE],
         "cites": cited(visit, data),
         "do": wanted if writes and wanted in (*FORMS, "relation") else "",
@@ -70,7 +71,7 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
 
 
 def cited(visit: Visit, data: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the citations of a node, each with its file and whether it was ever verified."""
+    """Return the citations of a node, each with its file and with whether it was ever verified."""
     given = data.get("cites")
     texts = [one for one in (given if isinstance(given, list) else [given]) if isinstance(one, str)]
     notes = data.get("verified")
@@ -93,7 +94,7 @@ def file_of(visit: Visit, citation: str) -> str:
 def missing(visit: Visit, lacking: Missing, as_of: str | None) -> Handled:
     """Show that a node does not exist, with similar nodes and its former commits."""
     commits: list[dict[str, Any]] = []
-    with contextlib.suppress(KgdError):  # without permission the history counts as empty
+    with contextlib.suppress(KgdError):  # without permission the history is shown as empty
         commits = list(visit.call("history", uri=lacking.uri, limit=FEW)["commits"])
     return Page(
         "node_missing.html",

@@ -1,4 +1,4 @@
-"""Small changes of a node: relations, appended text, address, verification and deletion."""
+"""Small changes to a node: relations, appended text, address, verification and deletion."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound
-from kgd.ui.forms import plain
 from kgd.ui.node_reading import Missing, links, whole
 from kgd.ui.pages import node as node_page
-from kgd.ui.pages.node_form import said
+from kgd.ui.pages.node_form import plain, said
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 SUGGESTED = 8

@@ -1,4 +1,7 @@
-"""The form of a node: editing, creation, preview, and merging with a concurrent change."""
+"""The form of a node: editing, creation, preview, and merging with a concurrent change.
+
+Texts are compared with normalised line ends, because browsers rewrite them.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,136 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound, Stale
-from kgd.ui.changes import Mark, marked
-from kgd.ui.forms import FIELDS, LABELS, Texts, changes, meet, plain, tags_of, texts_of, typed_of
+from kgd.model.node import NODE_FIELDS, PLAIN, SCALARS, Shape
+from kgd.ui.changes import Mark, is_cut, mapping_of, mapping_text, marked
 from kgd.ui.node_reading import Missing, whole
 from kgd.ui.rendering import sentence
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
+NAMES = tuple(row.name for row in PLAIN if row.shape is Shape.NAMES)
+FIELDS = (*SCALARS, "detail", *NAMES, "data")
+LINES = tuple(row.name for row in PLAIN if row.shape in (Shape.LABEL, Shape.LINE))
+"""Single-line fields."""
+LABELS = {row.name: row.label.capitalize() for row in NODE_FIELDS} | {"detail": "In detail"}
+FURTHER = tuple(row for row in PLAIN if row.name not in ("type", "name", "summary", "content", "tags"))
+"""Fields that do not have a place of their own on pages."""
+Texts = Mapping[str, str]
+"""The text of each field of a form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """A form merged with a concurrent change to its node.
+
+    `texts` has the other user's text for fields that only they changed, and the typed text for all other fields.
+    `theirs` names the fields that the other user changed; `both` names the fields that both users changed, to different
+    texts.
+    """
+
+    texts: dict[str, str]
+    theirs: tuple[str, ...]
+    both: tuple[str, ...]
+
+
+def texts_of(node: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return a node as the texts of its form, without fields that the answer shortened."""
+    if node is None:
+        return dict.fromkeys(FIELDS, "")
+    texts = {name: plain(node.get(name, "")) for name in SCALARS}
+    texts["detail"] = plain(node["detail"]["text"]) if "detail" in node else ""
+    texts |= {name: "\n".join(node.get(name, ())) for name in NAMES}
+    data = node.get("data", {})
+    if not is_cut(data):
+        texts["data"] = mapping_text(data)
+    return texts
+
+
+def typed_of(form: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields of a submitted form."""
+    sent = {name: plain(form[name]) for name in FIELDS if name in form}
+    return {name: " ".join(text.split()) if name in LINES else text for name, text in sent.items()}
+
+
+def plain(text: str) -> str:
+    """Normalise line ends."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def same(field: str, one: str, two: str) -> bool:
+    """Whether two texts of a field have the same value."""
+    if one == two:
+        return True
+    if field in NAMES:
+        return set(tags_of(one)) == set(tags_of(two))
+    if field == "data":
+        try:
+            first, second = mapping_of(one), mapping_of(two)
+            return all(_line(first, key) == _line(second, key) for key in {**first, **second})
+        except KgdError:
+            return False
+    return False
+
+
+def tags_of(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def changes(base: Texts, typed: Texts, put: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the changes of `put` that turn the texts `base` into the typed texts; empty if both are the same.
+
+    Args:
+        put: More keys for the first change: the node's URI and the version that was read.
+
+    Raises:
+        Invalid: The data is not valid YAML.
+    """
+    altered = [name for name in FIELDS if name in typed and not same(name, base.get(name, ""), typed[name])]
+    upsert: dict[str, Any] = {"op": "upsert", **put}
+    unset: list[str] = []
+    gone: list[str] = []
+    for name in altered:
+        text = typed[name]
+        if name == "tags":
+            before, after = tags_of(base.get(name, "")), tags_of(text)
+            upsert["tags"] = [tag for tag in after if tag not in before]
+            gone = [tag for tag in before if tag not in after]
+        elif name in NAMES:  # only tags can be removed one by one
+            unset.append(name)
+            upsert[name] = tags_of(text)
+        elif name == "data":
+            old, new = mapping_of(base.get(name, "")), mapping_of(text)
+            differ = [key for key in {**old, **new} if _line(old, key) != _line(new, key)]
+            # `put` merges maps, so removed keys must be unset first.
+            unset += [f"data.{key}" for key in differ if key in old]
+            upsert["data"] = {key: new[key] for key in differ if new.get(key) is not None}
+        elif not text.strip():
+            unset.append(name)
+        else:
+            upsert[name] = text
+    if unset:
+        upsert["unset"] = unset
+    if not altered:
+        return []
+    untag = [{"op": "untag", "uri": put["uri"], "tags": gone}] if gone else []
+    return [upsert, *untag]
+
+
+def meet(base: Texts, typed: Texts, theirs: Texts) -> Met:
+    """Merge a form with a concurrent change to its node, keeping all typed text."""
+    changed = [name for name in FIELDS if name in theirs and not same(name, base.get(name, ""), theirs[name])]
+    mine = [name for name in FIELDS if name in typed and not same(name, base.get(name, ""), typed[name])]
+    both = [name for name in changed if name in mine and not same(name, typed[name], theirs[name])]
+    texts = {name: typed[name] if name in mine else theirs.get(name, typed[name]) for name in typed}
+    return Met(texts, tuple(changed), tuple(both))
+
+
+def _line(data: Mapping[str, Any], key: str) -> str:
+    """Return an entry as YAML: 1 and true are equal in Python but not the same data."""
+    return mapping_text({key: data[key]}) if data.get(key) is not None else ""
+
+
 TYPES = ("concept", "insight", "decision", "gotcha", "pattern", "task", "entity", "document", "atom", "molecule")
-"""Suggested types; any other word is valid, too."""
+"""Suggested types; any other word is also valid."""
 FIRST_TYPE = "insight"
 """Initial type of a form without an address, as for `remember`."""
 ABOUT_COST = 0.5
@@ -190,7 +315,16 @@ def _form(visit: Visit, written: Written, **told: Any) -> Page:
     late = told.get("deleted") or "beside" in told
     return Page(
         "node_edit.html",
-        {"written": written, "texts": written.texts, "labels": LABELS, "types": TYPES, "refused": None, **told},
+        {
+            "written": written,
+            "texts": written.texts,
+            "labels": LABELS,
+            "types": TYPES,
+            "further": FURTHER,
+            "one_line": LINES,
+            "refused": None,
+            **told,
+        },
         409 if late else 422 if refused else 200,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kgd.errors import KgdError
 from kgd.model.uri import name_of
-from kgd.tools.catalogue import entries
+from kgd.tools import entries
 from kgd.tools.history.review import is_agent
 from kgd.tools.workspaces import remedies
 from kgd.ui.node_reading import by_line, names
@@ -51,12 +51,12 @@ KINDS = (
 OTHER_DEEDS = {"merge": "merged", "commit": "edited by hand", "hand-edit": "edited by hand"}
 """Verbs of commits that no operation makes."""
 OWN_WORDS = ("put",)
-"""Operations whose subject is the author's reason, or names the node."""
+"""Operations whose commit subject is the author's reason, or names the node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A kind of pending work, with its page. `needs` is whether it needs attention."""
+    """A kind of pending work, with its page. `needs` says whether it needs attention."""
 
     count: int
     one: str
@@ -163,7 +163,7 @@ def _stage(stage: Mapping[str, Any]) -> Stage:
 
 
 def _degraded(status: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return further problems, with their remedies."""
+    """Return other problems, with their remedies."""
     known = {f"{one['name']}: {one.get('blocker', '')}" for one in status["stages"]}
     return [(text, "" if "`" in text else remedies.of(text)) for text in status["degraded"] if text not in known]
 

@@ -124,7 +124,7 @@ def _is_over(visit: Visit, id: str, error: KgdError) -> Handled:
 def _groups(
     shown: Sequence[NodeRow], reasons: Sequence[Mapping[str, Any]]
 ) -> list[tuple[Mapping[str, Any] | None, list[NodeRow], str]]:
-    """Group the nodes of a proposal: by common reason, or each alone. The last member is the value of the form."""
+    """Group the nodes of a proposal by common reason, or singly. The last member of a group is its form value."""
     by_uri = {one.uri: one for one in shown}
     found: list[tuple[Mapping[str, Any] | None, list[NodeRow], str]] = []
     for reason in reasons:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from kgd.tools.dates import moment_of
 from kgd.tools.history.review import is_agent
 from kgd.tools.nodes import moment
+from kgd.tools.parameters import moment_of
 from kgd.ui.changes import FieldRow, NodeRow, previewed_commit, rows
 from kgd.ui.node_reading import by_line, titles
 from kgd.ui.rendering import counted
@@ -65,7 +65,7 @@ class Narrowed:
         }
 
     def says(self) -> dict[str, str]:
-        """Return the parameters of an address."""
+        """Return the filter as parameters of an address."""
         return {"since": self.since, "day": self.day, "by": self.by, "who": self.who, "path": self.path}
 
 

@@ -12,7 +12,7 @@ from kgd.ui.rendering import counted
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, address
 
 TOKENS = 50
-"""Tokens on one page."""
+"""Largest number of tokens on one page."""
 KINDS = {"here": "here", "clone": "a read-only copy", "hub": "on a hub"}
 TRUST = {"local": "only you", "team": "your team", "remote": "another team"}
 VERBS = (
@@ -44,7 +44,7 @@ def first(visit: Visit) -> Handled:
 
 
 def workspaces(visit: Visit) -> Handled:
-    """Show all workspaces to the user of this machine, and their own to a token holder."""
+    """Show all workspaces to the user of this machine; show token holders only their own."""
     told: dict[str, Any] = {"can_sync": visit.can("sync"), "kinds": KINDS, "trust": TRUST}
     if visit.record is not None:
         own = describe(visit.record, visit.daemon.tokens.now())
@@ -70,7 +70,7 @@ def _shared(visit: Visit, here: Mapping[str, Any]) -> dict[str, Any]:
 def _tokens(visit: Visit) -> dict[str, Any]:
     try:
         found = visit.call("token_list")["tokens"]
-    except KgdError as error:  # the rest of the page works without tokens
+    except KgdError as error:  # without the tokens, the page still shows everything else
         return {"tokens": [], "tokens_problem": error, "ended": 0, "skip": 0, "more": 0}
     found.sort(key=lambda one: (one["state"] != "live", one["created"]))
     live = [one for one in found if one["state"] == "live"]
@@ -154,7 +154,7 @@ def _refuse_without(visit: Visit, tool: str) -> None:
 
 
 def called(program: str) -> str:
-    """Return the name of a browser by its user agent: ``Firefox 140 on Linux``."""
+    """Return a browser's name from its user agent: ``Firefox 140 on Linux``."""
     found = next((match for one in PROGRAMS if (match := re.search(rf"{one}/(\d+)", program))), None)
     if found is None:
         return program[:60] or "unknown browser"

@@ -11,7 +11,7 @@
   if (enter) enter.requestSubmit();
 
   document.addEventListener("input", (event) => {
-    const form = event.target.form;  // a field may stand outside of its form
+    const form = event.target.form;  // a field may be outside its form
     const sendsItself = form?.matches("[hx-get]");
     if (form && !sendsItself && main().contains(form)) form.dataset.written = "yes";
   });
@@ -22,6 +22,9 @@
     const choice = chosen && document.getElementById(chosen.dataset.chooses);
     if (choice) choice.checked = true;
   });
+
+  // The commit that a refreshed page must include; it may come from a hub that does not have it yet.
+  let position = "";
 
   // Browsers allow few connections per server, so a hidden page closes its own and refreshes when it becomes visible.
   class Listening extends EventTarget {
@@ -45,7 +48,10 @@
         if (source.readyState === EventSource.CLOSED) this.close();
         this.onerror?.(event);
       };
-      source.addEventListener("changed", (event) => this.dispatchEvent(new MessageEvent("changed", { data: event.data })));
+      source.addEventListener("changed", (event) => {
+        position = event.data;
+        this.dispatchEvent(new MessageEvent("changed", { data: event.data }));
+      });
     }
     rest() {
       this.source?.close();
@@ -87,6 +93,7 @@
     if (event.target.id === "look-again" && location.pathname.startsWith("/ui/w/")) {
       event.detail.path = location.pathname + location.search;
     }
+    if (event.target.id === "look-again" && position.length > 1) event.detail.headers["X-Kgd-At"] = position;
   });
   // An ended session answers with the sign-in page: load it as a whole page.
   document.body.addEventListener("htmx:responseError", (event) => {

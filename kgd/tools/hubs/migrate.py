@@ -1,0 +1,53 @@
+"""The move of a single hub's state into PostgreSQL, before several hubs share it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Forbidden, Unavailable
+from kgd.tools.operation import Hints, Operation
+from kgd.tools.parameters import Params
+from kgd.tools.session import Session
+
+
+class MigrateParams(Params):
+    state: Annotated[str, Field(description="postgres://…")]
+    workspace: str | None = None
+
+
+class MigrateResult(TypedDict):
+    """Counts of this call; an earlier call may have moved more."""
+
+    database: str
+    tokens: int
+    answers: int
+    lines: int
+
+
+def migrate(session: Session, params: MigrateParams) -> MigrateResult:
+    """Move tokens, quotas, answers and the audit log of this home's hub, which must not run."""
+    daemon = session.daemon
+    if session.principal is not None:
+        raise Forbidden("only the hub's own machine can move its state")
+    if daemon.listening or daemon.shared:
+        raise Unavailable("a hub serves this home", at=daemon.listening, next="Stop it, and repeat the command.")
+    from kgd.daemon.shared_state import move  # psycopg is optional
+
+    with daemon.tokens.set_aside():
+        moved, name = move(Path(daemon.home.state) / "hub.db", params.state, daemon.tokens.now)
+    return {"database": name, "tokens": moved.tokens, "answers": moved.answers, "lines": moved.lines}
+
+
+HUB_MIGRATE = Operation(
+    name="hub_migrate",
+    title="Move a hub's state",
+    description="Moves this hub's tokens and audit log into PostgreSQL.",
+    Params=MigrateParams,
+    Result=MigrateResult,
+    hints=Hints(destructive=True, idempotent=True),
+    run=migrate,
+)
