@@ -81,6 +81,16 @@ WORLDS = {
         """
         }
     ),
+    "docs/forget.md": World(
+        {
+            0: f"""{SHARED}
+        mkdir $T/ann && cd $T/ann && kgd up --standalone --id knowledge -q
+        kgd put billing --summary "pays with tok-Zq81xwp3" -q; share knowledge
+        printf 'tok-Zq81xwp3\\n' >$T/secret.txt
+        """
+        },
+        {"secret.txt": "$T/secret.txt"},
+    ),
     "docs/git.md": World(
         {
             0: f"""{SHARED}

@@ -94,6 +94,15 @@ def remember(options: Options) -> Options:
     return {**options, "text": text_of(options["text"])}
 
 
+def forget(options: Options) -> Options:
+    source = options.pop("file", "-")
+    if source == "-" and sys.stdin.isatty():
+        import getpass
+
+        return {**options, "secret": getpass.getpass("Secret: ")}
+    return {**options, "secret": _file(source)}
+
+
 def search(options: Options) -> Options:
     query = " ".join(options.pop("query", []))
     return {**options, "query": query} if query else options

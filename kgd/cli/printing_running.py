@@ -182,6 +182,23 @@ def verify_history(answer: Answer) -> None:
         say(f"workspace {answer['workspace']}: {what}")
 
 
+def forget(answer: Answer) -> None:
+    would = answer.get("dry_run")
+    files, commits = words.counted(len(answer["files"]), "files"), words.counted(answer["rewritten"], "commits")
+    say(f"{'would rewrite' if would else 'rewrote'} {commits}; the secret {'is' if would else 'was'} in {files}:")
+    for path in answer["files"]:
+        say(f"  {path}")
+    if answer.get("commit"):
+        say(f"recorded in commit {words.short(answer['commit'])}{'' if answer['signed'] else ', which is not signed'}")
+    for remote in answer["remotes"]:
+        result = "has the new history" if remote["pushed"] else f"was not changed: {remote['reason']}"
+        say(f"{'' if remote['pushed'] else '! '}the remote '{remote['name']}' {result}")
+    if answer["to_do"]:
+        say(bold("What is left to do:"))
+    for number, step in enumerate(answer["to_do"], 1):
+        say(f"  {number}. {step}")
+
+
 def uninstall(answer: Answer) -> None:
     what = "would remove" if answer.get("dry_run") else "removed"
     say(f"{what} {words.listed(answer['workspaces']) or 'nothing'}")

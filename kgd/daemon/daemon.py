@@ -374,6 +374,15 @@ class Daemon:
                 workspace.close()
 
     @contextmanager
+    def set_aside(self, workspace: Workspace) -> Iterator[Layout]:
+        """Close a workspace for the duration of the block. Calls for it wait, and then open it again."""
+        place = workspace.layout.git_dir
+        with self.open_workspaces.opening(place):
+            for one in self.open_workspaces.take(lambda one: one.workspace.layout.git_dir == place):
+                one.close()
+            yield workspace.layout
+
+    @contextmanager
     def counted(self) -> Iterator[None]:
         """Count a call while it runs; the workspaces that it uses stay open."""
         with self._lock:

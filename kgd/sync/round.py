@@ -25,7 +25,7 @@ from kgd.git.remote_settings import Remote
 from kgd.git.store import ObjectStore
 from kgd.sync import pushed_proposals, vetting
 from kgd.sync.vetting import vet
-from kgd.workspace.history import pushers
+from kgd.workspace.history import forgotten, pushers
 from kgd.workspace.proposals.proposals import is_name
 from kgd.workspace.publishing import adoption
 from kgd.workspace.publishing.adoption import Host
@@ -38,7 +38,7 @@ COUNTED = 10_000
 FIRST_PAUSE = 0.1
 LEDGER = Allowance(objects=5_000_000, bytes=1 << 30, blob=pushers.LARGEST, tree=8 << 20)
 """Limits for fetching the ledger of pushes."""
-REMEMBERED = ("refused", "newer", "unrelated", "other-workspace", "bad-objects", "limit")
+REMEMBERED = ("refused", "forgotten", "newer", "unrelated", "other-workspace", "bad-objects", "limit")
 """Kinds of trouble with the remote's content that would recur if it were fetched again."""
 
 
@@ -202,6 +202,7 @@ def _follow(
 ) -> bool:
     """Merge a vetted tip, or record that a decision is needed. `store` reads the tip; objects of `incoming` are kept
     first."""
+    _refuse_forgotten(host, store, theirs)
     merges = _may_follow(host, remote, store, theirs, done, confirm)
     if incoming is not None and (merges or _known(host, remote.tracking) != theirs):
         incoming.keep()
@@ -211,6 +212,24 @@ def _follow(
     else:
         _note_seen(host, remote, theirs)
     return merges
+
+
+def _refuse_forgotten(host: Host, store: ObjectStore, theirs: ObjectId) -> None:
+    """Raise Trouble if one side has commits that `kgd forget` removed on the other."""
+    ours = bytes.fromhex(host.tip)
+    if forgotten.brought_back(store, theirs, ours):
+        raise Trouble(
+            "forgotten",
+            "the remote removed a secret from its history, and this copy still contains it; nothing was merged",
+            next="Clone the workspace again, repeat there what you have not sent, and delete this copy "
+            "(docs/forget.md).",
+        )
+    if forgotten.brought_back(store, ours, theirs):
+        raise Trouble(
+            "forgotten",
+            "the remote still contains a secret that `kgd forget` removed here; nothing was merged",
+            next="`kgd forget --push` replaces the remote's history, if the remote allows it (docs/forget.md).",
+        )
 
 
 def _may_follow(host: Host, remote: Remote, store: ObjectStore, theirs: ObjectId, done: Done, confirm: str) -> bool:
@@ -289,6 +308,7 @@ def _take_proposals(
                 tip = incoming.tips[name]
                 if not vet(incoming, tip, host.workspace, host.sharded):
                     raise Trouble("unrelated", "the proposal shares no commit with this workspace")
+                _refuse_forgotten(host, incoming.with_ours(), tip)
                 incoming.keep()
                 _move(host, local, known.get(local), tip)
                 done.proposals += 1

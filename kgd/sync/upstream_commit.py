@@ -14,6 +14,7 @@ from kgd.git.remote_errors import LostRace, Trouble
 from kgd.git.remote_settings import Remote
 from kgd.sync.round import Transport
 from kgd.sync.vetting import vet
+from kgd.workspace.history import forgotten
 from kgd.workspace.publishing.adoption import Host
 from kgd.workspace.writing.commit_point import Overruled, Undecided
 
@@ -126,6 +127,12 @@ class UpstreamCommit:
             tip = incoming.tips[ref]
             if not vet(incoming, tip, host.workspace, host.sharded):
                 raise Unavailable("the upstream has an unrelated history", at=remote.url.text)
+            if forgotten.brought_back(incoming.with_ours(), tip, bytes.fromhex(host.tip)):
+                raise Unavailable(
+                    "the upstream removed a secret from its history, and this hub's copy still contains it",
+                    at=remote.url.text,
+                    next="Stop this hub, delete its copy of the workspace, and start it again (docs/forget.md).",
+                )
             incoming.keep()
             yield tip
 

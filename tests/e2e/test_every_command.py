@@ -242,6 +242,7 @@ WRONG = [
     Wrong(["hub", "down"], BAD, r"down"),
     Wrong(["hub", "migrate"], BAD, r"--state"),
     Wrong(["verify-history", "--since", "nothing"], GONE, r"nothing"),
+    Wrong(["forget"], BAD, r"the secret is empty"),
 ]
 
 ELSEWHERE = {
@@ -264,6 +265,7 @@ ELSEWHERE = {
     "clone",
     "hub",
     "verify-history",
+    "forget",
 }
 """Commands that other tests run; every client runs `mcp`."""
 

@@ -91,7 +91,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 """`#` is a number that differs in each repetition."""
 
 WHOLE = {
-    "doctor fsck reindex verify_history": "reads everything",
+    "doctor forget fsck reindex verify_history": "reads everything",
     "export import bootstrap compress": "reads or writes as much as it is asked to",
     "up uninstall clone share": "makes or removes a workspace",
     "sync remote join leave submit_subgraph would_submit accept reject": "its partner is another repository",

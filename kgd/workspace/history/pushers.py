@@ -10,12 +10,12 @@ of pushed commits, and of kgd's merges, which have no signature.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgd.errors import KgdError, Unavailable
 from kgd.git.layout import Layout
-from kgd.git.objects import ObjectId, Signature, signed_parts, with_trailers
+from kgd.git.objects import Object, ObjectId, Signature, signed_parts, with_trailers
 from kgd.git.refs import NOTES, RefMoved, move_ref
 from kgd.git.staging import KGD, Sign, Staging
 from kgd.git.store import ObjectStore
@@ -23,6 +23,7 @@ from kgd.model.access import Principal
 
 TRIES = 20
 PUSHED_BY, MADE_BY = "Kgd-Pushed-By", "Kgd-Made-By"
+_MADE = f"{MADE_BY}: kgd\n".encode()
 LARGEST = 4_096
 """The largest note in bytes; a longer one is not kgd's."""
 _NOTE = re.compile(PUSHED_BY + r": ([^\x00-\x1f\x7f]{1,200}) \(([0-9A-Za-z]{1,40})\), (person|agent|token)\n").match
@@ -85,8 +86,7 @@ def attest(layout: Layout, store: ObjectStore, commits: Iterable[ObjectId], now:
     Raises:
         Unavailable: The record could not be signed or written.
     """
-    note = f"{MADE_BY}: kgd\n".encode()
-    _add(layout, store, {_path(commit): note for commit in commits}, now, "made by kgd", sign)
+    _add(layout, store, {_path(commit): _MADE for commit in commits}, now, "made by kgd", sign)
 
 
 def attestations(store: ObjectStore) -> Mapping[ObjectId, Attestation]:
@@ -135,6 +135,34 @@ def take(layout: Layout, store: ObjectStore, theirs: ObjectId, sign: Sign | None
         if new is not None and _PATH(path)
     }
     _add(layout, store, notes, store.commit(theirs).author_time, "from a remote", sign, theirs)
+
+
+def replaced(
+    store: ObjectStore, moved: Mapping[ObjectId, ObjectId], good: Iterable[ObjectId], now: int, sign: Sign | None
+) -> tuple[ObjectId, Sequence[Object]] | None:
+    """A new ledger for a rewritten history, as its commit and the objects to write; None if it would be empty.
+
+    Args:
+        moved: The rewritten commits, old to new.
+        good: Old commits that have a verified signature or attestation. With `sign`, the new ledger attests these
+            commits and no others.
+
+    Raises:
+        KgdError: The old ledger cannot be read, or the new one cannot be signed.
+    """
+    tip, attested = store.ref(NOTES), {*good}
+    old = {file.path: store.read(file.id, LARGEST) for file in store.files(store.tree_of(tip))} if tip else {}
+    known = {bytes.fromhex(path.replace("/", "")): note for path, note in old.items() if _PATH(path)}
+    notes = {id: note for id, note in known.items() if not sign or id not in attested}
+    signed = {id: known.get(id, _MADE) for id in attested} if sign else {}
+    staging, made = Staging(store, None, sign), list[ObjectId]()
+    for some, is_signed in ((notes, False), (signed, True)):
+        for id, note in some.items():
+            staging.put(_path(moved.get(id, id)), note)
+        if some:
+            by = Signature(*KGD, now)
+            made = [staging.commit(staging.write_tree(), made, by, "history rewritten", pure=not is_signed)]
+    return (made[0], staging.objects) if made else None
 
 
 def _add(

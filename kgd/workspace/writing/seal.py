@@ -100,6 +100,13 @@ class Seal:
         expected = f"\n{SEAL}: {self._of(unsealed)}\n".encode()
         return hmac.compare_digest(line, expected)
 
+    def renewed(self, store: ObjectStore, before: ObjectId, body: bytes) -> bytes:
+        """The bytes of a commit that replaces another, with a valid seal if the other one has one."""
+        if not body[-_LINE:].startswith(f"\n{SEAL}: ".encode()) or not self.is_on(store, before):
+            return body
+        unsealed = body[:-_LINE] + b"\n"
+        return body[:-_LINE] + f"\n{SEAL}: {self._of(unsealed)}\n".encode()
+
     def _of(self, body: bytes) -> str:
         assert self._key is not None
         return hmac.new(self._key, b"kgd request\0" + body, hashlib.sha256).hexdigest()

@@ -1,0 +1,217 @@
+"""Rewriting of a whole history: each object that contains a text is made again without it.
+
+Objects without the text keep their ids, and so does every commit that has no rewritten ancestor. A rewritten commit
+keeps its author, times and message, but loses its signature, which covered other bytes. The result depends only on the
+history and the edit, so an interrupted rewriting can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from kgd.errors import Damaged, Unavailable
+from kgd.git import pack, program
+from kgd.git.objects import FOLDER, Entry, Object, ObjectId, make, parse_id, signed_parts, text, tree_body
+from kgd.git.store import ObjectStore
+
+Edit = Callable[[bytes], bytes]
+DEADLINE = 3_600.0
+"""Longest time in seconds for each git command that reads or packs the whole repository."""
+BATCH_BYTES, BATCH_OBJECTS = 32 << 20, 5_000
+"""Size of a pack of new objects."""
+BODY_LIMIT = 256 << 20
+SUBMODULE = b"160000"
+
+
+class Rewriting:
+    """The new objects of one history, in memory until `write`.
+
+    Args:
+        edit: Returns an object's bytes without the text. Applied to blobs, file names, messages and authors.
+        finish: Completes a rewritten commit, from the old commit's id and the new bytes.
+    """
+
+    def __init__(
+        self, store: ObjectStore, edit: Edit, finish: Callable[[ObjectId, bytes], bytes] = lambda id, body: body
+    ) -> None:
+        self._store, self._edit, self._finish = store, edit, finish
+        self._same = dict[ObjectId, ObjectId]()
+        self._made = dict[ObjectId, Object]()
+        self.commits = dict[ObjectId, ObjectId]()
+        """The rewritten commits, old to new, parents first."""
+        self.first = list[ObjectId]()
+        """The rewritten commits whose parents kept their ids: every copy of the old history contains one of them."""
+        self.paths = set[str]()
+        """Files whose content or name contained the text."""
+
+    def of_commits(self, commits: Iterable[ObjectId], progress: Callable[[int], object] = lambda done: None) -> None:
+        """Rewrite these commits. Parents must come before children. Takes about 0.1 ms per commit and 0.05 ms for each
+        different file.
+
+        Raises:
+            Damaged: An object cannot be read, or two names in a folder would become equal.
+        """
+        for number, id in enumerate(commits, 1):
+            self._of_commit(id)
+            if number % 500 == 0:
+                progress(number)
+
+    def new(self, id: ObjectId) -> ObjectId:
+        """The object that replaces a commit, tree, blob or annotated tag; the same id if nothing changed.
+
+        Raises:
+            Damaged: The object cannot be read.
+        """
+        if id in self.commits:
+            return self.commits[id]
+        kind = (self._store.kind_and_size(id) or ("", 0))[0]
+        if kind == "tag":
+            return self._of_tag(id)
+        return {"tree": lambda: self._of_tree(id, ""), "blob": lambda: self._of_blob(id, "")}.get(kind, lambda: id)()
+
+    def write(self) -> None:
+        """Make all new objects durable. They stay protected from gc until `scrub`.
+
+        Raises:
+            OSError: The disk is full, read-only or broken.
+        """
+        batch, size = list[Object](), 0
+        for made in self._made.values():
+            batch.append(made)
+            size += len(made.body)
+            if size > BATCH_BYTES or len(batch) == BATCH_OBJECTS:
+                self._store.write(batch)
+                batch, size = [], 0
+        if batch:
+            self._store.write(batch)
+
+    # ---- inside
+
+    def _of_commit(self, id: ObjectId) -> None:
+        body = self._store.read(id, BODY_LIMIT)
+        covered, _ = signed_parts(body)
+        head, _, message = covered.partition(b"\n\n")
+        lines, is_first = list[bytes](), True
+        for line in head.split(b"\n"):
+            key, _, value = line.partition(b" ")
+            if key == b"tree":
+                line = b"tree " + self._of_tree(parse_id(value), "").hex().encode()
+            elif key == b"parent":
+                parent = parse_id(value)
+                is_first = is_first and parent not in self.commits
+                line = b"parent " + self.commits.get(parent, parent).hex().encode()
+            else:
+                line = self._edit(line)
+            lines.append(line)
+        changed = b"\n".join(lines) + b"\n\n" + self._edit(message)
+        if changed != covered:
+            self.commits[id] = self._keep(make("commit", self._finish(id, changed)))
+            if is_first:
+                self.first.append(id)
+
+    def _of_tree(self, id: ObjectId, folder: str) -> ObjectId:
+        if (known := self._same.get(id)) is not None:
+            return known
+        entries = self._store.tree(id)
+        changed = dict[bytes, Entry]()
+        for name, (mode, child) in entries.items():
+            path, to = folder + text(name), self._edit(name)
+            if to in changed:
+                raise Damaged("two names in a folder would become equal", at=path)
+            if mode == FOLDER:
+                child = self._of_tree(child, path + "/")
+            elif mode != SUBMODULE:
+                child = self._of_blob(child, path)
+            if to != name:
+                self.paths.add(path)
+            changed[to] = (mode, child)
+        made = id if changed == entries else self._keep(make("tree", tree_body(changed)))
+        self._same[id] = made
+        return made
+
+    def _of_blob(self, id: ObjectId, path: str) -> ObjectId:
+        if (known := self._same.get(id)) is None:
+            body = self._store.read(id, BODY_LIMIT)
+            changed = self._edit(body)
+            known = self._same[id] = id if changed == body else self._keep(make("blob", changed))
+        if known != id:
+            self.paths.add(path)
+        return known
+
+    def _of_tag(self, id: ObjectId) -> ObjectId:
+        body = self._store.read(id, BODY_LIMIT)
+        head, _, rest = body.partition(b"\n")
+        target = parse_id(head.removeprefix(b"object "))
+        unsigned = rest.partition(b"-----BEGIN ")[0]
+        changed = b"object " + self.new(target).hex().encode() + b"\n" + self._edit(unsigned)
+        return id if changed == head + b"\n" + unsigned else self._keep(make("tag", changed))
+
+    def _keep(self, made: Object) -> ObjectId:
+        self._made[made.id] = made
+        return made.id
+
+
+def commits_of(store: ObjectStore, leaving_out: Iterable[str] = ()) -> Iterator[ObjectId]:
+    """All commits that refs lead to, parents before children.
+
+    Raises:
+        Damaged: The history has a hole.
+    """
+    arguments = ["rev-list", "--topo-order", "--reverse", *(f"--exclude={name}" for name in leaving_out), "--all"]
+    try:
+        for line in program.stream(store.git_dir, arguments, separator=b"\n", deadline=DEADLINE):
+            yield bytes.fromhex(line.decode())
+    except program.GitFailed as error:
+        raise Damaged(f"history cannot be read: {error.said}", next="Run `kgd fsck`.") from error
+
+
+def move_refs(git_dir: Path, moved: Mapping[str, tuple[ObjectId, ObjectId | None]]) -> None:
+    """Move refs from their first value to the second (None: remove them), all or none, and remove all reflogs.
+
+    Raises:
+        Unavailable: A ref changed in the meantime, or cannot be written; no ref was moved.
+    """
+    lines = [
+        f"update {name} {new.hex()} {old.hex()}\n" if new else f"delete {name} {old.hex()}\n"
+        for name, (old, new) in moved.items()
+    ]
+    try:
+        program.run(git_dir, ["update-ref", "--no-deref", "--stdin"], input="".join(lines).encode())
+        program.run(git_dir, ["reflog", "expire", "--expire=now", "--expire-unreachable=now", "--all"])
+    except program.GitFailed as error:
+        raise Unavailable(f"the refs cannot be moved: {error.said}", next="Repeat the command.") from error
+
+
+def scrub(git_dir: Path) -> None:
+    """Remove every object that no ref leads to, and the files in which git remembers earlier commits.
+
+    No other process may use the repository.
+
+    Raises:
+        Unavailable: git could not write the packs; nothing reachable was removed.
+    """
+    for name in ("ORIG_HEAD", "FETCH_HEAD", "AUTO_MERGE", "COMMIT_EDITMSG", "MERGE_MSG", "SQUASH_MSG"):
+        (git_dir / name).unlink(missing_ok=True)
+    objects = git_dir / "objects"
+    (objects / "pack" / "multi-pack-index").unlink(missing_ok=True)
+    (objects / "info" / "commit-graph").unlink(missing_ok=True)
+    for stem in pack.stems(objects / "pack"):
+        stem.with_suffix(".keep").unlink(missing_ok=True)
+    bounds = program.Bounds(DEADLINE, DEADLINE)
+    try:
+        program.run(git_dir, ["repack", "-a", "-d", "-f", "-q"], bounds=bounds)
+        program.run(git_dir, ["prune", "--expire=now"], bounds=bounds)
+    except program.GitFailed as error:
+        raise Unavailable(f"the old objects cannot be removed: {error.said}", next="Repeat the command.") from error
+
+
+def containing(store: ObjectStore, has: Callable[[bytes], object]) -> list[ObjectId]:
+    """All objects of the repository for whose bytes `has` is true, reachable or not. Reads every object.
+
+    Raises:
+        Damaged: An object cannot be read.
+    """
+    listing = ["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"]
+    lines = program.stream(store.git_dir, listing, separator=b"\n", deadline=DEADLINE)
+    return [id for id in map(bytes.fromhex, map(bytes.decode, lines)) if has(store.read(id, BODY_LIMIT))]

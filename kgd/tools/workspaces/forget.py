@@ -1,0 +1,184 @@
+"""The `forget` tool: remove a leaked secret from the whole history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Forbidden, KgdError, Unavailable
+from kgd.git.refs import NOTES, RefUpdate
+from kgd.git.remote_errors import LostRace
+from kgd.tools import addressing
+from kgd.tools.operation import Command, Hints, Operation, option
+from kgd.tools.session import Session
+from kgd.tools.workspaces.status import WorkspaceParams
+from kgd.workspace import forgetting
+
+if TYPE_CHECKING:
+    from kgd.daemon.syncing import Syncing
+    from kgd.git.remote_settings import Remote
+    from kgd.workspace.forgetting import Forgotten
+
+Refs = Mapping[str, bytes]
+"""A remote's refs, by name."""
+
+
+class ForgetParams(WorkspaceParams):
+    secret: Annotated[str, Field(description="the text to remove; each of its lines by itself")]
+    reason: Annotated[str, Field(description="why, for the record; without the secret")] = ""
+    push: Annotated[bool, Field(description="replace the history of the remotes too")] = False
+    dry_run: bool = False
+
+
+class RemoteResult(TypedDict):
+    name: str
+    pushed: bool
+    reason: NotRequired[str]
+
+
+class ForgetResult(TypedDict):
+    """`files` held the secret, in any commit; `rewritten` counts commits. `to_do` lists the steps that are left."""
+
+    workspace: str
+    rewritten: int
+    files: list[str]
+    before: str
+    commit: NotRequired[str]
+    signed: NotRequired[bool]
+    remotes: list[RemoteResult]
+    to_do: list[str]
+    dry_run: NotRequired[bool]
+
+
+def forget(session: Session, params: ForgetParams) -> ForgetResult:
+    """Remove a secret from the content, names and messages of every commit. Calls for the workspace wait meanwhile.
+
+    Raises:
+        NotFound: The workspace is unknown, or nothing in it contains the secret.
+        Unavailable: Several hubs share the workspace, its git state does not allow it, or a remote is not in step.
+        KgdError: As `kgd.workspace.forgetting.forget`.
+    """
+    daemon = session.daemon
+    if session.principal is not None:
+        raise Forbidden("only the workspace's own machine can rewrite its history")
+    if daemon.shared:
+        raise Unavailable(
+            "several hubs share this workspace",
+            next="Stop them, run `kgd forget --push` in a clone of the upstream, delete the hubs' copies, and start "
+            "them again.",
+        )
+    workspace = addressing.choose(session, params.workspace)
+    author, id, now, key = session.author(workspace), workspace.id, workspace.now(), workspace.signing
+    syncing = daemon.syncing(workspace)
+    remotes = [one.remote for one in syncing.machines()]
+    there = _in_step(syncing, remotes, bytes.fromhex(workspace.tip)) if params.push and not params.dry_run else {}
+    with daemon.set_aside(workspace) as layout:
+        found = forgetting.forget(
+            layout,
+            params.secret,
+            author,
+            params.reason,
+            now,
+            key,
+            rehearse=params.dry_run,
+            progress=lambda done, message: session.progress(done, None, message),
+        )
+    results = _push(daemon.syncing(daemon.workspace(id)), remotes, there, found) if params.push and there else []
+    answer: ForgetResult = {
+        "workspace": id,
+        "rewritten": found.rewritten,
+        "files": found.paths,
+        "before": found.before,
+        "remotes": results,
+        "to_do": _to_do(remotes, results, found),
+    }
+    if params.dry_run:
+        return {**answer, "dry_run": True, "to_do": []}
+    return {**answer, "commit": found.record, "signed": found.signed}
+
+
+def _in_step(syncing: Syncing, remotes: list[Remote], tip: bytes) -> dict[str, Refs]:
+    """The refs of every remote. Raises Unavailable if one has other commits, which a push would drop."""
+    there = dict[str, Refs]()
+    for remote in remotes:
+        transport = syncing.transport(remote.name)
+        listed = {**transport.ls(remote.ref, remote.proposals), **transport.ls(NOTES)}
+        if listed.get(remote.ref) != tip:
+            raise Unavailable(
+                f"the remote '{remote.name}' does not have the same commits",
+                at=remote.url.text,
+                next="Run `kgd sync`, settle what it reports, and repeat the command.",
+            )
+        there[remote.name] = listed
+    return there
+
+
+def _push(syncing: Syncing, remotes: list[Remote], there: Mapping[str, Refs], found: Forgotten) -> list[RemoteResult]:
+    """Replace the history of each remote, if it still has the commits that were seen before."""
+    results = list[RemoteResult]()
+    for remote in remotes:
+        listed = there[remote.name]
+        new = {name: id for name, (_, id) in found.moved.items()}
+        also = list[RefUpdate]()
+        for name, old in listed.items():
+            here = f"refs/kgd/in/{remote.name}/proposals/{name[len(remote.proposals) :]}"
+            to = new.get(NOTES if name == NOTES else here, "")
+            if name != remote.ref and to:
+                also.append(RefUpdate(name, old, bytes.fromhex(to)))
+        try:
+            syncing.transport(remote.name).push(remote.ref, listed[remote.ref], bytes.fromhex(found.record), also)
+        except (KgdError, LostRace) as error:
+            results.append({"name": remote.name, "pushed": False, "reason": str(error)})
+        else:
+            results.append({"name": remote.name, "pushed": True})
+    return results
+
+
+def _to_do(remotes: list[Remote], results: list[RemoteResult], found: Forgotten) -> list[str]:
+    """The steps for people, most urgent first."""
+    pushed = {one["name"] for one in results if one["pushed"]}
+    steps = ["Revoke the secret: people and agents that have read it can still use it."]
+    for remote in remotes:
+        if remote.name not in pushed:
+            command = (
+                f"git push --force-with-lease={remote.ref}:{found.before} {remote.name} {found.record}:{remote.ref}"
+            )
+            steps.append(
+                f"The remote '{remote.name}' still has the secret. Its owner runs `kgd forget` there, or allows "
+                f"`{command}`."
+            )
+    if remotes:
+        steps += [
+            "Every clone: clone the workspace again, and delete the old copy. kgd refuses to merge old copies.",
+            "The server of a remote may keep old commits in caches, proposals and backups: ask its operator.",
+        ]
+    return [*steps, "Backups, and the sessions of agents that have read the secret, still contain it."]
+
+
+FORGET = Operation(
+    name="forget",
+    title="Remove a secret",
+    description="Removes a leaked secret from the whole history, with a record of what was removed.",
+    Params=ForgetParams,
+    Result=ForgetResult,
+    hints=Hints(destructive=True, idempotent=True),
+    run=forget,
+    commits={"forget": "removed a secret"},
+    commands=(
+        Command(
+            "Care",
+            "remove a leaked secret from the whole history; reads it from standard input",
+            (
+                option("--file", "read the secret from FILE", "FILE"),
+                option("-m --reason", "why, for the record", "TEXT", dest="reason"),
+                option("--push"),
+            ),
+            place=66,
+            ask="forget",
+            print="printing_running.forget",
+        ),
+    ),
+)

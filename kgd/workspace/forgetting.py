@@ -1,0 +1,288 @@
+"""Removal of a secret from the whole history of a closed workspace.
+
+Each commit that contains the secret, and each later one, is made again without it (`kgd.git.rewriting`). One commit on
+top records what was removed, and lists the removed commits, so that no old copy can bring them back
+(`kgd.workspace.history.forgotten`). Then the old objects are deleted. See docs/decisions/0054-forget.md.
+
+Everything before the move of the refs leaves the workspace unchanged. The move is one transaction of git. After an
+interruption, the same call completes the rest: the new objects depend only on the old history and on the secret.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from kgd.codec import documents, paths
+from kgd.codec.settings import PATH as SETTINGS
+from kgd.codec.settings import Settings, decode_settings
+from kgd.errors import Damaged, Invalid, KgdError, NotFound, Unavailable
+from kgd.git import integrity, pack_upkeep, program, refs, rewriting
+from kgd.git.layout import Layout
+from kgd.git.objects import ObjectId, raw, signature, with_trailers
+from kgd.git.rewriting import Rewriting
+from kgd.git.staging import Staging
+from kgd.git.store import ObjectStore
+from kgd.model.change import Author
+from kgd.workspace.history import forgotten, pushers
+from kgd.workspace.history.signed_history import GOOD, SignedHistory
+from kgd.workspace.publishing import git_state
+from kgd.workspace.repository import Ownership
+from kgd.workspace.writing.seal import Seal
+from kgd.workspace.writing.signing import CommitSigning
+
+REMOVED = b"REMOVED"
+"""Stands in place of the secret: one plain word in YAML, JSON, Markdown and file names."""
+SHORTEST = 6
+"""Fewest characters of a secret's line: a shorter one would also occur elsewhere."""
+TRAILER = "Kgd-Forgets"
+LEDGERS = "refs/kgd/ledger/"
+"""Prefix of refs with the ledgers that remotes have; derived from the ledger itself."""
+PATHS = 100
+"""Largest number of paths in a record."""
+Progress = Callable[[int, str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was removed, or would be: `rewritten` counts commits, and `paths` are the files that held the secret.
+
+    `moved` are the refs with their old and new commits, and `record` is the commit on top; empty on a rehearsal.
+    `signed` tells whether the record is signed.
+    """
+
+    workspace: str
+    rewritten: int
+    paths: list[str]
+    before: str
+    record: str = ""
+    signed: bool = False
+    moved: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def forms(secret: str) -> list[bytes]:
+    """The spellings under which a secret is looked for: each of its lines as it is, in a quoted string of JSON or YAML,
+    and percent-encoded, longest first.
+
+    Raises:
+        Invalid: A line is too short to be looked for.
+    """
+    lines = [line.strip() for line in secret.splitlines() if line.strip()]
+    if not lines:
+        raise Invalid("the secret is empty", next="Pass it on standard input, or in a file with --file.")
+    if short := next((line for line in lines if len(line) < SHORTEST), ""):
+        raise Invalid(
+            f"a line of the secret has {len(short)} characters; at least {SHORTEST} are needed",
+            next="Pass more of it: shorter text would also be removed where it is no secret.",
+        )
+    found = {spelling for line in lines for spelling in (line, json.dumps(line)[1:-1], quote(line, safe=""))}
+    return sorted((one.encode() for one in found), key=len, reverse=True)
+
+
+def forget(
+    layout: Layout,
+    secret: str,
+    author: Author,
+    reason: str,
+    now: int,
+    signing: CommitSigning,
+    *,
+    rehearse: bool = False,
+    progress: Progress = lambda done, message: None,
+) -> Forgotten:
+    """Remove a secret from all content, names and messages of a workspace that no process has open.
+
+    Costs a pass over the whole history, and a repack of the repository.
+
+    Args:
+        secret: Its lines are removed one by one.
+        reason: Goes into the record; must not contain the secret.
+        rehearse: Only report what would be removed.
+
+    Raises:
+        NotFound: No object contains the secret.
+        Invalid: The secret is too short.
+        Unavailable: Another process has the workspace open, or its git state does not allow a rewriting.
+        Forbidden: The workspace requires signed commits, and there is no allowed key.
+        Damaged: An object cannot be read; nothing was changed.
+    """
+    found = re.compile(b"|".join(map(re.escape, forms(secret))))
+    owner = Ownership(layout.derived_dir)
+    try:
+        integrity.recover(layout)
+        store = layout.open()
+        head = _check_state(layout, store)
+        seal = Seal(layout.git_dir)
+        made = Rewriting(store, lambda body: found.sub(REMOVED, body), lambda old, body: seal.renewed(store, old, body))
+        commits = rewriting.commits_of(store, (refs.NOTES, f"{LEDGERS}*"))
+        made.of_commits(commits, lambda done: progress(done, "reading commits"))
+        progress(len(made.commits), "looking for the secret")
+        settings = _settings(store, store.tree_of(head))
+        files = sorted({found.sub(REMOVED, raw(path)).decode("utf-8", "replace") for path in made.paths})
+        before = Forgotten(settings.workspace, len(made.commits), files, head.hex())
+        if not made.commits and not rewriting.containing(store, found.search):
+            raise NotFound("nothing in this workspace contains this text", next="Check the text for typing errors.")
+        if rehearse:
+            return before
+        done = before
+        if made.commits:
+            done = _Move(layout, store, made, signing).run(before, author, found.sub(b"REMOVED", reason.encode()), now)
+        progress(done.rewritten, "removing old objects")
+        rewriting.scrub(layout.git_dir)
+        _clear(layout)
+        pack_upkeep.renew_graph(layout.git_dir)
+        if left := rewriting.containing(layout.open(), found.search):
+            raise Damaged(f"{len(left)} objects still contain the secret", at=left[0].hex(), next="Report this defect.")
+        return done
+    finally:
+        owner.release()
+
+
+def _check_state(layout: Layout, store: ObjectStore) -> ObjectId:
+    """The tip, if the state of git allows that every ref and the work tree move at once."""
+    git_dir = layout.git_dir
+    head, branch = store.ref(refs.HEAD), store.ref(layout.branch)
+    if head is None:
+        raise Unavailable("this workspace has no commit", at=str(git_dir))
+    if branch != head:
+        raise Unavailable(
+            "not every change is published on the branch", at=layout.branch, next="`kgd status` says what it waits for."
+        )
+    if store.ref("refs/stash"):
+        raise Unavailable(
+            "there are stashed changes", at=str(git_dir), next="`git stash pop` or `git stash drop` them."
+        )
+    if any((git_dir / "worktrees").glob("*")):
+        raise Unavailable(
+            "the repository has further work trees", at=str(git_dir), next="`git worktree remove` them first."
+        )
+    if layout.is_bare:
+        return head
+    if busy := git_state.busy(git_state.signature(git_dir, layout.branch), git_dir, layout.branch):
+        raise Unavailable(busy.reason, at=str(layout.work_tree))
+    if changed := [path for path in _uncommitted(layout) if path != forgotten.PATH]:
+        raise Unavailable(
+            "the work tree has changes that are not committed", at=changed[0], next="Commit or discard them."
+        )
+    if _uncommitted(layout):  # left by an earlier call that was interrupted
+        _in_work_tree(layout, "read-tree", "--reset", "-u", head.hex())
+    return head
+
+
+def _uncommitted(layout: Layout) -> list[str]:
+    lines = _in_work_tree(layout, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no").split(b"\0")
+    return [line[3:].decode("utf-8", "replace") for line in lines if line]
+
+
+def _settings(store: ObjectStore, tree: ObjectId) -> Settings:
+    blob = store.entry(tree, SETTINGS)
+    if blob is None:
+        raise Damaged("the workspace has no settings", at=SETTINGS, next="Restore the file from history.")
+    return decode_settings(store.read(blob), newer=True)
+
+
+def _in_work_tree(layout: Layout, *arguments: str) -> bytes:
+    try:
+        return program.run(layout.git_dir, [f"--work-tree={layout.work_tree}", *arguments])
+    except program.GitFailed as error:
+        raise Unavailable(f"git cannot use the work tree: {error.said}", at=str(layout.work_tree)) from error
+
+
+class _Move:
+    """The record, the ledger and the refs of a rewritten history."""
+
+    def __init__(self, layout: Layout, store: ObjectStore, made: Rewriting, signing: CommitSigning) -> None:
+        self._layout, self._store, self._made, self._signing = layout, store, made, signing
+
+    def run(self, found: Forgotten, author: Author, reason: bytes, now: int) -> Forgotten:
+        layout, store, made = self._layout, self._store, self._made
+        head = bytes.fromhex(found.before)
+        good = self._good(head)
+        made.write()
+        record = self._record(found, author, reason.decode(), now)
+        moved: dict[str, tuple[ObjectId, ObjectId | None]] = {}
+        for name, old in refs.list_refs(layout.git_dir).items():
+            if name.startswith(LEDGERS):
+                moved[name] = old, None
+            elif name != refs.NOTES and (new := made.new(old)) != old:
+                moved[name] = old, new
+        moved[refs.HEAD] = moved[layout.branch] = head, record
+        sign = self._signing if self._signing.is_on else None
+        if ledger := pushers.replaced(store, made.commits, good, now, sign):
+            store.write(ledger[1])
+            # a new ledger shares no commit with the old one
+            moved[refs.NOTES] = store.ref(refs.NOTES) or bytes(20), ledger[0]
+        store.renew(anew=True)
+        made.write()  # `new` may have made further objects, of tags
+        if not layout.is_bare:  # first: after an interruption, files with the secret would look like edits by hand
+            _in_work_tree(layout, "update-index", "-q", "--refresh")
+            _in_work_tree(layout, "read-tree", "-m", "-u", head.hex(), record.hex())
+        _clear(layout)  # first: the next start would keep a tip that the checkpoint names
+        rewriting.move_refs(layout.git_dir, moved)
+        listed = {name: (old.hex(), new.hex() if new else "") for name, (old, new) in moved.items()}
+        return Forgotten(
+            found.workspace, found.rewritten, found.paths, found.before, record.hex(), self._signing.is_on, listed
+        )
+
+    def _good(self, head: ObjectId) -> list[ObjectId]:
+        """The commits whose signature or attestation is verified now, if kgd signs: rewriting removes signatures."""
+        if not self._signing.is_on:
+            return []
+        history = SignedHistory(self._store, head, frozenset())
+        attested = pushers.attestations(self._store)
+        rewritten = (id for id in self._made.commits if id not in attested and history.verdict(id).state in GOOD)
+        return [*attested, *rewritten]
+
+    def _record(self, found: Forgotten, author: Author, reason: str, now: int) -> ObjectId:
+        """Write the commit that records the removal, on top of the rewritten tip."""
+        store = self._store
+        parent = self._made.new(bytes.fromhex(found.before))
+        if {*self._made.first} <= {*forgotten.listed(store, parent)}:  # an earlier call was interrupted after it
+            return parent
+        by = signature(author, now)
+        staging = Staging(store, store.tree_of(parent), self._signing)
+        self._move_files(staging, store.tree_of(bytes.fromhex(found.before)), store.tree_of(parent))
+        note = f"removed by {by.name} on {datetime.fromtimestamp(now, UTC):%Y-%m-%d}"
+        staging.put(forgotten.PATH, forgotten.with_lines(staging.read(forgotten.PATH), self._made.first, note))
+        listed = [f"- {path}" for path in found.paths[:PATHS]]
+        more = [f"- and {len(found.paths) - PATHS} more"] if len(found.paths) > PATHS else []
+        lines = [f"forget a secret: {reason}" if reason else "forget a secret", ""]
+        lines += [f"Rewrote {found.rewritten} commits. The secret was in:", *listed, *more]
+        message = with_trailers("\n".join(lines), [("Kgd-Op", "forget"), (TRAILER, found.before)])
+        commit = staging.commit(staging.write_tree(), [parent], by, message)
+        store.write(staging.objects)
+        return commit
+
+    def _move_files(self, staging: Staging, before: ObjectId, after: ObjectId) -> None:
+        """Move nodes and conflict records whose path follows from content that has changed."""
+        sharded = _settings(self._store, before).sharded
+        for path, _, new in self._store.diff(before, after):
+            if new is None or not path.startswith(("nodes/", "conflicts/")):
+                continue
+            data = self._store.read(new)
+            with contextlib.suppress(KgdError):  # an unreadable file stays where it is
+                if path.startswith("nodes/"):
+                    place = paths.path_of(documents.decode(data).uri, sharded)
+                else:
+                    conflict = documents.decode_conflict(data)
+                    place = paths.conflict_path(conflict.uri, conflict.digest, sharded)
+                if place != path:
+                    staging.remove(path)
+                    staging.put(place, data)
+
+
+def _clear(layout: Layout) -> None:
+    """Delete derived data, which is made again. The lock file stays."""
+    for entry in layout.derived_dir.iterdir():
+        if entry.name == "lock":
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()

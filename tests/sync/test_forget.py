@@ -1,0 +1,249 @@
+"""`kgd forget` removes a secret from the whole history, and no old copy brings it back."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unavailable
+from kgd.git import rewriting
+from kgd.hooks.push_check import Update, check_push
+from kgd.workspace.tip import settings
+from tests.builders import commit_file
+from tests.ssh_keys import allow, new_key
+from tests.sync.people import Person, bare, git
+from tests.sync.test_signed_sync import signing
+from tests.waiting import until
+
+pytestmark = pytest.mark.requirement("N8")
+SECRET = "tok-Zq81xwp3/é"
+
+
+def forget(person: Person, secret: str = SECRET, **more: Any) -> dict[str, Any]:
+    person.published()
+    return person.call("forget", secret=secret, reason="it leaked", **more)
+
+
+def holding(git_dir: Path, secret: str = SECRET) -> list[str]:
+    """The objects of a repository that contain the secret, reachable or not, and files outside of `objects`."""
+    names = git(git_dir, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)").split()
+    batch = ["git", "-C", str(git_dir), "cat-file", "--batch"]
+    bodies = subprocess.run(batch, input="\n".join(names).encode(), capture_output=True, check=True).stdout
+    found = ["an object"] if secret.encode() in bodies else []
+    files = (path for path in git_dir.rglob("*") if path.is_file() and "objects" not in path.parts)
+    return found + [str(path) for path in files if secret.encode() in path.read_bytes()]
+
+
+def test_every_trace_is_removed_and_everything_else_stays(ann: Person) -> None:
+    ann.put("before", summary="Not affected.")
+    kept = ann.tip
+    ann.put("a", summary="Billing", content=f'The key is "{SECRET}".\nAsk Bob.', tags=["billing"])
+    ann.put("a", content="The key is in the vault.", expect_version=1)
+    ann.put(f"{SECRET.split('/')[0]}-usage", summary="named after it")
+    ann.call("put", changes=[{"op": "upsert", "uri": "concept://infra/b", "summary": "b"}], message=f"use {SECRET}")
+    git_dir = ann.workspace.layout.git_dir
+    ann.published()
+    git(git_dir, "tag", "-a", "v1", "-m", f"with {SECRET}")
+    before, count = ann.tip, int(git(git_dir, "rev-list", "--count", "HEAD"))
+    assert holding(git_dir)
+    answer = ann.call("forget", secret=f"{SECRET}\ntok-Zq81xwp3", reason="it leaked")
+    assert answer["before"] == before
+    assert answer["rewritten"] == 4
+    assert "nodes/concept/a.yaml" in answer["files"]
+    assert holding(git_dir) == []
+    assert SECRET not in str(answer)
+    assert git(git_dir, "cat-file", "-t", kept) == "commit"
+    assert git(git_dir, "merge-base", "--is-ancestor", kept, "HEAD") == ""
+    assert int(git(git_dir, "rev-list", "--count", "HEAD")) == count + 1
+    assert ann.tip == answer["commit"]
+    first = ann.call("history", uri="concept://infra/a")["commits"][-1]["commit"]
+    old = ann.call("get", uris=["concept://infra/a"], as_of=first)["nodes"][0]
+    assert old["content"] == 'The key is "REMOVED".\nAsk Bob.'
+    assert ann.has("REMOVED-usage")
+    assert git(ann.work_tree, "status", "--porcelain") == ""
+    assert git(git_dir, "fsck", "--strict") == ""
+    assert ann.call("fsck")["ok"]
+    record = git(git_dir, "show", "--no-patch", "--format=%B", answer["commit"])
+    assert record.startswith("forget a secret: it leaked")
+    assert f"Kgd-Forgets: {before}" in record
+
+
+def test_a_rehearsal_changes_nothing(ann: Person) -> None:
+    ann.put("a", summary=SECRET)
+    tip = ann.tip
+    assert forget(ann, dry_run=True)["files"] == ["nodes/concept/a.yaml"]
+    assert ann.tip == tip
+    assert ann.summary("a") == SECRET
+
+
+def test_a_request_from_before_is_still_applied_once(ann: Person) -> None:
+    ann.put("a", summary=SECRET)
+    change = {"changes": [{"op": "append", "uri": "concept://infra/a", "text": "once"}]}
+    ann.call("put", **change, request_id="one")
+    forget(ann)
+    assert ann.call("put", **change, request_id="one")["repeated"]
+    assert (ann.node("a") or {})["content"] == "once\n"
+
+
+def test_an_old_clone_neither_merges_nor_brings_the_secret_back(ann: Person, bob: Person, hub: Path) -> None:
+    ann.put("a", summary=SECRET)
+    ann.share(hub, sync=0)
+    bob.share(hub, sync=0)
+    bob.sync()
+    bob.put("b", summary="not sent")
+    answer = forget(ann, push=True)
+    assert answer["remotes"] == [{"name": "origin", "pushed": True}]
+    assert git(hub, "rev-parse", "main") == answer["commit"]
+    git(hub, "reflog", "expire", "--expire=now", "--all")
+    git(hub, "gc", "-q", "--prune=now")
+    assert holding(hub) == []
+    said = bob.sync(confirm="yes")
+    assert said["state"] != "ok"
+    assert "removed a secret from its history" in str(said)
+    assert git(hub, "rev-parse", "main") == answer["commit"]
+    assert bob.summary("b") == "not sent"
+    # Bob merges by hand with plain git, and pushes the result past kgd.
+    bob.published()
+    git(bob.work_tree, "fetch", "-q", "origin", "main")
+    git(bob.work_tree, "merge", "-q", "-s", "ort", "-X", "ours", "-m", "both", "FETCH_HEAD")
+    until(lambda: bob.stage("publish")["state"] == "blocked")
+    assert "kgd forget" in str(bob.stage("publish"))
+    git(bob.work_tree, "push", "-q", "origin", "HEAD:main")
+    assert "still contains a secret" in str(ann.sync())
+    assert holding(ann.workspace.layout.git_dir) == []
+
+
+def test_a_server_refuses_a_push_that_brings_the_secret_back(ann: Person, tmp_path: Path) -> None:
+    ann.put("a", summary=SECRET)
+    ann.published()
+    copy = bare(tmp_path / "copy.git")
+    git(ann.workspace.layout.git_dir, "push", "-q", str(copy), "main")
+    forget(ann)
+    layout = ann.workspace.layout
+    git(layout.git_dir, "fetch", "-q", str(copy), "main:refs/heads/old")
+    tree = git(layout.git_dir, "rev-parse", "main^{tree}")
+    merged = git(layout.git_dir, "commit-tree", "-p", "main", "-p", "old", "-m", "both", tree)
+    store = ann.workspace.store
+    update = Update(layout.branch, bytes.fromhex(ann.tip), bytes.fromhex(merged))
+    with pytest.raises(Forbidden, match="which `kgd forget` removed"):
+        check_push(store, [update], None, settings.read(layout, store), branch=layout.branch)
+
+
+def test_a_remote_with_other_commits_is_not_replaced(ann: Person, bob: Person, hub: Path) -> None:
+    ann.put("a", summary=SECRET)
+    ann.share(hub, sync=0)
+    ann.sync()
+    bob.share(hub, sync=0)
+    bob.put("b", summary="b")
+    bob.sync()
+    there = git(hub, "rev-parse", "main")
+    with pytest.raises(Unavailable, match="does not have the same commits"):
+        forget(ann, push=True)
+    assert git(hub, "rev-parse", "main") == there
+    assert ann.summary("a") == SECRET
+
+
+def test_proposals_and_conflicts_lose_the_secret_and_stay_open(ann: Person, bob: Person, hub: Path) -> None:
+    ann.put("a", summary="a")
+    ann.share(hub, sync=0)
+    bob.share(hub, sync=0)
+    bob.sync()
+    ann.put("a", summary=f"ours {SECRET}")
+    bob.put("a", summary="theirs")
+    bob.sync()
+    ann.sync()
+    assert len(ann.call("conflicts")["conflicts"]) == 1
+    ann.published()
+    git(ann.work_tree, "branch", "proposals/x", "HEAD~1")
+    forget(ann)
+    assert holding(ann.workspace.layout.git_dir) == []
+    (one,) = ann.call("conflicts")["conflicts"]
+    assert {"ours REMOVED", "theirs"} == {side["value"] for side in one["fields"]["summary"]["sides"]}
+    assert ann.call("fsck")["ok"]
+
+
+@pytest.mark.parametrize("step", ["move_refs", "scrub"])
+def test_an_interrupted_removal_is_completed_by_the_same_call(
+    ann: Person, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    ann.put("a", summary=SECRET)
+    git_dir = ann.workspace.layout.git_dir
+
+    def killed(*arguments: object) -> None:
+        raise Unavailable("killed here")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rewriting, step, killed)
+        with pytest.raises(Unavailable, match="killed here"):
+            forget(ann)
+    ann.restart()
+    assert holding(git_dir)
+    until(lambda: ann.summary("a") == "REMOVED")  # from the work tree, if the refs had not moved
+    forget(ann)
+    assert holding(git_dir) == []
+    assert ann.summary("a") == "REMOVED"
+    assert git(git_dir, "log", "--format=%s").count("forget a secret") == 1
+
+
+@pytest.mark.needs("ssh-keygen")
+def test_the_record_is_signed_and_vouches_for_what_was_signed(ann: Person, tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    key = new_key(tmp_path / "keys", "ann")
+    ann.put("early", summary="nobody signed this")
+    ann.put("early", summary=SECRET)
+    signing(ann, key)
+    commit_file(ann.workspace, "allowed_signers", allow(key))
+    commit_file(ann.workspace, "kgd.yaml", (ann.work_tree / "kgd.yaml").read_text() + "signatures: required\n")
+    ann.put("a", summary=SECRET)
+    ann.published()
+    before = ann.call("verify_history")
+    assert before["ok"]
+    assert forget(ann)["signed"]
+    after = ann.call("verify_history", all=True)
+    assert after["ok"]
+    assert after["counts"]["unsigned"] == before["counts"]["unsigned"]
+    assert after["counts"]["attested"] == 3
+    assert holding(ann.workspace.layout.git_dir) == []
+
+
+def dirty(person: Person) -> None:
+    commit_file(person.workspace, "README.md", "read me\n")
+    person.published()
+    (person.work_tree / "README.md").write_text("changed\n")
+
+
+def stashed(person: Person) -> None:
+    dirty(person)
+    git(person.work_tree, "stash", "-q")
+
+
+def detached(person: Person) -> None:
+    person.published()
+    git(person.work_tree, "checkout", "-q", "--detach")
+
+
+@pytest.mark.parametrize(
+    ("arrange", "secret", "refusal", "says"),
+    [
+        (lambda person: None, "abc", Invalid, "at least 6 are needed"),
+        (lambda person: None, " \n ", Invalid, "the secret is empty"),
+        (lambda person: None, "not in here", NotFound, "nothing in this workspace"),
+        (dirty, SECRET, Unavailable, "not committed"),
+        (stashed, SECRET, Unavailable, "stashed changes"),
+        (detached, SECRET, Unavailable, "detached"),
+    ],
+)
+def test_what_cannot_be_removed_safely_is_refused(
+    ann: Person, arrange: Callable[[Person], None], secret: str, refusal: type[KgdError], says: str
+) -> None:
+    ann.put("a", summary=SECRET)
+    arrange(ann)
+    tip = ann.tip
+    with pytest.raises(refusal, match=says):
+        ann.call("forget", secret=secret)
+    assert ann.tip == tip
+    assert ann.summary("a") == SECRET
