@@ -15,7 +15,7 @@ def apart(work: Callable[[], Coroutine[object, object, T]]) -> T:
     """
     Run a coroutine function in a separate thread, and return its result.
 
-    After the first test of the pages, Playwright's event loop occupies the thread of the tests until the process ends.
+    Between the tests of pages, Playwright's event loop occupies the thread of the tests.
     """
     with ThreadPoolExecutor(1) as elsewhere:
         return elsewhere.submit(anyio.run, work).result()
