@@ -69,7 +69,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("broken", {"limit": 5}),
     ("conflicts", {}),
     ("coverage", {"limit": 5}),
-    ("code", {"uri": f"./{FILE}"}),
+    ("code_file", {"uri": f"./{FILE}"}),
     ("area_facts", {"area": AREA}),
     ("stale", {"limit": 5}),
     ("review", {"limit": 5}),

@@ -55,7 +55,7 @@ def file(visit: Visit) -> Handled:
     uri, asked = _asked(visit), visit.number("why") or visit.number("line")
     first = max(asked - 1, 0) // LINES * LINES + 1
     start = 1 if first < COLOURED else first
-    code = visit.call("code", uri=uri, first=start, limit=first + LINES - start)
+    code = visit.call("code_file", uri=uri, first=start, limit=first + LINES - start)
     briefing = visit.call("context", paths=[uri], budget=BUDGET)
     cards, related = _cards(visit, code, briefing["items"])
     lines = _lines(code, cards, first, start)
@@ -77,8 +77,7 @@ def file(visit: Visit) -> Handled:
         "writes": visit.may("put"),
         "fact": visit.to("node/new", about=uri, data=mapping_text({"cites": [code["path"]]})),
     }
-    is_unknown = code["state"] == "absent" and not cards and not related
-    return Page("file.html", known, 404 if is_unknown else 200)
+    return Page("file.html", known)
 
 
 def redirected(visit: Visit) -> Redirect | None:

@@ -1,4 +1,4 @@
-"""The `code` tool: the text of a file of the code tree, with the knowledge about its lines.
+"""The `code_file` tool: the text of a file of the code tree, with the knowledge about its lines.
 
 The user of this machine sees the work tree. The holder of a token sees the checked-out commit, and only if the policy
 shows the history of the code to them: other lines of the work tree are not shared.
@@ -125,7 +125,7 @@ class _Shown:
         return self.data.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
 
 
-def code(session: Session, params: CodeParams) -> CodeResult:
+def code_text(session: Session, params: CodeParams) -> CodeResult:
     """A part of the file's text, and the nodes about the file; nodes about its lines come first, in their order.
 
     Costs one reading of the file and a run of git for each version that is compared.
@@ -295,14 +295,14 @@ def _add_symbols(answer: CodeResult, workspace: Workspace, path: str) -> None:
         answer["more_symbols"] = len(parts) - SYMBOLS
 
 
-CODE = Operation(
-    name="code",
+CODE_FILE = Operation(
+    name="code_file",
     title="Code of a file",
     description="Lines of a file of the code tree, and the nodes that cite them or are about the file.",
     Params=CodeParams,
     Result=CodeResult,
     hints=Hints(read_only=True, idempotent=True),
-    run=code,
+    run=code_text,
     reflects=Reflects.WORKSPACE | Reflects.NOW,
     forwards=True,
     scope=Verb.READ,

@@ -1,4 +1,4 @@
-"""`code`: the text of a file, with the knowledge about its lines."""
+"""`code_file`: the text of a file, with the knowledge about its lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgd.errors import Invalid, NotFound
 from kgd.git.code_file import LARGEST
 from kgd.model.access import Principal, Scope
 from kgd.model.change import Author
-from kgd.tools.read.code import CODE
+from kgd.tools.context.code_file import CODE_FILE
 from kgd.tools.session import Session
 from kgd.workspace.proposals import deciding, proposals
 from kgd.workspace.workspace import Workspace
@@ -36,14 +36,14 @@ def keys(code: Path, ask: Ask) -> Path:
 
 
 def test_a_page_of_lines_has_the_commit_and_the_number_of_all_lines(ask: Ask, keys: Path) -> None:
-    answer = ask.code(uri=f"./{KEYS}", first=4, limit=2)
+    answer = ask.code_file(uri=f"./{KEYS}", first=4, limit=2)
     assert (answer["state"], answer["text"]) == ("text", "def sign(token):\n    return token")
     assert (answer["first"], answer["lines"], answer["path"]) == (4, 10, KEYS)
     assert git(keys, "rev-parse", "HEAD").startswith(answer["commit"]["commit"])
     assert answer["commit"]["what"] == "Rotate keys"
     assert "changed" not in answer
     (keys / KEYS).write_text(f"# new\n{TEXT}")
-    again = ask.code(uri=f"file://shop/{KEYS}", limit=1)
+    again = ask.code_file(uri=f"file://shop/{KEYS}", limit=1)
     assert (again["text"], again["changed"]) == ("# new", True)
 
 
@@ -56,37 +56,39 @@ def test_notes_have_the_lines_of_the_definitions_that_they_cite(ask: Ask, keys: 
             upsert("insight:other", summary="Elsewhere.", data={"cites": ["src/checkout.py"]}),
         ]
     )
-    until(lambda: len(ask.code(uri=f"./{KEYS}")["notes"]) == 3)
-    signing, rotating, about = ask.code(uri=f"./{KEYS}")["notes"]
+    until(lambda: len(ask.code_file(uri=f"./{KEYS}")["notes"]) == 3)
+    signing, rotating, about = ask.code_file(uri=f"./{KEYS}")["notes"]
     assert signing["places"] == [{"symbol": "gone"}, {"symbol": "sign", "first": 4, "last": 5}]
     assert rotating["places"] == [{"symbol": "Keys.rotate", "first": 9, "last": 10}]
     assert (signing["why"], about["why"], about["places"]) == ("cites", "about", [])
     assert about["updated"]["by"].startswith("Ann Person")
     (keys / KEYS).write_text(f"# new\n{TEXT}".replace("return token", "return str(token)"))
-    until(lambda: "unverified" in ask.code(uri=f"./{KEYS}")["notes"][0])
-    assert ask.code(uri=f"./{KEYS}")["notes"][0]["places"][1]["first"] == 5
+    until(lambda: "unverified" in ask.code_file(uri=f"./{KEYS}")["notes"][0])
+    assert ask.code_file(uri=f"./{KEYS}")["notes"][0]["places"][1]["first"] == 5
 
 
 def test_a_relation_to_a_definition_is_a_note_about_its_lines(ask: Ask, keys: Path) -> None:
-    until(lambda: ask.code(uri=f"./{KEYS}")["symbols"])
+    until(lambda: ask.code_file(uri=f"./{KEYS}")["symbols"])
     symbol = f"symbol://shop/{KEYS}/sign"
     ask.put(changes=[upsert("insight:s", summary="Fast.", relations=[{"type": "explains", "target": symbol}])])
-    (note,) = ask.code(uri=f"./{KEYS}")["notes"]
+    (note,) = ask.code_file(uri=f"./{KEYS}")["notes"]
     assert (note["why"], note["places"]) == ("explains", [{"symbol": "sign", "first": 4, "last": 5}])
-    outline = [(one["name"], one["kind"], one["first"], one["last"]) for one in ask.code(uri=f"./{KEYS}")["symbols"]]
+    outline = [
+        (one["name"], one["kind"], one["first"], one["last"]) for one in ask.code_file(uri=f"./{KEYS}")["symbols"]
+    ]
     assert outline == [("sign", "function", 4, 5), ("Keys", "class", 8, 10), ("Keys.rotate", "method", 9, 10)]
 
 
 def test_a_deleted_file_has_the_text_of_its_last_version(ask: Ask, keys: Path, ws: Workspace) -> None:
     (keys / KEYS).unlink()
-    gone = ask.code(uri=f"./{KEYS}")
+    gone = ask.code_file(uri=f"./{KEYS}")
     assert (gone["state"], gone["text"], gone["changed"]) == ("deleted", TEXT.removesuffix("\n"), True)
     git(keys, "commit", "-qam", "Drop keys")
     CodeHistory.of(ws).update()
-    gone = ask.code(uri=f"./{KEYS}")
+    gone = ask.code_file(uri=f"./{KEYS}")
     assert (gone["state"], gone["text"]) == ("deleted", TEXT.removesuffix("\n"))
     assert (gone["commit"]["what"], "changed" in gone) == ("Drop keys", False)
-    assert ask.code(uri="./never.py")["state"] == "absent"
+    assert ask.code_file(uri="./never.py")["state"] == "absent"
 
 
 def test_files_that_cannot_be_shown_have_a_state_and_no_text(ask: Ask, code: Path) -> None:
@@ -98,21 +100,21 @@ def test_files_that_cannot_be_shown_have_a_state_and_no_text(ask: Ask, code: Pat
     (code / "empty.py").write_text("")
     (code / "locked.py").write_text("x = 1\n")
     (code / "locked.py").chmod(0)
-    found = {path: ask.code(uri=f"file://shop/{path}") for path in ("logo.bin", "huge.txt", "link.py", "empty.py")}
+    found = {path: ask.code_file(uri=f"file://shop/{path}") for path in ("logo.bin", "huge.txt", "link.py", "empty.py")}
     assert {path: (one["state"], one.get("text")) for path, one in found.items()} == {
         "logo.bin": ("binary", None),
         "huge.txt": ("large", None),
         "link.py": ("link", "src/checkout.py"),
         "empty.py": ("text", ""),
     }
-    assert ask.code(uri="file://shop/secret.env")["state"] == "ignored"
-    assert ask.code(uri="file://shop/.git/config")["state"] == "ignored"
-    assert ask.code(uri="file://shop/out/passwd")["state"] == "absent"
-    assert ask.code(uri="file://shop/src")["state"] == "absent"
+    assert ask.code_file(uri="file://shop/secret.env")["state"] == "ignored"
+    assert ask.code_file(uri="file://shop/.git/config")["state"] == "ignored"
+    assert ask.code_file(uri="file://shop/out/passwd")["state"] == "absent"
+    assert ask.code_file(uri="file://shop/src")["state"] == "absent"
     if os.geteuid():
-        assert ask.code(uri="file://shop/locked.py")["state"] == "unreadable"
+        assert ask.code_file(uri="file://shop/locked.py")["state"] == "unreadable"
     with pytest.raises(Invalid, match="not a file of the code"):
-        ask.code(uri="concept://shop/a")
+        ask.code_file(uri="concept://shop/a")
 
 
 def holder(session: Session, *globs: str) -> Session:
@@ -122,14 +124,14 @@ def holder(session: Session, *globs: str) -> Session:
 
 
 def asked(session: Session, path: str) -> dict[str, Any]:
-    return dict(CODE.call(session, {"uri": f"file://shop/{path}"}))
+    return dict(CODE_FILE.call(session, {"uri": f"file://shop/{path}"}))
 
 
 def test_a_token_sees_the_committed_code_only_if_the_policy_shows_its_history(
     ask: Ask, keys: Path, ws: Workspace, session: Session
 ) -> None:
     ask.put(changes=[upsert("gotcha:sign", summary="Slow.", data={"cites": [f"{KEYS}#sign"]})])
-    until(lambda: ask.code(uri=f"./{KEYS}")["notes"])
+    until(lambda: ask.code_file(uri=f"./{KEYS}")["notes"])
     (keys / KEYS).write_text("SECRET = 1\n")
     bob = holder(session, "/**")
     for path in (KEYS, "never.py"):
