@@ -95,7 +95,7 @@ def area_facts(session: Session, params: AreaFactsParams) -> AreaFactsResult:
     """The facts about an area. Takes time in proportion to its files and facts.
 
     Raises:
-        Forbidden: The caller holds a token, to whom the answer would reveal which files exist.
+        Forbidden: The caller holds a token; the answer would reveal names of files.
         NotFound: There is no such area.
     """
     if session.principal is not None:

@@ -32,7 +32,7 @@ AREAS = ("atom", "molecule")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of code. `begins` are the numbers of the notes whose place begins here, `about` those of all its notes."""
+    """A line of code. `about` are the numbers of its notes, and `begins` of the notes whose place begins here."""
 
     number: int
     code: Markup
