@@ -6,9 +6,8 @@ shows the history of the code to them: other lines of the work tree are not shar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 
 from pydantic import Field
@@ -21,6 +20,7 @@ from kgd.freshness.freshness import Freshness
 from kgd.git import code_file, code_log
 from kgd.git.discovery import Place, find_place
 from kgd.model.access import Verb
+from kgd.model.node import Node
 from kgd.model.uri import CODE_TREE, Uri, from_path, name_of, path_of, scheme_of
 from kgd.tools import addressing, visibility
 from kgd.tools.context.recent import history_of
@@ -163,9 +163,12 @@ def code_text(session: Session, params: CodeParams) -> CodeResult:
         lines = text.split("\n") if text else []
         answer["lines"], answer["first"] = len(lines), params.first
         answer["text"] = printable("\n".join(lines[params.first - 1 : params.first - 1 + params.limit]))
-    _add_notes(answer, workspace, path, text, sees)
+    symbols = _symbols(workspace, path) if text is not None else []
+    _add_notes(answer, workspace, path, text, symbols, sees)
     if shown.state == "text" and session.principal is None:
-        _add_symbols(answer, workspace, path)
+        answer["symbols"] = [_symbol(one) for one in symbols[:SYMBOLS]]
+        if len(symbols) > SYMBOLS:
+            answer["more_symbols"] = len(symbols) - SYMBOLS
     return answer
 
 
@@ -218,10 +221,17 @@ def _even(data: bytes) -> bytes:
 # ---- the knowledge
 
 
-def _add_notes(answer: CodeResult, workspace: Workspace, path: str, text: str | None, sees: Sees | None) -> None:
+def _add_notes(
+    answer: CodeResult,
+    workspace: Workspace,
+    path: str,
+    text: str | None,
+    symbols: Sequence[Node],
+    sees: Sees | None,
+) -> None:
     found: dict[Uri, NoteAnswer] = {}
     more = 0
-    for uri, why, symbols in _about(workspace, path, with_symbols=text is not None):
+    for uri, why, cited in _about(workspace, path, symbols):
         if scheme_of(uri) in CODE_TREE or (sees is not None and not sees(uri)):
             continue
         if uri not in found and len(found) == NOTES:
@@ -236,7 +246,7 @@ def _add_notes(answer: CodeResult, workspace: Workspace, path: str, text: str | 
         if card.summary:
             note["summary"] = card.summary
         known = {one["symbol"] for one in note["places"]}
-        new: list[PlaceAnswer] = [{"symbol": one} for one in symbols if one not in known]
+        new: list[PlaceAnswer] = [{"symbol": one} for one in cited if one not in known]
         note["places"] += new[: PLACES - len(known)]
     places = [place for note in found.values() for place in note["places"]]
     spans = spans_of(text, {one["symbol"] for one in places}, path) if text and places else {}
@@ -253,7 +263,7 @@ def _add_notes(answer: CodeResult, workspace: Workspace, path: str, text: str | 
         answer["more_notes"] = more
 
 
-def _about(workspace: Workspace, path: str, *, with_symbols: bool) -> Iterator[tuple[Uri, str, list[str]]]:
+def _about(workspace: Workspace, path: str, symbols: Sequence[Node]) -> Iterator[tuple[Uri, str, list[str]]]:
     """The nodes that cite the file, those related to it, then those related to its definitions; a node may come more
     than once. Each with the reason and the cited definitions."""
     for uri in Freshness.of(workspace).citing(path):
@@ -263,12 +273,9 @@ def _about(workspace: Workspace, path: str, *, with_symbols: bool) -> Iterator[t
             yield uri, "cites", [one.symbol for one in cited if one.symbol]
     for edge in workspace.graph.into(from_path("file", workspace.id, path)):
         yield edge.target, edge.type, []
-    overlay = overlay_of(workspace)
-    if with_symbols and overlay is not None and overlay.inside is not None:
-        for part in overlay.inside.nodes(path):
-            if scheme_of(part.uri) == "symbol":
-                for edge in workspace.graph.into(part.uri):
-                    yield edge.target, edge.type, [name_of(part.uri)]
+    for symbol in symbols:
+        for edge in workspace.graph.into(symbol.uri):
+            yield edge.target, edge.type, [name_of(symbol.uri)]
 
 
 def _in_order(note: NoteAnswer) -> tuple[int, str]:
@@ -276,23 +283,24 @@ def _in_order(note: NoteAnswer) -> tuple[int, str]:
     return (min(lines) if lines else code_file.LARGEST, note["uri"])
 
 
-def _add_symbols(answer: CodeResult, workspace: Workspace, path: str) -> None:
+def _symbols(workspace: Workspace, path: str) -> list[Node]:
+    """The definitions of the file in the work tree, by line."""
     overlay = overlay_of(workspace)
     if overlay is None or overlay.inside is None:
-        return
-    parts = [one for one in overlay.inside.nodes(path) if scheme_of(one.uri) == "symbol"]
-    answer["symbols"] = [
-        {
-            "uri": one.uri,
-            "name": name_of(one.uri),
-            "kind": str(one.data.get("kind", "")),
-            "first": int(str(one.data.get("line") or 1)),
-            "last": int(str(one.data.get("end_line") or one.data.get("line") or 1)),
-        }
-        for one in islice(parts, SYMBOLS)
-    ]
-    if len(parts) > SYMBOLS:
-        answer["more_symbols"] = len(parts) - SYMBOLS
+        return []
+    return [one for one in overlay.inside.nodes(path) if scheme_of(one.uri) == "symbol"]
+
+
+def _symbol(one: Node) -> SymbolAnswer:
+    first, last = one.data.get("line"), one.data.get("end_line")
+    first = first if isinstance(first, int) else 1
+    return {
+        "uri": one.uri,
+        "name": name_of(one.uri),
+        "kind": str(one.data.get("kind", "")),
+        "first": first,
+        "last": last if isinstance(last, int) else first,
+    }
 
 
 CODE_FILE = Operation(
