@@ -105,6 +105,7 @@ def test_a_line_tells_why_by_keyboard(shop: Desk, page: Page) -> None:
     expect(why.get_by_role("link", name="Never divide a price")).to_be_visible()
     expect(why).to_be_in_viewport()
     assert axe(page) == []
+    assert "orders.py%23price" in str(why.get_by_role("link", name="Write a fact").get_attribute("href"))
     why.get_by_role("link", name="Close").click()
     expect(page.locator(".why")).to_have_count(0)
 

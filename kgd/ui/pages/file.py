@@ -75,7 +75,7 @@ def file(visit: Visit) -> Handled:
         "why": _why(visit, code, visit.number("why")) if visit.number("why") else None,
         "line_at": lambda line: _line_at(visit, uri, line, first),
         "writes": visit.may("put"),
-        "fact": visit.to("node/new", about=uri, data=mapping_text({"cites": [code["path"]]})),
+        "fact": _fact(visit, code),
     }
     return Page("file.html", known)
 
@@ -175,7 +175,16 @@ def _why(visit: Visit, code: Mapping[str, Any], line: int) -> dict[str, Any]:
         "origin": next(iter(answer.get("lines", ())), None),
         "notes": [one for one in code["notes"] if any(_has(place, line) for place in one["places"])],
         "areas": [one for one in answer["items"] if one["kind"] in AREAS],
+        "fact": _fact(visit, code, line),
     }
+
+
+def _fact(visit: Visit, code: Mapping[str, Any], line: int = 0) -> str:
+    """Return the address of a form for a fact that cites the file, or the innermost definition around a line."""
+    around = [one for one in code.get("symbols", ()) if one["first"] <= line <= one["last"]]
+    symbol = max(around, key=lambda one: one["first"])["name"] if around else ""
+    cited = f"{code['path']}#{symbol}" if symbol else code["path"]
+    return visit.to("node/new", about=code["uri"], data=mapping_text({"cites": [cited]}))
 
 
 # ---- code
