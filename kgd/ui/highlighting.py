@@ -22,7 +22,7 @@ LONGEST = 500_000
 LONGEST_LINE = 2_000
 """Largest number of characters of a line of source code; longer lines are data or generated."""
 SECONDS = 1.5
-CACHED = 8
+CACHED = 16
 """Number of texts whose lines are kept, since a page is rendered again after each change of its workspace."""
 
 _CLASSES = {
