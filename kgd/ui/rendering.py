@@ -34,9 +34,12 @@ HEADERS = {
 STATIC = {
     "kgd.css": "text/css; charset=utf-8",
     "kgd.js": "text/javascript; charset=utf-8",
+    "code.css": "text/css; charset=utf-8",
+    "file.css": "text/css; charset=utf-8",
     "graph.css": "text/css; charset=utf-8",
     "graph.js": "text/javascript; charset=utf-8",
     "htmx.js": "text/javascript; charset=utf-8",
+    "keys.js": "text/javascript; charset=utf-8",
     "idiomorph.js": "text/javascript; charset=utf-8",
     "sse.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",

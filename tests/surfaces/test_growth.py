@@ -46,7 +46,7 @@ STEPS = 50
 CALLER = "MainThread"
 FOLLOWERS = ("kgd-publication", "kgd-derived", "kgd-freshness")
 
-NODE, FILE = "concept://shop/k0/c1", "src/p0/m1.py"
+NODE, FILE, AREA = "concept://shop/k0/c1", "src/p0/m1.py", "atom://shop/first"
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("search", {"query": "tokens minutes"}),
     ("recall", {"query": "tokens minutes"}),
@@ -69,6 +69,8 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("broken", {"limit": 5}),
     ("conflicts", {}),
     ("coverage", {"limit": 5}),
+    ("code_file", {"uri": f"./{FILE}"}),
+    ("area_facts", {"area": AREA}),
     ("stale", {"limit": 5}),
     ("review", {"limit": 5}),
     ("proposals", {}),
@@ -223,6 +225,8 @@ def counts(place: Path, size: int) -> list[dict[str, int]]:
                 call(session, "put", {"changes": [{**node(n % size, size), "summary": f"thing {n} changed"}]})
             call(session, "remember", {"text": "Session tokens last 15 minutes.", "about": [FILE]})
             call(session, "add_task", {"name": "Mend the session"})
+            area = {"op": "upsert", "uri": AREA, "data": {"paths": ["src/p0/**"]}}
+            call(session, "put", {"changes": [area]})
             settled()
             until(lambda: not children())  # else they would do some of the work
             found = []

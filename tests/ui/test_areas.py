@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.ui.conftest import Desk, Watched, at, axe
 from tests.ui.pictures import picture
+from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 TASK = "https://tracker.example/1"
@@ -74,6 +75,8 @@ def test_a_changelog_entry_is_added_by_keyboard(desk: Desk, page: Page) -> None:
     uri = area(desk, "Keys", "src/auth/keys.py")
     at(page, f"area?uri={uri}")
     expect(page.locator("main")).to_contain_text("No entries yet.")
+    page.locator("summary", has_text="Add an entry").focus()
+    page.keyboard.press("Enter")
     assert axe(page) == []
     page.get_by_label("Change and reason").focus()
     page.keyboard.type("Keys rotate daily: an audit asked for it")
@@ -84,6 +87,28 @@ def test_a_changelog_entry_is_added_by_keyboard(desk: Desk, page: Page) -> None:
     found = desk.call("manage_changelog", operation="search", parentType="atom", parentId=uri)["data"]
     assert found["total"] == 1
     assert "log atom Keys" in desk.git("log", "-1", "--format=%s", "refs/kgd/head")
+
+
+def test_an_area_shows_its_rules_its_facts_their_authors_and_its_files(desk: Desk, page: Page) -> None:
+    uri = area(desk, "Money", "src/*.py", "docs/**", knowledge="Amounts are *cents*.")
+    desk.put("gotcha://shop/cents", summary="Never divide a price", data={"cites": ["src/checkout.py"]})
+    desk.put("insight://shop/money", summary="Prices are net", relations=[{"type": "about", "target": uri}])
+    until(lambda: desk.call("area_facts", area=uri)["total"] == 2)
+    (desk.code / "src/checkout.py").write_text("from src.auth import session  # by hand\n")
+    until(lambda: desk.call("area_facts", area=uri)["stale"] == 1)
+    at(page, f"area?uri={uri}")
+    expect(page.locator(".title")).to_contain_text("2 facts · 1 stale")
+    expect(page.locator(".content em")).to_have_text("cents")
+    facts = page.locator(".lately li")
+    expect(facts.nth(0)).to_contain_text("Never divide a price")
+    expect(facts.nth(0)).to_contain_text("src/checkout.py changed, not committed yet")
+    expect(facts.nth(1)).to_contain_text("Prices are net")
+    expect(page.locator("aside")).to_contain_text("Ann Person 2 facts")
+    expect(page.locator(".files li", has_text="src/checkout.py")).to_contain_text("1 fact")
+    assert axe(page) == []
+    facts.nth(0).get_by_role("link", name="src/checkout.py").click()
+    expect(page.locator(".note", has_text="Never divide a price")).to_contain_text("stale")
+    expect(page.locator(".note", has_text="Money").first).to_contain_text("Owns this file")
 
 
 def test_the_filter_finds_areas_by_their_words(desk: Desk, page: Page, watched: Watched) -> None:

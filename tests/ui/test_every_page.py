@@ -82,6 +82,7 @@ def places(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Places:
         "areas/all": "",
         "areas/new": "",
         "area": f"uri={area}",
+        "file": "path=src/auth/session.py&why=1",
         "workspaces": "",
         "workspaces/tokens/mint": "",
         "workspaces/tokens/revoke": f"id={token}",

@@ -87,6 +87,18 @@ def test_a_token_signs_in_a_browser_within_its_scope_and_lifetime(browser: Brows
     assert hub.call("browsers")["browsers"][0]["holder"] == "looker"
 
 
+@pytest.mark.requirement("B5")
+def test_a_token_sees_the_knowledge_about_a_file_but_no_code(browser: BrowserContext, hub: Hub) -> None:
+    about = [{"type": "about", "target": "file://infra/src/keys.py"}]
+    hub.put("gotcha://infra/slow", summary="Signing is slow", relations=about)
+    page = signed_in(browser, hub, hub.mint("read", "/**", name="curious"))
+    page.goto(f"{hub.url}/ui/w/infra/file?path=src/keys.py")
+    expect(page.locator(".note")).to_contain_text(["Signing is slow"])
+    expect(page.locator("main")).to_contain_text("Your token does not include the code.")
+    expect(page.locator(".listing")).to_have_count(0)
+    assert axe(page) == []
+
+
 def test_a_page_is_notified_only_of_readable_changes() -> None:
     async def listen() -> list[bytes]:
         live = Live()

@@ -16,6 +16,7 @@ from kgd.model.uri import Uri, from_path, name_of
 from kgd.overlay.facts import readable
 from kgd.tools import addressing, paging
 from kgd.tools.areas import ids
+from kgd.tools.areas.facts import facts_of
 from kgd.tools.nodes import moment, overlay_of
 from kgd.tools.operation import CURSOR, OPEN, Command, Hints, Operation, option
 from kgd.tools.parameters import Params
@@ -62,11 +63,14 @@ class FolderAnswer(TypedDict):
 
 
 class FileAnswer(TypedDict):
+    """`facts` is the number of nodes about the file, if the call is about an area."""
+
     path: str
     name: str
     uri: str
     areas: list[AreaShare]
     more_areas: NotRequired[int]
+    facts: NotRequired[int]
 
 
 class OverlapAnswer(TypedDict):
@@ -185,7 +189,8 @@ class _Told:
         for path in self._known.files_of(area, start, limit):
             folder, _, name = path.rpartition("/")
             tally = self._known.at(folder)
-            answer["files"].append(self._file(path, sorted(self._known.owners(tally, name)) if tally else [area]))
+            file = self._file(path, sorted(self._known.owners(tally, name)) if tally else [area])
+            answer["files"].append({**file, "facts": len(facts_of(self._workspace, path))})
 
     def overlaps(self, answer: CoverageResult) -> None:
         found = self._known.overlaps()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kgd.ui.pages import (
     areas,
     conflicts,
+    file,
     graph,
     history,
     manual,
@@ -31,6 +32,7 @@ ENTRIES: tuple[Entry, ...] = (
     *conflicts.ENTRIES,
     *proposals.ENTRIES,
     *areas.ENTRIES,
+    *file.ENTRIES,
     *workspaces.ENTRIES,
 )
 """Pages of a workspace."""

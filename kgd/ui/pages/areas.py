@@ -10,6 +10,7 @@ from kgd.model.uri import build, scheme_of, segments_of, workspace_of
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 ROWS = 100
+FACTS = 20
 FILES = 50
 LISTED = 50
 ENTRIES_SHOWN = 20
@@ -62,14 +63,17 @@ def every(visit: Visit, no_code: KgdError | None = None) -> Handled:
 
 
 def area(visit: Visit) -> Handled:
-    """Show one area: its knowledge, files and changelog."""
+    """Show one area: its rules, the facts about its files, the files, and its changelog."""
     uri = visit.required("uri")
     kind = _kind(uri)
     answer = visit.call("query_graph", operation="get", entityType=kind, id=uri, includeChangelog=False)["data"]
-    told = {"area": answer[kind], "kind": kind, "members": answer.get("atoms", ()), "files": None, "stale": None}
+    told = {"area": answer[kind], "kind": kind, "members": answer.get("atoms", ())}
+    told |= {"files": None, "files_begun": "cursor" in visit.query, "stale": None, "facts": None}
     if kind == ATOM and visit.can("coverage"):
         told["files"] = _files(visit, answer[kind]["id"])
         told["stale"] = visit.call("get", uris=[uri], include=[])["nodes"][0].get("unverified")
+        told["facts"] = visit.call("area_facts", area=uri, limit=FACTS, cursor=visit.query.get("facts"))
+        told["facts_begun"] = "facts" in visit.query
     return Page("areas_one.html", told | _changelog(visit, kind, uri) | {"typed": visit.form, "error": None})
 
 

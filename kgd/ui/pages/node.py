@@ -11,6 +11,7 @@ from kgd.freshness.citations import parse
 from kgd.model.uri import from_path, scheme_of
 from kgd.ui.changes import as_text, deed_of
 from kgd.ui.node_reading import Missing, links, titles, whole
+from kgd.ui.pages.file import redirected
 from kgd.ui.pages.node_form import FURTHER, LABELS
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
@@ -26,6 +27,8 @@ TALK = ("thread", "message")
 
 def node(visit: Visit) -> Handled:
     """Show one node, with actions unless it is shown as of a commit."""
+    if to_file := redirected(visit):
+        return to_file
     uri, as_of = visit.required("uri"), visit.query.get("as_of")
     found = whole(visit, uri, *(("history", "mentions") if not as_of else ()), as_of=as_of)
     if isinstance(found, Missing):

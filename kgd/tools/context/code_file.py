@@ -1,0 +1,317 @@
+"""The `code_file` tool: the text of a file of the code tree, with the knowledge about its lines.
+
+The user of this machine sees the work tree. The holder of a token sees the checked-out commit, and only if the policy
+shows the history of the code to them: other lines of the work tree are not shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.errors import Advice, Do, Invalid, NotFound
+from kgd.freshness import citations
+from kgd.freshness.code import spans_of
+from kgd.freshness.freshness import Freshness
+from kgd.git import code_file, code_log
+from kgd.git.discovery import Place, find_place
+from kgd.model.access import Verb
+from kgd.model.node import Node
+from kgd.model.uri import CODE_TREE, Uri, from_path, name_of, path_of, scheme_of
+from kgd.tools import addressing, visibility
+from kgd.tools.context.recent import history_of
+from kgd.tools.nodes import Stamp, UnverifiedAnswer, moment, overlay_of, printable, stamp
+from kgd.tools.operation import ADDRESS, Hints, Operation, Reflects
+from kgd.tools.parameters import Params
+from kgd.tools.verified_marks import mark
+
+if TYPE_CHECKING:
+    from kgd.tools.session import Session
+    from kgd.tools.visibility import Sees
+    from kgd.workspace.workspace import Workspace
+
+NOTES = 100
+PLACES = 20
+"""Largest number of places that one node cites in one file."""
+SYMBOLS = 300
+
+State = Literal["text", "binary", "large", "link", "absent", "unreadable", "ignored", "deleted", "withheld"]
+
+
+class CodeParams(Params):
+    uri: Annotated[str, Field(description=f"a file of the code tree: {ADDRESS}")]
+    first: Annotated[int, Field(ge=1, description="number of the first line")] = 1
+    limit: Annotated[int, Field(ge=1, le=10_000, description="number of lines")] = 500
+    workspace: str | None = None
+
+
+class CodeCommitAnswer(TypedDict):
+    commit: str
+    at: str
+    what: str
+
+
+class PlaceAnswer(TypedDict):
+    """A definition that a node cites, with its lines if the text is shown and contains the definition."""
+
+    symbol: str
+    first: NotRequired[int]
+    last: NotRequired[int]
+
+
+class NoteAnswer(TypedDict):
+    """A node about the file: it cites the file, or is related to it. Without `places` it is about the whole file."""
+
+    uri: str
+    type: str
+    name: str
+    summary: NotRequired[str]
+    why: str
+    places: list[PlaceAnswer]
+    updated: NotRequired[Stamp]
+    unverified: NotRequired[UnverifiedAnswer]
+
+
+class SymbolAnswer(TypedDict):
+    uri: str
+    name: str
+    kind: str
+    first: int
+    last: int
+
+
+class CodeResult(TypedDict):
+    """`text` has the lines from `first` on, of `lines` in all. `commit` is the checked-out commit; with `changed`, the
+    text differs from it.
+
+    `state` is ``withheld`` if the policy does not show the code to the caller. A ``deleted`` file has the text of its
+    last version; `commit` deleted it, or is still to come. A ``link`` has its target as text.
+    """
+
+    workspace: str
+    uri: str
+    path: str
+    state: State
+    commit: NotRequired[CodeCommitAnswer]
+    changed: NotRequired[bool]
+    size: NotRequired[int]
+    lines: NotRequired[int]
+    first: NotRequired[int]
+    text: NotRequired[str]
+    notes: list[NoteAnswer]
+    more_notes: NotRequired[int]
+    symbols: NotRequired[list[SymbolAnswer]]
+    more_symbols: NotRequired[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A version of a file. `commit` is the checked-out commit or, for a deleted file, the commit that deleted it."""
+
+    state: State
+    data: bytes = b""
+    size: int = 0
+    commit: str = ""
+    changed: bool = False
+
+    @property
+    def text(self) -> str | None:
+        if self.state not in ("text", "link", "deleted"):
+            return None
+        return self.data.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
+
+
+def code_text(session: Session, params: CodeParams) -> CodeResult:
+    """A part of the file's text, and the nodes about the file; nodes about its lines come first, in their order.
+
+    Costs one reading of the file and a run of git for each version that is compared.
+
+    Raises:
+        Invalid: This is not a file of the code tree.
+        NotFound: The caller may not read it.
+    """
+    workspace = addressing.choose(session, params.workspace, [params.uri])
+    uri = addressing.resolve(session, workspace, params.uri)
+    if scheme_of(uri) != "file":
+        raise Invalid("this is not a file of the code tree", at="uri", next="Give a path, such as ./src/main.py.")
+    sees = visibility.sight(session, workspace.id)
+    if sees is not None and not sees(uri):
+        raise NotFound("there is no such file", at=uri, next=Advice("Look for it with ", Do("search"), "."))
+    path, root = path_of(uri), workspace.layout.code_tree
+    place = find_place(root) if root is not None else None
+    shown = _shown(session, workspace, place, path)
+    answer: CodeResult = {
+        "workspace": workspace.id,
+        "uri": uri,
+        "path": printable(path),
+        "state": shown.state,
+        "notes": [],
+    }
+    if place is not None and shown.commit:
+        at, told = code_file.subject(place, shown.commit)
+        answer["commit"] = {"commit": shown.commit[:12], "at": moment(at), "what": told}
+    if shown.changed:
+        answer["changed"] = True
+    if shown.size:
+        answer["size"] = shown.size
+    text = shown.text
+    if text is not None:
+        lines = text.split("\n") if text else []
+        answer["lines"], answer["first"] = len(lines), params.first
+        answer["text"] = printable("\n".join(lines[params.first - 1 : params.first - 1 + params.limit]))
+    symbols = _symbols(workspace, path) if text is not None else []
+    _add_notes(answer, workspace, path, text, symbols, sees)
+    if shown.state == "text" and session.principal is None:
+        answer["symbols"] = [_symbol(one) for one in symbols[:SYMBOLS]]
+        if len(symbols) > SYMBOLS:
+            answer["more_symbols"] = len(symbols) - SYMBOLS
+    return answer
+
+
+# ---- the text
+
+
+def _shown(session: Session, workspace: Workspace, place: Place | None, path: str) -> _Shown:
+    if not session.sees_code_history(workspace):
+        return _Shown("withheld")
+    root = workspace.layout.code_tree
+    tip = code_log.head(place) if place is not None else ""
+    committed = code_file.in_commit(place, tip, path) if place is not None and tip else code_file.Content("absent")
+    if session.principal is not None or root is None:
+        found, changed = committed, False
+    else:
+        found = code_file.in_work_tree(root, path)
+        if found.state != "absent" and not _belongs(workspace, path):
+            return _Shown("ignored")
+        changed = bool(tip) and _even(found.data) != _even(committed.data)
+    if found.state == "absent":
+        return _deleted(session, workspace, place, path, committed)
+    kept = found.data if found.state in ("text", "link") else b""
+    return _Shown(found.state, kept, found.size, tip, changed)
+
+
+def _deleted(
+    session: Session, workspace: Workspace, place: Place | None, path: str, committed: code_file.Content
+) -> _Shown:
+    """The last version of a file that is not in the work tree."""
+    history = history_of(session, workspace)
+    if committed.state == "text":
+        return _Shown("deleted", committed.data, committed.size, changed=True)
+    for gone in history.lately([path], 1) if history is not None and place is not None else ():
+        assert place is not None
+        last = code_file.in_commit(place, f"{gone.id}^", path)
+        if last.state == "text":
+            return _Shown("deleted", last.data, last.size, gone.id)
+    return _Shown("absent")
+
+
+def _belongs(workspace: Workspace, path: str) -> bool:
+    overlay = overlay_of(workspace)
+    return overlay is None or overlay.exists(from_path("file", workspace.id, path))
+
+
+def _even(data: bytes) -> bytes:
+    return data.replace(b"\r\n", b"\n")
+
+
+# ---- the knowledge
+
+
+def _add_notes(
+    answer: CodeResult,
+    workspace: Workspace,
+    path: str,
+    text: str | None,
+    symbols: Sequence[Node],
+    sees: Sees | None,
+) -> None:
+    found: dict[Uri, NoteAnswer] = {}
+    more = 0
+    for uri, why, cited in _about(workspace, path, symbols):
+        if scheme_of(uri) in CODE_TREE or (sees is not None and not sees(uri)):
+            continue
+        if uri not in found and len(found) == NOTES:
+            more += 1
+            continue
+        card = workspace.graph.card(uri)
+        if card is None:
+            continue
+        note = found.setdefault(
+            uri, {"uri": uri, "type": card.type, "name": card.name or name_of(uri), "why": why, "places": []}
+        )
+        if card.summary:
+            note["summary"] = card.summary
+        known = {one["symbol"] for one in note["places"]}
+        new: list[PlaceAnswer] = [{"symbol": one} for one in cited if one not in known]
+        note["places"] += new[: PLACES - len(known)]
+    places = [place for note in found.values() for place in note["places"]]
+    spans = spans_of(text, {one["symbol"] for one in places}, path) if text and places else {}
+    for one in places:
+        if span := spans.get(one["symbol"]):
+            one["first"], one["last"] = span[0] + 1, span[1]
+    for uri, note in found.items():
+        note["places"].sort(key=lambda one: one.get("first", 0))
+        if version := workspace.node_version(uri):
+            note["updated"] = stamp(version.updated_at, version.updated_by)
+    answer["notes"] = sorted(found.values(), key=_in_order)
+    mark(workspace, answer["notes"], sees)
+    if more:
+        answer["more_notes"] = more
+
+
+def _about(workspace: Workspace, path: str, symbols: Sequence[Node]) -> Iterator[tuple[Uri, str, list[str]]]:
+    """The nodes that cite the file, those related to it, then those related to its definitions; a node may come more
+    than once. Each with the reason and the cited definitions."""
+    for uri in Freshness.of(workspace).citing(path):
+        node = workspace.readable(uri)
+        cited = [one for one in citations.of(node, workspace.id) if one.path == path] if node is not None else []
+        if cited:
+            yield uri, "cites", [one.symbol for one in cited if one.symbol]
+    for edge in workspace.graph.into(from_path("file", workspace.id, path)):
+        yield edge.target, edge.type, []
+    for symbol in symbols:
+        for edge in workspace.graph.into(symbol.uri):
+            yield edge.target, edge.type, [name_of(symbol.uri)]
+
+
+def _in_order(note: NoteAnswer) -> tuple[int, str]:
+    lines = [one["first"] for one in note["places"] if "first" in one]
+    return (min(lines) if lines else code_file.LARGEST, note["uri"])
+
+
+def _symbols(workspace: Workspace, path: str) -> list[Node]:
+    """The definitions of the file in the work tree, by line."""
+    overlay = overlay_of(workspace)
+    if overlay is None or overlay.inside is None:
+        return []
+    return [one for one in overlay.inside.nodes(path) if scheme_of(one.uri) == "symbol"]
+
+
+def _symbol(one: Node) -> SymbolAnswer:
+    first, last = one.data.get("line"), one.data.get("end_line")
+    first = first if isinstance(first, int) else 1
+    return {
+        "uri": one.uri,
+        "name": name_of(one.uri),
+        "kind": str(one.data.get("kind", "")),
+        "first": first,
+        "last": last if isinstance(last, int) else first,
+    }
+
+
+CODE_FILE = Operation(
+    name="code_file",
+    title="Code of a file",
+    description="Lines of a file of the code tree, and the nodes that cite them or are about the file.",
+    Params=CodeParams,
+    Result=CodeResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=code_text,
+    reflects=Reflects.WORKSPACE | Reflects.NOW,
+    forwards=True,
+    scope=Verb.READ,
+)

@@ -1,0 +1,83 @@
+"""`area_facts`: the facts about an area and its files, and their authors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kgd.errors import Forbidden, Invalid, NotFound
+from kgd.model.access import Principal, Scope
+from kgd.tools.areas.facts import AREA_FACTS
+from tests.areas.conftest import Ask
+from tests.areas.test_covering import area
+from tests.surfaces.conftest import git, upsert
+from tests.waiting import until
+
+KEYS, SESSION = "src/auth/keys.py", "src/auth/session.py"
+
+
+@pytest.fixture
+def auth(ask: Ask) -> str:
+    """An area with two files and four facts, of which one is about the area itself."""
+    uri = area(ask, "Auth", "src/auth/**")
+    about = [{"type": "about", "target": f"./{KEYS}"}, {"type": "about", "target": f"./{SESSION}"}]
+    ask.put(
+        changes=[
+            upsert("gotcha:sign", summary="Signing is slow.", data={"cites": [f"{SESSION}#sign"]}),
+            upsert("insight:both", summary="Both are old.", relations=about),
+            upsert("decision:area", summary="Keep it small.", relations=[{"type": "about", "target": uri}]),
+            upsert("insight:elsewhere", summary="Not here.", data={"cites": ["src/checkout.py"]}),
+        ]
+    )
+    ask.ingest()
+    until(lambda: ask.area_facts(area=uri)["total"] == 3)
+    return uri
+
+
+def test_facts_about_the_area_or_its_files_are_listed_with_their_files(ask: Ask, auth: str) -> None:
+    answer = ask.area_facts(area=auth)
+    assert {one["uri"]: one["files"] for one in answer["facts"]} == {
+        "gotcha://shop/sign": [SESSION],
+        "insight://shop/both": [KEYS, SESSION],
+        "decision://shop/area": [],
+    }
+    assert (answer["total"], answer["files"], answer["known_files"], answer["stale"]) == (3, 2, 2, 0)
+    assert [(one["name"], one["facts"]) for one in answer["authors"]] == [("Ann Person", 3)]
+    files = ask.coverage(area=auth)["files"]
+    assert [(one["path"], one["facts"]) for one in files] == [(KEYS, 1), (SESSION, 2)]
+
+
+def test_stale_facts_come_first_then_the_newest(ask: Ask, auth: str, code: Path) -> None:
+    (code / SESSION).write_text("def sign(token):\n    return 1\n")
+    git(code, "commit", "-qam", "Sign nothing")
+    until(lambda: ask.area_facts(area=auth)["stale"] == 1)
+    first, *rest = ask.area_facts(area=auth)["facts"]
+    assert (first["uri"], "sign in src/auth/session.py changed" in first["unverified"]["reason"]) == (
+        "gotcha://shop/sign",
+        True,
+    )
+    assert not any("unverified" in one for one in rest)
+
+
+def test_a_long_list_is_paged(ask: Ask, auth: str) -> None:
+    seen, cursor = [], None
+    for _ in range(3):
+        answer = ask.area_facts(area=auth, limit=1, cursor=cursor)
+        seen += [one["uri"] for one in answer["facts"]]
+        cursor = answer.get("cursor")
+    assert cursor is None
+    assert len(set(seen)) == 3
+    cursor = ask.area_facts(area=auth, limit=1)["cursor"]
+    other = area(ask, "Other", "docs/**")
+    with pytest.raises(Invalid, match="cursor"):
+        ask.area_facts(area=other, cursor=cursor)
+
+
+def test_only_the_machine_with_the_code_answers_and_only_about_areas(ask: Ask, auth: str) -> None:
+    bob = Principal("t1", "bob", "person", (Scope.of("shop", ["read"], ["/**"]),))
+    with pytest.raises(Forbidden, match="code tree"):
+        AREA_FACTS.call(replace(ask.session, trusted=False, principal=bob), {"area": auth, "workspace": "shop"})
+    with pytest.raises(NotFound):
+        ask.area_facts(area="atom://shop/none")

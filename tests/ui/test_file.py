@@ -1,0 +1,164 @@
+"""The page of a file: knowledge first, then its code, with links between both."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.ui.conftest import Desk, at, axe
+from tests.ui.pictures import picture
+from tests.waiting import until
+
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
+
+ORDERS = "src/orders.py"
+TEXT = '''"""Orders of the shop."""
+
+from src.auth import session
+
+
+def price(basket):
+    """Return the sum in cents."""
+    return sum(item.cents for item in basket)
+
+
+class Order:
+    """An order that a customer can still change."""
+
+    def cancel(self, reason):
+        session.sign(reason)
+        self.reason = reason  # <script>alert(1)</script>
+'''
+
+
+@pytest.fixture(scope="module")
+def shop(desk: Desk) -> Desk:
+    """A file with an area and four facts, committed by Bob; a file of 5,000 lines; a binary file."""
+    (desk.code / ORDERS).write_text(TEXT)
+    (desk.code / "src/long.py").write_text("".join(f"x{n} = {n}\n" for n in range(1, 5_001)))
+    for words in (["add", "-A"], ["commit", "-qm", "Sell by the cent\n\nFloats lost money."]):
+        who = ["-c", "user.name=Bob Other", "-c", "user.email=bob@example.org"]
+        subprocess.run(["git", *who, *words], cwd=desk.code, check=True)
+    desk.call(
+        "manage_graph",
+        operation="create",
+        entityType="atom",
+        name="Sales",
+        paths=["src/*.py"],
+        knowledge="- Amounts are **cents**.",
+        createdByTaskId="https://tracker.example/1",
+    )
+    cites = {"cites": [f"{ORDERS}#price"]}
+    desk.put("gotcha://shop/cents", name="Cents", summary="Never divide a price", data=cites, content="Rounding.\n")
+    desk.put("decision://shop/cancel", summary="Orders keep their reason", data={"cites": [f"{ORDERS}#Order.cancel"]})
+    desk.put("insight://shop/old", summary="Written in a week", data={"cites": [ORDERS]})
+    desk.put("insight://shop/long", summary="Counted by hand", data={"cites": ["src/long.py"]})
+    until(lambda: len(desk.call("code_file", uri=f"file://shop/{ORDERS}")["notes"]) == 3)
+    until(lambda: desk.call("code_file", uri=f"file://shop/{ORDERS}")["symbols"])
+    return desk
+
+
+@pytest.mark.picture
+def test_the_page_of_a_file_shows_its_knowledge_before_its_code(shop: Desk, page: Page) -> None:
+    at(page, f"node?uri=file://shop/{ORDERS}")
+    expect(page.locator("h1")).to_have_text("orders.py")
+    cards = page.locator(".note")
+    expect(cards.nth(0)).to_contain_text("Sales")
+    expect(cards.nth(0).locator("strong")).to_have_text("cents")
+    expect(cards.nth(1)).to_contain_text("Never divide a price")
+    expect(cards.nth(1)).to_contain_text("Ann Person")
+    expect(page.get_by_role("heading", name="Code")).to_be_visible()
+    expect(page.locator("#L6 .k").first).to_have_text("def ")
+    expect(page.locator(".listing script")).to_have_count(0)
+    expect(page.locator("#L16")).to_contain_text("<script>alert(1)</script>")
+    picture(page, "file")
+    assert axe(page) == []
+
+
+def test_cited_lines_and_their_facts_lead_to_each_other(shop: Desk, page: Page) -> None:
+    at(page, f"file?path={ORDERS}")
+    card = page.locator(".note", has_text="Never divide a price")
+    number = card.locator(".number").inner_text()
+    card.get_by_role("link", name="price", exact=True).click()
+    expect(page).to_have_url(page.url.partition("#")[0] + "#L6")
+    expect(page.locator("tr.cited")).to_have_count(6)
+    page.locator("#L6").get_by_role("link", name=f"Note {number}").click()
+    assert page.url.endswith(f"#note-{number}")
+    page.locator("#L7").get_by_role("link", name="7", exact=True).click()
+    assert page.url.endswith("#L7")
+    assert axe(page) == []
+
+
+def test_a_line_tells_why_by_keyboard(shop: Desk, page: Page) -> None:
+    at(page, f"file?path={ORDERS}")
+    page.locator("#L8 th a").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.locator("#L8 button")).to_be_focused()
+    page.keyboard.press("Enter")
+    why = page.locator(".why")
+    expect(why).to_contain_text("Sell by the cent")
+    expect(why).to_contain_text("Floats lost money.")
+    expect(why).to_contain_text("Bob Other")
+    expect(why.get_by_role("link", name="Never divide a price")).to_be_visible()
+    expect(why).to_be_in_viewport()
+    assert axe(page) == []
+    assert "orders.py%23price" in str(why.get_by_role("link", name="Write a fact").get_attribute("href"))
+    why.get_by_role("link", name="Close").click()
+    expect(page.locator(".why")).to_have_count(0)
+
+
+def test_a_fact_about_the_file_is_written_in_a_filled_form(shop: Desk, page: Page) -> None:
+    at(page, "file?path=src/checkout.py")
+    page.get_by_role("link", name="Write a fact").click()
+    page.get_by_label("Summary").fill("Checkout signs twice")
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator("h1")).to_be_visible()
+    at(page, "file?path=src/checkout.py")
+    expect(page.locator(".note", has_text="Checkout signs twice")).to_contain_text("this file")
+    (fact,) = [one for one in shop.call("code_file", uri="./src/checkout.py")["notes"] if one["type"] == "insight"]
+    assert shop.node(fact["uri"])["data"]["cites"] == ["src/checkout.py"]
+
+
+def test_the_outline_and_imports_are_folded_and_have_full_paths(shop: Desk, page: Page) -> None:
+    at(page, f"file?path={ORDERS}")
+    page.locator("summary", has_text="Outline").click()
+    page.get_by_role("link", name="Order.cancel").last.click()
+    assert page.url.endswith("#L14")
+    page.locator("summary", has_text="Imports").click()
+    page.get_by_role("link", name="src/auth/session.py").click()
+    expect(page.locator("h1")).to_have_text("session.py")
+    page.locator("summary", has_text="Imported by").click()
+    expect(page.locator(".fold").get_by_role("link", name=ORDERS)).to_be_visible()
+    at(page, f"node?uri=symbol://shop/{ORDERS}/Order.cancel")
+    assert page.url.endswith("#L14")
+
+
+def test_a_long_file_is_shown_in_parts(shop: Desk, page: Page) -> None:
+    at(page, "file?path=src/long.py&line=4990#L4990")
+    expect(page.locator("#L4990")).to_be_in_viewport()
+    expect(page.locator(".listing tr")).to_have_count(500)
+    expect(page.locator("main")).to_contain_text("Lines 4501 to 5000 of 5,000")
+    page.get_by_role("link", name="Previous lines").click()
+    expect(page.locator("#L4001")).to_contain_text("x4001 = 4001")
+    at(page, "file?path=src/long.py&line=6000")
+    expect(page.locator("main")).to_contain_text("The file ends before this line.")
+
+
+def test_a_file_without_text_says_why(shop: Desk, page: Page) -> None:
+    at(page, "file?path=logo.bin")
+    expect(page.locator("main")).to_contain_text("A binary file of 3 Bytes")
+    at(page, "file?path=never.py")
+    expect(page.locator("main")).to_contain_text("There is no such file in the code.")
+    shop.put("insight://shop/gone", summary="Was slow", data={"cites": ["src/gone.py"]})
+    (shop.code / "src/gone.py").write_text("x = 1\n")
+    subprocess.run(["git", "add", "src/gone.py"], cwd=shop.code, check=True)
+    who = ["-c", "user.name=Bob", "-c", "user.email=bob@example.org"]
+    subprocess.run(["git", *who, "commit", "-qm", "Try"], cwd=shop.code, check=True)
+    (shop.code / "src/gone.py").unlink()
+    at(page, "file?path=src/gone.py")
+    expect(page.locator("main")).to_contain_text("This file was deleted, but not committed yet.")
+    expect(page.locator("#L1")).to_contain_text("x = 1")
+    expect(page.locator(".note")).to_contain_text(["Was slow"])
