@@ -29,9 +29,12 @@ bob() { export KGD_HOME=$T/home/of-bob; cd $T/bob/infra; }
 WORLDS = {
     "README.md": World(
         {
-            0: """
-        mkdir $T/billing && cd $T/billing && kgd up --standalone -q && kgd put limits --summary "who may spend what" -q
-        """
+            0: """git init -q --bare -b main $T/server/shop.git; cd $T/shop
+        git remote add origin $T/server/shop.git; kgd up -q; kgd put limits --summary "who may spend what" -q
+        """,
+            1: """mkdir $T/billing && cd $T/billing
+        kgd up --standalone -q && kgd put limits --summary "who may spend what" -q
+        """,
         },
         {"kgd join https://kgd.example.org": "kgd join $HUB <$TOKEN"},
         has_hub=True,
