@@ -1,4 +1,4 @@
-"""An agent's questions, with the calls and the texts that the model receives: `docs/transcripts.md`, and the one of README."""
+"""Questions of an agent, with the calls and answers: `docs/transcripts.md`, and the transcript of README."""
 
 from __future__ import annotations
 
