@@ -145,7 +145,7 @@ def test_the_commands_of_a_page_run_and_print_what_it_shows(page: str, session: 
 def test_relative_links_lead_somewhere(page: str) -> None:
     text = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text(), flags=re.M | re.S)
     broken = []
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+    for target in [*re.findall(r"\]\(([^)\s]+)\)", text), *re.findall(r'<img src="([^"]+)"', text)]:
         if not re.match(r"[a-z]+:", target):
             path, _, anchor = target.partition("#")
             file = (ROOT / page).parent / path if path else ROOT / page

@@ -150,7 +150,7 @@ def sections() -> tuple[Section, ...]:
             if before and before.type == "heading_open":
                 around.add(before, token)
                 texts.append([])
-            elif texts and token.type in ("inline", "fence", "code_block"):
+            elif texts and token.type in ("inline", "fence", "code_block") and not _is_own_link(token):
                 cell = before is not None and before.type == "td_open"
                 texts[-1].append(f"· {_words_of(token)}" if cell else _words_of(token))
         found += [
@@ -293,12 +293,14 @@ def _heading(renderer: Any, tokens: Sequence[Token], index: int, options: Any, e
 def _list(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
     """Render a list; a list of the page's own headings gets a class, because wide windows show it beside the text."""
     inside = takewhile(lambda token: token.level > tokens[index].level, tokens[index + 1 :])
-    items = [token.children or [] for token in inside if token.type == "inline"]
-    own = all(
-        item and item[0].type == "link_open" and str(item[0].attrGet("href")).startswith("#") and len(item) == 3
-        for item in items
-    )
+    own = all(_is_own_link(token) for token in inside if token.type == "inline")
     return '<ul class="own-contents">\n' if own else "<ul>\n"
+
+
+def _is_own_link(token: Token) -> bool:
+    """Whether the text is only a link to a heading of the same page."""
+    inside = token.children or []
+    return len(inside) == 3 and inside[0].type == "link_open" and str(inside[0].attrGet("href")).startswith("#")
 
 
 def _link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
