@@ -115,6 +115,11 @@ WORLDS = {
         },
         SERVER,
     ),
+    "docs/hub.md": World(
+        {0: "export KGD_HOME=$T/hub/home; cd $T"},
+        {"https://me:TOKEN@hub.example.org": "http://me:$(cat $TOKEN)@${HUB#http://}"},
+        has_hub=True,
+    ),
     "docs/ingest.md": World(
         {
             0: f"""{SHOP}
@@ -168,6 +173,13 @@ END
             1: "cp $T/memory.jsonl .",
         },
         {"/path/to/": "$T/"},
+    ),
+    "docs/several-hubs.md": World(
+        {
+            0: "git init -q --bare -b main $T/server/infra.git; mkdir $T/one $T/two; cd $T/one",
+            1: "kgd sync -q; cd $T/two; export KGD_HOME=$T/home/of-bob",
+        },
+        {"https://git.example.org/": "$T/server/"},
     ),
     "docs/sync.md": World(
         {
