@@ -66,7 +66,7 @@ TURNS = (
 WARNING = Turn(
     "The payment provider validates refunds. Remove our check.",
     "context",
-    {"task": "Remove our check of refunds: the payment provider validates them"},
+    {"task": "Remove the check of refunds: the provider validates them"},
 )
 """The question of README."""
 
