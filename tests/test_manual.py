@@ -123,6 +123,8 @@ def test_no_link_shows_a_file_name_as_its_text() -> None:
         ("restore backup", "guides/operate", "Restore on another machine"),
         ("POSTGRESQL quotas", "several-hubs", "Guarantees"),
         ("kgd why", "cli", "kgd why FILE:LINE..."),
+        ("What is an atom?", "concepts", "atom"),
+        ("CI", "guides/sign-in", "Sign in with your organisation"),
     ],
 )
 def test_the_search_finds_sections_by_their_words(query: str, page: str, heading: str) -> None:

@@ -141,9 +141,12 @@ def read(name: str, places: Places) -> Read:
 
 @cache
 def sections() -> tuple[Section, ...]:
-    """Return the text of all pages by heading, in reading order. The first call parses every page."""
+    """Return the text of all pages but the indexes by heading, in reading order. Each word of the glossary is a section.
+
+    The first call parses every page.
+    """
     found = []
-    for chapter in chapters():
+    for chapter in (one for one in chapters() if posixpath.basename(one.name) != INDEX):
         around, texts = _Around(chapter.name, _NOWHERE), list[list[str]]()
         tokens = _PARSER.parse(_text(chapter.name))
         for before, token in zip([None, *tokens], tokens, strict=False):
@@ -153,10 +156,14 @@ def sections() -> tuple[Section, ...]:
             elif texts and token.type in ("inline", "fence", "code_block") and not _is_own_link(token):
                 cell = before is not None and before.type == "td_open"
                 texts[-1].append(f"· {_words_of(token)}" if cell else _words_of(token))
-        found += [
-            Section(chapter, heading, " ".join(" ".join(text).split()))
-            for heading, text in zip(around.headings, texts, strict=True)
-        ]
+        for heading, text in zip(around.headings, texts, strict=True):
+            if (chapter.name, heading.title) == GLOSSARY:
+                words = glossary(_NOWHERE)
+                found += [
+                    Section(chapter, Heading(3, heading.anchor, one.word), one.meaning.striptags()) for one in words
+                ]
+            else:
+                found.append(Section(chapter, heading, " ".join(" ".join(text).split())))
     return tuple(found)
 
 

@@ -47,9 +47,9 @@ def find(query: str) -> list[Hit]:
 
     A word matches the beginning of a word, in any case.
     """
-    asked = list(dict.fromkeys(re.findall(r"\w+", query.lower())))
-    rare = [word for word in asked if len(word) > 1 and word not in COMMON]
-    words = [_beginning(word) for word in (rare or asked)[:WORDS]]
+    asked = list(dict.fromkeys(_split(query)))
+    rare = _rare(asked) or asked
+    words = [_beginning(word) for word in rare[:WORDS]]
     counts = [[len(word.findall(text)) for word in words] for text in _texts()]
     rarity = [
         math.log(1 + len(counts) / matches) if (matches := sum(1 for row in counts if row[at])) else 0.0
@@ -57,7 +57,7 @@ def find(query: str) -> list[Hit]:
     ]
     total = sum(rarity)
     ranked = sorted(
-        (-_points(section, words, row, rarity) - 100 * _begins(section, asked), number)
+        (-_points(section, words, row, rarity) - 100 * _begins(section, asked) - 50 * _begins(section, rare), number)
         for number, (section, row) in enumerate(zip(sections(), counts, strict=True))
         if total and sum(rare for rare, found in zip(rarity, row, strict=True) if found) >= COVERED * total
     )
@@ -65,9 +65,18 @@ def find(query: str) -> list[Hit]:
 
 
 def _begins(section: Section, words: Sequence[str]) -> bool:
-    """Whether the title of a page or section begins with these words."""
-    titles = (re.findall(r"\w+", title.lower()) for title in (section.chapter.title, section.heading.title))
+    """Whether the title of a page or section begins with these words, apart from common words."""
+    titles = [_split(title) for title in (section.chapter.title, section.heading.title)]
+    titles += [_rare(title) for title in titles]
     return any(title[: len(words)] == words for title in titles)
+
+
+def _split(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+def _rare(words: Sequence[str]) -> list[str]:
+    return [word for word in words if len(word) > 1 and word not in COMMON]
 
 
 def _points(section: Section, words: Sequence[re.Pattern[str]], found: Sequence[int], rarity: Sequence[float]) -> float:
@@ -101,7 +110,9 @@ def _marked(words: Sequence[re.Pattern[str]]) -> re.Pattern[str]:
 
 
 def _beginning(word: str) -> re.Pattern[str]:
-    """Return the pattern of a word; a plural finds the singular."""
+    """Return the pattern of a word. A plural finds the singular; two letters find only themselves."""
+    if len(word) < 3:
+        return re.compile(rf"\b{word}\b")
     return re.compile(rf"\b{word[:-1] if len(word) > 3 and word.endswith('s') else word}")
 
 

@@ -12,7 +12,7 @@ from tests.ui.conftest import axe
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
-QUESTIONS = ("how do I share a workspace?", "stale facts", "kgd why", "restore a backup", "PostgreSQL", "xyzzy")
+QUESTIONS = ("how do I share a workspace?", "stale facts", "kgd why", "restore a backup", "what is an atom", "CI", "xyzzy")
 
 
 def manual(page: Page, place: str) -> None:

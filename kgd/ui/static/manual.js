@@ -8,15 +8,18 @@
   const count = document.getElementById("count");
   const texts = sections.map((one) => `${one.page} ${one.heading} ${one.text}`.toLowerCase());
 
-  const beginning = (word) => (word.length > 3 && word.endsWith("s") ? word.slice(0, -1) : word);
+  const END = "(?![\\p{L}\\p{N}_])";
+  const beginning = (word) =>
+    word.length < 3 ? word + END : word.length > 3 && word.endsWith("s") ? word.slice(0, -1) : word;
   const pattern = (word, flags) => new RegExp(`(?<![\\p{L}\\p{N}_])${word}`, `u${flags}`);
 
   const split = (text) => text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) || [];
-  const begins = (title, asked) => asked.every((word, at) => split(title)[at] === word);
+  const isRare = (word) => word.length > 1 && !common.includes(word);
 
-  function wordsOf(asked) {
-    const rare = asked.filter((word) => word.length > 1 && !common.includes(word));
-    return (rare.length ? rare : asked).slice(0, most).map(beginning);
+  function begins(section, asked) {
+    const titles = [section.page, section.heading].map(split);
+    titles.push(...titles.map((title) => title.filter(isRare)));
+    return titles.some((title) => asked.every((word, at) => title[at] === word));
   }
 
   function points(section, words, found, rarity) {
@@ -30,19 +33,18 @@
     return section.factor * sum;
   }
 
-  const exact = (asked, section) => ([section.page, section.heading].some((title) => begins(title, asked)) ? 100 : 0);
-
-  function find(asked, words) {
+  function find(asked, rare, words) {
     const counts = texts.map((text) => words.map((word) => (text.match(pattern(word, "g")) || []).length));
     const rarity = words.map((_, at) => {
       const matches = counts.filter((row) => row[at]).length;
       return matches ? Math.log(1 + counts.length / matches) : 0;
     });
     const total = rarity.reduce((sum, rare) => sum + rare, 0);
+    const bonus = (section) => 100 * begins(section, asked) + 50 * begins(section, rare);
     return counts
       .map((row, number) => ({ row, number }))
       .filter(({ row }) => total && rarity.reduce((sum, rare, at) => sum + (row[at] ? rare : 0), 0) >= covered * total)
-      .map(({ row, number }) => ({ number, points: points(sections[number], words, row, rarity) + exact(asked, sections[number]) }))
+      .map(({ row, number }) => ({ number, points: points(sections[number], words, row, rarity) + bonus(sections[number]) }))
       .sort((a, b) => b.points - a.points || a.number - b.number)
       .slice(0, limit)
       .map(({ number }) => sections[number]);
@@ -77,8 +79,9 @@
   function show() {
     const query = field.value.trim();
     const asked = [...new Set(split(query))];
-    const words = wordsOf(asked);
-    const found = find(asked, words);
+    const rare = asked.some(isRare) ? asked.filter(isRare) : asked;
+    const words = rare.slice(0, most).map(beginning);
+    const found = query ? find(asked, rare, words) : [];
     count.textContent = query ? `${found.length || "No"} result${found.length === 1 ? "" : "s"} for “${query}”` : "";
     list.replaceChildren(...found.map((section) => {
       const item = document.createElement("li");
