@@ -29,6 +29,8 @@ GLOSSARY = ("concepts", "Glossary")
 PICTURES = "pictures"
 SHORT = 24
 """Length of code in a sentence that stays on one line."""
+SHORT_CELL = 12
+"""Length of the text of a cell that stays on one line, such as a figure with its unit."""
 
 _LISTED = re.compile(r"^\| \[([^\]]+)\]\(([\w./-]+)\.md\) \| (.*) \|$", re.M)
 _WEB = re.compile(r"https?://|mailto:")
@@ -351,8 +353,11 @@ def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, e
 def _cell(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
     """Render a cell without alignment, which needs inline style; an empty header becomes a plain cell."""
     opens = tokens[index].nesting > 0
-    text = tokens[index + 1 if opens else index - 1].content
-    return f"<{'' if opens else '/'}{tokens[index].tag if text else 'td'}>"
+    text = _plain(tokens[index + 1 if opens else index - 1].content)
+    tag = tokens[index].tag if text else "td"
+    if not opens:
+        return f"</{tag}>"
+    return f'<{tag} class="short">' if 0 < len(text) <= SHORT_CELL else f"<{tag}>"
 
 
 def _code(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:

@@ -12,7 +12,15 @@ from tests.ui.conftest import axe
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
-QUESTIONS = ("how do I share a workspace?", "stale facts", "kgd why", "restore a backup", "what is an atom", "CI", "xyzzy")
+QUESTIONS = (
+    "how do I share a workspace?",
+    "stale facts",
+    "kgd why",
+    "restore a backup",
+    "what is an atom",
+    "CI",
+    "xyzzy",
+)
 
 
 def manual(page: Page, place: str) -> None:
@@ -57,6 +65,15 @@ def test_the_headings_of_a_page_are_beside_it_or_above_it(page: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.get_by_role("link", name="All pages").click()
     expect(page.get_by_role("navigation", name="All pages")).to_be_in_viewport()
+
+
+def test_a_wide_table_scrolls_on_a_phone_and_keeps_its_figures_on_one_line(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    manual(page, "/comparison")
+    cell = page.get_by_role("cell", name="0.985 ms").bounding_box()
+    assert cell
+    assert cell["height"] < 60
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_a_question_leads_to_the_section_that_answers_it(page: Page) -> None:
