@@ -143,9 +143,9 @@ def read(name: str, places: Places) -> Read:
 
 @cache
 def sections() -> tuple[Section, ...]:
-    """Return the text of all pages but the indexes by heading, in reading order. Each word of the glossary is a section.
+    """Return the text of all pages by heading, in reading order, without the indexes.
 
-    The first call parses every page.
+    Each word of the glossary is a section of its own. The first call parses every page.
     """
     found = []
     for chapter in (one for one in chapters() if posixpath.basename(one.name) != INDEX):
