@@ -82,10 +82,14 @@ def asked(folder: Path) -> Iterator[Session]:
         session = Session(daemon, cwd=folder / "shop", client="agent", context_id=None)
         call(session, "up")
         call(session, "put", {"changes": [{"op": "upsert", **node} for node in NODES]})
-        until(lambda: at_rest(dict(call(session, "status"))))
+        until(lambda: _is_indexed(dict(call(session, "status"))))
         yield session
     finally:
         daemon.close()
+
+
+def _is_indexed(status: dict[str, Any]) -> bool:
+    return at_rest(status) and all(stage["state"] == "ok" for stage in status["stages"] if stage["name"] == "index")
 
 
 def lines(session: Session) -> Iterator[str]:
