@@ -8,6 +8,7 @@ from kgd.ui import manual, manual_search
 from kgd.ui.visit import ROOT, Download, Entry, Handled, Page, Visit
 
 HOME = f"{ROOT}/manual"
+LONGEST_QUERY = 200
 
 
 def _page(name: str, heading: str) -> str:
@@ -34,7 +35,6 @@ def picture(visit: Visit) -> Handled:
     return Download(manual.picture(visit.path["name"]), "image/png")
 
 
-LONGEST_QUERY = 200
 ENTRIES = (
     Entry("manual", "manual", page),
     Entry("manual", f"manual/{manual.PICTURES}/{{name}}", picture),
