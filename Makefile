@@ -46,7 +46,8 @@ coverage: $(VENV)/.develop ## measure the tests' coverage of the model, codec, g
 test-deps: $(VENV)/.develop ## install the programs that some tests need
 	@sh scripts/test_deps.sh
 
-pictures: $(VENV)/.develop ## renew the screenshots in docs/pictures, in Chromium
+pictures: $(VENV)/.develop ## renew docs/pictures: screenshots in Chromium, and the picture of the architecture
+	@$(BIN)/python scripts/architecture.py > docs/pictures/architecture.svg
 	KGD_PICTURES=1 $(PYTEST) -q -m picture tests/ui
 
 site: $(VENV)/.runtime ## the manual as a folder of HTML files (OUT=DIR)

@@ -6,7 +6,9 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -24,6 +26,16 @@ def test_imports_follow_the_layers() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+def test_the_picture_shows_the_layers_of_today() -> None:
+    script = [sys.executable, "scripts/architecture.py"]
+    picture = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert (ROOT / "docs/pictures/architecture.svg").read_text() == picture, "run: make pictures"
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    rooms = {room.strip(" ()") for layer in contracts[0]["layers"] for room in layer.split("|")}
+    drawn = ElementTree.fromstring(picture).iterfind(".//{*}g/{*}text")
+    assert rooms == {text.text for text in drawn if not text.get("class")}
 
 
 def test_every_file_and_room_that_the_page_names_exists() -> None:

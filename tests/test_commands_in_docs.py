@@ -152,10 +152,14 @@ VERB = {verb.name: verb for verb in VERBS}
 SPOKEN = re.compile(r"`kgd (?:-[Cw] \S+ )?([a-z][\w-]*)((?: [^`\n]*)?)`")
 
 
+INDENTED = re.compile(r"^    (?:.*&& )?kgd ([a-z][\w-]*)([^\n#|&]*)", re.M)
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "CHANGELOG.md"])
-def test_a_command_in_a_sentence_exists(page: str) -> None:
+def test_a_command_in_a_sentence_or_an_indented_block_exists(page: str) -> None:
+    text = (ROOT / page).read_text()
     unknown = []
-    for name, rest in SPOKEN.findall((ROOT / page).read_text()):
+    for name, rest in [*SPOKEN.findall(text), *INDENTED.findall(_FENCE.sub("", text))]:
         if name in NO_COMMANDS:
             continue
         verb = VERB.get(name)

@@ -115,6 +115,8 @@ def session(tmp_path: Path) -> Iterator[Session]:
         pytest.param("docs/concepts.md", marks=pytest.mark.slow),
         pytest.param("docs/guides/first-workspace.md", marks=pytest.mark.slow),
         pytest.param("docs/guides/agent-memory.md", marks=pytest.mark.slow),
+        pytest.param("docs/guides/agent-user.md", marks=pytest.mark.slow),
+        pytest.param("docs/guides/team-lead.md", marks=pytest.mark.slow),
         pytest.param("docs/tasks.md", marks=pytest.mark.slow),
         pytest.param("docs/areas.md", marks=pytest.mark.slow),
         pytest.param("docs/context.md", marks=pytest.mark.slow),
@@ -143,7 +145,7 @@ def test_the_commands_of_a_page_run_and_print_what_it_shows(page: str, session: 
 def test_relative_links_lead_somewhere(page: str) -> None:
     text = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text(), flags=re.M | re.S)
     broken = []
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+    for target in [*re.findall(r"\]\(([^)\s]+)\)", text), *re.findall(r'<img src="([^"]+)"', text)]:
         if not re.match(r"[a-z]+:", target):
             path, _, anchor = target.partition("#")
             file = (ROOT / page).parent / path if path else ROOT / page
@@ -159,6 +161,23 @@ def anchors(file: Path) -> set[str]:
 
 def test_links_to_headings_are_followed() -> None:
     assert {"1-workspace", "long-paths"} - anchors(ROOT / "docs/format.md") == {"long-paths"}
+
+
+def test_a_comparison_with_others_shows_measured_figures_only() -> None:
+    """Each figure of its tables is in the same row of the measurements."""
+    measured: dict[str, str] = {}
+    for line in _lines("docs/performance.md"):
+        label, _, figures = line.strip("| ").partition(" | ")
+        measured[label.partition(": note")[0]] = measured.get(label.partition(": note")[0], "") + figures
+    section = (ROOT / "docs/comparison.md").read_text().partition("\n## Measured\n")[2]
+    rows = [
+        line.strip("|").split("|") for line in section.splitlines() if re.match(r"\|(?!---)(?!.*notes \| kgd)", line)
+    ]
+    label = ""
+    for name, *cells in ([cell.strip(" *") for cell in row] for row in rows):
+        label = name.partition(", median")[0] if name.startswith("search") else label
+        found = measured[label if name.startswith("…") else name]
+        assert [cell for cell in cells if cell not in found] == [], name
 
 
 @pytest.mark.parametrize("folder", ["docs", "docs/decisions"])

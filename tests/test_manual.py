@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -12,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from kgd.errors import NotFound
-from kgd.ui import manual, site
+from kgd.ui import manual, manual_search, site
 from kgd.ui.pages.manual import PLACES
 from tests.test_docs import PAGES, ROOT
 
@@ -74,7 +75,7 @@ def test_reading_on_leads_through_all_of_it_and_back() -> None:
 
 @pytest.mark.slow
 def test_links_of_the_written_manual_lead_to_files_and_headings(written: dict[Path, Seen]) -> None:
-    assert len(written) == len(manual.chapters())
+    assert len(written) == len(manual.chapters()) + 1  # the page of the search
     broken = []
     for place, seen in written.items():
         assert len(seen.ids) == len(set(seen.ids)), place
@@ -91,8 +92,58 @@ def test_links_of_the_written_manual_lead_to_files_and_headings(written: dict[Pa
 def test_pages_carry_neither_remarks_nor_what_the_policy_of_the_pages_refuses(written: dict[Path, Seen]) -> None:
     for place, seen in written.items():
         assert not {name for name in seen.attributes if name == "style" or name.startswith("on")}, place
-        assert "<script" not in place.read_text()
+        assert ("<script" in place.read_text()) == (place.name == site.SEARCH)
     assert "not run" not in manual.read("git", PLACES).body
+
+
+def test_every_page_is_in_a_group_of_the_contents_under_its_title() -> None:
+    listed = [page for _, pages in manual.groups() for page in pages]
+    assert [manual.chapters()[0], *listed] == list(manual.chapters())
+    index = (ROOT / "docs/README.md").read_text()
+    wrong = [page.name for page in listed if f"[{page.title}]({page.name}.md)" not in index]
+    assert [name for name in wrong if not name.startswith("decisions/0")] == []
+
+
+def test_no_link_shows_a_file_name_as_its_text() -> None:
+    named = {
+        f"{page}: {text}"
+        for page in PAGES
+        if page.startswith("docs/")
+        for text, target in re.findall(r"\[([^\]]+\.md)\]\(([^)#]+)", (ROOT / page).read_text())
+        if not target.startswith("../../") and not re.fullmatch(r"\.\./[A-Z]+\.md", target)
+    }
+    assert named == set()
+
+
+@pytest.mark.parametrize(
+    ("query", "page", "heading"),
+    [
+        ("stale fact", "staleness", "Stale facts"),
+        ("how do I share a workspace with my team?", "guides/two-teams", "Two teams, one workspace"),
+        ("restore backup", "guides/operate", "Restore on another machine"),
+        ("POSTGRESQL quotas", "several-hubs", "Guarantees"),
+        ("kgd why", "cli", "kgd why FILE:LINE..."),
+        ("What is an atom?", "concepts", "atom"),
+        ("CI", "guides/sign-in", "Sign in with your organisation"),
+    ],
+)
+def test_the_search_finds_sections_by_their_words(query: str, page: str, heading: str) -> None:
+    found = [(hit.section.chapter.name, hit.section.heading.title) for hit in manual_search.find(query)[:5]]
+    assert (page, heading) in found
+
+
+def test_a_hit_shows_the_words_of_the_question_marked_and_nothing_else_as_html() -> None:
+    hits = manual_search.find("mint <infra>")
+    assert any("<mark>mint</mark> <mark>infra</mark>" in hit.snippet for hit in hits)
+    assert any("&lt;" in hit.snippet for hit in manual_search.find("workspace digest"))
+    for hit in hits:
+        assert len(hit.snippet.striptags()) <= manual_search.SNIPPET + 4
+        assert set(re.findall(r"</?(\w+)", hit.snippet)) <= {"mark"}
+
+
+@pytest.mark.parametrize("query", ["", "  ", "?!", "xyzzy plugh", "()[*", "\x00", "ſ" * 500])
+def test_a_question_without_results_is_no_error(query: str) -> None:
+    assert manual_search.find(query) == []
 
 
 @pytest.mark.slow

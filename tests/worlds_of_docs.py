@@ -29,9 +29,12 @@ bob() { export KGD_HOME=$T/home/of-bob; cd $T/bob/infra; }
 WORLDS = {
     "README.md": World(
         {
-            0: """
-        mkdir $T/billing && cd $T/billing && kgd up --standalone -q && kgd put limits --summary "who may spend what" -q
-        """
+            0: """git init -q --bare -b main $T/server/shop.git; cd $T/shop
+        git remote add origin $T/server/shop.git; kgd up -q; kgd put limits --summary "who may spend what" -q
+        """,
+            1: """mkdir $T/billing && cd $T/billing
+        kgd up --standalone -q && kgd put limits --summary "who may spend what" -q
+        """,
         },
         {"kgd join https://kgd.example.org": "kgd join $HUB <$TOKEN"},
         has_hub=True,
@@ -122,6 +125,11 @@ WORLDS = {
         },
         SERVER,
     ),
+    "docs/hub.md": World(
+        {0: "export KGD_HOME=$T/hub/home; cd $T"},
+        {"https://me:TOKEN@hub.example.org": "http://me:$(cat $TOKEN)@${HUB#http://}"},
+        has_hub=True,
+    ),
     "docs/ingest.md": World(
         {
             0: f"""{SHOP}
@@ -175,6 +183,13 @@ END
             1: "cp $T/memory.jsonl .",
         },
         {"/path/to/": "$T/"},
+    ),
+    "docs/several-hubs.md": World(
+        {
+            0: "git init -q --bare -b main $T/server/infra.git; mkdir $T/one $T/two; cd $T/one",
+            1: "kgd sync -q; cd $T/two; export KGD_HOME=$T/home/of-bob",
+        },
+        {"https://git.example.org/": "$T/server/"},
     ),
     "docs/sync.md": World(
         {

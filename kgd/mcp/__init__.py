@@ -1,0 +1,1 @@
+"""MCP over the official SDK: tools, resources, prompts and notifications."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,10 @@ INDEX = "README"
 GLOSSARY = ("concepts", "Glossary")
 """The page and heading of the glossary."""
 PICTURES = "pictures"
+SHORT = 24
+"""Length of code in a sentence that stays on one line."""
+SHORT_CELL = 12
+"""Length of the text of a cell that stays on one line, such as a figure with its unit."""
 
 _LISTED = re.compile(r"^\| \[([^\]]+)\]\(([\w./-]+)\.md\) \| (.*) \|$", re.M)
 _WEB = re.compile(r"https?://|mailto:")
@@ -35,11 +40,17 @@ _FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """One page of the manual: its path without extension, its title, and its purpose."""
+    """One page of the manual: its path without extension, its title, its purpose, and its group in the contents."""
 
     name: str
     title: str
     about: str = ""
+    group: str = ""
+
+    @property
+    def group_anchor(self) -> str:
+        """The anchor of the group in the index."""
+        return anchor(self.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,15 @@ class Heading:
     level: int
     anchor: str
     title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The plain text below one heading of a page, up to the next heading."""
+
+    chapter: Chapter
+    heading: Heading
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +99,9 @@ class Places:
     picture: Callable[[str], str]
 
 
+_NOWHERE = Places(page=lambda name, heading: "", picture=lambda name: "")
+
+
 @dataclass(slots=True)
 class _Around:
     """State of the rendering of one page, for its links and headings."""
@@ -86,7 +109,14 @@ class _Around:
     name: str
     places: Places
     headings: list[Heading] = field(default_factory=list)
-    anchors: set[str] = field(default_factory=set)
+
+    def add(self, heading: Token, text: Token) -> Heading:
+        """Add the next heading; a repeated title gets a number in its anchor."""
+        title = _plain(text.content)
+        used = {heading.anchor for heading in self.headings}
+        names = (f"{anchor(title)}-{number}" if number else anchor(title) for number in count())
+        self.headings.append(Heading(int(heading.tag[1]), next(name for name in names if name not in used), title))
+        return self.headings[-1]
 
 
 @lru_cache(maxsize=64)
@@ -109,6 +139,34 @@ def read(name: str, places: Places) -> Read:
         all_of_them[at - 1] if at else None,
         all_of_them[at + 1] if at + 1 < len(all_of_them) else None,
     )
+
+
+@cache
+def sections() -> tuple[Section, ...]:
+    """Return the text of all pages by heading, in reading order, without the indexes.
+
+    Each word of the glossary is a section of its own. The first call parses every page.
+    """
+    found = []
+    for chapter in (one for one in chapters() if posixpath.basename(one.name) != INDEX):
+        around, texts = _Around(chapter.name, _NOWHERE), list[list[str]]()
+        tokens = _PARSER.parse(_text(chapter.name))
+        for before, token in zip([None, *tokens], tokens, strict=False):
+            if before and before.type == "heading_open":
+                around.add(before, token)
+                texts.append([])
+            elif texts and token.type in ("inline", "fence", "code_block") and not _is_own_link(token):
+                cell = before is not None and before.type == "td_open"
+                texts[-1].append(f"· {_words_of(token)}" if cell else _words_of(token))
+        for heading, text in zip(around.headings, texts, strict=True):
+            if (chapter.name, heading.title) == GLOSSARY:
+                words = glossary(_NOWHERE)
+                found += [
+                    Section(chapter, Heading(3, heading.anchor, one.word), one.meaning.striptags()) for one in words
+                ]
+            else:
+                found.append(Section(chapter, heading, " ".join(" ".join(text).split())))
+    return tuple(found)
 
 
 def glossary(places: Places) -> tuple[Word, ...]:
@@ -163,13 +221,30 @@ def _text(name: str) -> str:
 def chapters() -> tuple[Chapter, ...]:
     """Return every page in reading order, from the tables of the index and of the folders that it links to."""
     found = [Chapter(INDEX, _title(INDEX))]
-    for _, name, about in _LISTED.findall(_text(INDEX)):
-        found.append(Chapter(name, _title(name), _plain(about)))
+    for group, name, about in _listed(INDEX):
+        found.append(Chapter(name, _title(name), _plain(about), group))
         if posixpath.basename(name) == INDEX:
-            inside = posixpath.dirname(name)
-            below = [(f"{inside}/{one}", told) for _, one, told in _LISTED.findall(_text(name))]
-            found += [Chapter(one, _title(one), _plain(told)) for one, told in below]
+            below = [(posixpath.join(posixpath.dirname(name), one), told) for _, one, told in _listed(name)]
+            found += [Chapter(one, _title(one), _plain(told), group) for one, told in below]
     return tuple(found)
+
+
+@cache
+def groups() -> tuple[tuple[str, tuple[Chapter, ...]], ...]:
+    """Return the groups of the contents, each with its pages, in reading order."""
+    found: dict[str, list[Chapter]] = {}
+    for chapter in chapters():
+        if chapter.group:
+            found.setdefault(chapter.group, []).append(chapter)
+    return tuple((group, tuple(pages)) for group, pages in found.items())
+
+
+def _listed(index: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the pages in the tables of an index: group, name and purpose."""
+    for part in _text(index).split("\n## "):
+        group = part.partition("\n")[0]
+        for _, name, about in _LISTED.findall(part):
+            yield group, name, about
 
 
 @cache
@@ -186,6 +261,13 @@ def _plain(text: str) -> str:
     return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text).replace("`", "").replace("**", "").replace("*", "")
 
 
+def _words_of(token: Token) -> str:
+    """Return the text of a paragraph or of code, without markup."""
+    if not token.children:
+        return token.content
+    return "".join(" " if child.type == "softbreak" else child.content for child in token.children)
+
+
 def _outside_code(text: str, change: Callable[[str], str]) -> str:
     changed, end = [], 0
     for code in _FENCE.finditer(text):
@@ -197,10 +279,13 @@ def _outside_code(text: str, change: Callable[[str], str]) -> str:
 def _parser() -> MarkdownIt:
     made = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     made.add_render_rule("heading_open", _heading)
+    made.add_render_rule("bullet_list_open", _list)
     made.add_render_rule("link_open", _link)
     made.add_render_rule("link_close", _link_end)
     made.add_render_rule("image", _picture)
     made.add_render_rule("fence", _code)
+    made.add_render_rule("code_block", _code)
+    made.add_render_rule("code_inline", _short_code)
     made.add_render_rule("table_open", lambda *_: '<div class="scroll" tabindex="0">\n<table>\n')
     made.add_render_rule("table_close", lambda *_: "</table>\n</div>\n")
     for cell in ("th_open", "td_open", "th_close", "td_close"):
@@ -210,15 +295,21 @@ def _parser() -> MarkdownIt:
 
 def _heading(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
     around: _Around = env["around"]
-    level, title = int(tokens[index].tag[1]), _plain(tokens[index + 1].content)
-    made = unique = anchor(title)
-    number = 0
-    while unique in around.anchors:
-        number += 1
-        unique = f"{made}-{number}"
-    around.anchors.add(unique)
-    around.headings.append(Heading(level, unique, title))
-    return str(Markup('<h{} id="{}">').format(level, unique))
+    heading = around.add(tokens[index], tokens[index + 1])
+    return str(Markup('<h{} id="{}">').format(heading.level, heading.anchor))
+
+
+def _list(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    """Render a list; a list of the page's own headings gets a class, because wide windows show it beside the text."""
+    inside = takewhile(lambda token: token.level > tokens[index].level, tokens[index + 1 :])
+    own = all(_is_own_link(token) for token in inside if token.type == "inline")
+    return '<ul class="own-contents">\n' if own else "<ul>\n"
+
+
+def _is_own_link(token: Token) -> bool:
+    """Whether the text is only a link to a heading of the same page."""
+    inside = token.children or []
+    return len(inside) == 3 and inside[0].type == "link_open" and str(inside[0].attrGet("href")).startswith("#")
 
 
 def _link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
@@ -262,8 +353,11 @@ def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, e
 def _cell(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
     """Render a cell without alignment, which needs inline style; an empty header becomes a plain cell."""
     opens = tokens[index].nesting > 0
-    text = tokens[index + 1 if opens else index - 1].content
-    return f"<{'' if opens else '/'}{tokens[index].tag if text else 'td'}>"
+    text = _plain(tokens[index + 1 if opens else index - 1].content)
+    tag = tokens[index].tag if text else "td"
+    if not opens:
+        return f"</{tag}>"
+    return f'<{tag} class="short">' if 0 < len(text) <= SHORT_CELL else f"<{tag}>"
 
 
 def _code(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
@@ -274,6 +368,12 @@ def _code(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env:
             language, escape(tokens[index].content)
         )
     )
+
+
+def _short_code(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    """Render code within a sentence; a browser must not break a short option or command after its hyphen."""
+    text = tokens[index].content
+    return str(Markup("<code{}>{}</code>").format(Markup(' class="short"' if len(text) <= SHORT else ""), text))
 
 
 _PARSER = _parser()

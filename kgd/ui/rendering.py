@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
+from pathlib import PurePath
 from typing import Any
 
 from jinja2 import Environment, PackageLoader
@@ -31,18 +32,15 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "x-frame-options": "DENY",
 }
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 STATIC = {
-    "kgd.css": "text/css; charset=utf-8",
-    "kgd.js": "text/javascript; charset=utf-8",
-    "code.css": "text/css; charset=utf-8",
-    "file.css": "text/css; charset=utf-8",
-    "graph.css": "text/css; charset=utf-8",
-    "graph.js": "text/javascript; charset=utf-8",
-    "htmx.js": "text/javascript; charset=utf-8",
-    "keys.js": "text/javascript; charset=utf-8",
-    "idiomorph.js": "text/javascript; charset=utf-8",
-    "sse.js": "text/javascript; charset=utf-8",
-    "icon.svg": "image/svg+xml",
+    file.name: _TYPES[PurePath(file.name).suffix]
+    for file in files("kgd.ui").joinpath("static").iterdir()
+    if PurePath(file.name).suffix in _TYPES
 }
 """Static files and their types; no other file of the folder is served."""
 

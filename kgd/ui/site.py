@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import sys
 from functools import partial
 from pathlib import Path
 
-from kgd.ui import manual, rendering
+from kgd.ui import manual, manual_search, rendering
 
-SHEET = "kgd.css"
+FILES = ("kgd.css", "manual.css", "manual.js", "icon.svg")
+SEARCH = "find.html"
+INDEX = "search-index.js"
 
 
 def write(folder: Path) -> int:
-    """Write every page with its pictures; other files in the folder are kept.
+    """Write every page with its pictures, and the search; other files in the folder are kept.
 
     Returns:
         The number of pages.
@@ -21,24 +24,56 @@ def write(folder: Path) -> int:
     chapters = manual.chapters()
     for chapter in chapters:
         places = manual.Places(page=partial(_page, chapter.name), picture=partial(_picture, chapter.name))
-        told = {
-            "read": manual.read(chapter.name, places),
-            "chapters": chapters,
-            "place": places.page,
-            "sheet": _relative(chapter.name, SHEET),
-            "icon": _relative(chapter.name, "icon.svg"),
-            "words": places.page(*_GLOSSARY),
-        }
         target = folder / _file(chapter.name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(rendering.page("manual_alone.html", told), "utf-8")
-    for name in (SHEET, "icon.svg"):
+        target.write_text(_html(chapter.name, manual.read(chapter.name, places)), "utf-8")
+    (folder / SEARCH).write_text(_html(SEARCH, None), "utf-8")
+    (folder / INDEX).write_text(_index(), "utf-8")
+    for name in FILES:
         (folder / name).write_bytes(rendering.asset(name)[0])
     for picture in manual.pictures():
         place = folder / manual.PICTURES / picture
         place.parent.mkdir(exist_ok=True)
         place.write_bytes(manual.picture(picture))
     return len(chapters)
+
+
+def _html(name: str, read: manual.Read | None) -> str:
+    """Render a page of the manual; without one, the page of the search."""
+    page = partial(_page, name)
+    told = {
+        "read": read,
+        "groups": manual.groups(),
+        "place": page,
+        "find": _relative(name, SEARCH),
+        "file": partial(_relative, name),
+        "words": page(*_GLOSSARY),
+    }
+    return rendering.page("manual_alone.html", told)
+
+
+def _index() -> str:
+    """Return the script with the text of all sections. A script, because browsers do not fetch data from ``file:``."""
+    sections = [
+        {
+            "page": section.chapter.title,
+            "heading": section.heading.title,
+            "group": section.chapter.group,
+            "factor": manual_search.LATER.get(section.chapter.group, 1.0),
+            "address": _page(SEARCH, section.chapter.name, section.heading.anchor),
+            "text": section.text,
+        }
+        for section in manual.sections()
+    ]
+    index = {
+        "sections": sections,
+        "common": sorted(manual_search.COMMON),
+        "limit": manual_search.LIMIT,
+        "words": manual_search.WORDS,
+        "snippet": manual_search.SNIPPET,
+        "covered": manual_search.COVERED,
+    }
+    return f"window.manualIndex = {json.dumps(index, ensure_ascii=False, separators=(',', ':'))};\n"
 
 
 def _page(beside: str, name: str, heading: str) -> str:

@@ -1,8 +1,11 @@
-"""The page `docs/transcripts.md`: an agent's questions, each with the call and the text that the model receives."""
+"""Questions of an agent, with the calls and answers: `docs/transcripts.md`, and the transcript of README."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,8 +63,17 @@ TURNS = (
 )
 
 
-def lines(folder: Path) -> Iterator[str]:
-    """The page, line by line, from a workspace created in the folder."""
+WARNING = Turn(
+    "The payment provider validates refunds. Remove our check.",
+    "context",
+    {"task": "Remove the check of refunds: the provider validates them"},
+)
+"""The question of README."""
+
+
+@contextmanager
+def asked(folder: Path) -> Iterator[Session]:
+    """A session in the example workspace, created in the folder."""
     make_code(folder / "shop")
     home = Home.at(str(folder / "home"))
     home.prepare()
@@ -70,15 +82,37 @@ def lines(folder: Path) -> Iterator[str]:
         session = Session(daemon, cwd=folder / "shop", client="agent", context_id=None)
         call(session, "up")
         call(session, "put", {"changes": [{"op": "upsert", **node} for node in NODES]})
-        until(lambda: at_rest(dict(call(session, "status"))))
-        yield from HEAD.splitlines()
-        for number, turn in enumerate(TURNS, 1):
-            yield from _shown(number, turn, TOOLS[turn.tool].text(call(session, turn.tool, turn.arguments)))
+        until(lambda: _is_indexed(dict(call(session, "status"))))
+        yield session
     finally:
         daemon.close()
 
 
-def _shown(number: int, turn: Turn, text: str) -> Iterator[str]:
-    yield from ("", f"## {number}. {turn.wish}", "", "```json")
-    yield f"{turn.tool} {orjson.dumps(turn.arguments).decode()}"
-    yield from ("```", "", "````text", *(line.rstrip() for line in text.splitlines()), "````")
+def _is_indexed(status: dict[str, Any]) -> bool:
+    return at_rest(status) and all(stage["state"] == "ok" for stage in status["stages"] if stage["name"] == "index")
+
+
+def lines(session: Session) -> Iterator[str]:
+    """`docs/transcripts.md`, line by line."""
+    yield from HEAD.splitlines()
+    for number, turn in enumerate(TURNS, 1):
+        yield from ("", f"## {number}. {turn.wish}", "", "```json", _call(turn), "```", "")
+        yield from ("````text", *_answer(session, turn), "````")
+
+
+def warning(session: Session) -> Iterator[str]:
+    """The transcript of README, line by line: the first item of the answer, with long lines folded."""
+    yield from ("```text", f"You    {WARNING.wish}", "", f"Agent  {_call(WARNING)}", "")
+    first = list(takewhile(lambda line: not line.startswith("in the code"), _answer(session, WARNING)[1:]))
+    folded = [part for line in first if line != "```" for part in textwrap.wrap(line, 90)]
+    yield from (f"{'       ' if number else 'kgd    '}{line}" for number, line in enumerate(folded))
+    yield from ("       …", "```")
+
+
+def _call(turn: Turn) -> str:
+    return f"{turn.tool} {orjson.dumps(turn.arguments).decode()}"
+
+
+def _answer(session: Session, turn: Turn) -> list[str]:
+    text = TOOLS[turn.tool].text(call(session, turn.tool, turn.arguments))
+    return [line.rstrip() for line in text.splitlines()]

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from kgd.ui import manual
+from kgd.ui import manual, manual_search
 from kgd.ui.visit import ROOT, Download, Entry, Handled, Page, Visit
+
+HOME = f"{ROOT}/manual"
+LONGEST_QUERY = 200
 
 
 def _page(name: str, heading: str) -> str:
-    place = f"{ROOT}/manual" if name == manual.INDEX else f"{ROOT}/manual/{quote(name)}"
+    place = HOME if name == manual.INDEX else f"{HOME}/{quote(name)}"
     return f"{place}#{quote(heading)}" if heading else place
 
 
-PLACES = manual.Places(page=_page, picture=lambda name: f"{ROOT}/manual/{manual.PICTURES}/{quote(name)}")
+PLACES = manual.Places(page=_page, picture=lambda name: f"{HOME}/{manual.PICTURES}/{quote(name)}")
 
 
 def page(visit: Visit) -> Handled:
-    read = manual.read(visit.path.get("page") or manual.INDEX, PLACES)
-    return Page("manual.html", {"read": read, "chapters": manual.chapters(), "place": _page})
+    around = {"groups": manual.groups(), "place": _page, "find": HOME}
+    name, query = visit.path.get("page", ""), " ".join(visit.query.get("q", "").split())[:LONGEST_QUERY]
+    if query and not name:
+        return Page("manual_search.html", {**around, "query": query, "found": manual_search.find(query)})
+    return Page("manual.html", {**around, "read": manual.read(name or manual.INDEX, PLACES)})
 
 
 def glossary(visit: Visit) -> Handled:
