@@ -15,7 +15,7 @@
 
   const size = (dot) => (dot.group ? dot.size * view.kx : dot.size);
   const at = (dot) => [dot.x * view.kx, dot.y * view.ky];
-  const wide = () => svg.clientWidth, high = () => svg.clientHeight;
+  const wide = () => svg.getBoundingClientRect().width, high = () => svg.getBoundingClientRect().height;
   const near = () => view.kx / fit;
   // The part of the picture that the card does not cover.
   function free() {
