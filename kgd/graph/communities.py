@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from math import ceil
 
 from kgd.graph.layers import Layers
 from kgd.graph.live_graph import LiveGraph
@@ -16,14 +15,18 @@ MOST_TARGETS = 50
 def sample(layers: Layers, most: int) -> list[Uri]:
     """About `most` nodes, evenly spread over the order of URIs; all of them if there are no more. O(most, and changes
     since the snapshot)."""
-    arrays, changed = layers.arrays, layers.changes()
-    step = max(1, ceil((len(arrays) + len(changed)) / most))
-    found = [
-        uri
-        for number in range(0, len(arrays), step)
-        if arrays.exists(number) and (uri := arrays.uri(number)) not in changed
-    ]
-    return found + [uri for uri in sorted(changed)[::step] if layers.is_node(uri)]
+    arrays, known = layers.arrays, layers.changes()
+    changed = sorted(known)
+    share = min(1.0, most / max(1, len(arrays) + len(changed)))
+    numbers = _spread(len(arrays), share)
+    found = [uri for number in numbers if arrays.exists(number) and (uri := arrays.uri(number)) not in known]
+    return found + [uri for number in _spread(len(changed), share) if layers.is_node(uri := changed[number])]
+
+
+def _spread(count: int, share: float) -> list[int]:
+    """A share of the numbers below `count`, at equal distances."""
+    taken = round(count * share)
+    return [number * count // taken for number in range(taken)]
 
 
 def relations(graph: LiveGraph, uris: Collection[Uri]) -> dict[Uri, dict[Uri, float]]:

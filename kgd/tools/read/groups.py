@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Grouping = Literal["namespace", "type", "area", "community"]
 
-LOOKED_AT = 10_000
+LOOKED_AT = 12_000
 """Largest number of nodes to read."""
 SHOWN = 40
 """Largest number of groups in an answer; the others are one group."""

@@ -3,12 +3,11 @@
 "use strict";
 (() => {
   const NEAREST = 24, FURTHEST = 0.5, STEP = 1.3, LARGEST = 3;
-  const TEXT = 13, HIGH = 16, GAP = 4, CELL = 64, AT_ONCE = 400, REST = 120, NAMED = 40;
+  const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40;
+  const { HIGH, Taken, width } = GraphLabels;
   const STRETCH = { rings: 2, path: 6, groups: 1 };  // largest ratio of the scales of both axes
   const by = (id) => document.getElementById(id);
   const within = (value, least, most) => Math.max(least, Math.min(most, value));
-  const measure = document.createElement("canvas").getContext("2d");
-  const widths = new Map();
   // The scene on the page, and the view of it: a place (x, y) is painted at (x * kx, y * ky), less the view's corner.
   let svg = null, kind = "rings", dots = [], lines = [], rings = [], box = null, taken = null;
   let view = { kx: 1, ky: 1, x: 0, y: 0 }, fit = 1, fitted = true, seenAt = "", moved = new Map(), resting = 0;
@@ -69,6 +68,7 @@
     if (atOnce || dots.length <= AT_ONCE) place();
     else resting = setTimeout(place, REST);
     pan();
+    spot();
   }
 
   function stretch({ path, a, b, arrow }) {
@@ -81,30 +81,6 @@
   function pan() {
     svg.setAttribute("viewBox", `${view.x.toFixed(1)} ${view.y.toFixed(1)} ${wide()} ${high()}`);
     show();
-  }
-
-  function width(text) {
-    if (!widths.has(text)) {
-      measure.font = `700 ${TEXT}px system-ui, sans-serif`;
-      widths.set(text, measure.measureText(text).width + 2);
-    }
-    return widths.get(text);
-  }
-
-  class Taken {
-    cells = new Map();
-    *near([left, top, right, bottom]) {
-      for (let x = Math.floor(left / CELL); x <= right / CELL; x++) for (let y = Math.floor(top / CELL); y <= bottom / CELL; y++) yield `${x} ${y}`;
-    }
-    take(area, by) {
-      for (const cell of this.near(area)) this.cells.has(cell) ? this.cells.get(cell).push([area, by]) : this.cells.set(cell, [[area, by]]);
-    }
-    hasRoom(area, but) {
-      for (const cell of this.near(area)) for (const [[left, top, right, bottom], by] of this.cells.get(cell) || []) {
-        if (by !== but && area[0] < right && left < area[2] && area[1] < bottom && top < area[3]) return false;
-      }
-      return true;
-    }
   }
 
   const ANCHORS = { left: "end", right: "start" };
@@ -215,9 +191,12 @@
       made.classList.add(name);
       map.append(made);
     }
-    const spots = dots.map((dot) => { const [a, b] = at(dot); return `M${x(a).toFixed(1)} ${y(b).toFixed(1)}h.01`; }).join("");
-    map.querySelector(".spots").setAttribute("d", spots);
+    map.spot = (dot) => { const [a, b] = at(dot); return `M${x(a).toFixed(1)} ${y(b).toFixed(1)}h.01`; };
     set(map.querySelector(".seen"), { x: x(view.x), y: y(view.y), width: wide() * k, height: high() * k });
+  }
+  function spot() {
+    const map = by("map");
+    map.querySelector(".spots").setAttribute("d", dots.map(map.spot).join(""));
   }
   function lookAt(event) {
     const map = by("map"), { x, y } = map.getBoundingClientRect();
@@ -362,7 +341,7 @@
   function release(event) {
     if (pointers.delete(event.pointerId) && wasDragged && held?.dot) {
       place();
-      show();
+      spot();
     }
   }
   for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, release);
