@@ -146,7 +146,7 @@
   }
 
   function all() {
-    const pad = kind === "groups" ? 24 : Math.min(70, wide() / 8), [across, down] = free();
+    const pad = kind === "groups" ? 24 : Math.min(140, wide() / 8), [across, down] = free();
     const w = Math.max(60, across - 2 * pad), h = Math.max(60, down - 2 * Math.min(pad, 40));
     let kx = Math.min(w / Math.max(1, box.right - box.left), LARGEST), ky = Math.min(h / Math.max(1, box.bottom - box.top), LARGEST);
     kx = Math.min(kx, ky * STRETCH[kind]);
@@ -180,11 +180,13 @@
 
   // The mini-map.
   const MAP = { wide: 150, high: 100 };
+  const centre = () => [(box.left + box.right) / 2 * view.kx, (box.top + box.bottom) / 2 * view.ky];
   function show() {
     const map = by("map");
     map.toggleAttribute("hidden", kind === "path" || (near() <= 1.02 && dots.length < 100));
     const w = (box.right - box.left) * view.kx || 1, h = (box.bottom - box.top) * view.ky || 1, k = Math.min(MAP.wide / w, MAP.high / h) * 0.9;
-    const x = (value) => (value - (box.left + box.right) / 2 * view.kx) * k + MAP.wide / 2, y = (value) => (value - (box.top + box.bottom) / 2 * view.ky) * k + MAP.high / 2;
+    const [middleX, middleY] = centre();
+    const x = (value) => (value - middleX) * k + MAP.wide / 2, y = (value) => (value - middleY) * k + MAP.high / 2;
     map.k = k;
     if (!map.firstChild) for (const [tag, name] of [["path", "spots"], ["rect", "seen"]]) {
       const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -199,10 +201,9 @@
     map.querySelector(".spots").setAttribute("d", dots.map(map.spot).join(""));
   }
   function lookAt(event) {
-    const map = by("map"), { x, y } = map.getBoundingClientRect();
+    const map = by("map"), { x, y } = map.getBoundingClientRect(), [middleX, middleY] = centre();
     const to = (value, all, middle) => (value - all / 2) / map.k + middle;
-    move(to(event.clientX - x, MAP.wide, (box.left + box.right) / 2 * view.kx) - wide() / 2 - view.x,
-      to(event.clientY - y, MAP.high, (box.top + box.bottom) / 2 * view.ky) - high() / 2 - view.y);
+    move(to(event.clientX - x, MAP.wide, middleX) - wide() / 2 - view.x, to(event.clientY - y, MAP.high, middleY) - high() / 2 - view.y);
   }
 
   const observed = new ResizeObserver(() => { if (svg?.isConnected && wide()) fitted ? all() : paint(); });
