@@ -13,6 +13,7 @@ from kgd.drawing.scene import MEANINGS
 from tests.ui.conftest import Desk, at, axe
 from tests.ui.graphs import furnish
 from tests.ui.pictures import picture
+from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
@@ -181,6 +182,19 @@ def test_the_mini_map_shows_and_moves_the_visible_part(page: Page) -> None:
     after = middle(page, AUTH)
     assert after[0] > before[0]
     assert after[1] > before[1]
+
+
+def test_two_fingers_zoom_and_the_next_click_is_a_click(page: Page) -> None:
+    at(page, "graph?from=auth&direction=out")
+    session = page.context.new_cdp_session(page)
+    x, y = middle(page, AUTH)
+    before = distance(page, AUTH, TOKENS)
+    for kind, apart in (("touchStart", 20), ("touchMove", 60), ("touchMove", 100), ("touchEnd", 0)):
+        ends = [{"x": x - apart, "y": y, "id": 0}, {"x": x + apart, "y": y, "id": 1}] if apart else []
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": ends})
+    until(lambda: distance(page, AUTH, TOKENS) > before * 2)
+    page.locator("[data-zoom=all]").click()
+    assert abs(distance(page, AUTH, TOKENS) - before) < 1
 
 
 @pytest.mark.requirement("N5")

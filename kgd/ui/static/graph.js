@@ -16,12 +16,12 @@
   const at = (dot) => [dot.x * view.kx, dot.y * view.ky];
   const wide = () => svg.getBoundingClientRect().width, high = () => svg.getBoundingClientRect().height;
   const near = () => view.kx / fit;
-  // The part of the picture that the card does not cover.
-  function free() {
+  // The part of the picture that the card does not cover: beside it and, if asked, above it.
+  function free(above = false) {
     const card = by("card"), area = svg.getBoundingClientRect(), over = card.firstElementChild ? card.getBoundingClientRect() : null;
     if (!over) return [wide(), high()];
     const isBeside = over.width < wide() / 2;
-    return [isBeside ? wide() - over.width : wide(), isBeside ? high() : within(over.top - area.top, 160, high())];
+    return [isBeside ? wide() - over.width : wide(), isBeside || !above ? high() : within(over.top - area.top, 60, high())];
   }
   const set = (element, values) => { for (const name in values) element.setAttribute(name, values[name]); };
 
@@ -172,7 +172,7 @@
   }
 
   function reveal(dot) {
-    const [x, y] = at(dot), [across, down] = free();
+    const [x, y] = at(dot), [across, down] = free(true);
     if (x < view.x + 20 || x > view.x + across - 20 || y < view.y + 20 || y > view.y + down - 20) {
       move(x - across / 2 - view.x, y - down / 2 - view.y);
     }
@@ -235,7 +235,8 @@
     if (!dot) return fitted ? all() : place();
     htmx.ajax("GET", `${to.pathname}/card${to.search}`, { target: "#card", swap: "innerHTML" }).then(() => {
       if (fitted) all();
-      else place(), reveal(dot);
+      else place();
+      reveal(dot);
     }, () => {});
   }
   function go(to) {
@@ -309,9 +310,9 @@
   let held = null, wasDragged = false;
   document.addEventListener("pointerdown", (event) => {
     const onMap = event.target.closest("#map");
+    if (!pointers.size) wasDragged = false;  // no click follows a gesture of two fingers
     if (!svg || event.button || !(onMap || event.target.closest("#drawing"))) return;
     pointers.set(event.pointerId, event);
-    wasDragged = false;
     held = { dot: dotOf(event.target.closest("a.dot")), onMap, x: event.clientX, y: event.clientY };
     if (onMap) lookAt(event);
   });
