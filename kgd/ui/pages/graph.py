@@ -173,10 +173,12 @@ def _title(scene: Scene) -> str:
 
 
 def _leads(visit: Visit, wanted: Wanted, dot: Dot) -> str:
-    """Return the link of a dot: it selects a node, or opens and closes a group."""
+    """Return the link of a dot: it selects a node, opens or closes a group, or begins at an area of areas."""
     if dot.shape != "group":
         return wanted.selecting(visit, dot.uri)
     id = dot.uri.removeprefix(GROUP)
+    if wanted.group == "area" and id.startswith("molecule:"):
+        return wanted.begun_at(visit, [id])
     opened = [one for one in wanted.opened if one != id]
     return wanted.grouped(visit, wanted.group, opened if id in wanted.opened else [*opened, id])
 

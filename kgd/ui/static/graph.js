@@ -3,7 +3,7 @@
 "use strict";
 (() => {
   const NEAREST = 24, FURTHEST = 0.5, STEP = 1.3, LARGEST = 3;
-  const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40;
+  const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600;
   const { HIGH, Taken, width } = GraphLabels;
   const STRETCH = { rings: 2, path: 6, groups: 1 };  // largest ratio of the scales of both axes
   const by = (id) => document.getElementById(id);
@@ -41,6 +41,7 @@
       return { path, a, b, arrow: path.hasAttribute("marker-end"), names: path.textContent };
     });
     rings = [...svg.querySelectorAll(".rings ellipse")].map((ellipse) => ({ ellipse, text: ellipse.nextElementSibling, r: ellipse.rx.baseVal.value }));
+    svg.classList.toggle("dense", lines.length > DENSE);
     const r = Math.max(0, ...rings.map((ring) => ring.r));
     box = { left: -r, right: r, top: -r, bottom: r };
     if (!rings.length) box = { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity };
