@@ -43,7 +43,7 @@ _BYTES = (
 _EXPANDED = """async dot => {
   const shown = new Promise(done => document.addEventListener("kgd:shown", done, { once: true }));
   const begun = performance.now();
-  dot.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
+  dot.dispatchEvent(new MouseEvent("dblclick", { bubbles: true, cancelable: true }));
   await shown;
   await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
   return performance.now() - begun;
@@ -122,13 +122,13 @@ def _paints(browser: Any, state: Any, link: str, made: Made, looks: int) -> Gene
 
 
 def _expanding(browser: Any, state: Any, link: str, made: Made, looks: int) -> Iterator[Row]:
-    """From a click on a node of the drawing to the paint of the expanded drawing."""
+    """From a double click on a node of the drawing to the paint of the expanded drawing."""
     context = browser.new_context(storage_state=state)
     page = context.new_page()
     chance, times = random.Random(7), []
     for _ in range(looks):
         page.goto(_at(link, _views(made)["graph"]))
-        nodes = page.locator("main svg a[href*='/graph?']")
+        nodes = page.locator("#drawing a.dot:not(:has(.mark))")
         times.append(nodes.nth(chance.randrange(nodes.count())).evaluate(_EXPANDED))
     context.close()
     yield value("expanding a node", "ms", statistics.median(times), EXPAND_MS, nodes=made.nodes)

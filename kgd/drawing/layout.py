@@ -1,20 +1,19 @@
-"""Layout: positions of dots, with the distance from the middle set by cost and the angle by the tree of cheapest paths;
-and labels without overlap.
+"""Layout: positions of dots. Around starts, the distance from the middle is set by cost, and the angle by the tree of
+cheapest paths.
 
 Equal scenes have equal layouts. A dot's share of the circle is proportional to the number of leaves behind it. Dots of
-one cost are on one ring, in several rows if the ring is crowded. A label for which the picture has no room may appear
-when the picture is magnified.
+one cost are on one ring, in several rows if the ring is crowded.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, cos, floor, log10, pi, sin
-from unicodedata import east_asian_width
 
-from kgd.drawing.scene import Dot
+from kgd.drawing.packing import layout_groups
+from kgd.drawing.scene import Dot, Scene
 
 APART = 17.0
 """Distance between two dots of a row, and between two rows."""
@@ -26,6 +25,8 @@ MOST_RINGS = 10
 """Maximum number of costs with separate rings; if there are more, near costs share a ring."""
 MOST_ROWS = 80
 TOP = -pi / 2
+STEP_RIGHT, STEP_DOWN = 150.0, 64.0
+"""From each node of a path to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +49,26 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
+    """`sizes` are the radii of dots whose figure is not of their own size: opened groups."""
+
     points: Mapping[str, Point]
-    rings: tuple[Ring, ...]
-    radius: float
+    rings: tuple[Ring, ...] = ()
+    sizes: Mapping[str, float] = field(default_factory=dict)
+
+
+def layout_scene(scene: Scene) -> Layout:
+    """Positions of all dots of a scene."""
+    if scene.arrangement == "path":
+        return Layout({dot.uri: Point(n * STEP_RIGHT, n * STEP_DOWN, 0.0) for n, dot in enumerate(scene.dots)})
+    if scene.arrangement == "groups":
+        circles = layout_groups(scene.dots)
+        points = {uri: Point(round(x, 1), round(y, 1), 0.0) for uri, (x, y, _) in circles.items()}
+        return Layout(points, sizes={uri: round(size, 1) for uri, (_, _, size) in circles.items()})
+    return layout_dots(scene.dots)
 
 
 def layout_dots(dots: Sequence[Dot]) -> Layout:
-    """Positions of all dots. O(n log n); dots are in the order of a scene, each after its parent."""
+    """Positions around the starts. O(n log n); dots are in the order of a scene, each after its parent."""
     angles = _angles(dots)
     step = _step([dot.cost for dot in dots])
     rings: dict[float, list[Dot]] = defaultdict(list)
@@ -75,7 +89,7 @@ def layout_dots(dots: Sequence[Dot]) -> Layout:
         outer = _stand(members, angles, radius, points)
         if cost >= 0:
             circles.append(Ring(radius, f"{'≤ ' if step else ''}{cost:g}"))
-    return Layout(points, tuple(circles), outer)
+    return Layout(points, tuple(circles))
 
 
 def _angles(dots: Sequence[Dot]) -> dict[str, float]:
@@ -132,97 +146,3 @@ def _step(costs: Sequence[float]) -> float:
 
 def _ring(cost: float, step: float) -> float:
     return round(ceil(cost / step - 1e-9) * step, 6) if step else cost
-
-
-SIZES = (1, 2, 4)
-"""Magnifications that show more labels."""
-LONGEST = 26
-HEIGHT, CHARACTER = 13.0, 6.6
-"""The size of a label's character in the picture's units; a wide character takes twice the width."""
-OFF = 9.0
-"""Distance from the middle of a dot to its label."""
-CELL = 48.0
-
-Box = tuple[float, float, float, float]
-"""Left, top, right, bottom."""
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """A dot's label. `size` is the smallest of `SIZES` at which it has room; 0 if it never has."""
-
-    text: str
-    on_left: bool
-    size: int
-
-
-def place_labels(dots: Sequence[Dot], layout: Layout) -> dict[str, Label]:
-    """The label of each dot; starts and then the nearest dots come first."""
-    texts = {dot.uri: shortened(dot.name or dot.uri) for dot in dots}
-    found: dict[str, Label] = {}
-    for size in SIZES:
-        taken = _Taken()
-        for dot in dots:
-            point = layout.points[dot.uri]
-            taken.take((point.x - 6, point.y - 6, point.x + 6, point.y + 6), dot.uri)
-        for uri, label in found.items():
-            taken.take(_box(layout.points[uri], label.text, label.on_left, size), uri)
-        for dot in dots:
-            if dot.uri in found:
-                continue
-            point = layout.points[dot.uri]
-            outward = cos(point.angle) < -1e-9
-            for on_left in (outward, not outward):
-                box = _box(point, texts[dot.uri], on_left, size)
-                if taken.has_room(box, dot.uri):
-                    taken.take(box, dot.uri)
-                    found[dot.uri] = Label(texts[dot.uri], on_left, size)
-                    break
-    return {dot.uri: found.get(dot.uri) or Label(texts[dot.uri], False, 0) for dot in dots}
-
-
-def shortened(text: str) -> str:
-    """The text, cut to the width `LONGEST` with an ellipsis."""
-    if width(text) <= LONGEST:
-        return text
-    kept, room = "", LONGEST - 1
-    for character in text:
-        room -= width(character)
-        if room < 0:
-            break
-        kept += character
-    return kept.rstrip() + "…"
-
-
-def width(text: str) -> int:
-    return len(text) if text.isascii() else sum(2 if east_asian_width(one) in "WF" else 1 for one in text)
-
-
-def _box(point: Point, text: str, on_left: bool, size: int) -> Box:
-    wide, half = width(text) * CHARACTER / size, HEIGHT / size / 2
-    left = point.x - OFF - wide if on_left else point.x + OFF
-    return left, point.y - half, left + wide, point.y + half
-
-
-class _Taken:
-    """The areas already covered, indexed by cells."""
-
-    def __init__(self) -> None:
-        self._cells: Mapping[tuple[int, int], list[tuple[Box, str]]] = defaultdict(list)
-
-    def take(self, box: Box, by: str) -> None:
-        for cell in _cells(box):
-            self._cells[cell].append((box, by))
-
-    def has_room(self, box: Box, but: str) -> bool:
-        left, top, right, bottom = box
-        for cell in _cells(box):
-            for (a, b, c, d), by in self._cells.get(cell, ()):
-                if by != but and left < c and a < right and top < d and b < bottom:
-                    return False
-        return True
-
-
-def _cells(box: Box) -> list[tuple[int, int]]:
-    left, top, right, bottom = (int(side // CELL) for side in box)
-    return [(x, y) for x in range(left, right + 1) for y in range(top, bottom + 1)]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from math import log10
+from math import sqrt
 from typing import Any, Literal
 
 from kgd.model.uri import CODE_TREE, name_of
 
-Shape = Literal["knowledge", "code", "area", "group", "missing"]
+Shape = Literal["node", "group", "missing"]
+Arrangement = Literal["rings", "path", "groups"]
+"""By cost around the starts; along one path; or as groups, sized by their number of nodes."""
 Mark = Literal["start", "missing", "unreachable", "conflict", "unverified", "foreign"]
 
 MEANINGS: Mapping[Mark, str] = {
@@ -21,24 +24,21 @@ MEANINGS: Mapping[Mark, str] = {
     "foreign": "from another workspace",
 }
 """The text of each mark, in the order of a legend."""
-SHAPES: Mapping[Shape, str] = {
-    "knowledge": "knowledge",
-    "code": "file, directory or symbol",
-    "area": "area of the code",
-    "group": "all nodes of a type, sized by number",
-    "missing": "missing target of a link",
-}
-CODE = ("file", "dir", "symbol")
-AREAS = ("atom", "molecule")
 MOST_LINES = 4_000
 """Maximum number of lines. Relations on cheapest paths come first, then the cheapest others."""
 
 
+LEAST_BUBBLE, LARGEST_BUBBLE = 14.0, 84.0
+"""Radius of the smallest and the largest group of a picture."""
+DOT = 5.5
+
+
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """One node. `parent` is the previous visible node on its cheapest path; a start has no parent.
+    """One node, or one group of nodes. `parent` is the previous visible node on its cheapest path, or the group that
+    contains it; a start has no parent.
 
-    `told` replaces the cost in pictures without costs. `size` grows with the number of nodes that it represents.
+    `told` replaces the cost in pictures without costs. `size` is the radius of its figure.
     """
 
     uri: str
@@ -46,36 +46,36 @@ class Dot:
     type: str
     cost: float
     parent: str = ""
-    shape: Shape = "knowledge"
+    shape: Shape = "node"
     summary: str = ""
     marks: tuple[Mark, ...] = ()
     told: str = ""
-    size: float = 5.5
+    size: float = DOT
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The relations between two dots. `is_path` is set if the cheapest path to one of the dots uses them."""
+    """The relations between two dots, or between the nodes of two groups. `is_path` is set if the cheapest path to one
+    of the dots uses them. `width` is in units of the picture."""
 
     source: str
     target: str
     types: tuple[str, ...]
     weight: float
     is_path: bool = False
+    width: float = 1.0
+    has_arrow: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
     """The content of a picture. Dots are ordered by cost, each after its parent. `left_out` is the number of omitted
-    lines.
-
-    `is_measured` is set if distance means cost.
-    """
+    lines."""
 
     dots: tuple[Dot, ...]
     lines: tuple[Line, ...]
     left_out: int = 0
-    is_measured: bool = True
+    arrangement: Arrangement = "rings"
 
     @property
     def marks(self) -> list[Mark]:
@@ -84,58 +84,62 @@ class Scene:
         return [mark for mark in MEANINGS if mark in occurring]
 
     @property
-    def shapes(self) -> list[Shape]:
-        occurring = {dot.shape for dot in self.dots if self.is_measured or "start" not in dot.marks}
-        return [shape for shape in SHAPES if shape in occurring]
+    def types(self) -> dict[str, int]:
+        """The number of dots of each type, the most frequent first."""
+        return dict(Counter(dot.type for dot in self.dots if dot.shape == "node").most_common())
 
 
-def scene_of_walk(answer: Mapping[str, Any]) -> Scene:
-    """The scene of a `traverse` answer, including broken links."""
+def scene_of_walk(answer: Mapping[str, Any], *, is_path: bool = False) -> Scene:
+    """The scene of a `traverse` answer, including broken links.
+
+    Args:
+        is_path: Whether the answer is the path to one node, which is drawn without broken links.
+    """
     known = {node["uri"] for node in answer["nodes"]}
     disputed = {one["uri"] for one in answer.get("conflicts", ())}
+    broken = () if is_path else answer.get("broken_links", ())
     dots = [_dot(node, known, disputed) for node in answer["nodes"]]
-    dots += _missing(answer.get("broken_links", ()), {dot.uri: dot for dot in dots})
+    dots += _missing(broken, {dot.uri: dot for dot in dots})
     by_uri = {dot.uri: dot for dot in dots}
-    edges = [*answer["edges"], *(one for one in answer.get("broken_links", ()) if one["source"] in by_uri)]
+    edges = [*answer["edges"], *(one for one in broken if one["source"] in by_uri)]
     lines = _lines(edges, by_uri)
     kept = sorted(lines, key=lambda line: (not line.is_path, line.weight))[:MOST_LINES]
-    return Scene(tuple(sorted(dots, key=lambda dot: dot.cost)), tuple(kept), len(lines) - len(kept))
+    arrangement: Arrangement = "path" if is_path else "rings"
+    return Scene(tuple(sorted(dots, key=lambda dot: dot.cost)), tuple(kept), len(lines) - len(kept), arrangement)
 
 
-def scene_of_workspace(workspace: str, areas: Sequence[Mapping[str, Any]], types: Mapping[str, int]) -> Scene:
-    """The scene of a workspace: its areas, and the number of nodes of each type around them."""
-    middle = Dot(f"workspace:{workspace}", workspace, "workspace", 0.0, marks=("start",), told="all of it")
-    dots = [middle]
-    for area in areas:
-        kind = area["uri"].partition(":")[0]
-        inside = area.get("molecule", middle.uri)
-        count = area.get("count")
-        told = "" if count is None else _many(count, "area inside" if kind == "molecule" else "node leads to it")
-        dots.append(
-            Dot(
-                area["uri"],
-                area["name"],
-                kind,
-                1.0 if inside == middle.uri else 2.0,
-                inside,
-                "area",
-                told=told or "an area",
-                size=8.0 if kind == "molecule" else 5.5,
-            )
-        )
-    for type, count in types.items():
-        name, size = f"{type} {count:,}", 6.0 + 2.0 * log10(max(1, count))
-        dots.append(Dot(f"type:{type}", name, "", 1.0, middle.uri, "group", told=_many(count, "node"), size=size))
+GROUP = "group:"
+
+
+def scene_of_groups(answer: Mapping[str, Any]) -> Scene:
+    """The scene of a whole workspace as `graph_view` groups it: a bubble for each group, with the shown members of an
+    opened group as dots in it."""
+    groups = answer["groups"]
+    largest = max((group["count"] for group in groups), default=0) or 1
+    dots = []
+    for group in groups:
+        uri, inside = f"{GROUP}{group['id']}", group.get("inside")
+        size = LEAST_BUBBLE + (LARGEST_BUBBLE - LEAST_BUBBLE) * sqrt(group["count"] / largest)
+        told = f"{'about ' if answer.get('is_sample') else ''}{_many(group['count'], 'node')}"
+        name = f"{group['name']} {group['count']:,}"
+        parent = f"{GROUP}{inside}" if inside else ""
+        dots.append(Dot(uri, name, "", 1.0 if parent else 0.0, parent, "group", told=told, size=round(size, 1)))
+        for node in group.get("members", ()):
+            inner = {"summary": node.get("summary", ""), "told": f"in {group['name']}"}
+            dots.append(Dot(node["uri"], node["name"], _type(node), 2.0, uri, **inner))
     dots.sort(key=lambda dot: dot.cost)
-    lines = [Line(dot.parent, dot.uri, ("",), 1.0, is_path=True) for dot in dots[1:]]
-    return Scene(tuple(dots), tuple(lines), is_measured=False)
+    known = {dot.uri: dot for dot in dots}
+    lines = _lines(answer["edges"], known, trees=False)
+    most = max((one["count"] for one in answer["links"]), default=1)
+    for one in answer["links"]:
+        source, target = f"{GROUP}{one['source']}", f"{GROUP}{one['target']}"
+        width = round(1 + 5 * sqrt(one["count"] / most), 1)
+        lines.append(Line(source, target, (_many(one["count"], "relation"),), 1.0, width=width, has_arrow=False))
+    return Scene(tuple(dots), tuple(lines), arrangement="groups")
 
 
 def _many(count: int, what: str) -> str:
-    if count == 1:
-        return f"1 {what}"
-    one, _, rest = what.partition(" ")
-    return f"{count:,} {one}s" + (f" {rest.replace('leads', 'lead')}" if rest else "")
+    return f"{count:,} {what}{'s' if count != 1 else ''}"
 
 
 def _parent(node: Mapping[str, Any], known: Collection[str]) -> str:
@@ -159,9 +163,8 @@ def _dot(node: Mapping[str, Any], known: Collection[str], disputed: Iterable[str
         _type(node),
         node["cost"],
         _parent(node, known),
-        _shape(node["uri"]),
-        node.get("summary", ""),
-        tuple(marks),
+        summary=node.get("summary", ""),
+        marks=tuple(marks),
     )
 
 
@@ -169,11 +172,6 @@ def _type(node: Mapping[str, Any]) -> str:
     """The type to show: file or directory by the scheme, which is more precise than the node's type."""
     scheme: str = node["uri"].partition(":")[0]
     return scheme if scheme in CODE_TREE else node["type"]
-
-
-def _shape(uri: str) -> Shape:
-    scheme = uri.partition(":")[0]
-    return "code" if scheme in CODE else "area" if scheme in AREAS else "knowledge"
 
 
 def _missing(broken: Iterable[Mapping[str, Any]], known: Mapping[str, Dot]) -> list[Dot]:
@@ -187,23 +185,27 @@ def _missing(broken: Iterable[Mapping[str, Any]], known: Mapping[str, Dot]) -> l
         cost = round(source.cost + link.get("weight", 1.0), 6)
         if uri not in found or cost < found[uri].cost:
             mark: Mark = "missing" if link["reason"] in ("missing", "gone") else "unreachable"
-            found[uri] = Dot(uri, name_of(uri), "", cost, source.uri, "missing", "", (mark,))
+            found[uri] = Dot(uri, name_of(uri), "", cost, source.uri, "missing", marks=(mark,))
     return list(found.values())
 
 
-def _lines(edges: Iterable[Mapping[str, Any]], dots: Mapping[str, Dot]) -> list[Line]:
-    """One line for each pair of related dots, and one for each dot whose path goes through hidden nodes."""
+def _lines(edges: Iterable[Mapping[str, Any]], dots: Mapping[str, Dot], *, trees: bool = True) -> list[Line]:
+    """One line for each pair of related dots.
+
+    Args:
+        trees: Whether parents are previous nodes of paths; a path through hidden nodes then has a line of its own.
+    """
     types: dict[tuple[str, str], dict[str, float]] = {}
     for edge in edges:
-        if edge["target"] in dots and edge["source"] != edge["target"]:
+        if edge["target"] in dots and edge["source"] in dots and edge["source"] != edge["target"]:
             types.setdefault((edge["source"], edge["target"]), {})[edge["type"]] = edge.get("weight", 1.0)
     lines = []
     drawn = set()
     for (source, target), by_type in types.items():
-        is_path = dots[target].parent == source or dots[source].parent == target
+        is_path = trees and (dots[target].parent == source or dots[source].parent == target)
         drawn.add((source, target))
         lines.append(Line(source, target, tuple(sorted(by_type)), min(by_type.values()), is_path))
-    for dot in dots.values():
+    for dot in dots.values() if trees else ():
         if dot.parent and (dot.parent, dot.uri) not in drawn and (dot.uri, dot.parent) not in drawn:
             lines.append(Line(dot.parent, dot.uri, (), dot.cost - dots[dot.parent].cost, is_path=True))
     return lines

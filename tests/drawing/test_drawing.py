@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgd.drawing.layout import APART, HEIGHT, OFF, Box, layout_dots, place_labels, shortened, width
-from kgd.drawing.scene import Dot, Line, Scene, scene_of_walk, scene_of_workspace
+from kgd.drawing.labels import Box, box, place_labels, shortened, width
+from kgd.drawing.layout import APART, layout_dots, layout_scene
+from kgd.drawing.looks import KNOWN, look_of
+from kgd.drawing.scene import Dot, Line, Scene, scene_of_groups, scene_of_walk
 from kgd.drawing.svg import draw
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -60,16 +62,16 @@ def test_no_dot_lies_over_another(scene: Scene) -> None:
 @given(scenes())
 def test_no_label_lies_over_another_or_over_a_dot(scene: Scene) -> None:
     layout = layout_dots(scene.dots)
-    boxes = []
-    for uri, label in place_labels(scene.dots, layout).items():
-        if label.size == 1:
-            point, wide = layout.points[uri], width(label.text) * 6.6
-            left = point.x - OFF - wide if label.on_left else point.x + OFF
-            boxes.append((uri, (left, point.y - HEIGHT / 2, left + wide, point.y + HEIGHT / 2)))
-    for number, (uri, box) in enumerate(boxes):
-        assert not any(_cross(box, other) for _, other in boxes[:number])
+    labels = place_labels(scene.dots, layout)
+    boxes = [
+        (dot.uri, box(dot, layout, label.text, label.side))
+        for dot in scene.dots
+        if (label := labels[dot.uri]).size == 1
+    ]
+    for number, (uri, area) in enumerate(boxes):
+        assert not any(_cross(area, other) for _, other in boxes[:number])
         dots = ((p.x - 5, p.y - 5, p.x + 5, p.y + 5) for one, p in layout.points.items() if one != uri)
-        assert not any(_cross(box, dot) for dot in dots)
+        assert not any(_cross(area, dot) for dot in dots)
 
 
 def _cross(a: Box, b: Box) -> bool:
@@ -89,18 +91,81 @@ def test_any_text_is_shown_as_text_in_a_well_formed_file(name: str, summary: str
     scene = Scene((Dot("concept://w/a", name, name, 0.0, summary=summary, marks=("start",)),), ())
     root = ET.fromstring(draw(scene, title=name, alone=True, leads=lambda dot: f"/x?{name}"))
     tags = {element.tag.removeprefix(SVG) for element in root.iter()}
-    assert tags <= {"svg", "title", "rect", "g", "a", "circle", "text"}
+    assert tags <= {"svg", "title", "defs", "marker", "g", "a", "rect", "circle", "ellipse", "path", "polygon", "text"}
     assert not any(attribute.startswith("on") for element in root.iter() for attribute in element.attrib)
 
 
 def test_a_file_needs_no_styles_of_a_page() -> None:
-    scene = scene_of_workspace("shop", [{"uri": "atom://shop/a", "name": "A"}], {"concept": 40_000})
-    root = ET.fromstring(draw(scene, title="all", alone=True))
+    groups = [{"id": "a", "name": "A", "count": 0}, {"id": "b", "name": "B", "count": 40_000}]
+    root = ET.fromstring(draw(_grouped(groups), title="all", alone=True))
     assert root.find(f"{SVG}style") is None
     figures = [one for one in root.iter() if one.get("class", "").startswith("figure")]
-    assert len(figures) == 3
+    assert len(figures) == 2
     assert all(figure.get("fill") for figure in figures)
     assert "40,000" in "".join(root.itertext())
+
+
+def _grouped(groups: list[dict[str, Any]]) -> Scene:
+    return scene_of_groups({"groups": groups, "links": [], "edges": []})
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 30)), min_size=1, max_size=40))
+def test_no_group_lies_over_another_and_members_lie_in_theirs(counts: list[tuple[int, int]]) -> None:
+    groups = [
+        {
+            "id": str(number),
+            "name": f"group {number}",
+            "count": count + shown,
+            "members": [{"uri": f"concept://w/{number}/{n}", "name": "x", "type": "concept"} for n in range(shown)],
+        }
+        for number, (count, shown) in enumerate(counts)
+    ]
+    scene = _grouped(groups)
+    layout = layout_scene(scene)
+    circles = [(dot, layout.points[dot.uri], layout.sizes[dot.uri]) for dot in scene.dots]
+    outer = [one for one in circles if one[0].shape == "group"]
+    for number, (_, a, size) in enumerate(outer):
+        assert all(hypot(a.x - b.x, a.y - b.y) > size + other for _, b, other in outer[:number])
+    middles = {dot.uri: (point, size) for dot, point, size in outer}
+    for dot, point, size in circles:
+        if dot.shape == "node":
+            middle, radius = middles[dot.parent]
+            assert hypot(point.x - middle.x, point.y - middle.y) + size < radius
+
+
+def test_the_number_of_nodes_sets_the_size_of_a_group() -> None:
+    scene = _grouped([{"id": str(count), "name": "g", "count": count} for count in (0, 10, 1_000)])
+    sizes = [dot.size for dot in scene.dots]
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) == 3
+
+
+def test_every_type_of_kgd_has_a_look_of_its_own_and_other_types_always_the_same() -> None:
+    knowledge = [type for type in KNOWN if type not in ("file", "dir", "symbol", "atom", "molecule")]
+    assert len({look_of(type) for type in knowledge}) == len(knowledge)
+    assert look_of("runbook") == look_of("runbook")
+    assert look_of("runbook") not in KNOWN.values()
+
+
+def test_a_path_is_drawn_in_its_order() -> None:
+    a, b, c = (f"concept://w/{name}" for name in "abc")
+    nodes = [_node(a), _node(b, 0.5, [a]), _node(c, 1.0, [a, b])]
+    scene = scene_of_walk(_answer(nodes), is_path=True)
+    points = layout_scene(scene).points
+    assert points[a].x < points[b].x < points[c].x
+
+
+def test_an_arrow_ends_at_the_edge_of_its_target() -> None:
+    a, b = "concept://w/a", "concept://w/b"
+    edges = [{"source": a, "target": b, "type": "uses", "weight": 0.5}]
+    scene = scene_of_walk(_answer([_node(a), _node(b, 0.5, [a])], edges=edges))
+    root = ET.fromstring(draw(scene, alone=True))
+    line = next(one for one in root.iter(f"{SVG}path") if one.get("marker-end"))
+    assert "".join(line.itertext()) == "uses"
+    end = [float(number) for number in (line.get("d") or "").partition("L")[2].split()]
+    point = layout_scene(scene).points[b]
+    assert 5 < hypot(end[0] - point.x, end[1] - point.y) < 12
 
 
 def _node(uri: str, cost: float = 0.0, before: list[str] | None = None, **more: Any) -> dict[str, Any]:

@@ -62,4 +62,4 @@ def test_a_graph_shows_the_knowledge_about_a_part_of_the_code(desk: Desk, page: 
     for _, name, _ in KNOWN:
         expect(page.locator("#drawing")).to_contain_text(name[:10])
     expect(page.locator("main")).to_contain_text(MEANINGS["missing"])
-    picture(page, "first-screen", 1200, 1120)
+    picture(page, "first-screen", 1200, 760)

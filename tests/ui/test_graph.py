@@ -1,9 +1,10 @@
-"""The graph: its start, expansion, filters, zoom, and saving."""
+"""The graph: its start, card, expansion, filters, zoom, paths, groups, and saving."""
 
 from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from math import dist
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
@@ -12,6 +13,7 @@ from kgd.drawing.scene import MEANINGS
 from tests.ui.conftest import Desk, at, axe
 from tests.ui.graphs import furnish
 from tests.ui.pictures import picture
+from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
@@ -64,6 +66,17 @@ def dot(page: Page, uri: str) -> str:
     return f'svg .dot[data-uri="{uri}"]'
 
 
+def middle(page: Page, uri: str) -> tuple[float, float]:
+    """The middle of a node's figure in the window."""
+    box = page.locator(dot(page, uri)).locator(".figure").bounding_box()
+    assert box
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def distance(page: Page, one: str, other: str) -> float:
+    return dist(middle(page, one), middle(page, other))
+
+
 def names(page: Page) -> list[str]:
     return page.locator("main tbody tr td:first-child").all_inner_texts()
 
@@ -80,46 +93,141 @@ def test_the_surroundings_of_a_node_are_drawn_and_listed(page: Page) -> None:
     assert axe(page) == []
 
 
-def test_a_click_expands_a_node_and_a_second_click_opens_it(page: Page) -> None:
+def test_a_click_shows_the_card_of_a_node(page: Page) -> None:
     at(page, "graph?from=auth&direction=out")
     page.locator(dot(page, TOKENS)).click()
+    card = page.locator("#card")
+    expect(card.locator("h2")).to_have_text("Tokens")
+    expect(card).to_contain_text("Ann Person")
+    expect(card.locator("li", has_text="Signing keys")).to_contain_text("signed_with →")
+    expect(page.locator(dot(page, TOKENS))).to_have_attribute("aria-current", "true")
+    assert "node=" in page.url
+    assert axe(page) == []
+    page.reload()
+    expect(card.locator("h2")).to_have_text("Tokens")
+    page.keyboard.press("Tab")
+    card.locator("[data-close]").click()
+    expect(card).to_be_hidden()
+    assert "node=" not in page.url
+
+
+def test_expanding_keeps_the_page_and_the_history(page: Page) -> None:
+    at(page, "graph?from=auth&direction=out")
+    page.evaluate("window.here = true")
+    page.locator(dot(page, TOKENS)).dblclick()
     expect(page.locator("h1")).to_have_text("Around Auth service, Tokens")
     assert "Signing keys" in names(page)
-    page.locator(dot(page, TOKENS)).click()
-    expect(page.locator("h1")).to_contain_text("Tokens")
-    assert "/node?uri=concept" in page.url
-
-
-def test_expanding_keeps_the_page_the_focus_and_the_history(page: Page) -> None:
-    at(page, "graph?from=auth&direction=out")
-    before = page.url
-    page.evaluate("window.here = true")
-    page.locator(dot(page, TOKENS)).focus()
-    page.keyboard.press("Enter")
-    expect(page).to_have_title(re.compile("Around Auth service, Tokens"))
     assert page.evaluate("window.here")
     assert TOKENS.replace(":", "%3A").replace("/", "%2F") in page.url
-    expect(page.locator(dot(page, TOKENS))).to_be_focused()
     page.go_back()
     expect(page.locator("h1")).to_have_text("Around Auth service")
-    assert page.url == before
 
 
-def test_the_keyboard_expands_a_node_and_zooms(page: Page) -> None:
+def test_the_keyboard_selects_and_expands_a_node_and_zooms(page: Page) -> None:
     at(page, "graph?from=auth&direction=out")
     page.locator(dot(page, AUTH)).focus()
     page.keyboard.press("Tab")
     expect(page.locator(dot(page, TOKENS))).to_be_focused()
-    whole = page.locator("#picture > svg").get_attribute("viewBox")
+    whole = distance(page, AUTH, TOKENS)
     for _ in range(3):
         page.keyboard.press("+")
     page.keyboard.press("ArrowRight")
-    closer = page.locator("#picture > svg").get_attribute("viewBox")
-    assert float((closer or "").split()[2]) < float((whole or "").split()[2]) / 2
+    assert distance(page, AUTH, TOKENS) > whole * 2
     page.keyboard.press("0")
-    expect(page.locator("#picture > svg")).to_have_attribute("viewBox", whole or "")
+    assert abs(distance(page, AUTH, TOKENS) - whole) < 1
     page.keyboard.press("Enter")
+    expect(page.locator("#card h2")).to_have_text("Tokens")
+    page.keyboard.press("Escape")
+    expect(page.locator("#card")).to_be_hidden()
+    page.keyboard.press("e")
     expect(page.locator("h1")).to_have_text("Around Auth service, Tokens")
+    expect(page.locator(dot(page, TOKENS))).to_be_focused()
+
+
+def test_relations_have_arrows_and_names_under_the_pointer(page: Page) -> None:
+    at(page, "graph?from=auth&direction=out&node=" + TOKENS)
+    named = page.locator("svg .relation")
+    expect(named).to_have_count(3)
+    assert set(named.all_text_contents()) == {"uses", "implemented_in", "see"}
+    page.locator(dot(page, AUTH)).hover()
+    expect(named).to_have_text(["uses"])
+    line = page.locator("svg .lines path", has_text="uses")
+    assert line.get_attribute("marker-end") == "url(#arrow-path)"
+
+
+def test_a_dragged_node_stays_where_it_was_put(desk: Desk, page: Page) -> None:
+    at(page, "graph?from=auth&direction=out")
+    before = middle(page, TOKENS)
+    page.mouse.move(*before)
+    page.mouse.down()
+    page.mouse.move(before[0] + 60, before[1] + 90, steps=4)
+    page.mouse.up()
+    expect(page.locator("#card")).to_be_hidden()
+    desk.put("auth", summary="Lets people and programs in")
+    expect(page.locator(dot(page, AUTH)).locator("title")).to_contain_text("programs")
+    after = middle(page, TOKENS)
+    assert (round(after[0] - before[0]), round(after[1] - before[1])) == (60, 90)
+
+
+def test_the_mini_map_shows_and_moves_the_visible_part(page: Page) -> None:
+    at(page, "graph?from=auth&direction=out")
+    for _ in range(4):
+        page.locator("[data-zoom=in]").click()
+    seen = page.locator("#map .seen")
+    expect(seen).to_be_visible()
+    before = middle(page, AUTH)
+    box = page.locator("#map").bounding_box()
+    assert box
+    page.mouse.click(box["x"] + 10, box["y"] + 10)
+    after = middle(page, AUTH)
+    assert after[0] > before[0]
+    assert after[1] > before[1]
+
+
+def test_two_fingers_zoom_and_the_next_click_is_a_click(page: Page) -> None:
+    at(page, "graph?from=auth&direction=out")
+    session = page.context.new_cdp_session(page)
+    x, y = middle(page, AUTH)
+    before = distance(page, AUTH, TOKENS)
+    for kind, apart in (("touchStart", 20), ("touchMove", 60), ("touchMove", 100), ("touchEnd", 0)):
+        ends = [{"x": x - apart, "y": y, "id": 0}, {"x": x + apart, "y": y, "id": 1}] if apart else []
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": ends})
+    until(lambda: distance(page, AUTH, TOKENS) > before * 2)
+    page.locator("[data-zoom=all]").click()
+    assert abs(distance(page, AUTH, TOKENS) - before) < 1
+
+
+@pytest.mark.requirement("N5")
+def test_two_fields_show_the_cheapest_path_between_two_nodes(page: Page) -> None:
+    at(page, "graph")
+    page.locator("#route-from").press_sequentially("auth serv")
+    expect(page.locator("#targets option").first).to_have_attribute("value", AUTH)
+    page.locator("#route-from").fill(AUTH)
+    page.locator("#route-to").fill("signing keys")
+    page.locator("#route-to").press("Enter")
+    expect(page.locator("h1")).to_have_text("Path from Auth service to Signing keys")
+    expect(page.locator(".steps li")).to_have_text(
+        [re.compile(one) for one in ("Auth", "uses → 0.5.*Tokens", "signed_with → 1.*keys")]
+    )
+    expect(page.locator("svg .relation")).to_have_text(["signed_with", "uses"])
+    assert names(page) == ["Auth service", "Tokens", "Signing keys"]
+    assert axe(page) == []
+
+
+def test_a_path_is_chosen_by_its_two_nodes(page: Page) -> None:
+    at(page, "graph?from=auth&direction=out&cost=2")
+    page.locator(dot(page, KEYS)).click()
+    page.get_by_role("link", name="Path from here").click()
+    expect(page.locator("#route-from")).to_have_value(KEYS)
+    page.locator(dot(page, AUTH)).click()
+    page.get_by_role("link", name="Path to here").click()
+    expect(page.locator("h1")).to_have_text("Path from Signing keys to Auth service")
+
+
+def test_two_nodes_without_a_path_are_reported(desk: Desk, page: Page) -> None:
+    desk.put("island", name="Island")
+    at(page, "graph?from=auth&to=island")
+    expect(page.locator("[role=status]", has_text="No path leads from Auth service to")).to_be_visible()
 
 
 def test_the_slider_and_the_filters_change_the_picture_and_the_address(page: Page) -> None:
@@ -141,28 +249,36 @@ def test_the_slider_and_the_filters_change_the_picture_and_the_address(page: Pag
 
 def test_a_new_node_appears_in_the_current_view(desk: Desk, page: Page) -> None:
     at(page, "graph?from=keys")
-    page.locator("#cost").fill("0.5")
+    page.locator("#cost").fill("1.5")
     page.locator("#cost").press("Enter")
-    expect(page).to_have_url(re.compile("cost=0.5"))
+    expect(page).to_have_url(re.compile("cost=1.5"))
     page.locator("[data-zoom=in]").click()
-    closer = page.locator("#picture > svg").get_attribute("viewBox")
+    closer = distance(page, KEYS, TOKENS)
     desk.put("vault", name="Vault", relations=[{"type": "holds", "target": "keys", "weight": 0.5}])
     expect(page.locator("tbody tr", has_text="Vault")).to_be_visible()
-    seen = (page.locator("#picture > svg").get_attribute("viewBox") or "").split()
-    assert float(seen[2]) <= float((closer or "").split()[2]) + 1
+    assert distance(page, KEYS, TOKENS) > closer * 0.8
 
 
-def test_the_whole_workspace_is_shown_by_area_and_type(page: Page) -> None:
-    at(page, "graph")
-    assert {"Security", "Login", "insight 1"} <= set(names(page))
+def test_the_whole_workspace_is_shown_in_groups_that_open(page: Page) -> None:
+    at(page, "graph?group=area")
+    assert {"Security 1", "Login 1"} <= {re.sub(r"\d+$", "1", one) for one in names(page)}
     assert axe(page) == []
-    page.locator("svg .dot", has_text="insight 1").click()
-    expect(page.locator("h1")).to_contain_text("Around")
-    assert "Tokens are renewed at minute 12" in names(page)
-    at(page, "graph")
-    page.locator("svg .dot", has_text="Security").click()
-    expect(page.locator("h1")).to_contain_text("Security")
-    assert "Login" in names(page)
+    page.locator("svg .group > .label", has_text="Security").click()
+    expect(page.locator("h1")).to_have_text("Around Security, Login")
+    at(page, "graph?group=area")
+    page.get_by_role("link", name="Type", exact=True).click()
+    group = page.locator("svg .group", has_text="insight 1")
+    group.click()
+    member = page.locator("svg .dot:not(.group)", has_text="Tokens are renewed")
+    expect(member).to_be_visible()
+    assert axe(page) == []
+    member.click()
+    expect(page.locator("#card h2")).to_have_text("Tokens are renewed at minute 12")
+    page.get_by_role("link", name="Expand").click()
+    expect(page.locator("h1")).to_have_text("Around Tokens are renewed at minute 12")
+    for grouping in ("namespace", "community"):
+        at(page, f"graph?group={grouping}")
+        expect(page.locator("svg .group").first).to_be_visible()
 
 
 def test_the_graph_starts_at_a_name_a_path_or_a_question(page: Page) -> None:
@@ -193,7 +309,12 @@ def test_the_graph_can_be_read_and_filtered_without_scripts(desk: Desk, context:
     reader.get_by_role("button", name="Show").click()
     assert names(reader) == ["Auth service", "Tokens"]
     reader.locator(dot(reader, TOKENS)).click()
+    assert reader.locator("#card h2").inner_text() == "Tokens"
+    reader.get_by_role("link", name="Expand").click()
     assert reader.locator("h1").inner_text() == "Around Auth service, Tokens"
+    at(reader, "graph?group=type")
+    reader.locator("svg .group", has_text="insight").click()
+    assert "Tokens are renewed at minute 12" in names(reader)
     plain.close()
 
 
@@ -203,6 +324,7 @@ def test_the_graph_can_be_read_and_filtered_without_scripts(desk: Desk, context:
         ("cost=much", "is not a number"),
         ("direction=up", "Unknown direction"),
         ("nodes=0", "nodes"),
+        ("group=colour", "Unknown grouping"),
         ("as_of=zzzz", "zzzz"),
     ],
 )
@@ -217,5 +339,5 @@ def test_a_picture_of_a_small_shop_is_drawn_in_light_and_dark(desk: Desk, page: 
     furnish(desk)
     at(page, "graph?from=front&direction=both&cost=1.25")
     expect(page.locator("svg .dot", has_text="vouchers")).to_be_visible()
-    picture(page, "graph", 1200, 900)
-    picture(page, "graph-dark", 1200, 900, "dark")
+    picture(page, "graph", 1200, 760)
+    picture(page, "graph-dark", 1200, 760, "dark")

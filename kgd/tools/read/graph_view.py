@@ -9,13 +9,14 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.areas.atlas import Atlas
-from kgd.drawing.scene import scene_of_walk, scene_of_workspace
+from kgd.drawing.scene import scene_of_groups, scene_of_walk
 from kgd.drawing.svg import draw
 from kgd.model.access import Verb
 from kgd.tools import addressing, visibility
 from kgd.tools.operation import Hints, Operation, as_json
 from kgd.tools.parameters import Many
-from kgd.tools.read import traverse
+from kgd.tools.read import groups, traverse
+from kgd.tools.read.groups import Grouping, GroupLink, GroupShown
 from kgd.tools.read.traverse import TraverseParams, TraverseResult
 from kgd.tools.session import Session
 
@@ -32,6 +33,7 @@ NEWEST = 12
 LOOKED_THROUGH = 10_000
 """Number of newest nodes among which to look for nodes that the holder of a token may read."""
 DRAWING = "drawing"
+NOTHING_KNOWN = "Nothing is known here yet. Create a first node with put, or with `kgd remember`."
 APP = "ui://kgd/graph.html"
 
 
@@ -40,6 +42,12 @@ class GraphViewParams(TraverseParams):
         Many[str],
         Field(max_length=100, description="URIs or paths; none: the newest of `types`, or the whole workspace by area"),
     ] = Field(default_factory=list)
+    group: Annotated[
+        Grouping | None, Field(description="without start: the whole workspace in groups, and relations between them")
+    ] = None
+    opened: Annotated[Many[str], Field(max_length=20, description="ids of groups whose nodes to show")] = Field(
+        default_factory=list
+    )
 
 
 class AreaShown(TypedDict):
@@ -52,11 +60,17 @@ class AreaShown(TypedDict):
 
 
 class GraphViewResult(TraverseResult):
-    """The answer of `traverse`. For a whole workspace it has `areas`, and the number of nodes of each of `types`.
+    """The answer of `traverse`. For a whole workspace it has `areas`, and the number of nodes of each of `types`; or,
+    with `group`, `groups` and the `links` between them. If `is_sample`, counts are estimates from `looked_at` nodes.
 
     `drawing` is an SVG for hosts that can show it.
     """
 
+    groups: NotRequired[list[GroupShown]]
+    links: NotRequired[list[GroupLink]]
+    nodes_in_all: NotRequired[int]
+    looked_at: NotRequired[int]
+    is_sample: NotRequired[bool]
     areas: NotRequired[list[AreaShown]]
     types: NotRequired[dict[str, int]]
     drawing: NotRequired[str]
@@ -66,11 +80,13 @@ class GraphViewResult(TraverseResult):
 def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
     """Draw a walk from some nodes; without nodes, a walk from the newest nodes of some types, or the whole workspace by
     area."""
-    given = params.model_dump(exclude={"start"})
+    given = params.model_dump(exclude={"start", "group", "opened"})
     if params.start:
         return _near(session, TraverseParams(start=params.start, **given))
     workspace = addressing.choose(session, params.workspace)
     sees = visibility.sight(session, workspace.id)
+    if params.group and not params.types:
+        return _grouped(workspace, params, sees)
     if not params.types:
         return _whole(workspace, sees)
     newest: list[str] = []
@@ -93,20 +109,40 @@ def _near(session: Session, params: TraverseParams) -> GraphViewResult:
     return {**answer, "drawing": picture}  # type: ignore[typeddict-item]
 
 
+def _grouped(workspace: Workspace, params: GraphViewParams, sees: Sees | None) -> GraphViewResult:
+    found = groups.groups(workspace, params.group or "namespace", params.opened, sees)
+    answer: Any = {**_nothing(workspace), **found}
+    if not found["groups"]:
+        answer["next"] = NOTHING_KNOWN
+    title = f"The workspace {workspace.id} by {params.group}"
+    answer["drawing"] = draw(scene_of_groups(answer), title=title, alone=True)
+    return cast("GraphViewResult", answer)
+
+
 def _whole(workspace: Workspace, sees: Sees | None) -> GraphViewResult:
     """Areas, and cached counts: the cost depends on the answer, not on the size of the workspace."""
     areas = list(_areas(workspace, sees))
     types = dict(list(workspace.graph.types().items())[:TYPES]) if sees is None else {}
     answer: GraphViewResult = {**_nothing(workspace), "areas": areas, "types": types}
     if not areas and not types:
-        answer["next"] = "Nothing is known here yet. Create a first node with put, or with `kgd remember`."
+        answer["next"] = NOTHING_KNOWN
     atlas = Atlas.of(workspace)
     for limit, most, there in (("molecules", MOLECULES, len(atlas.molecules())), ("atoms", ATOMS, len(atlas.atoms()))):
         if there > most and sees is None:
             answer["cut"].append({"limit": limit, "at": "", "count": there - most})
     title = f"The workspace {workspace.id}"
-    answer["drawing"] = draw(scene_of_workspace(workspace.id, areas, types), title=title, alone=True)
+    answer["drawing"] = draw(scene_of_groups(_as_groups(areas, types)), title=title, alone=True)
     return answer
+
+
+def _as_groups(areas: list[AreaShown], types: dict[str, int]) -> dict[str, Any]:
+    """Areas and types as the groups of a picture."""
+    of_areas = [
+        {"id": one["uri"], "name": one["name"], "count": one.get("count", 0), "inside": one.get("molecule")}
+        for one in areas
+    ]
+    of_types = [{"id": f"type:{type}", "name": type, "count": count} for type, count in types.items()]
+    return {"groups": [*of_areas, *of_types], "links": [], "edges": []}
 
 
 def _newest(workspace: Workspace, type: str, sees: Sees | None) -> list[Uri]:

@@ -65,7 +65,7 @@ def delete(visit: Visit) -> Handled:
 
 def suggest(visit: Visit) -> Handled:
     """Suggest nodes for the words typed so far."""
-    words = next((visit.query[name] for name in ("target", "q") if visit.query.get(name, "").strip()), "")
+    words = next((visit.query[name] for name in ("target", "q", "from", "to") if visit.query.get(name, "").strip()), "")
     try:
         found = (
             visit.call("search", query=words[:200], limit=SUGGESTED, max_depth=0, lanes="one") if words.strip() else {}

@@ -1,154 +1,384 @@
-// Zooms and moves the graph by wheel, drag, buttons and keys. Without it the whole graph is shown.
+// The picture of the graph: fits it to the window, places labels, zooms, drags, and shows the card of a node.
+// Without it, the whole picture is shown at its own size, and every node is a link.
 "use strict";
 (() => {
-  const NEAREST = 16;
-  const STEP = 1.3;
-  const REST = 120;
-  const drawing = () => document.querySelector("#picture > svg.drawing");
-  const place = () => document.getElementById("picture").dataset.view;
-  // The view is kept over refreshes, but only for the address at which it was chosen.
-  let seen = { at: "", whole: null, part: null };
-  let resting = 0;
-
-  const near = () => seen.whole.width / seen.part.width;
+  const NEAREST = 24, FURTHEST = 0.5, STEP = 1.3, LARGEST = 3;
+  const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600;
+  const { HIGH, Taken, width } = GraphLabels;
+  const STRETCH = { rings: 2, path: 6, groups: 1 };  // largest ratio of the scales of both axes
+  const by = (id) => document.getElementById(id);
   const within = (value, least, most) => Math.max(least, Math.min(most, value));
+  // The scene on the page, and the view of it: a place (x, y) is painted at (x * kx, y * ky), less the view's corner.
+  let svg = null, kind = "rings", dots = [], lines = [], rings = [], box = null, taken = null;
+  let view = { kx: 1, ky: 1, x: 0, y: 0 }, fit = 1, fitted = true, seenAt = "", moved = new Map(), resting = 0;
 
-  // Pixels per unit of the picture, which is centred in its box.
-  const scale = (svg, part) => Math.min(svg.clientWidth / part.width, svg.clientHeight / part.height);
-  const middle = (part) => [part.x + part.width / 2, part.y + part.height / 2];
+  const size = (dot) => (dot.group ? dot.size * view.kx : dot.size);
+  const at = (dot) => [dot.x * view.kx, dot.y * view.ky];
+  const wide = () => svg.getBoundingClientRect().width, high = () => svg.getBoundingClientRect().height;
+  const near = () => view.kx / fit;
+  // The part of the picture that the card does not cover: beside it and, if asked, above it.
+  function free(above = false) {
+    const card = by("card"), area = svg.getBoundingClientRect(), over = card.firstElementChild ? card.getBoundingClientRect() : null;
+    if (!over) return [wide(), high()];
+    const isBeside = over.width < wide() / 2;
+    return [isBeside ? wide() - over.width : wide(), isBeside || !above ? high() : within(over.top - area.top, 60, high())];
+  }
+  const set = (element, values) => { for (const name in values) element.setAttribute(name, values[name]); };
 
-  function under(svg, clientX, clientY) {
-    const box = document.getElementById("picture").getBoundingClientRect(), [x, y] = middle(seen.part);
-    const k = scale(svg, seen.part);
-    return { x: x + (clientX - box.x - svg.clientWidth / 2) / k, y: y + (clientY - box.y - svg.clientHeight / 2) / k };
+  function read() {
+    const place = by("picture").dataset.view;
+    if (place !== seenAt) moved = new Map();
+    kind = svg.dataset.arrangement;
+    dots = [...svg.querySelectorAll(":scope > .dot")].map((link) => {
+      const [, x, y] = /translate\(([-\d.e]+) ([-\d.e]+)\)/.exec(link.getAttribute("transform"));
+      const label = link.querySelector(".label"), uri = link.dataset.uri;
+      return { link, label, uri, text: label.textContent, size: Number(link.dataset.size), figure: link.querySelector(".figure"),
+        group: link.classList.contains("group"), open: link.classList.contains("open"), isStart: label.hasAttribute("font-weight"),
+        marks: link.querySelector(".mark") ? 4 : 0, x: Number(x), y: Number(y), ...moved.get(uri) };
+    });
+    lines = [...svg.querySelectorAll(".lines path")].map((path) => {
+      const [a, b] = path.dataset.ends.split(" ").map((number) => dots[number]);
+      return { path, a, b, arrow: path.hasAttribute("marker-end"), names: path.textContent };
+    });
+    rings = [...svg.querySelectorAll(".rings ellipse")].map((ellipse) => ({ ellipse, text: ellipse.nextElementSibling, r: ellipse.rx.baseVal.value }));
+    svg.classList.toggle("dense", lines.length > DENSE);
+    const r = Math.max(0, ...rings.map((ring) => ring.r));
+    box = { left: -r, right: r, top: -r, bottom: r };
+    if (!rings.length) box = { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity };
+    for (const { x, y, size, group } of dots) {
+      const s = group ? size : 0;
+      box.left = Math.min(box.left, x - s); box.right = Math.max(box.right, x + s);
+      box.top = Math.min(box.top, y - s); box.bottom = Math.max(box.bottom, y + s);
+    }
+    return place;
   }
 
-  // A moving picture is only transformed, which is fast; it is painted again once the movement stops.
-  function look(svg, x, y, width, byHand = false) {
-    const whole = seen.whole;
-    const wide = within(width, whole.width / NEAREST, whole.width), high = wide * whole.height / whole.width;
-    seen.part = {
-      x: within(x, whole.x - wide / 2, whole.x + whole.width - wide / 2),
-      y: within(y, whole.y - high / 2, whole.y + whole.height - high / 2), width: wide, height: high,
-    };
+  // Paints every place again: text and figures keep their size at each zoom.
+  function paint(atOnce = true) {
+    for (const dot of dots) {
+      const [x, y] = at(dot);
+      dot.link.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
+      if (dot.group) dot.figure.setAttribute("r", size(dot).toFixed(1));
+    }
+    lines.forEach(stretch);
+    for (const { ellipse, text, r } of rings) {
+      set(ellipse, { rx: r * view.kx, ry: r * view.ky });
+      text.setAttribute("y", -r * view.ky - 4);
+    }
     clearTimeout(resting);
-    if (!byHand) return paint(svg);
-    const painted = svg.viewBox.baseVal, k = scale(svg, seen.part);
-    const [fromX, fromY] = middle(painted), [toX, toY] = middle(seen.part);
-    svg.style.transform = `translate(${k * (fromX - toX)}px, ${k * (fromY - toY)}px) scale(${painted.width / wide})`;
-    resting = setTimeout(() => paint(svg), REST);
+    if (atOnce || dots.length <= AT_ONCE) place();
+    else resting = setTimeout(place, REST);
+    pan();
+    spot();
   }
 
-  function paint(svg) {
-    const { x, y, width, height } = seen.part;
-    svg.setAttribute("viewBox", `${x} ${y} ${width} ${height}`);
-    svg.style.transform = "";
-    svg.classList.toggle("near", near() >= 2 && near() < 4);
-    svg.classList.toggle("nearer", near() >= 4);
+  function stretch({ path, a, b, arrow }) {
+    const [ax, ay] = at(a), [bx, by] = at(b), long = Math.hypot(bx - ax, by - ay) || 1;
+    const from = Math.min(size(a), long / 2) / long, to = Math.min(size(b) + (arrow ? 3 : 0), long / 2) / long;
+    const x = bx - ax, y = by - ay;
+    path.setAttribute("d", `M${(ax + x * from).toFixed(1)} ${(ay + y * from).toFixed(1)}L${(bx - x * to).toFixed(1)} ${(by - y * to).toFixed(1)}`);
   }
 
-  function zoom(svg, times, at, byHand = false) {
-    const part = seen.part, [x, y] = at ? [at.x, at.y] : middle(part);
-    const ratio = within(part.width / times, seen.whole.width / NEAREST, seen.whole.width) / part.width;
-    look(svg, x - (x - part.x) * ratio, y - (y - part.y) * ratio, part.width * ratio, byHand);
+  function pan() {
+    svg.setAttribute("viewBox", `${view.x.toFixed(1)} ${view.y.toFixed(1)} ${wide()} ${high()}`);
+    show();
   }
 
-  const all = (svg) => look(svg, seen.whole.x, seen.whole.y, seen.whole.width);
-  const move = (svg, right, down, byHand = false) =>
-    look(svg, seen.part.x + right, seen.part.y + down, seen.part.width, byHand);
+  const ANCHORS = { left: "end", right: "start" };
+  function sides(dot) {
+    if (dot.open) return ["above", "below"];
+    if (dot.group) return width(dot.text) < 2 * size(dot) ? ["middle"] : ["below", "above", "right", "left"];
+    if (kind === "path") return ["above", "below", "right", "left"];
+    return dot.x < -1e-9 && kind === "rings" ? ["left", "right", "below", "above"] : ["right", "left", "below", "above"];
+  }
+  function around(dot, side) {
+    const [x, y] = at(dot), long = width(dot.text), away = size(dot) + GAP + dot.marks;
+    const left = side === "left" ? x - away - long : side === "right" ? x + away : x - long / 2;
+    const top = (side === "above" ? y - away - HIGH / 2 : side === "below" ? y + away + HIGH / 2 : y) - HIGH / 2;
+    return [left, top, left + long, top + HIGH];
+  }
 
-  function begin() {
-    const svg = drawing();
-    if (!svg) return;
-    const { x, y, width, height } = svg.viewBox.baseVal;
-    const before = seen;
-    seen = { at: place(), whole: { x, y, width, height }, part: { x, y, width, height } };
-    svg.classList.remove("near", "nearer");
-    if (before.at === seen.at && before.part.width < before.whole.width) {
-      look(svg, before.part.x, before.part.y, before.part.width);
+  // Shows the labels for which there is room, the selected node and the nearest nodes first. At first, a label must also
+  // be inside of the window.
+  function place() {
+    taken = new Taken();
+    for (const dot of dots) {
+      const [x, y] = at(dot), half = size(dot) + 1;
+      if (!dot.open) taken.take([x - half, y - half, x + half, y + half], dot);
+    }
+    const isFit = fitted || near() <= 1.01, [across, down] = free();
+    const first = (dot) => (dot.link.hasAttribute("aria-current") ? 0 : dot.isStart ? 1 : 2);
+    for (const dot of [...dots].sort((a, b) => first(a) - first(b))) {
+      const side = sides(dot).find((side) => {
+        const [left, top, right, bottom] = around(dot, side);
+        if (isFit && (left < view.x || right > view.x + across || top < view.y || bottom > view.y + down)) return false;
+        return side === "middle" || taken.hasRoom([left, top, right, bottom], dot);
+      });
+      const [x, y] = at(dot), shown = side || sides(dot)[0], area = around(dot, shown);
+      if (side) taken.take(area, dot);
+      set(dot.label, { "text-anchor": ANCHORS[shown] || "middle", y: ((area[1] + area[3]) / 2 - y).toFixed(1),
+        x: (shown === "left" ? area[2] - x : shown === "right" ? area[0] - x : 0).toFixed(1) });
+      if (side) dot.label.removeAttribute("display");
+      else dot.label.setAttribute("display", "none");
+    }
+    name();
+  }
+
+  // Names the relations of a node or of a line; without one, those of the selected node or of a path.
+  function name(pointed = dots.find((dot) => dot.link.hasAttribute("aria-current"))) {
+    svg.querySelectorAll(".relation").forEach((text) => text.remove());
+    const of = (line) => line === pointed || line.a === pointed || line.b === pointed;
+    const named = kind === "path" ? lines : lines.filter(of);
+    svg.classList.toggle("pointed", kind !== "path" && named.length > 0);
+    for (const line of lines) line.path.classList.toggle("near", kind !== "path" && of(line));
+    const used = new Taken();
+    for (const line of named.slice(-NAMED)) {
+      const share = line.a === pointed ? 0.62 : line.b === pointed ? 0.38 : 0.5, [ax, ay] = at(line.a), [bx, by] = at(line.b);
+      const x = ax + (bx - ax) * share, y = ay + (by - ay) * share, half = width(line.names) / 2;
+      const area = [x - half, y - HIGH / 2, x + half, y + HIGH / 2];
+      if (!line.names || !taken.hasRoom(area) || !used.hasRoom(area)) continue;
+      used.take(area, line);
+      const text = document.createElementNS("http://www.w3.org/2000/svg", "text");
+      text.classList.add("relation");
+      text.textContent = line.names;
+      set(text, { x: x.toFixed(1), y: y.toFixed(1), dy: ".35em" });
+      svg.append(text);
     }
   }
 
-  document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-zoom]");
-    const svg = button && drawing();
-    if (!svg) return;
-    if (button.dataset.zoom === "all") all(svg);
-    else zoom(svg, button.dataset.zoom === "in" ? STEP : 1 / STEP);
+  function all() {
+    const pad = kind === "groups" ? 24 : Math.min(140, wide() / 8), [across, down] = free();
+    const w = Math.max(60, across - 2 * pad), h = Math.max(60, down - 2 * Math.min(pad, 40));
+    let kx = Math.min(w / Math.max(1, box.right - box.left), LARGEST), ky = Math.min(h / Math.max(1, box.bottom - box.top), LARGEST);
+    kx = Math.min(kx, ky * STRETCH[kind]);
+    ky = Math.min(ky, kx * STRETCH[kind]);
+    fit = kx;
+    fitted = true;
+    view = { kx, ky, x: (box.left + box.right) / 2 * kx - across / 2, y: (box.top + box.bottom) / 2 * ky - down / 2 };
+    paint();
+  }
+
+  function zoom(times, point = [wide() / 2, high() / 2], atOnce = true) {
+    const t = within(near() * times, FURTHEST, NEAREST) / near(), [x, y] = point;
+    view = { kx: view.kx * t, ky: view.ky * t, x: (view.x + x) * t - x, y: (view.y + y) * t - y };
+    fitted = false;
+    paint(atOnce);
+  }
+
+  function move(right, down) {
+    view.x += right;
+    view.y += down;
+    fitted = false;
+    pan();
+  }
+
+  function reveal(dot) {
+    const [x, y] = at(dot), [across, down] = free(true);
+    if (x < view.x + 20 || x > view.x + across - 20 || y < view.y + 20 || y > view.y + down - 20) {
+      move(x - across / 2 - view.x, y - down / 2 - view.y);
+    }
+  }
+
+  // The mini-map.
+  const MAP = { wide: 150, high: 100 };
+  const centre = () => [(box.left + box.right) / 2 * view.kx, (box.top + box.bottom) / 2 * view.ky];
+  function show() {
+    const map = by("map");
+    map.toggleAttribute("hidden", kind === "path" || (near() <= 1.02 && dots.length < 100));
+    const w = (box.right - box.left) * view.kx || 1, h = (box.bottom - box.top) * view.ky || 1, k = Math.min(MAP.wide / w, MAP.high / h) * 0.9;
+    const [middleX, middleY] = centre();
+    const x = (value) => (value - middleX) * k + MAP.wide / 2, y = (value) => (value - middleY) * k + MAP.high / 2;
+    map.k = k;
+    if (!map.firstChild) for (const [tag, name] of [["path", "spots"], ["rect", "seen"]]) {
+      const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+      made.classList.add(name);
+      map.append(made);
+    }
+    map.spot = (dot) => { const [a, b] = at(dot); return `M${x(a).toFixed(1)} ${y(b).toFixed(1)}h.01`; };
+    set(map.querySelector(".seen"), { x: x(view.x), y: y(view.y), width: wide() * k, height: high() * k });
+  }
+  function spot() {
+    const map = by("map");
+    map.querySelector(".spots").setAttribute("d", dots.map(map.spot).join(""));
+  }
+  function lookAt(event) {
+    const map = by("map"), { x, y } = map.getBoundingClientRect(), [middleX, middleY] = centre();
+    const to = (value, all, middle) => (value - all / 2) / map.k + middle;
+    move(to(event.clientX - x, MAP.wide, middleX) - wide() / 2 - view.x, to(event.clientY - y, MAP.high, middleY) - high() / 2 - view.y);
+  }
+
+  const observed = new ResizeObserver(() => { if (svg?.isConnected && wide()) fitted ? all() : paint(); });
+  function begin() {
+    const graph = document.querySelector(".graph");
+    if (graph) document.documentElement.style.setProperty("--top", `${Math.round(graph.getBoundingClientRect().top + scrollY)}px`);
+    const drawing = document.querySelector("#picture svg.drawing#drawing");
+    if (!drawing || drawing.dataset.painted) return;
+    svg = drawing;
+    svg.dataset.painted = "yes";
+    const before = seenAt;
+    seenAt = read();
+    observed.disconnect();
+    observed.observe(svg);
+    if (before === seenAt && !fitted) paint();
+    else all();
+  }
+
+  const dotOf = (link) => dots.find((dot) => dot.link === link);
+  const modified = (event) => event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey;
+
+  // The card.
+  function select(to, dot) {
+    for (const one of dots) one.link.toggleAttribute("aria-current", one === dot);
+    if (dot) dot.link.setAttribute("aria-current", "true");
+    history.replaceState(history.state, "", to);
+    if (!dot) by("card").replaceChildren();
+    name();
+    if (!dot) return fitted ? all() : place();
+    htmx.ajax("GET", `${to.pathname}/card${to.search}`, { target: "#card", swap: "innerHTML" }).then(() => {
+      if (fitted) all();
+      else place();
+      reveal(dot);
+    }, () => {});
+  }
+  function go(to) {
+    const focused = document.activeElement?.dataset?.uri;
+    htmx.ajax("GET", to.pathname + to.search, { source: by("picture") }).then(() => {
+      const again = focused && dots.find((dot) => dot.uri === focused);
+      (again ? again.link : document.querySelector(".graph [autofocus]"))?.focus();
+    }, () => {});  // an event reports the failure
+  }
+  function expand(dot) {
+    const to = new URL(dot.link.href.baseVal, location), uri = to.searchParams.get("node");
+    if (!uri || dot.isStart || dot.figure.matches(".missing, .unreachable")) return;
+    for (const name of ["node", "group", "open", "to"]) to.searchParams.delete(name);
+    to.searchParams.append("from", uri);
+    go(to);
+  }
+  for (const name of ["htmx:responseError", "htmx:sendError"]) document.addEventListener(name, (event) => {
+    if (event.detail.elt.id === "picture") location.assign(event.detail.requestConfig.path);
+    else if (event.detail.target?.id === "card") location.reload();
   });
 
-  // Zoom needs Ctrl, as on embedded maps: the wheel alone scrolls the page.
-  document.addEventListener("wheel", (event) => {
-    const svg = event.target.closest("#picture > svg.drawing");
-    if (!svg || !(event.ctrlKey || event.metaKey)) return;
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-zoom]");
+    if (button && svg) return button.dataset.zoom === "all" ? all() : zoom(button.dataset.zoom === "in" ? STEP : 1 / STEP);
+    const link = event.target.closest("#picture a.dot, #card a, .panel a");
+    if (!link || event.defaultPrevented || modified(event) || !by("picture")) return;
+    const to = new URL(link.href.baseVal ?? link.href, location);
+    if (to.pathname !== location.pathname) return;
     event.preventDefault();
-    zoom(svg, event.deltaY < 0 ? 1.15 : 1 / 1.15, under(svg, event.clientX, event.clientY), true);
+    const uri = to.searchParams.get("node"), dot = uri && dots.find((one) => one.uri === uri);
+    if (dot || link.matches("[data-close]")) select(to, dot);
+    else go(to);
+  });
+  document.addEventListener("dblclick", (event) => {
+    const dot = dotOf(event.target.closest("#picture a.dot"));
+    if (dot && !dot.group) expand(dot);
+  });
+
+  document.addEventListener("wheel", (event) => {
+    if (!event.target.closest("#drawing")) return;
+    event.preventDefault();
+    const { x, y } = svg.getBoundingClientRect();
+    zoom(Math.exp(-within(event.deltaY, -120, 120) / 400), [event.clientX - x, event.clientY - y], false);
   }, { passive: false });
 
-  const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+  const ARROWS = { ArrowLeft: [-80, 0], ArrowRight: [80, 0], ArrowUp: [0, -80], ArrowDown: [0, 80] };
   document.addEventListener("keydown", (event) => {
-    const svg = event.target.closest("#picture") && drawing();
-    if (!svg || event.ctrlKey || event.metaKey || event.altKey) return;
-    const step = seen.part.width / 10;
-    if (event.key === "+" || event.key === "=") zoom(svg, STEP);
-    else if (event.key === "-") zoom(svg, 1 / STEP);
-    else if (event.key === "0") all(svg);
-    else if (ARROWS[event.key]) move(svg, ARROWS[event.key][0] * step, ARROWS[event.key][1] * step);
+    if (!svg || !event.target.closest("#picture, #card") || event.ctrlKey || event.metaKey || event.altKey) return;
+    const dot = dotOf(event.target.closest("#picture a.dot")), close = document.querySelector("#card [data-close]");
+    if (event.key === "Escape" && close) close.click();
+    else if (!event.target.closest("#picture")) return;
+    else if (event.key === "+" || event.key === "=") zoom(STEP);
+    else if (event.key === "-") zoom(1 / STEP);
+    else if (event.key === "0") all();
+    else if (event.key === "e" && dot && !dot.group) expand(dot);
+    else if (ARROWS[event.key]) move(...ARROWS[event.key]);
     else return;
     event.preventDefault();
   });
 
-  // Move the view to the focused node.
   document.addEventListener("focusin", (event) => {
-    const dot = event.target.closest("#picture a.dot");
-    const svg = dot && drawing();
-    if (!svg || near() <= 1) return;
-    const at = dot.getBBox(), part = seen.part;
-    if (at.x < part.x || at.y < part.y || at.x > part.x + part.width || at.y > part.y + part.height) {
-      look(svg, at.x - part.width / 2, at.y - part.height / 2, part.width);
-    }
+    const dot = dotOf(event.target.closest("#picture a.dot"));
+    if (!dot) return;
+    by("picture").querySelector(".canvas").scrollTo(0, 0);
+    if (event.target.matches(":focus-visible")) reveal(dot);
+    name(dot);
   });
 
-  let held = null;
+  // Dragging: one pointer moves a node or the picture, two zoom.
+  const pointers = new Map();
+  let held = null, wasDragged = false;
   document.addEventListener("pointerdown", (event) => {
-    const svg = event.target.closest("#picture > svg.drawing");
-    held = svg && event.button === 0 ? { svg, x: event.clientX, y: event.clientY, moved: false } : null;
+    const onMap = event.target.closest("#map");
+    if (!pointers.size) wasDragged = false;  // no click follows a gesture of two fingers
+    if (!svg || event.button || !(onMap || event.target.closest("#drawing"))) return;
+    pointers.set(event.pointerId, event);
+    held = { dot: dotOf(event.target.closest("a.dot")), onMap, x: event.clientX, y: event.clientY };
+    if (onMap) lookAt(event);
   });
   document.addEventListener("pointermove", (event) => {
-    if (!held || !event.buttons) return;
-    const right = event.clientX - held.x, down = event.clientY - held.y;
-    if (!held.moved && Math.hypot(right, down) < 4) return;
-    const k = scale(held.svg, seen.part);
-    move(held.svg, -right / k, -down / k, true);
-    held = { ...held, x: event.clientX, y: event.clientY, moved: true };
+    if (!pointers.has(event.pointerId)) return point(event);
+    if (event.pointerType === "mouse" && !event.buttons) return release(event);
+    const before = pointers.get(event.pointerId), others = [...pointers.values()].filter((one) => one.pointerId !== event.pointerId);
+    if (!wasDragged && Math.hypot(event.clientX - held.x, event.clientY - held.y) < 4) return;
+    wasDragged = true;
+    pointers.set(event.pointerId, event);
+    const right = event.clientX - before.clientX, down = event.clientY - before.clientY;
+    if (held.onMap) lookAt(event);
+    else if (others.length) {
+      const apart = (one) => Math.hypot(one.clientX - others[0].clientX, one.clientY - others[0].clientY) || 1, { x, y } = svg.getBoundingClientRect();
+      zoom(apart(event) / apart(before), [(event.clientX + others[0].clientX) / 2 - x, (event.clientY + others[0].clientY) / 2 - y], false);
+      move(-right / 2, -down / 2);
+    } else if (held.dot) shift(held.dot, right / view.kx, down / view.ky);
+    else move(-right, -down);
   });
+  function shift(dot, right, down) {
+    dot.x += right;
+    dot.y += down;
+    moved.set(dot.uri, { x: dot.x, y: dot.y });
+    const [x, y] = at(dot);
+    dot.link.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
+    for (const line of lines) if (line.a === dot || line.b === dot) stretch(line);
+  }
+  function release(event) {
+    if (pointers.delete(event.pointerId) && wasDragged && held?.dot) {
+      place();
+      spot();
+    }
+  }
+  for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, release);
   document.addEventListener("dragstart", (event) => { if (event.target.closest("#picture")) event.preventDefault(); });
   // A drag that ends over a node is not a click.
   document.addEventListener("click", (event) => {
-    if (held && held.moved && event.target.closest("#picture a")) event.preventDefault();
-    held = null;
+    if (wasDragged && event.target.closest("#picture")) { event.preventDefault(); event.stopPropagation(); }
+    wasDragged = false;
   }, true);
 
-  // Expanding a node replaces the picture in place: loading a page takes twice as long.
-  document.addEventListener("click", (event) => {
-    const dot = event.target.closest("#picture a.dot");
-    if (!dot || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-    const to = new URL(dot.href.baseVal, location);
-    if (to.pathname !== location.pathname) return;
-    event.preventDefault();
-    const again = dot === document.activeElement && `#picture a.dot[data-uri="${CSS.escape(dot.dataset.uri)}"]`;
-    htmx.ajax("GET", to.pathname + to.search, { source: document.getElementById("picture") }).then(() => {
-      if (again) document.querySelector(again)?.focus();
-    }, () => {});  // an event reports the failure
-  });
-  for (const name of ["htmx:responseError", "htmx:sendError"]) document.addEventListener(name, (event) => {
-    if (event.detail.elt.id === "picture") location.assign(event.detail.requestConfig.path);
-  });
+  // The relations of the node, or the line, under the pointer.
+  let pointed = null;
+  function point(event) {
+    if (!svg || event.pointerType === "touch") return;
+    const on = event.target.closest?.("#drawing") && (dotOf(event.target.closest("a.dot")) || lineAt(event));
+    if (on === pointed || (!on && !pointed)) return;
+    pointed = on;
+    name(on || undefined);
+  }
+  function lineAt(event) {
+    const { x: left, y: top } = svg.getBoundingClientRect(), x = event.clientX - left + view.x, y = event.clientY - top + view.y;
+    let best = null, least = 6;
+    for (const line of lines) {
+      const [ax, ay] = at(line.a), [bx, by] = at(line.b), dx = bx - ax, dy = by - ay;
+      const t = within(((x - ax) * dx + (y - ay) * dy) / (dx * dx + dy * dy || 1), 0, 1), away = Math.hypot(x - ax - t * dx, y - ay - t * dy);
+      if (away < least) [best, least] = [line, away];
+    }
+    return best;
+  }
 
   // Keep a slider and its number field in step.
   document.addEventListener("input", (event) => {
     const other = event.target.dataset.moves;
-    if (other) document.getElementById(other).value = event.target.value;
+    if (other) by(other).value = event.target.value;
     const slider = event.target.id && document.querySelector(`[data-moves="${CSS.escape(event.target.id)}"]`);
     if (slider) slider.value = event.target.value;
   });
@@ -164,6 +394,7 @@
   });
 
   document.documentElement.classList.add("scripted");
+  if (matchMedia("(max-width: 50rem)").matches) by("controls")?.removeAttribute("open");
   document.addEventListener("kgd:shown", begin);
   begin();
 })();

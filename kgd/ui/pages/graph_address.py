@@ -1,0 +1,159 @@
+"""Addresses of the page *Graph*: each describes a view, and can be shared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+
+from kgd.errors import Invalid
+from kgd.ui.visit import Visit
+
+COST, NODES = 1.0, 60
+DEAREST = 5
+"""Maximum of the slider; the number field accepts more."""
+DIRECTIONS = {"both": "both", "out": "outgoing", "in": "incoming"}
+GROUPINGS = ("namespace", "type", "area", "community")
+MOST_STARTS, MOST_OPENED = 100, 20
+MOST_OFF = 60
+"""Largest number of hidden types, of nodes and of relations each; every link of a picture repeats them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The view that an address of the graph describes.
+
+    Without `starts` and `question`, `types` selects the start nodes; without those, the whole workspace is shown in
+    groups, of which some are `opened`. With `to`, the view is the path from the first start to that node. `node` is
+    selected, `path_from` is the chosen first node of a path. `hidden` and `hidden_edges` are hidden types of nodes and
+    relations. `rows` is the length of the list, `is_form` whether a form was submitted.
+    """
+
+    starts: tuple[str, ...] = ()
+    to: str = ""
+    question: str = ""
+    node: str = ""
+    path_from: str = ""
+    group: str = GROUPINGS[0]
+    opened: tuple[str, ...] = ()
+    cost: float = COST
+    nodes: int = NODES
+    direction: str = "both"
+    types: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    hidden_edges: tuple[str, ...] = ()
+    as_of: str = ""
+    rows: int = 0
+    is_form: bool = False
+
+    @classmethod
+    def read(cls, visit: Visit) -> Wanted:
+        """Parse an address. Raises Invalid for a malformed number, direction or grouping."""
+        direction = visit.query.get("direction") or "both"
+        if direction not in DIRECTIONS:
+            raise Invalid("unknown direction", at="direction", next=f"Known: {', '.join(DIRECTIONS)}.")
+        starts = tuple(dict.fromkeys(text.strip() for text in visit.many("from") if text.strip()))
+        if len(starts) > MOST_STARTS:
+            raise Invalid(f"a graph has at most {MOST_STARTS} start nodes", at="from", next="Remove some start nodes.")
+        hidden, hidden_edges = _off(visit, "hide", "of", "show"), _off(visit, "hide_edge", "of_edge", "show_edge")
+        if max(len(hidden), len(hidden_edges)) > MOST_OFF:
+            raise Invalid(f"at most {MOST_OFF} types can be hidden", at="hide", next="Show some types.")
+        group = visit.query.get("group") or GROUPINGS[0]
+        if group not in GROUPINGS:
+            raise Invalid("unknown grouping", at="group", next=f"Known: {', '.join(GROUPINGS)}.")
+        return cls(
+            starts,
+            visit.query.get("to", "").strip(),
+            visit.query.get("q", "").strip(),
+            visit.query.get("node", "").strip(),
+            visit.query.get("path_from", "").strip(),
+            group,
+            _some(visit, "open")[:MOST_OPENED],
+            _number(visit, "cost", COST),
+            int(_number(visit, "nodes", NODES)),
+            direction,
+            _some(visit, "type"),
+            hidden,
+            hidden_edges,
+            visit.query.get("as_of", "").strip(),
+            int(_number(visit, "rows", 0)),
+            "form" in visit.query,
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the view has no start."""
+        return not (self.starts or self.to or self.question or self.types)
+
+    def address(self, visit: Visit, page: str = "graph") -> str:
+        """Return the address of this view, without default values."""
+        return visit.to(
+            page,
+            **{"from": list(self.starts)},
+            to=self.to,
+            node=self.node,
+            path_from=self.path_from,
+            group=self.group if self.is_whole and self.group != GROUPINGS[0] else "",
+            open=list(self.opened) if self.is_whole else [],
+            q="" if self.starts else self.question,
+            cost=_told(self.cost, COST),
+            nodes=_told(self.nodes, NODES),
+            direction=self.direction if self.direction != "both" else "",
+            type=list(self.types) if not self.starts else [],
+            hide=list(self.hidden),
+            hide_edge=list(self.hidden_edges),
+            as_of=self.as_of,
+            rows=_told(self.rows, 0),
+        )
+
+    def begun_at(self, visit: Visit, starts: Sequence[str]) -> str:
+        """Return the address of this view with other start nodes; without any, the address of the whole workspace."""
+        return replace(self, starts=tuple(dict.fromkeys(starts)), to="", question="", node="", rows=0).address(visit)
+
+    def selecting(self, visit: Visit, uri: str, page: str = "graph") -> str:
+        """Return the address of this view with a card about a node; without one if `uri` is empty."""
+        return replace(self, node=uri).address(visit, page)
+
+    def grouped(self, visit: Visit, group: str, opened: Sequence[str] = ()) -> str:
+        """Return the address of the whole workspace in groups."""
+        return Wanted(group=group, opened=tuple(opened), path_from=self.path_from).address(visit)
+
+    def path_begun(self, visit: Visit, uri: str) -> str:
+        """Return the address of this view with the first node of a path."""
+        return replace(self, path_from=uri, node="").address(visit)
+
+    def path_to(self, visit: Visit, uri: str) -> str:
+        """Return the address of the path from the chosen first node."""
+        return Wanted(starts=(self.path_from,), to=uri).address(visit)
+
+    def now(self, visit: Visit) -> str:
+        """Return the address of this view at the current tip."""
+        return replace(self, as_of="").address(visit)
+
+    def with_rows(self, visit: Visit, count: int) -> str:
+        return replace(self, rows=count).address(visit)
+
+
+def _some(visit: Visit, name: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, visit.many(name))))
+
+
+def _off(visit: Visit, name: str, offered: str, chosen: str) -> tuple[str, ...]:
+    """Return the hidden types: by name, or offered by a form and not checked."""
+    shown = _some(visit, chosen)
+    return tuple(sorted({*_some(visit, name), *_some(visit, offered)} - set(shown)))
+
+
+def _number(visit: Visit, name: str, usual: float) -> float:
+    text = visit.query.get(name, "").strip()
+    try:
+        number = float(text) if text else usual
+    except ValueError:
+        number = float("nan")
+    if not isfinite(number):
+        raise Invalid(f"'{text[:40]}' is not a number", at=name, next="Enter a number, such as 1.5.")
+    return number
+
+
+def _told(number: float, usual: float) -> str:
+    return "" if number == usual else f"{number:g}"

@@ -1,0 +1,133 @@
+"""Walks of the page *Graph*: start nodes, the nodes around them, paths, and the types to filter by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kgd.ui.pages.graph_address import Wanted
+from kgd.ui.visit import Visit
+
+HITS = 8
+"""Largest number of start nodes for a question."""
+MEMBERS = 20
+"""Largest number of a molecule's atoms that become start nodes with it."""
+LOOKED_AT = 500
+"""Number of nodes to search for types while some types are hidden."""
+NONE = "-"
+"""A type without nodes."""
+BUDGET = 2_000_000
+"""Token budget, larger than any answer; further pages are fetched by cursor."""
+
+
+def begun(visit: Visit, wanted: Wanted) -> Wanted:
+    """Add start nodes: from the address, from a question, or the newest nodes of a type."""
+    if wanted.starts:
+        return wanted
+    if wanted.question:
+        return replace(wanted, starts=found(visit, wanted.question))
+    newest = visit.call("graph_view", types=list(wanted.types), max_cost=0, max_nodes=MEMBERS)["nodes"]
+    return replace(wanted, starts=tuple(node["uri"] for node in newest if "via" not in node))
+
+
+def found(visit: Visit, question: str) -> tuple[str, ...]:
+    """Return the node of that name or path, otherwise the hits of a search."""
+    named = visit.call("get", uris=[question]) if " " not in question else {"nodes": []}
+    if named["nodes"]:
+        return (named["nodes"][0]["uri"],)
+    return tuple(hit["uri"] for hit in visit.call("search", query=question, limit=HITS, lanes="one")["hits"][:HITS])
+
+
+def path(visit: Visit, wanted: Wanted) -> Mapping[str, Any]:
+    """Return the cheapest path from the first start node to the node `to`.
+
+    Raises:
+        NotFound: One of them does not exist.
+    """
+    return visit.call(
+        "traverse",
+        start=wanted.starts[:1],
+        to=wanted.to,
+        direction=wanted.direction,
+        include=["edges", "path"],
+        budget=BUDGET,
+        as_of=wanted.as_of or None,
+    )
+
+
+def walk(visit: Visit, wanted: Wanted) -> tuple[Mapping[str, Any], list[str], list[str]]:
+    """Return the nearest nodes, and the types of nodes and relations among them."""
+    plain = _traverse(visit, wanted, max(wanted.nodes, LOOKED_AT) if wanted.hidden else wanted.nodes)
+    types, edges = _kinds(plain, wanted)
+    if not wanted.hidden and not wanted.hidden_edges:
+        return plain, types, edges
+    shown = sorted(set(types) - set(wanted.hidden)) if wanted.hidden else None
+    walked = sorted(set(edges) - set(wanted.hidden_edges)) if wanted.hidden_edges else None
+    answer = _traverse(visit, wanted, wanted.nodes, _or_none(shown), _or_none(walked))
+    return answer, types, edges
+
+
+def _or_none(wanted: list[str] | None) -> list[str] | None:
+    """Replace an empty list, which would mean all types."""
+    return [NONE] if wanted == [] else wanted
+
+
+def _traverse(
+    visit: Visit, wanted: Wanted, nodes: int, types: list[str] | None = None, edges: list[str] | None = None
+) -> Mapping[str, Any]:
+    start = [*wanted.starts, *_members(visit, wanted.starts)]
+
+    def ask(cursor: str | None, left: int) -> Mapping[str, Any]:
+        return visit.call(
+            "traverse",
+            start=start,
+            max_cost=wanted.cost,
+            max_nodes=left,
+            budget=BUDGET,
+            direction=wanted.direction,
+            include="edges",
+            types=types,
+            edge_types=edges,
+            as_of=wanted.as_of or None,
+            cursor=cursor,
+        )
+
+    return _all_pages(ask, nodes)
+
+
+def _all_pages(ask: Callable[[str | None, int], Mapping[str, Any]], nodes: int) -> dict[str, Any]:
+    """Join the pages of a walk, up to a number of nodes.
+
+    Args:
+        ask: Returns a page of `traverse` for a cursor and a largest number of nodes.
+    """
+    whole = dict(ask(None, nodes))
+    while (cursor := whole.get("cursor")) and (left := nodes - len(whole["nodes"])) > 0:
+        more = ask(cursor, left)
+        if not more["nodes"]:
+            break
+        joined = {name: [*whole[name], *more[name]] for name in ("nodes", "edges", "broken_links", "conflicts")}
+        whole = {**whole, **joined, "cut": more["cut"], "cursor": more.get("cursor")}
+    return whole
+
+
+def _members(visit: Visit, starts: tuple[str, ...]) -> list[str]:
+    """Return the atoms of a single start molecule, to which no relation of the molecule leads."""
+    if len(starts) != 1 or not starts[0].startswith("molecule:"):
+        return []
+    found = visit.call("query_graph", operation="get", entityType="molecule", id=starts[0], includeChangelog=False)
+    return [atom["id"] for atom in found["data"].get("atoms", ())[:MEMBERS]] if found["success"] else []
+
+
+def _kinds(answer: Mapping[str, Any], wanted: Wanted) -> tuple[list[str], list[str]]:
+    """Return the types of nodes and relations in an answer, and the hidden types."""
+    types = {_kind(node["uri"], node["type"]) for node in answer["nodes"]} | set(wanted.hidden)
+    edges = {edge["type"] for edge in (*answer["edges"], *answer["broken_links"])} | set(wanted.hidden_edges)
+    return sorted(types), sorted(edges)
+
+
+def _kind(uri: str, type: str) -> str:
+    """Return the type as `traverse` names it: files and directories by their scheme."""
+    scheme = uri.partition(":")[0]
+    return scheme if scheme in ("file", "dir") else type

@@ -1,0 +1,34 @@
+// Room for the labels of the graph: the width of a text, and the areas that are already covered.
+"use strict";
+const GraphLabels = (() => {
+  const TEXT = 13, HIGH = 16, CELL = 64;
+  const measure = document.createElement("canvas").getContext("2d");
+  const widths = new Map();
+
+  function width(text) {
+    if (!widths.has(text)) {
+      measure.font = `700 ${TEXT}px system-ui, sans-serif`;
+      widths.set(text, measure.measureText(text).width + 2);
+    }
+    return widths.get(text);
+  }
+
+  // The areas already covered, indexed by cells.
+  class Taken {
+    cells = new Map();
+    *near([left, top, right, bottom]) {
+      for (let x = Math.floor(left / CELL); x <= right / CELL; x++) for (let y = Math.floor(top / CELL); y <= bottom / CELL; y++) yield `${x} ${y}`;
+    }
+    take(area, by) {
+      for (const cell of this.near(area)) this.cells.has(cell) ? this.cells.get(cell).push([area, by]) : this.cells.set(cell, [[area, by]]);
+    }
+    hasRoom(area, but) {
+      for (const cell of this.near(area)) for (const [[left, top, right, bottom], by] of this.cells.get(cell) || []) {
+        if (by !== but && area[0] < right && left < area[2] && area[1] < bottom && top < area[3]) return false;
+      }
+      return true;
+    }
+  }
+
+  return { HIGH, Taken, width };
+})();

@@ -1,0 +1,126 @@
+"""The whole workspace in groups: by namespace, type, area or community, for each caller with what they may read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kgd.graph import communities
+from kgd.graph.live_graph import LiveGraph
+from kgd.model.access import Principal, Scope, Verb
+from kgd.model.uri import Uri
+from kgd.tools import call
+from kgd.tools.read import groups
+from kgd.tools.read.graph_view import GRAPH_VIEW
+from kgd.tools.session import Session
+from tests.surfaces.conftest import upsert
+
+PARTS = ("billing", "auth")
+PER_PART = 6
+
+
+@pytest.fixture
+def known(session: Session) -> Session:
+    """Two namespaces with six nodes each; all nodes of one are related, and one relation leads to the other."""
+    changes = [
+        upsert(
+            f"{part}/n{n}", name=f"{part} {n}", relations=[{"type": "uses", "target": f"{part}/n{m}"} for m in range(n)]
+        )
+        for part in PARTS
+        for n in range(PER_PART)
+    ]
+    call(session, "put", {"changes": [*changes, upsert("alone", type="note")]})
+    bridge = {"op": "relate", "source": "billing/n5", "type": "needs", "target": "auth/n0", "weight": 1}
+    call(session, "put", {"changes": [bridge]})
+    return session
+
+
+def grouped(session: Session, by: str, *opened: str) -> Mapping[str, Any]:
+    return call(session, "graph_view", {"workspace": "shop", "group": by, "opened": list(opened)})
+
+
+def counts(answer: Mapping[str, Any]) -> dict[str, int]:
+    return {group["name"]: group["count"] for group in answer["groups"]}
+
+
+def test_nodes_are_grouped_by_namespace_with_the_relations_between_groups(known: Session) -> None:
+    answer = grouped(known, "namespace")
+    assert counts(answer) == {"auth": 6, "billing": 6, "No namespace": 1}
+    assert answer["links"] == [{"source": "auth", "target": "billing", "count": 1}]
+    assert (answer["nodes_in_all"], answer["is_sample"]) == (13, False)
+    assert "billing 6" in answer["drawing"]
+
+
+def test_nodes_are_grouped_by_type_and_by_area(known: Session) -> None:
+    assert counts(grouped(known, "type")) == {"concept": 12, "note": 1}
+    area = {"operation": "create", "knowledge": "-", "createdByTaskId": "https://example.org/1", "workspace": "shop"}
+    molecule = call(known, "manage_graph", {**area, "entityType": "molecule", "name": "Money"})["data"]["molecule"][
+        "id"
+    ]
+    atom = {**area, "entityType": "atom", "name": "Invoices", "paths": ["src/**"], "moleculeId": molecule}
+    assert call(known, "manage_graph", atom)["success"]
+    call(known, "put", {"changes": upsert("billing/n1", relations={"type": "in", "target": "atom:Invoices"})})
+    answer = grouped(known, "area")
+    assert counts(answer) == {"Invoices": 1, "Outside areas": 13, "Money": 1}  # and the task that the area names
+    assert next(group for group in answer["groups"] if group["name"] == "Invoices")["inside"] == molecule
+
+
+def test_a_community_has_more_relations_inside_and_the_name_of_its_most_related_node(known: Session) -> None:
+    answer = grouped(known, "community")
+    assert counts(answer) == {"auth 0": 6, "billing 5": 6, "Without relations": 1}
+    assert answer == grouped(known, "community")
+
+
+def test_an_opened_group_has_its_most_related_nodes_and_their_relations(known: Session, monkeypatch: Any) -> None:
+    monkeypatch.setattr(groups, "MEMBERS", 3)
+    billing = next(group for group in grouped(known, "namespace", "billing")["groups"] if group["id"] == "billing")
+    assert billing["members"][0]["name"] == "billing 5"
+    assert (len(billing["members"]), billing["count"]) == (3, 6)
+    answer = grouped(known, "namespace", "billing")
+    assert len(answer["edges"]) == 3
+    assert answer["drawing"].count('class="dot"') == 3
+
+
+def test_many_groups_become_one(known: Session, monkeypatch: Any) -> None:
+    monkeypatch.setattr(groups, "SHOWN", 1)
+    assert counts(grouped(known, "namespace")) == {"auth": 6, "Smaller groups": 7}
+
+
+def test_a_new_node_is_in_the_next_answer(known: Session) -> None:
+    grouped(known, "namespace")
+    call(known, "put", {"changes": upsert("auth/new")})
+    assert counts(grouped(known, "namespace"))["auth"] == 7
+
+
+def test_a_large_workspace_is_read_as_a_sample_and_says_so(known: Session, monkeypatch: Any) -> None:
+    monkeypatch.setattr(groups, "LOOKED_AT", 5)
+    answer = grouped(known, "namespace")
+    assert answer["is_sample"]
+    assert answer["looked_at"] <= 6 < answer["nodes_in_all"] == 13
+    assert 10 <= sum(counts(answer).values()) <= 16
+
+
+@pytest.mark.parametrize("by", ["namespace", "type", "area", "community"])
+def test_callers_learn_nothing_about_nodes_that_they_may_not_read(known: Session, by: str) -> None:
+    scope = Scope.of("shop", [Verb.READ], ["/auth/**"])
+    known.principal, known.trusted = Principal("tok1", "agent", "agent", (scope,)), False
+    answer = GRAPH_VIEW.call(known, {"workspace": "shop", "group": by, "opened": ["billing", "concept", "~others"]})
+    assert "billing" not in str(answer)
+    assert (answer["nodes_in_all"], sum(group["count"] for group in answer["groups"])) == (6, 6)
+
+
+def test_an_empty_workspace_says_how_to_begin(session: Session) -> None:
+    answer = grouped(session, "namespace")
+    assert answer["groups"] == []
+    assert "first node" in answer["next"]
+
+
+def test_a_sample_is_spread_over_the_whole_graph(known: Session) -> None:
+    graph: LiveGraph = known.daemon.workspace("shop").graph
+    layers = graph.freeze().layers
+    assert sorted(communities.sample(layers, 100)) == sorted(graph.uris())
+    few = communities.sample(layers, 6)
+    assert {uri.split("/")[3] for uri in few} >= set(PARTS)
+    assert all(Uri(uri) in graph for uri in few)
