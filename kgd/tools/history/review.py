@@ -170,19 +170,24 @@ class _Known:
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._nodes = 0
 
-    def entry(self, commit: str) -> Entry:
+    def entries(self, commits: Sequence[str]) -> list[Entry]:
         with self._lock:
-            if (known := self._entries.get(commit)) is not None:
-                self._entries.move_to_end(commit)
-                return known
-        found = self._past.entry(self._past.commit(bytes.fromhex(commit)), limit=MOST_NODES)
+            found = {id: self._entries[id] for id in commits if id in self._entries}
+            for id in found:
+                self._entries.move_to_end(id)
+        new = [id for id in commits if id not in found]
+        for entry in self._past.entries_of(new, limit=MOST_NODES):
+            found[entry.commit] = entry
+            self._keep(entry)
+        return [found[id] for id in commits]
+
+    def _keep(self, entry: Entry) -> None:
         with self._lock:
-            if commit not in self._entries:
-                self._entries[commit] = found
-                self._nodes += len(found.nodes)
+            if entry.commit not in self._entries:
+                self._entries[entry.commit] = entry
+                self._nodes += len(entry.nodes)
             while len(self._entries) > 1 and (len(self._entries) > MOST_COMMITS or self._nodes > MOST_NODES):
                 self._nodes -= len(self._entries.popitem(last=False)[1].nodes)
-        return found
 
 
 def is_agent(client: str, email: str = "") -> bool:
@@ -198,8 +203,7 @@ def _entries(workspace: Workspace, tip: str, reviewed: bytes | None, since: int 
     if reviewed is not None:
         arguments.append(f"^{reviewed.hex()}")
     said = program.run(workspace.layout.git_dir, arguments).decode().split()
-    known = workspace.beside(_Known, _Known)
-    found = (known.entry(id) for id in said)
+    found = workspace.beside(_Known, _Known).entries(said)
     own = [one for one in found if len(one.parents) == 1 and one.operation not in UNASKED]
     return own, len(said) == MOST_COMMITS
 
@@ -293,10 +297,12 @@ class _Learned:
             for (_, uri), sum in sums.items():
                 for commit in sum.commits:
                     by_commit.setdefault(commit, {})[uri] = sum
-            for commit in sorted(by_commit, key=self._order.__getitem__):
-                nodes = by_commit[commit]
-                for change in self._workspace.history.changes(commit, nodes.keys()):
-                    nodes[change.uri].add(change)
+            commits = sorted(by_commit, key=self._order.__getitem__)
+            only = {uri for _, uri in sums}
+            for commit, changes in zip(commits, self._workspace.past.changes_of(commits, only), strict=True):
+                for change in changes:
+                    if (one := by_commit[commit].get(change.uri)) is not None:
+                        one.add(change)
             yield from ((who, _learned(uri, sum)) for (who, uri), sum in sums.items())
 
     def _author(self, answer: ReviewResult, who: By) -> ByAuthor:
