@@ -79,6 +79,7 @@ DEEDS = {
 """Descriptions of generated commit subjects, by the words of the subject before the node's URI."""
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
+_SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?!\s))+(?:[.!?]+|\Z)?\s*|\s+|[.!?]+\s*")
 _CUT = re.compile(r"… \(\d+ characters\)\Z").search
 """Matches the end of a text that did not fit into an answer."""
 
@@ -183,7 +184,9 @@ def stretches(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[Sequence
 
 
 def marked(old: str, new: str, *, around: int = AROUND) -> list[Mark]:
-    """Compare two texts word by word and return the newer text, with deleted words in their place.
+    """Compare two texts and return the newer text, with deleted words in their place.
+
+    Changed sentences are compared word by word, or as a whole if they share less than half of their words.
 
     Args:
         around: Characters of unchanged text that stay before and after a change.
@@ -193,16 +196,23 @@ def marked(old: str, new: str, *, around: int = AROUND) -> list[Mark]:
         if one == two:
             _add(found, "same", "".join(two))
             continue
-        words = _WORD.findall("".join(one)), _WORD.findall("".join(two))
-        if max(map(len, words)) > WORDS_LIMIT:
-            words = ["".join(one)], ["".join(two)]
-        for before, after in stretches(*words):
+        for before, after in _compared("".join(one), "".join(two)):
             if before == after:
                 _add(found, "same", "".join(after))
             else:
                 _add(found, "del", "".join(before))
                 _add(found, "ins", "".join(after))
     return [_cut(mark, n, len(found), around) for n, mark in enumerate(found)]
+
+
+def _compared(old: str, new: str) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    for before, after in stretches(_SENTENCE.findall(old), _SENTENCE.findall(new)):
+        one, two = "".join(before), "".join(after)
+        words = _WORD.findall(one), _WORD.findall(two)
+        found = list(stretches(*words)) if one != two and max(map(len, words)) <= WORDS_LIMIT else []
+        shared = sum(sum(map(str.isalnum, kept)) for kept, other in found if kept == other)
+        is_close = found and 2 * shared >= min(sum(map(str.isalnum, side)) for side in words)
+        yield from found if is_close else [([one], [two])]
 
 
 def _add(found: list[Mark], kind: Kind, text: str) -> None:

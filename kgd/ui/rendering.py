@@ -40,6 +40,8 @@ STATIC = {
     "htmx.js": "text/javascript; charset=utf-8",
     "keys.js": "text/javascript; charset=utf-8",
     "idiomorph.js": "text/javascript; charset=utf-8",
+    "review.css": "text/css; charset=utf-8",
+    "review.js": "text/javascript; charset=utf-8",
     "sse.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
