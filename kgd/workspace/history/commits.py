@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from kgd.codec import bulk, documents, memories, paths
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.git.history import Change as FileChange
-from kgd.git.history import LogEntry
-from kgd.git.history import changes_of
+from kgd.git.history import LogEntry, changes_of
 from kgd.git.history import log as git_log
 from kgd.git.objects import Commit, ObjectId, trailers
 from kgd.git.program import GitFailed, run
