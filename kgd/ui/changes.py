@@ -61,6 +61,8 @@ WORDS_LIMIT = 4_000
 """Largest number of words of a changed stretch to compare one by one; a longer one is shown as deleted and inserted."""
 AROUND = 120
 """Number of characters of unchanged text that are shown before and after a change."""
+LONGEST_GIST = 90
+"""Largest number of characters of a row's gist."""
 GAP = " … "
 TITLES = {row.name: row.label for row in NODE_FIELDS} | {"node": "the whole node", "twin": "two nodes of one name"}
 DEEDS = {
@@ -112,6 +114,8 @@ class FieldRow:
 
     title: str
     marks: tuple[Mark, ...]
+    name: str = ""
+    """The field's path, by which a tool knows it."""
 
     @property
     def pairs(self) -> list[Pair]:
@@ -129,6 +133,18 @@ class NodeRow:
     fields: tuple[FieldRow, ...]
     is_cut: bool = False
     """Whether the answer shortened a text of the row."""
+
+    @property
+    def label(self) -> str:
+        return self.name or self.uri
+
+    @property
+    def gist(self) -> str:
+        """The new summary in one line, or the titles of the changed fields."""
+        new = next((one for one in self.fields if one.name == "summary"), None)
+        text = "".join(mark.text for mark in new.marks if mark.kind != "del") if new else ""
+        text = text.strip() or ", ".join(one.title for one in self.fields)
+        return text if len(text) <= LONGEST_GIST else f"{text[:LONGEST_GIST]}…"
 
 
 def deed_of(subject: str, uri: str) -> str:
@@ -279,7 +295,9 @@ def rows(diff: Iterable[Mapping[str, Any]], names: Mapping[str, str] | None = No
             one["uri"],
             (names or {}).get(one["uri"], ""),
             one["change"],
-            tuple(FieldRow(titled(name), _marks_of(one["change"], field)) for name, field in one["fields"].items()),
+            tuple(
+                FieldRow(titled(name), _marks_of(one["change"], field), name) for name, field in one["fields"].items()
+            ),
             any(is_cut(value) for field in one["fields"].values() for value in (field["before"], field["after"])),
         )
         for one in diff

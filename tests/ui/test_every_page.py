@@ -78,6 +78,7 @@ def places(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Places:
         "conflict": f"id={quote(id, safe='')}",
         "proposals": "",
         "proposal": f"id={quote(proposal, safe='')}",
+        "author": "name=Ann Person",
         "areas": "",
         "areas/all": "",
         "areas/new": "",

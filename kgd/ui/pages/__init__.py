@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kgd.ui.pages import (
     areas,
+    author,
     conflicts,
     graph,
     history,
@@ -30,6 +31,7 @@ ENTRIES: tuple[Entry, ...] = (
     *review.ENTRIES,
     *conflicts.ENTRIES,
     *proposals.ENTRIES,
+    *author.ENTRIES,
     *areas.ENTRIES,
     *workspaces.ENTRIES,
 )

@@ -1,6 +1,6 @@
 // Pages with a choice: shows the result of a choice at once, and counts what a button would change. Pages work without it.
 //   data-dispute on a field of a conflict; data-value on each choice, data-same, data-a and data-b on parts, data-result on the result.
-//   data-counts="NAME", with "%" for the number, on a button: the ticked boxes of that name that its form would send.
+//   data-counts="NAMES" on a button: the ticked boxes of these names that its form would send; data-one and data-many are its text.
 "use strict";
 (() => {
   const withBreak = (text) => (!text || text.endsWith("\n") ? text : `${text}\n`);
@@ -21,9 +21,8 @@
   };
   const count = () => {
     for (const button of document.querySelectorAll("[data-counts]")) {
-      const boxes = [...(button.form?.elements[button.dataset.counts]?.length !== undefined
-        ? button.form.elements[button.dataset.counts] : [button.form?.elements[button.dataset.counts]])];
-      const number = boxes.filter((box) => box?.checked).length;
+      const names = button.dataset.counts.split(" ");
+      const number = [...button.form.elements].filter((one) => one.checked && names.includes(one.name)).length;
       button.dataset.plain ??= button.textContent;
       button.textContent = number ? button.dataset[number === 1 ? "one" : "many"].replace("%", number) : button.dataset.plain;
     }
