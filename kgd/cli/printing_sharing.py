@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from kgd.cli import words
 from kgd.cli.printing import Answer, diffs, health, put, tail, warnings
@@ -53,6 +55,9 @@ def proposals(answer: Answer) -> None:
         for bundle in one.get("reasons", ()):
             say(f"    {bundle['kind']} {' '.join(bundle['nodes'])}: {bundle['reason']}")
         diffs(one.get("diff", ()))
+        _comments(one.get("discussion", ()))
+        if "diff" not in one and one.get("comments"):
+            say(f"    {words.counted(one['comments'], 'comments')}; `kgd proposals {one['id']}` shows them")
     if not answer["proposals"]:
         say("no open proposals")
     if answer.get("next"):
@@ -74,6 +79,16 @@ def accepted(answer: Answer) -> None:
     put(answer)
     if answer["left"]:
         say(f"{words.counted(answer['left'], 'nodes')} of {answer['proposal']} left to decide")
+
+
+def commented(answer: Answer) -> None:
+    say(f"{bold(answer['proposal'])} has {words.counted(len(answer['comments']), 'comments')}")
+    _comments(answer["comments"][-1:])
+
+
+def _comments(found: Iterable[Mapping[str, Any]]) -> None:
+    for one in found:
+        say(f"    {one['author']}, {one['at']}: {one['text']}")
 
 
 def rejected(answer: Answer) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 _SINGULAR = {
     "directories": "directory",
+    "comments": "comment",
     "commits": "commit",
     "nodes": "node",
     "files": "file",

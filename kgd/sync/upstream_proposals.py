@@ -26,6 +26,7 @@ from kgd.git.staging import KGD, Staging
 from kgd.sync.round import REMEMBERED
 from kgd.sync.upstream_commit import DECIDED, TRIES, Upstream, unknown
 from kgd.sync.vetting import vet
+from kgd.workspace.proposals import comments
 from kgd.workspace.proposals.deciding import acceptance, archive
 from kgd.workspace.proposals.proposals import free_name, is_name
 from kgd.workspace.proposals.shared import Rejection
@@ -36,6 +37,8 @@ BUSY_SECONDS = 45.0
 """Longest wait for another call of this hub to end."""
 TOGETHER = 50
 """Maximum number of proposals in one fetch."""
+RECORDS_READ = 1_000
+"""Maximum number of records of one proposal that are searched for comments."""
 NAME = "Kgd-Proposal"
 """The trailer of a record with the proposal's name."""
 OF_ONE = (*REMEMBERED, "gone", "vanished", "other")
@@ -92,22 +95,44 @@ class UpstreamProposals:
             self._copy()
 
     def put(self, name: str, commit: ObjectId, note: str) -> None:
-        store, ref = self._workspace.store, self._prefix + name
         with self._alone():
-            staging, old = Staging(store, None), store.ref(ref)
-            new = self._record(staging, name, commit, old, note)
-
-            def push() -> None:
-                try:
-                    self._push(RefUpdate(ref, old, new))
-                except Overruled:
-                    raise RefMoved(ref, None) from None
-
-            staging.advance(self._workspace.derived_dir, ref, old, new, note, agree=push)
+            self._replace(name, commit, self._workspace.store.ref(self._prefix + name), note)
             with contextlib.suppress(KgdError):  # `_close` uses the number too
                 # After the push: if a retry of a lost push gets the same name, only one of the two is made.
                 self._known.use_number(self._workspace.id, name)
         self._tell()
+
+    def comment(self, name: str, commit: ObjectId, note: str) -> None:
+        with self._alone():
+            self._copy()
+            old = self._record_of(name, commit)
+            try:
+                self._replace(name, commit, old, self._workspace.store.commit(old).subject, note)
+            except RefMoved:
+                raise Overruled(name) from None
+        self._tell()
+
+    def comments(self, name: str) -> Sequence[tuple[str, int]]:
+        store, found = self._workspace.store, list[tuple[str, int]]()
+        record = store.ref(self._prefix + name)
+        while record is not None and len(found) < RECORDS_READ and self._note(name, record):
+            commit = store.commit(record)
+            found.append((_body(commit.message), commit.author_time))
+            record = commit.parents[1] if len(commit.parents) > 1 else None
+        return [(note, at) for note, at in reversed(found) if note]
+
+    def _replace(self, name: str, commit: ObjectId, old: ObjectId | None, note: str, comment: str = "") -> None:
+        """Move a proposal to a new record, in the upstream first. Raises RefMoved if another hub was faster."""
+        ref, staging = self._prefix + name, Staging(self._workspace.store, None)
+        new = self._record(staging, name, commit, old, note, comment)
+
+        def push() -> None:
+            try:
+                self._push(RefUpdate(ref, old, new))
+            except Overruled:
+                raise RefMoved(ref, None) from None
+
+        staging.advance(self._workspace.derived_dir, ref, old, new, note, agree=push)
 
     def also(self, name: str, commit: ObjectId, staging: Staging, *, is_done: bool) -> Sequence[RefUpdate]:
         old = self._record_of(name, commit)
@@ -201,6 +226,8 @@ class UpstreamProposals:
         try:
             self._add_own(there, here)
             new = [ref for ref, tip in there.items() if tip not in (here.get(ref), self._refused.get(ref))]
+            if new:
+                self._workspace.tell_uncommitted()  # a record may have a new comment only
             for first in range(0, len(new), TOGETHER):
                 self._fetch({ref: there[ref] for ref in new[first : first + TOGETHER]}, here)
             if gone := here.keys() - there.keys():
@@ -241,11 +268,14 @@ class UpstreamProposals:
 
     # ---- records
 
-    def _record(self, staging: Staging, name: str, commit: ObjectId, before: ObjectId | None, note: str) -> ObjectId:
+    def _record(
+        self, staging: Staging, name: str, commit: ObjectId, before: ObjectId | None, note: str, comment: str = ""
+    ) -> ObjectId:
         """Stage the record of a proposal."""
         workspace = self._workspace
         tree, parents = workspace.store.tree_of(commit), [commit, *([before] if before else [])]
-        text = f"{' '.join(note.split())}\n\n{NAME}: {name}\n"
+        body = f"{comment}\n\n" if comment else ""
+        text = f"{' '.join(note.split())}\n\n{body}{NAME}: {name}\n"
         return workspace.seal.commit(staging, tree, parents, Signature(*KGD, workspace.now()), text)
 
     def _record_of(self, name: str, commit: ObjectId) -> ObjectId:
@@ -309,10 +339,19 @@ class UpstreamProposals:
             name = ref.removeprefix(PROPOSALS)
             if self._prefix + name in here:
                 continue
-            lines = read_log(git_dir, ref)
-            note = lines[-1].note if lines else "kgd: from before"
+            lines = [line.note for line in read_log(git_dir, ref)]
+            said = [line for line in lines if comments.is_note(line)]
+            note = next((line for line in reversed(lines) if line not in said), "kgd: from before")
             if self._prefix + name in there:
                 name = free_name(workspace, name.replace("/", "-"))
                 move_ref(git_dir, workspace.derived_dir, PROPOSALS + name, None, tip, note=note)
                 program.run(git_dir, ["update-ref", "-d", ref, tip.hex()])
             self.put(name, tip, note)
+            for line in said:
+                self._replace(name, tip, workspace.store.ref(self._prefix + name), note, line)
+
+
+def _body(message: str) -> str:
+    """The comment in the message of a record; empty if it has none."""
+    parts = message.split("\n\n")
+    return parts[1].strip() if len(parts) > 2 else ""

@@ -61,6 +61,8 @@ WORDS_LIMIT = 4_000
 """Largest number of words of a changed stretch to compare one by one; a longer one is shown as deleted and inserted."""
 AROUND = 120
 """Number of characters of unchanged text that are shown before and after a change."""
+LONGEST_GIST = 90
+"""Largest number of characters of a row's gist."""
 GAP = " … "
 TITLES = {row.name: row.label for row in NODE_FIELDS} | {"node": "the whole node", "twin": "two nodes of one name"}
 DEEDS = {
@@ -79,6 +81,7 @@ DEEDS = {
 """Descriptions of generated commit subjects, by the words of the subject before the node's URI."""
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
+_SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?!\s))+(?:[.!?]+|\Z)?\s*|\s+|[.!?]+\s*")
 _CUT = re.compile(r"… \(\d+ characters\)\Z").search
 """Matches the end of a text that did not fit into an answer."""
 
@@ -94,11 +97,30 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """Lines of the older version beside the lines of the newer version that replace them."""
+
+    before: tuple[Mark, ...]
+    after: tuple[Mark, ...]
+
+    @property
+    def is_same(self) -> bool:
+        return self.before == self.after
+
+
+@dataclass(frozen=True, slots=True)
 class FieldRow:
     """A changed field."""
 
     title: str
     marks: tuple[Mark, ...]
+    name: str = ""
+    """The field's path, by which a tool knows it."""
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The marks as two columns."""
+        return side_by_side(self.marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +133,18 @@ class NodeRow:
     fields: tuple[FieldRow, ...]
     is_cut: bool = False
     """Whether the answer shortened a text of the row."""
+
+    @property
+    def label(self) -> str:
+        return self.name or self.uri
+
+    @property
+    def gist(self) -> str:
+        """The new summary in one line, or the titles of the changed fields."""
+        new = next((one for one in self.fields if one.name == "summary"), None)
+        text = "".join(mark.text for mark in new.marks if mark.kind != "del") if new else ""
+        text = text.strip() or ", ".join(one.title for one in self.fields)
+        return text if len(text) <= LONGEST_GIST else f"{text[:LONGEST_GIST]}…"
 
 
 def deed_of(subject: str, uri: str) -> str:
@@ -166,7 +200,9 @@ def stretches(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[Sequence
 
 
 def marked(old: str, new: str, *, around: int = AROUND) -> list[Mark]:
-    """Compare two texts word by word and return the newer text, with deleted words in their place.
+    """Compare two texts and return the newer text, with deleted words in their place.
+
+    Changed sentences are compared word by word, or as a whole if they share less than half of their words.
 
     Args:
         around: Characters of unchanged text that stay before and after a change.
@@ -176,16 +212,23 @@ def marked(old: str, new: str, *, around: int = AROUND) -> list[Mark]:
         if one == two:
             _add(found, "same", "".join(two))
             continue
-        words = _WORD.findall("".join(one)), _WORD.findall("".join(two))
-        if max(map(len, words)) > WORDS_LIMIT:
-            words = ["".join(one)], ["".join(two)]
-        for before, after in stretches(*words):
+        for before, after in _compared("".join(one), "".join(two)):
             if before == after:
                 _add(found, "same", "".join(after))
             else:
                 _add(found, "del", "".join(before))
                 _add(found, "ins", "".join(after))
     return [_cut(mark, n, len(found), around) for n, mark in enumerate(found)]
+
+
+def _compared(old: str, new: str) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    for before, after in stretches(_SENTENCE.findall(old), _SENTENCE.findall(new)):
+        one, two = "".join(before), "".join(after)
+        words = _WORD.findall(one), _WORD.findall(two)
+        found = list(stretches(*words)) if one != two and max(map(len, words)) <= WORDS_LIMIT else []
+        shared = sum(sum(map(str.isalnum, kept)) for kept, other in found if kept == other)
+        is_close = found and 2 * shared >= min(sum(map(str.isalnum, side)) for side in words)
+        yield from found if is_close else [([one], [two])]
 
 
 def _add(found: list[Mark], kind: Kind, text: str) -> None:
@@ -211,6 +254,33 @@ def marks(old: str, new: str) -> tuple[Mark, ...]:
     return tuple(clipped(mark) for mark in marked(old, new))
 
 
+def side_by_side(found: Iterable[Mark]) -> list[Pair]:
+    """Split marked text into rows of two columns; a row ends where both versions have the same line end."""
+    pairs: list[Pair] = []
+    before: list[Mark] = []
+    after: list[Mark] = []
+
+    def end() -> None:
+        pair = Pair(tuple(before), tuple(after))
+        if pairs and pair.is_same and pairs[-1].is_same:
+            text = pairs[-1].after[0].text + "".join(mark.text for mark in pair.after)
+            pairs[-1] = Pair((Mark("same", text),), (Mark("same", text),))
+        elif before or after:
+            pairs.append(pair)
+        before.clear()
+        after.clear()
+
+    for mark in found:
+        for line in lines_of(mark.text) if mark.kind == "same" else [mark.text]:
+            part = Mark(mark.kind, line)
+            before.extend([part] if mark.kind != "ins" else [])
+            after.extend([part] if mark.kind != "del" else [])
+            if mark.kind == "same" and line.endswith("\n"):
+                end()
+    end()
+    return pairs
+
+
 def clipped(mark: Mark) -> Mark:
     """Shorten a stretch to `LONGEST_MARK` characters."""
     if len(mark.text) <= LONGEST_MARK:
@@ -225,7 +295,9 @@ def rows(diff: Iterable[Mapping[str, Any]], names: Mapping[str, str] | None = No
             one["uri"],
             (names or {}).get(one["uri"], ""),
             one["change"],
-            tuple(FieldRow(titled(name), _marks_of(one["change"], field)) for name, field in one["fields"].items()),
+            tuple(
+                FieldRow(titled(name), _marks_of(one["change"], field), name) for name, field in one["fields"].items()
+            ),
             any(is_cut(value) for field in one["fields"].values() for value in (field["before"], field["after"])),
         )
         for one in diff

@@ -7,8 +7,8 @@ functions call no tools.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from kgd.errors import Invalid
@@ -20,11 +20,16 @@ MOST_PARTS = 60
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of a text: equal in both versions (`is_same`), or different."""
+    """A stretch of a text: equal in both versions (`is_same`), or different.
+
+    `at` is its place among all parts, `number` its place among those that differ, from 1.
+    """
 
     a: str
     b: str
     title: str = ""
+    at: int = 0
+    number: int = 0
 
     @property
     def is_same(self) -> bool:
@@ -65,9 +70,9 @@ class Dispute:
     now: str | None
 
     @property
-    def differing(self) -> list[tuple[int, Part]]:
-        """The parts to choose, by number."""
-        return [(number, part) for number, part in enumerate(self.parts) if not part.is_same]
+    def differing(self) -> list[Part]:
+        """The parts to choose."""
+        return [part for part in self.parts if not part.is_same]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,16 @@ def value_of(dispute: Dispute, choice: Choice) -> Json:
             return assembled(dispute.parts, choice.parts or {})
         return _node_of_parts(dispute, choice.parts or {})
     raise Invalid(f"nothing was chosen for the {dispute.title}", at=dispute.name[:60], next="Choose a version.")
+
+
+def text_of(dispute: Dispute, take: str) -> str:
+    """Return the value of a choice as the form for another version takes it; without such a form, as text."""
+    value = dispute.values[take]
+    if dispute.own is not None:
+        return _own_text([side for name, side in dispute.values.items() if name not in ("base", "now")], value)
+    if dispute.kind == "twin":
+        return str(value or dispute.base_label)
+    return _text(dispute.kind, value) or "deleted"
 
 
 def resolution(found: Sequence[Dispute], chosen: Sequence[Choice]) -> dict[str, Any]:
@@ -223,10 +238,10 @@ def _label(kind: str, letter: str, side: Json) -> str:
     if kind == "twin":
         return f"Merge both as {side}"
     if kind == "node":
-        return "Delete the node" if side is None else f"Keep version {letter.upper()}"
+        return "Delete the node" if side is None else f"Keep {letter.upper()}"
     if kind == "memory" and side is None:
         return "Delete the file"
-    return f"Take version {letter.upper()}" if side is not None else f"Take version {letter.upper()}: nothing"
+    return f"Use {letter.upper()}" if side is not None else f"Use {letter.upper()}: nothing"
 
 
 def _has_base(kind: str, base: Json) -> bool:
@@ -253,7 +268,14 @@ def _parts(kind: str, sides: Sequence[Json]) -> tuple[Part, ...]:
     else:
         return ()
     count = sum(not part.is_same for part in found)
-    return found if 2 <= count <= MOST_PARTS else ()
+    return tuple(_numbered(found)) if 2 <= count <= MOST_PARTS else ()
+
+
+def _numbered(parts: Sequence[Part]) -> Iterator[Part]:
+    number = 0
+    for at, part in enumerate(parts):
+        number += not part.is_same
+        yield replace(part, at=at, number=0 if part.is_same else number)
 
 
 def _node_of_parts(dispute: Dispute, chosen: Mapping[int, str]) -> Json:
@@ -282,9 +304,13 @@ def _is_node(value: Json) -> TypeGuard[dict[str, Json]]:
 def _own_begin(kind: str, sides: Sequence[Json], shown: Json) -> str | None:
     if kind in ("twin", "node") or any(isinstance(side, dict) and set(side) == {"kept"} for side in sides):
         return None
+    return _own_text(sides, shown)
+
+
+def _own_text(sides: Sequence[Json], value: Json) -> str:
     if all(side is None or isinstance(side, str) for side in sides):
-        return str(shown or "")
-    return json.dumps(shown, ensure_ascii=False, indent=1)
+        return str(value or "")
+    return json.dumps(value, ensure_ascii=False, indent=1)
 
 
 def is_text(dispute: Dispute) -> bool:

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from kgd.errors import Forbidden, Invalid, Limit, NotFound, Stale
+from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Stale
 from kgd.git.refs import list_refs, read_log
 from kgd.model.access import Principal, Verb
 from kgd.model.change import Append, Author, Delete, Move
-from kgd.workspace.proposals import deciding, proposals
+from kgd.workspace.history.commits import changed_fields
+from kgd.workspace.proposals import comments, deciding, proposals
 from kgd.workspace.proposals.proposals import Proposal
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.touched_nodes import Permit, authorize_all
@@ -273,3 +274,61 @@ def test_a_remote_s_proposal_is_listed_and_accepted_here(ws: Workspace) -> None:
     deciding.accept(ws, found, ANN)
     assert ws.node(uri("b")) is not None
     assert proposals.listed(ws) == ()
+
+
+def test_single_fields_of_a_node_are_accepted_and_the_others_wait(ws: Workspace) -> None:
+    put(ws, upsert("a", name="A", summary="old", content="one\n", data={"owner": "Ann"}))
+    edit = upsert("a", to("b"), name="B", summary="new", data={"owner": "Bob", "team": "x"})
+    made = propose(ws, edit, upsert("c", name="C"))
+    put(ws, upsert("a", tags=("meanwhile",)))
+    relation = "relations/relates_to/concept:~1~1ws~1b"
+    outcome = deciding.accept(ws, made, ANN, fields={uri("a"): ["summary", "data/team", relation]})
+    node = ws.node(uri("a"))
+    assert node is not None
+    assert (node.name, node.summary, dict(node.data)) == ("A", "new", {"owner": "Ann", "team": "x"})
+    assert (node.tags, [one.target for one in node.relations]) == (("meanwhile",), [uri("b")])
+    assert ws.history.entries(commit=outcome.commit)[0].author == "Bob"
+    look = proposals.look(ws, proposals.named(ws, made.name))
+    left = {one.uri: [field.field for field in changed_fields(one)] for one in look.changes}
+    assert left == {uri("a"): ["data/owner", "name"], uri("c"): ["name"]}, "the accepted fields are no longer shown"
+    deciding.accept(ws, made, ANN, only=[uri("c")], fields={uri("a"): ["name", "data/owner"]})
+    assert proposals.listed(ws) == (), "nothing is left to decide"
+
+
+def test_a_field_that_cannot_be_accepted_alone_is_refused(ws: Workspace) -> None:
+    put(ws, upsert("a", name="one", summary="old"), upsert("gone", name="G"))
+    made = propose(ws, upsert("a", name="two"), upsert("b", name="B"), Delete(uri("gone")))
+    for name, field, reason in (
+        ("a", "summary", "the field 'summary'"),
+        ("b", "name", "creates"),
+        ("gone", "name", "deletes"),
+    ):
+        with pytest.raises((Invalid, NotFound), match=reason):
+            deciding.accept(ws, made, ANN, fields={uri(name): [field]})
+    put(ws, upsert("a", name="three"))
+    with pytest.raises(Invalid, match="also has a conflict"):
+        deciding.accept(ws, made, ANN, fields={uri("a"): ["name"]})
+    assert ws.conflicts.find(uri("a")) == ()
+
+
+def test_comments_stay_with_a_proposal_and_are_gone_when_its_name_is_used_again(ws: Workspace) -> None:
+    made = propose(ws, upsert("b", name="B"))
+    comments.add(ws, made, "Ann", "Why not\n C?")
+    comments.add(ws, made, 'Bob "the" Builder', "C is taken: see a.")
+    found = comments.of(ws, proposals.named(ws, made.name))
+    assert [(one.by, one.text) for one in found] == [
+        ("Ann", "Why not C?"),
+        ('Bob "the" Builder', "C is taken: see a."),
+    ]
+    assert proposals.named(ws, made.name).id == made.id, "a comment is not a new version"
+    deciding.accept(ws, made, ANN)
+    again = propose(ws, upsert("c", name="C"))
+    assert (again.name, comments.of(ws, again)) == (made.name, ())
+
+
+def test_an_empty_a_long_and_a_secret_comment_are_refused(ws: Workspace) -> None:
+    made = propose(ws, upsert("b", name="B"))
+    for text, error in ((" \n", Invalid), ("x" * 1_001, Limit), (f"the token is {SECRET}", KgdError)):
+        with pytest.raises(error):
+            comments.add(ws, made, "Ann", text)
+    assert comments.of(ws, made) == ()

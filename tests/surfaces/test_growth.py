@@ -73,6 +73,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("area_facts", {"area": AREA}),
     ("stale", {"limit": 5}),
     ("review", {"limit": 5}),
+    ("author", {"name": "Ann", "limit": 5}),
     ("proposals", {}),
     ("prime", {}),
     ("status", {}),
@@ -96,7 +97,7 @@ WHOLE = {
     "doctor forget fsck reindex verify_history": "reads everything",
     "export import bootstrap compress": "reads or writes as much as it is asked to",
     "up uninstall clone share": "makes or removes a workspace",
-    "sync remote join leave submit_subgraph would_submit accept reject": "its partner is another repository",
+    "sync remote join leave submit_subgraph would_submit accept reject comment": "its partner is another repository",
     "manage_graph manage_changelog": "writes as `put` does",
     "revert resolve resolve_conflicts": "writes as `put` does",
     "token_audit token_child token_list token_log token_mint token_revoke token_rotate token_verify browsers ui "

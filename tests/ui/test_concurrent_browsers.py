@@ -55,13 +55,13 @@ def test_a_conflict_resolved_in_one_browser_shows_in_the_other(
         stay(one)
     id = bob.disagree(uri, "summary", "ours", "theirs", was="before")
     for one in (page, other):
-        expect(one.get_by_role("link", name="auth")).to_be_visible(timeout=WAIT)
+        expect(one.get_by_role("link", name="auth", exact=True)).to_be_visible(timeout=WAIT)
         assert stayed(one), "it shows without being loaded again"
 
     at(other, f"conflict?id={quote(id, safe='')}")
     stay(other)
-    page.get_by_role("link", name="auth").click()
-    page.get_by_label("Take version B").check()
+    page.get_by_role("link", name="auth", exact=True).click()
+    page.get_by_label("Use B").check()
     page.get_by_role("button", name="Preview commit").click()
     page.get_by_role("button", name="Commit").click()
     expect(page.locator(".said")).to_contain_text("Resolved")

@@ -54,10 +54,13 @@ def test_a_conflict_of_a_real_sync_is_previewed_and_resolved_by_keyboard(
         expect(version.locator("ins")).to_have_text(text, use_inner_text=True)
     assert axe(page) == []
     picture(page, "conflict", height=760)
-    page.get_by_label("Take version A").focus()
-    page.keyboard.press("Space")
-    page.get_by_label("Reason").focus()
-    page.keyboard.type("sessions are what counts")
+    page.keyboard.press("b")
+    result = page.get_by_label("Result, summary")
+    expect(result).to_have_value("Issues tokens for an hour")
+    page.keyboard.press("a")
+    expect(result).to_have_value("Issues session tokens")
+    page.get_by_label("Reason").fill("sessions are what counts")
+    page.get_by_role("button", name="Preview commit").focus()
     page.keyboard.press("Enter")
     tip = desk.git("rev-parse", "refs/kgd/head")
     shown = page.locator(".commit pre").inner_text()
@@ -75,6 +78,26 @@ def test_a_conflict_of_a_real_sync_is_previewed_and_resolved_by_keyboard(
     assert id.rpartition("#")[2] in shown
 
 
+def test_a_conflict_is_settled_in_three_clicks_and_undone_in_one(desk: Desk, bob: Colleague, page: Page) -> None:
+    uri = "concept://shop/three"
+    bob.disagree(
+        uri, "summary", "Nova Bank settles at night.", "Ann pays all invoices by hand.", was="Cards are charged."
+    )
+    at(page, "conflicts")
+    page.get_by_role("link", name="Resolve three").click()
+    for letter in "AB":  # whole sentences, because the versions share no words
+        expect(page.get_by_role("region", name=f"Version {letter}").locator("ins")).to_have_count(1)
+    chosen = page.get_by_role("region", name="Version B").locator("ins").inner_text()
+    page.get_by_text("Use B").click()
+    expect(page.get_by_label("Result, summary")).to_have_value(chosen)
+    page.get_by_role("button", name="Resolve", exact=True).click()
+    expect(page.locator(".said")).to_contain_text("Resolved, in commit")
+    assert desk.node(uri)["summary"] == chosen
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".said")).to_contain_text("Undone")
+    assert bob.open_about(uri), "the conflict is open again"
+
+
 def test_versions_are_combined_by_parts_or_written_anew(desk: Desk, bob: Colleague, page: Page) -> None:
     uri = "concept://shop/services/keys"
     ours = BEFORE.replace("daily", "weekly").replace("Ann looks", "Ann and Eve look")
@@ -85,11 +108,12 @@ def test_versions_are_combined_by_parts_or_written_anew(desk: Desk, bob: Colleag
     at(page, f"conflict?uri={uri}")
     page.get_by_role("group", name="Part 1").get_by_label("A", exact=True).check()
     page.get_by_role("group", name="Part 2").get_by_label("B", exact=True).check()
-    expect(page.get_by_label("Take parts of both")).to_be_checked()
-    page.get_by_label("Another version of the summary").fill("by both")
+    expect(page.get_by_label("Use parts of both")).to_be_checked()
+    mixed_text = page.get_by_label("Result, content").input_value()
+    page.get_by_label("Result, summary").fill("by both")
     page.get_by_role("button", name="Preview commit").click()
     page.get_by_role("button", name="Back").click()
-    expect(page.get_by_label("Another version of the summary")).to_have_value("by both")
+    expect(page.get_by_label("Result, summary")).to_have_value("by both")
     page.get_by_role("button", name="Preview commit").click()
     page.get_by_role("button", name="Commit").click()
     expect(page.locator(".said")).to_contain_text("2 conflicts resolved")
@@ -99,6 +123,7 @@ def test_versions_are_combined_by_parts_or_written_anew(desk: Desk, bob: Colleag
     lines = node["content"].splitlines()
     assert lines[2] in mixed[0]
     assert lines[6] in mixed[1]
+    assert node["content"] == mixed_text, "the result was shown before it was written"
     assert node["content"] not in (ours, theirs)
     assert node["summary"] == "by both"
 
@@ -109,7 +134,7 @@ def test_the_second_user_sees_the_first_resolution_and_keeps_the_typed_text(
     uri = "concept://shop/second"
     id = bob.disagree(uri, "summary", "ours", "theirs")
     look(page, id)
-    page.get_by_label("Another version of the summary").fill("a third one\nthat took long")
+    page.get_by_label("Result, summary").fill("a third one\nthat took long")
     desk.call("resolve", resolutions=[{"id": id, "take": "a"}], message="Ann was quicker")
     page.get_by_role("button", name="Preview commit").click()
     main = page.locator("main")
@@ -135,7 +160,7 @@ def test_a_conflict_in_the_settings_is_resolved_like_any_other(desk: Desk, bob: 
     letter = "A" if "Store" in versions[0] else "B"
     assert "Shop" in versions["BA".index(letter)]
     assert axe(page) == []
-    page.get_by_label(f"Take version {letter}").check()
+    page.get_by_label(f"Use {letter}").check()
     page.get_by_role("button", name="Preview commit").click()
     page.get_by_role("button", name="Commit").click()
     expect(page.locator(".said")).to_contain_text("Resolved")
@@ -226,6 +251,7 @@ def test_the_configured_model_is_asked_only_on_request(desk: Desk, bob: Colleagu
     registry.write_text(f"{text}settings:\n  resolver_url: {endpoint.url}\n  resolver_model: small\n")
     try:
         look(page, id)
+        page.locator(".model summary").click()
         expect(page.locator(".model")).to_contain_text("the model small at 127.0.0.1")
         assert endpoint.asked == []
         page.locator(".model button").click()
@@ -246,7 +272,7 @@ def test_a_conflict_is_resolved_without_scripts_on_a_narrow_screen(desk: Desk, b
     tab.goto(desk.link())
     tab.get_by_role("button", name="Open kgd in this browser").click()
     look(tab, id)
-    tab.get_by_label("Take version B").check()
+    tab.get_by_label("Use B").check()
     tab.get_by_role("button", name="Preview commit").click()
     tab.get_by_role("button", name="Commit").click()
     expect(tab.locator(".said")).to_contain_text("Resolved")

@@ -47,9 +47,10 @@ def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_stays_pending
     expect(page.locator(".warning")).to_contain_text("have changed here since")
     assert axe(page) == []
     picture(page, "proposal", height=900)
-    page.get_by_role("checkbox").nth(1).focus()
+    page.get_by_role("checkbox", name="Select concept://shop/payments/invoice").focus()
     page.keyboard.press("Space")
-    page.get_by_role("button", name="Preview selected").focus()
+    expect(page.get_by_role("button", name="Accept 1 selected")).to_be_visible()
+    page.get_by_role("button", name="Preview").focus()
     page.keyboard.press("Enter")
     expect(page.locator(".change")).to_have_count(1)
     expect(page.locator(".change")).to_contain_text("invoice by a team")
@@ -57,28 +58,56 @@ def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_stays_pending
     assert axe(page) == []
     page.get_by_role("button", name="Commit").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".said")).to_contain_text("The other nodes are still pending")
+    expect(page.locator(".said")).to_contain_text("The rest is still pending")
     assert message(desk).strip() == shown.strip()
     assert desk.node("concept://shop/payments/invoice")["summary"] == "proposed"
     assert desk.node("concept://shop/payments/card")["summary"] == "is"
     assert id in waiting(desk)
 
-    page.get_by_label("Commit message").fill("the rest as well")
-    page.get_by_role("button", name="Preview all").click()
-    expect(page.locator(".warn").first).to_contain_text("both versions are kept as a conflict")
-    page.get_by_role("button", name="Commit").click()
+    page.get_by_label("Message").fill("the rest as well")
+    page.get_by_role("button", name="Accept all 2 nodes").click()
+    expect(page.locator(".said")).to_contain_text("both versions are kept as a conflict")
     expect(page.locator("main")).to_contain_text("No proposals")
     assert message(desk).startswith("the rest as well\n")
     (conflict,) = desk.call("conflicts", uri="concept://shop/payments/card")["conflicts"]
     assert {side["value"] for side in conflict["fields"]["summary"]["sides"]} == {"is", "proposed"}
 
 
+def test_one_field_is_accepted_in_four_clicks_and_a_comment_reaches_the_author(desk: Desk, page: Page) -> None:
+    uri, other = "concept://shop/fields/tax", "concept://shop/fields/other"
+    base = desk.call(
+        "put", changes=[{"op": "upsert", "uri": one, "name": "Tax", "summary": "19"} for one in (uri, other)]
+    )
+    desk.put(other, summary="changed since, so that the proposal waits")
+    changes = [{"op": "upsert", "uri": one, "name": "VAT", "summary": "20 percent"} for one in (uri, other)]
+    answer = desk.call("submit_subgraph", changes=changes, base=base["commit"], message="new rates")
+    id = answer["proposal"]
+    at(page, "proposals")
+    page.get_by_role("link", name="new rates").click()
+    page.locator("summary", has_not_text="also changed here").get_by_text("20 percent").click()
+    page.get_by_label("Summary").check()
+    assert axe(page) == []
+    page.get_by_role("button", name="Accept 1 selected").click()
+    expect(page.locator(".said")).to_contain_text("The rest is still pending")
+    node = desk.node(uri)
+    assert (node["name"], node["summary"]) == ("Tax", "20 percent")
+    page.get_by_role("textbox", name="Comment").fill("Why is it called VAT?")
+    page.get_by_role("button", name="Comment").click()
+    expect(page.get_by_role("region", name="Comments")).to_contain_text("Ann Person, just now")
+    (one,) = desk.call("proposals", name=id)["proposals"]
+    assert [said["text"] for said in one["discussion"]] == ["Why is it called VAT?"]
+    assert "Why is it called VAT?" in desk("proposals", id)
+    at(page, "proposals")
+    expect(page.locator("article", has_text="new rates")).to_contain_text("1 comment")
+    desk.call("reject", name=id)
+
+
 def test_a_proposal_that_another_user_decided_is_reported(desk: Desk, page: Page) -> None:
     id = propose(desk, "ledger", "book")
     at(page, f"proposal?id={id}")
-    page.get_by_label("Commit message").fill("no change is overwritten")
+    page.get_by_label("Message").fill("no change is overwritten")
     desk.call("reject", name=id, reason="we have that")
-    page.get_by_role("button", name="Preview all").click()
+    page.get_by_role("button", name="Accept the proposal").click()
     expect(page.locator("h1")).to_have_text("This proposal is closed")
     expect(page.locator("main")).to_contain_text("Ann Person rejected it")
     expect(page.locator("main")).to_contain_text("we have that")
@@ -88,7 +117,7 @@ def test_a_proposal_that_another_user_decided_is_reported(desk: Desk, page: Page
 def test_a_proposal_is_rejected_with_a_stored_reason(desk: Desk, page: Page, watched: Watched) -> None:
     id = propose(desk, "stock", "shelf")
     at(page, f"proposal?id={id}")
-    page.get_by_role("button", name="Preview selected").click()
+    page.get_by_role("button", name="Accept selected").click()
     expect(page.get_by_role("alert")).to_contain_text("Select at least one node")
     watched.troubles.clear()  # the browser notes each answer of 4xx
     page.get_by_label("Reason for rejection").fill("shelves are gone")
@@ -111,8 +140,7 @@ def test_nodes_of_one_change_are_accepted_together(desk: Desk, page: Page) -> No
     expect(page.get_by_role("checkbox")).to_have_count(1)
     expect(page.locator(".change")).to_have_count(2)
     page.get_by_role("checkbox").check()
-    page.get_by_role("button", name="Preview selected").click()
-    page.get_by_role("button", name="Commit").click()
+    page.get_by_role("button", name="Accept 1 selected").click()
     expect(page.locator(".said")).to_contain_text("Accepted, in commit")
     assert "merge concept://shop/auth concept://shop/old/auth" in message(desk)
 
@@ -136,8 +164,7 @@ def test_a_proposal_of_a_remote_is_fetched_decided_and_removed_there(desk: Desk,
     expect(page.get_by_role("link", name="from afar")).to_be_visible()
     expect(page.locator("article", has_text="from afar")).to_contain_text("at the remote origin")
     page.get_by_role("link", name="from afar").click()
-    page.get_by_role("button", name="Preview all").click()
-    page.get_by_role("button", name="Commit").click()
+    page.get_by_role("button", name="Accept the proposal").click()
     expect(page.locator(".said")).to_contain_text("Accepted")
     assert desk.node("concept://shop/from-afar")["summary"] == "a team's idea"
 
@@ -154,7 +181,8 @@ def test_a_long_proposal_has_pages_and_a_long_text_has_its_own_page(desk: Desk, 
     first = page.locator(".change").count()
     assert first < 40
     page.get_by_role("link", name="Next nodes").click()
-    expect(page.locator(".change h2").first).not_to_contain_text("/00")
+    expect(page.locator(".change").first).not_to_contain_text("/00")
+    page.locator(".change summary").first.click()
     page.get_by_role("link", name="Full text of").first.click()
     expect(page.locator(".change")).to_have_count(1)
     assert "characters)" not in page.locator(".change").inner_text()

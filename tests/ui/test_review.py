@@ -39,13 +39,14 @@ def test_a_part_of_an_agents_changes_is_reverted_by_keyboard(desk: Desk, page: P
     page.wait_for_url("**by=agent*")
     expect(page.locator(".learned")).to_have_count(2)
     changed = page.locator(".learned", has_text="Auth").first
+    changed.locator("summary").click()
     expect(changed.locator("del")).to_have_text("a")
     expect(changed.locator("ins")).to_have_text("no")
     assert axe(page) == []
     picture(page, "review")
     page.get_by_role("checkbox", name="Select Auth to revert").focus()
     page.keyboard.press("Space")
-    page.get_by_role("button", name="Revert selected").focus()
+    page.get_by_role("button", name="Revert 1 node…").focus()
     page.keyboard.press("Enter")
     expect(page.locator(".commit")).to_contain_text("review: revert concept://shop/auth")
     assert axe(page) == []
@@ -58,6 +59,16 @@ def test_a_part_of_an_agents_changes_is_reverted_by_keyboard(desk: Desk, page: P
     assert desk.node("concept://shop/auth")["summary"] == "Signs tokens with a key"
     assert desk.node("concept://shop/good")["name"] == "Good"
     assert desk.git("log", "-1", "--format=%s", "refs/kgd/head").strip() == "there is a key"
+
+
+def test_rows_are_walked_and_selected_by_single_keys(desk: Desk, page: Page) -> None:
+    desk.call("put", changes=[upsert(f"concept://shop/rows/{name}", name=name) for name in "pq"])
+    at(page, "review?since=yesterday&path=/rows/**")
+    for key in "jxjx":
+        page.keyboard.press(key)
+    expect(page.get_by_role("button", name="Revert 2 nodes…")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page.locator(".learned").nth(1).locator(".field").first).to_be_hidden()
 
 
 def test_an_unsent_choice_survives_changes_of_others(desk: Desk, page: Page) -> None:
@@ -78,8 +89,8 @@ def test_only_the_shown_changes_are_marked_as_reviewed(desk: Desk, page: Page) -
     desk.put("concept://shop/later", name="Later")
     page.get_by_role("button", name="Mark as reviewed").click()
     expect(page.get_by_role("status").first).to_contain_text(f"Reviewed up to {seen[:10]}")
-    expect(page.locator(".learned h3")).to_have_count(1)
-    expect(page.locator(".learned h3")).to_contain_text("Later")
+    expect(page.locator(".learned strong")).to_have_count(1)
+    expect(page.locator(".learned strong")).to_contain_text("Later")
     page.get_by_role("button", name="Mark as reviewed").click()
     expect(page.locator("main")).to_contain_text("No new knowledge since your last review")
 

@@ -22,8 +22,9 @@ from kgd.tools.nodes import ConflictField
 from kgd.tools.operation import MESSAGE, USUAL, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip, size_of
 from kgd.tools.parameters import JsonObject, Many, Params, refuse_unseen
-from kgd.tools.proposals.proposals import Decided, ProposalAnswer, decide, is_proposal
+from kgd.tools.proposals.proposals import Decided, decide, is_proposal
 from kgd.tools.proposals.proposals import waiting as proposals
+from kgd.tools.proposals.seen import ProposalAnswer
 from kgd.tools.session import Session
 from kgd.tools.suggestions import suggestions
 from kgd.tools.suggestions.suggestions import SuggestionAnswer

@@ -5,8 +5,6 @@ Each node shows an author's net change: three writes to a field count as one.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,6 +23,7 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, paging
 from kgd.tools.differences import foretold
 from kgd.tools.history.history import RevertResult
+from kgd.tools.history.recent import MOST_COMMITS, by_agent, entries
 from kgd.tools.nodes import made_at, moment
 from kgd.tools.operation import CURSOR, MESSAGE, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip
@@ -40,20 +39,13 @@ if TYPE_CHECKING:
 
 REVIEWED = "refs/kgd/reviewed/"
 """Ref prefix of the last reviewed commit of each person."""
-MOST_COMMITS = 2_000
-MOST_NODES = 200_000
-"""Largest number of nodes to cache for one commit, and for all."""
 LONGEST_VALUE = 2_000
-OWN_CLIENTS = ("", "kgd-cli", "kgd ui")
-"""Programs that people use; every other client counts as an agent."""
 BATCH = 25
 """Number of nodes read in one batch."""
 FIELDS_OF_LONG, SHORT_VALUE = 40, 300
 """Limits for a node too large for an answer: number of fields, characters of each value."""
 By = tuple[str, str, bool, str]
 """A writer: author, client, whether the client is an agent, and pusher."""
-UNASKED = ("init", "merge")
-"""Operations that import changes of other authors, which are reviewed under these authors."""
 
 
 class ReviewParams(Params):
@@ -133,12 +125,12 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     noted = workspace.store.ref(REVIEWED + holder_name(person))
     reviewed = noted if params.since is None else None
     since = moment_of(params.since, datetime.now().astimezone()) if params.since else None
-    every, is_cut = _entries(workspace, tip, reviewed, since)
-    entries = [one for one in every if _is_by(one, params.by)]
+    every, is_cut = entries(workspace, tip, reviewed, since)
+    chosen = [one for one in every if _is_by(one, params.by)]
     learned = _Learned(workspace, [Glob(path) for path in params.path])
-    for entry in reversed(entries):
+    for entry in reversed(chosen):
         learned.add(entry)
-    answer: ReviewResult = {"workspace": workspace.id, "until": tip, "commits": len(entries), "authors": []}
+    answer: ReviewResult = {"workspace": workspace.id, "until": tip, "commits": len(chosen), "authors": []}
     learned.tell(answer, [workspace.id, params.since, params.by, params.path], params)
     if since is not None:
         answer["since"] = moment(since)
@@ -150,7 +142,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         entry = workspace.past.entry(workspace.past.commit(noted), ())
         answer["reviewed"] = {"commit": noted.hex(), "at": made_at(entry)}
     if params.revert:
-        answer["reverted"] = _revert(session, workspace, params, entries, learned)
+        answer["reverted"] = _revert(session, workspace, params, chosen, learned)
     elif params.accept:
         if params.by or params.path:
             raise Invalid("a review can only be accepted as a whole", at="accept", next="Leave out `by` and `path`.")
@@ -162,60 +154,14 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     return answer
 
 
-class _Known:
-    """A cache of the nodes that commits changed, so that the next page reads only new commits."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._past, self._lock = workspace.past, threading.Lock()
-        self._entries: OrderedDict[str, Entry] = OrderedDict()
-        self._nodes = 0
-
-    def entry(self, commit: str) -> Entry:
-        with self._lock:
-            if (known := self._entries.get(commit)) is not None:
-                self._entries.move_to_end(commit)
-                return known
-        found = self._past.entry(self._past.commit(bytes.fromhex(commit)), limit=MOST_NODES)
-        with self._lock:
-            if commit not in self._entries:
-                self._entries[commit] = found
-                self._nodes += len(found.nodes)
-            while len(self._entries) > 1 and (len(self._entries) > MOST_COMMITS or self._nodes > MOST_NODES):
-                self._nodes -= len(self._entries.popitem(last=False)[1].nodes)
-        return found
-
-
-def is_agent(client: str, email: str = "") -> bool:
-    """Whether an agent, not a person, wrote the change."""
-    return client not in OWN_CLIENTS or email.endswith("@token.invalid")
-
-
-def _entries(workspace: Workspace, tip: str, reviewed: bytes | None, since: int | None) -> tuple[list[Entry], bool]:
-    """The commits to review, newest first, without merges and initial commits; and whether the limit cut the list."""
-    arguments = ["rev-list", f"--max-count={MOST_COMMITS}", tip]
-    if since is not None:
-        arguments.append(f"--since-as-filter={moment(since)}")
-    if reviewed is not None:
-        arguments.append(f"^{reviewed.hex()}")
-    said = program.run(workspace.layout.git_dir, arguments).decode().split()
-    known = workspace.beside(_Known, _Known)
-    found = (known.entry(id) for id in said)
-    own = [one for one in found if len(one.parents) == 1 and one.operation not in UNASKED]
-    return own, len(said) == MOST_COMMITS
-
-
 def _is_by(entry: Entry, wanted: str | None) -> bool:
     if wanted is None:
         return True
     if wanted in ("agent", "agents"):
-        return _is_agents(entry)
+        return by_agent(entry)
     if wanted in ("person", "people"):
-        return not _is_agents(entry)
+        return not by_agent(entry)
     return wanted.casefold() in f"{entry.author} <{entry.email}> {entry.client} {entry.pushed_by}".casefold()
-
-
-def _is_agents(entry: Entry) -> bool:
-    return is_agent(entry.client, entry.email) or entry.pushed_by_agent
 
 
 @dataclass(slots=True)
@@ -249,7 +195,7 @@ class _Learned:
         self._order: dict[str, int] = {}
 
     def add(self, entry: Entry) -> None:
-        who = (entry.author, entry.client, _is_agents(entry), entry.pushed_by)
+        who = (entry.author, entry.client, by_agent(entry), entry.pushed_by)
         nodes = self._by.setdefault(who, {})
         self._order[entry.commit] = len(self._order)
         self._commits[who] = self._commits.get(who, 0) + 1
@@ -293,10 +239,12 @@ class _Learned:
             for (_, uri), sum in sums.items():
                 for commit in sum.commits:
                     by_commit.setdefault(commit, {})[uri] = sum
-            for commit in sorted(by_commit, key=self._order.__getitem__):
-                nodes = by_commit[commit]
-                for change in self._workspace.history.changes(commit, nodes.keys()):
-                    nodes[change.uri].add(change)
+            commits = sorted(by_commit, key=self._order.__getitem__)
+            only = {uri for _, uri in sums}
+            for commit, changes in zip(commits, self._workspace.past.changes_of(commits, only), strict=True):
+                for change in changes:
+                    if (one := by_commit[commit].get(change.uri)) is not None:
+                        one.add(change)
             yield from ((who, _learned(uri, sum)) for (who, uri), sum in sums.items())
 
     def _author(self, answer: ReviewResult, who: By) -> ByAuthor:

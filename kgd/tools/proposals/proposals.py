@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import difflib
-import time
-from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
 
@@ -13,34 +9,39 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Invalid, KgdError, NotFound
-from kgd.model.access import Principal, Verb
+from kgd.model.access import Verb
 from kgd.model.escaping import fenced_line, fenced_value
+from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.hub_reads import forwarded
-from kgd.tools.nodes import moment
 from kgd.tools.operation import CURSOR, MESSAGE, OPEN, Command, Hints, Operation, Reflects, option
-from kgd.tools.origins import Origin
 from kgd.tools.paging import HARD_LIMIT, Room
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.proposals.outbound import decided_there, take_off
+from kgd.tools.proposals.seen import (
+    LONGEST_LINE,
+    ProposalAnswer,
+    discussion,
+    is_own,
+    named,
+    overruled,
+    proposal_answer,
+    seen,
+)
 from kgd.tools.session import Session
 from kgd.tools.write.put import PutResult, answer_of
 from kgd.workspace.proposals import deciding, proposals, records
-from kgd.workspace.proposals.deciding import decision
-from kgd.workspace.proposals.proposals import Look, Proposal
+from kgd.workspace.proposals.choosing import Chosen
+from kgd.workspace.proposals.proposals import Proposal
 from kgd.workspace.proposals.records import LONGEST_REASON
-from kgd.workspace.proposals.shared import shared
 
 if TYPE_CHECKING:
     from kgd.workspace.writing.touched_nodes import Permit
 from kgd.workspace.workspace import Workspace
-from kgd.workspace.writing.commit_point import Overruled
 
-URIS_NAMED = 20
 SHOWN = 100
 LISTED = 20
-LONGEST_LINE = 200
 NEXT = "`kgd accept ID` or `kgd reject ID`, with --only URI for a part; `kgd proposals ID` shows one."
 
 
@@ -50,41 +51,6 @@ class ProposalsParams(Params):
     limit: Annotated[int, Field(ge=1, le=SHOWN)] = 50
     cursor: str | None = None
     workspace: str | None = None
-
-
-class BundleAnswer(TypedDict):
-    """Nodes of a proposal that are accepted together or not at all, and the reason for the change."""
-
-    kind: str
-    nodes: list[str]
-    reason: str
-
-
-class ProposalAnswer(TypedDict):
-    """`id` names the current commit; a decision about an older commit is refused. `age` is in seconds.
-
-    `author` is claimed by the commit; `pushed_by` is the holder and id of the token that pushed it to a hub. `state` is
-    open, conflicts (acceptance leaves both versions), merged (nothing is left to accept) or broken.
-    """
-
-    id: str
-    author: str
-    at: str
-    age: int
-    message: str
-    base: str
-    commit: str
-    origin: Origin
-    state: Literal["open", "conflicts", "merged", "broken"]
-    nodes: list[str]
-    more_nodes: NotRequired[int]
-    remote: NotRequired[str]
-    pushed_by: NotRequired[str]
-    conflicts: NotRequired[list[str]]
-    why: NotRequired[str]
-    reasons: NotRequired[list[BundleAnswer]]
-    diff: NotRequired[list[NodeDiff]]
-    more_diff: NotRequired[int]
 
 
 class ProposalsResult(TypedDict):
@@ -103,11 +69,11 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
     workspace = addressing.choose(session, params.workspace)
     if params.name is not None:
         return _shown(session, workspace, params)
-    seen = list(_seen(session, workspace, proposals.listed(workspace)))
+    every = list(seen(session, workspace, proposals.listed(workspace)))
     after = paging.read("proposals", None, params.cursor) if params.cursor else []
-    left = [one for one in seen if _place(one) > after]
-    shown = [_answer(workspace, one, proposals.look(workspace, one)) for one in left[: params.limit]]
-    answer: ProposalsResult = {"workspace": workspace.id, "total": len(seen), "proposals": shown}
+    left = [one for one in every if _place(one) > after]
+    shown = [proposal_answer(workspace, one, proposals.look(workspace, one)) for one in left[: params.limit]]
+    answer: ProposalsResult = {"workspace": workspace.id, "total": len(every), "proposals": shown}
     if len(left) > params.limit:
         answer["cursor"] = paging.write("proposals", None, _place(left[params.limit - 1]))
     if shown:
@@ -123,10 +89,10 @@ def _place(one: Proposal) -> list[Any]:
 def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> ProposalsResult:
     """Show one proposal with its diff, or with a page of the diff if it is long."""
     assert params.name is not None
-    found = _named(session, workspace, params.name)
+    found = named(session, workspace, params.name)
     answer: ProposalsResult = {"workspace": workspace.id, "total": 0, "proposals": []}
     look = proposals.look(workspace, found)
-    one = _answer(workspace, found, look)
+    one = proposal_answer(workspace, found, look)
     answer.update({"total": 1, "proposals": [one], "next": NEXT})
     uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
     changes = [change for change in look.changes if uri is None or change.uri == uri]
@@ -141,6 +107,8 @@ def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> P
             break
         diffs.append(diff)
     one["diff"] = diffs
+    if told_by := discussion(workspace, found):
+        one["discussion"] = told_by
     if left := len(changes) - start - len(diffs):
         one["more_diff"] = left
         answer["cursor"] = paging.write("proposals", question, [start + len(diffs)])
@@ -153,37 +121,12 @@ def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> P
     return answer
 
 
-def _answer(workspace: Workspace, one: Proposal, look: Look) -> ProposalAnswer:
-    uris = [change.uri for change in look.changes]
-    author = fenced_line(one.author, LONGEST_LINE)
-    answer: ProposalAnswer = {
-        "id": one.id,
-        "author": author,
-        "at": moment(one.at),
-        "age": max(0, int(time.time()) - one.at),
-        "message": fenced_line(one.subject, LONGEST_LINE),
-        "base": look.base,
-        "commit": one.commit,
-        "state": look.state,
-        "origin": {"workspace": workspace.id, "commit": one.commit, "author": author, "trust": "remote"},
-        "nodes": list(uris[:URIS_NAMED]),
-    }
-    if len(uris) > URIS_NAMED:
-        answer["more_nodes"] = len(uris) - URIS_NAMED
-    if one.remote:
-        answer["remote"] = one.remote
-    if one.pusher:
-        answer["pushed_by"] = fenced_line(one.pusher, LONGEST_LINE)
-    if look.conflicts:
-        answer["conflicts"] = list(look.conflicts)
-    if look.why:
-        answer["why"] = look.why
-    return answer
-
-
 class AcceptParams(Params):
     name: Annotated[str, Field(description="a proposal's id or name")]
     only: Annotated[Many[str], Field(description="only these nodes")] = Field(default_factory=list)
+    fields: Annotated[Many[str], Field(description="only these fields of nodes, each as `URI FIELD`")] = Field(
+        default_factory=list
+    )
     message: Annotated[str, Field(max_length=4_000)] = ""
     dry_run: bool = False
     workspace: str | None = None
@@ -201,59 +144,37 @@ def accept(session: Session, params: AcceptParams) -> AcceptResult:
     if far := addressing.far(session, params.workspace, params.only):
         return decided_there(session, far, "accept", _given(params), AcceptResult)  # type: ignore[no-any-return]
     workspace = addressing.choose(session, params.workspace, params.only, writing=True)
-    return _accepted(session, workspace, params.name, params.only, params.message, dry_run=params.dry_run)
+    only = _chosen(session, workspace, params.only, params.fields)
+    return _accepted(session, workspace, params.name, only, params.message, dry_run=params.dry_run)
 
 
-def _named(session: Session, workspace: Workspace, name: str) -> Proposal:
-    """Like `proposals.named`, but limited to proposals that the caller may see.
-
-    The error names the decision if the proposal is closed. For the user of this machine it suggests the closest name.
-    """
-    try:
-        return proposals.named(workspace, name, lambda one: any(_seen(session, workspace, (one,))))
-    except NotFound as absent:
-        if decided := _decided_before(session, workspace, name):
-            raise NotFound(decided, at=name[:80], next="`kgd proposals` lists the open ones.") from None
-        names = [one.name for one in proposals.listed(workspace)] if session.principal is None else []
-        if close := difflib.get_close_matches(name.partition("@")[0], names, 1):
-            absent.next = f"Did you mean '{close[0]}'?"
-        raise
-
-
-@contextlib.contextmanager
-def _overruled(session: Session, workspace: Workspace, found: Proposal) -> Iterator[None]:
-    """Turn the refusal of a decision into an error that reports the decision of the faster hub."""
-    try:
-        yield
-    except Overruled:
-        if hubs := shared(workspace):
-            with contextlib.suppress(KgdError):
-                workspace.catch_up()
-                hubs.refresh()
-        _named(session, workspace, found.id)
-        raise
-
-
-def _decided_before(session: Session, workspace: Workspace, name: str) -> str:
-    """A sentence with the decision about a proposal; empty if it is unknown or hidden from this caller."""
-    found, sees = decision(workspace, name), visibility.sight(session, workspace.id)
-    if found is None or (sees is not None and not (found.nodes and all(map(sees, found.nodes)))):
-        return ""
-    commit = f", in commit {found.commit[:10]}" if found.commit else ""
-    reason = f": {fenced_line(found.reason, LONGEST_LINE)}" if found.reason else ""
-    by = f"{fenced_line(found.by, LONGEST_LINE)} {found.how} it" if found.by else f"it was {found.how}"
-    return f"the proposal is no longer open: {by} at {moment(found.at)}{commit}{reason}"
+def _chosen(session: Session, workspace: Workspace, nodes: list[str], fields: list[str]) -> Chosen:
+    """The part that `only` and `fields` name; a node that `only` names is chosen as a whole."""
+    uris = frozenset(addressing.resolve(session, workspace, text, at=f"only[{n}]") for n, text in enumerate(nodes))
+    by_node: dict[Uri, list[str]] = {}
+    for n, text in enumerate(fields):
+        node, _, name = text.strip().partition(" ")
+        if not name:
+            raise Invalid("a field is written as `URI FIELD`", at=f"fields[{n}]", next="For example `URI summary`.")
+        by_node.setdefault(addressing.resolve(session, workspace, node, at=f"fields[{n}]"), []).append(name.strip())
+    return Chosen(uris, {uri: names for uri, names in by_node.items() if uri not in uris})
 
 
 def _accepted(
-    session: Session, workspace: Workspace, name: str, only: list[str], message: str = "", *, dry_run: bool = False
+    session: Session, workspace: Workspace, name: str, only: Chosen, message: str = "", *, dry_run: bool = False
 ) -> AcceptResult:
-    found = _named(session, workspace, name)
-    uris = [addressing.resolve(session, workspace, text, at=f"only[{n}]") for n, text in enumerate(only)]
+    found = named(session, workspace, name)
     permit = session.permit(workspace, Verb.WRITE)
-    with _overruled(session, workspace, found):
+    with overruled(session, workspace, found):
         outcome = deciding.accept(
-            workspace, found, session.author(workspace), only=uris, permit=permit, message=message, dry_run=dry_run
+            workspace,
+            found,
+            session.author(workspace),
+            only=only.nodes,
+            fields=only.fields,
+            permit=permit,
+            message=message,
+            dry_run=dry_run,
         )
     outcome = session.seen(workspace, outcome)
     nodes = tuple((uri, workspace.version(workspace.path(uri))) for uri, _ in outcome.nodes if workspace.exists(uri))
@@ -292,10 +213,10 @@ def reject(session: Session, params: RejectParams) -> RejectResult:
 
 
 def _rejected(session: Session, workspace: Workspace, name: str, reason: str = "") -> RejectResult:
-    found = _named(session, workspace, name)
+    found = named(session, workspace, name)
     # Its submitter may withdraw it, even without permission to write.
-    permit = None if _is_own(session.principal, found) else session.permit(workspace, Verb.WRITE)
-    with _overruled(session, workspace, found):
+    permit = None if is_own(session.principal, found) else session.permit(workspace, Verb.WRITE)
+    with overruled(session, workspace, found):
         kept = deciding.reject(workspace, found, session.author(workspace).name, reason, permit=permit)
     answer: RejectResult = {"workspace": workspace.id, "proposal": found.id, "kept": kept}
     if found.remote and (why := take_off(session, workspace, found, reason)):
@@ -325,7 +246,7 @@ def is_proposal(session: Session, workspace: Workspace, id: str) -> bool:
     if "://" in id:
         return False
     name = id.removeprefix("proposals/").partition("@")[0]
-    return "@" in id or any(_seen(session, workspace, (one for one in proposals.listed(workspace) if one.name == name)))
+    return "@" in id or any(seen(session, workspace, (one for one in proposals.listed(workspace) if one.name == name)))
 
 
 def decide(session: Session, workspace: Workspace, id: str, take: str | None, only: list[str] | None = None) -> Decided:
@@ -344,7 +265,7 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, on
             at="take",
             next="Set `take` to accept or reject; `only` works with accept alone.",
         )
-    done = _accepted(session, workspace, id, only or [])
+    done = _accepted(session, workspace, id, _chosen(session, workspace, only or [], []))
     return {
         "id": done["proposal"],
         "take": "accept",
@@ -357,20 +278,12 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, on
 
 def waiting(session: Session, workspace: Workspace, name: str | None = None) -> list[ProposalAnswer]:
     """The proposals that this caller may decide, at most `LISTED`, or the named proposal with its diff."""
-    found = proposals.listed(workspace) if name is None else (_named(session, workspace, name),)
+    found = proposals.listed(workspace) if name is None else (named(session, workspace, name),)
     permit = session.permit(workspace, Verb.WRITE)
-    decidable = (one for one in _seen(session, workspace, found) if _is_permitted(workspace, one, permit))
+    decidable = (one for one in seen(session, workspace, found) if _is_permitted(workspace, one, permit))
     if name is None:
-        return [_answer(workspace, one, proposals.look(workspace, one)) for one in islice(decidable, LISTED)]
+        return [proposal_answer(workspace, one, proposals.look(workspace, one)) for one in islice(decidable, LISTED)]
     return _shown(session, workspace, ProposalsParams(name=name))["proposals"] if list(decidable) else []
-
-
-def _seen(session: Session, workspace: Workspace, found: Iterable[Proposal]) -> Iterator[Proposal]:
-    """The proposals that this caller may see. Hidden proposals are dropped before anything is counted or cut."""
-    sees = visibility.sight(session, workspace.id)
-    for one in found:
-        if sees is None or _is_own(session.principal, one) or _is_seen(workspace, one, sees):
-            yield one
 
 
 def _is_permitted(workspace: Workspace, one: Proposal, permit: Permit | None) -> bool:
@@ -381,20 +294,6 @@ def _is_permitted(workspace: Workspace, one: Proposal, permit: Permit | None) ->
     except KgdError:
         return False
     return True
-
-
-def _is_seen(workspace: Workspace, one: Proposal, sees: visibility.Sees) -> bool:
-    """Whether every node that the proposal changes is readable. False for a merged or broken proposal, whose nodes are
-    unknown."""
-    try:
-        touched = deciding.touches(workspace, one)
-    except KgdError:
-        return False
-    return bool(touched.uris) and not touched.settings and all(map(sees, touched.uris))
-
-
-def _is_own(principal: Principal | None, one: Proposal) -> bool:
-    return principal is not None and one.origin.is_of(principal)
 
 
 PROPOSALS = Operation(
@@ -434,6 +333,7 @@ ACCEPT = Operation(
             (
                 option("name", "a proposal, as `kgd proposals` lists it", "PROPOSAL"),
                 option("--only", "only this node; may be repeated", "URI"),
+                option("--field", "only this field, as 'URI FIELD'; may be repeated", "'URI FIELD'", dest="fields"),
                 MESSAGE,
             ),
             place=50,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kgd.ui.pages import (
     areas,
+    author,
     conflicts,
     file,
     graph,
@@ -31,6 +32,7 @@ ENTRIES: tuple[Entry, ...] = (
     *review.ENTRIES,
     *conflicts.ENTRIES,
     *proposals.ENTRIES,
+    *author.ENTRIES,
     *areas.ENTRIES,
     *file.ENTRIES,
     *workspaces.ENTRIES,

@@ -9,7 +9,7 @@ from typing import Any
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.ui.changes import previewed_commit, rows, titled, written
-from kgd.ui.choices import Choice, disputes, is_text, kind_of, resolution
+from kgd.ui.choices import Choice, disputes, is_text, kind_of, resolution, text_of
 from kgd.ui.node_reading import titles
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
@@ -84,7 +84,7 @@ def conflict(visit: Visit) -> Handled:
         open_now, gone = _look(visit, ids)
         return _settled(visit, open_now, gone, chosen) if gone else _decide(visit, open_now, chosen, error)
     if step == "make":
-        return Redirect(visit.to("conflicts"), said=_said(done, len(resolutions)))
+        return Redirect(visit.to("conflicts"), said=_said(done, len(resolutions)), undo=done["commit"] or "")
     told = {"ids": ids, "chosen": chosen, "would": previewed_commit(done.get("would")), "warnings": done["warnings"]}
     return Page("conflict_preview.html", told | {"count": len(resolutions)})
 
@@ -100,7 +100,7 @@ def suggestion(visit: Visit) -> Handled:
         return Redirect(back, said="This suggestion no longer exists: it was decided, or its evidence has changed.")
     if not shows:
         said = "Dismissed. It returns when the evidence has doubled." if take == "reject" else _said(done, 1)
-        return Redirect(back, said=said)
+        return Redirect(back, said=said, undo=done.get("commit") or "")
     found = [one for one in visit.call("conflicts", suggestions=True, limit=1)["suggestions"] if one["id"] == id]
     return Page(
         "conflict_suggestion.html",
@@ -157,6 +157,7 @@ def _decide(visit: Visit, found: Sequence[Mapping[str, Any]], chosen: Chosen, er
             "others": others,
             "model": found[0].get("model") if len(found) == 1 else None,
             "is_text": is_text,
+            "text_of": text_of,
             "ids": [one["id"] for one in found],
         },
         422 if error else 200,
@@ -191,8 +192,8 @@ def _have_settled(visit: Visit, found: Sequence[Mapping[str, Any]], ids: Sequenc
     answer = visit.call("resolve_conflicts", ids=list(ids), via="provider")
     for one in answer["resolved"]:
         if one.get("by") == "provider":
-            said = f"{one['model']} resolved it, in commit {one['commit'][:10]}. Check the result; you can revert it."
-            return Redirect(visit.to("node", uri=one["uri"]), said=said)
+            said = f"{one['model']} resolved it, in commit {one['commit'][:10]}. Check the result."
+            return Redirect(visit.to("node", uri=one["uri"]), said=said, undo=one["commit"])
     if not answer["remaining"]:
         return Redirect(visit.here, said="This conflict has already been resolved.")
     why = Invalid(f"the model did not resolve it: {answer['remaining'][0]['why']}", next="Choose a version yourself.")
@@ -243,6 +244,7 @@ def _excerpts(field: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "text": text,
                 "letter": side["side"],
                 "author": side.get("author", ""),
+                "at": side.get("at", ""),
                 "is_nothing": side["value"] is None,
                 "is_shown": side["side"] == field["shown"],
             }

@@ -10,7 +10,7 @@ from typing import Any
 from kgd.errors import KgdError
 from kgd.model.uri import name_of
 from kgd.tools import entries
-from kgd.tools.history.review import is_agent
+from kgd.tools.history.recent import is_agent
 from kgd.tools.workspaces import remedies
 from kgd.ui.node_reading import by_line, names
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kgd.errors import KgdError, NotFound, Stale
@@ -28,32 +29,57 @@ def listing(visit: Visit) -> Handled:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The selected part of a proposal: URIs of whole nodes, fields as ``URI FIELD``, and a commit message."""
+
+    only: Sequence[str]
+    fields: Sequence[str]
+    message: str
+
+    def __bool__(self) -> bool:
+        return bool(self.only or self.fields)
+
+    @property
+    def uris(self) -> set[str]:
+        return {*self.only, *(field.partition(" ")[0] for field in self.fields)}
+
+
 def proposal(visit: Visit) -> Handled:
-    """Show a proposal, preview its commit, and accept or reject it."""
+    """Show a proposal, preview its commit, accept or reject it, or comment on it."""
     id, step = visit.required("id"), visit.form.get("step", "")
     only = [uri for value in visit.many("only") for uri in value.split()]
-    message = visit.text("message")
+    part = Part(only, visit.many("field"), visit.text("message"))
     try:
         if not step or step == "change":
-            return _look(visit, id, only, message)
+            return _look(visit, id, part)
         if step == "reject":
             return _reject(visit, id)
-        if step in ("all", "make-all"):
-            only = []
-        elif not only:
-            return _look(visit, id, only, message, "Select at least one node, or preview all.")
-        makes = step.startswith("make-")
-        done = visit.call("accept", name=id, only=only or None, message=message or None, dry_run=not makes)
+        if step == "comment":
+            return _comment(visit, id)
+        if step == "make-part" and not part:
+            return _look(visit, id, part, "Select at least one node or field, or accept all.")
+        taken = part if step != "make-all" else Part([], [], part.message)
+        done = visit.call(
+            "accept",
+            name=id,
+            only=list(taken.only) or None,
+            fields=list(taken.fields) or None,
+            message=part.message or None,
+            dry_run=step == "show",
+        )
     except (NotFound, Stale) as error:
         return _is_over(visit, id, error)
     except KgdError as error:
-        return _look(visit, id, only, message, error)
-    if makes:
+        return _look(visit, id, part, error)
+    if step != "show":
         return _accepted(visit, done)
     told = {
         "id": done["proposal"],
-        "only": only,
-        "message": message,
+        "is_part": bool(part),
+        "only": part.only,
+        "fields": part.fields,
+        "message": part.message,
         "would": previewed_commit(done.get("would")),
         "warnings": done["warnings"],
     }
@@ -67,11 +93,16 @@ def _accepted(visit: Visit, done: Mapping[str, Any]) -> Handled:
         if done["commit"]
         else told or "The workspace already has these changes."
     )
+    to, undo = visit.to("proposals"), done["commit"] or ""
     if done["left"]:
-        return Redirect(
-            visit.to("proposal", id=done["proposal"]), said=f"{said} The other nodes are still pending.".strip()
-        )
-    return Redirect(visit.to("proposals"), said=said.strip())
+        to = visit.to("proposal", id=done["proposal"])
+        said = f"{said} The rest is still pending."
+    return Redirect(to, said=said.strip(), undo=undo)
+
+
+def _comment(visit: Visit, id: str) -> Handled:
+    visit.call("comment", name=id, text=visit.text("text"))
+    return Redirect(f"{visit.to('proposal', id=id)}#discussion", said="Commented. The author can read it.")
 
 
 def _reject(visit: Visit, id: str) -> Handled:
@@ -83,7 +114,7 @@ def _reject(visit: Visit, id: str) -> Handled:
     return Redirect(visit.to("proposals"), said=said)
 
 
-def _look(visit: Visit, id: str, only: Sequence[str], message: str, error: KgdError | str = "") -> Handled:
+def _look(visit: Visit, id: str, part: Part, error: KgdError | str = "") -> Handled:
     answer = visit.call(
         "proposals", name=id, uri=visit.query.get("uri") or None, cursor=visit.query.get("cursor") or None
     )
@@ -100,9 +131,14 @@ def _look(visit: Visit, id: str, only: Sequence[str], message: str, error: KgdEr
             "alone": visit.query.get("uri", ""),
             "cursor": answer.get("cursor", ""),
             "begun": "cursor" in visit.query,
-            "only": only,
-            "message": message,
+            "of": len(one["nodes"]) + one.get("more_nodes", 0),
+            "opened": part.uris or ({shown[0].uri} if len(shown) == 1 else set()),
+            "only": part.only,
+            "fields": part.fields,
+            "message": part.message,
+            "comment": visit.form.get("text", ""),
             "error": error,
+            "may_comment": visit.may("comment", Verb.PROPOSE),
             "may_accept": visit.may("accept"),
             "may_reject": visit.may("reject", Verb.PROPOSE),
             "conflicts": frozenset(one.get("conflicts", ())),

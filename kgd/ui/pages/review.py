@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from kgd.tools.history.review import is_agent
+from kgd.tools.history.recent import is_agent
 from kgd.tools.nodes import moment
 from kgd.tools.parameters import moment_of
 from kgd.ui.changes import FieldRow, NodeRow, previewed_commit, rows
@@ -32,8 +32,9 @@ CHANGES = {"added": "created", "removed": "deleted"}
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """The changes of one author through one program."""
+    """The changes of one author through one program. `name` is the author and, if it was pushed, the token."""
 
+    author: str
     name: str
     client: str
     agent: bool
@@ -99,7 +100,7 @@ def take_back(visit: Visit) -> Handled:
     )
     done = answer["reverted"]
     if makes:
-        return Redirect(back, said=_said(done, len(uris)))
+        return Redirect(back, said=_said(done, len(uris)), undo=done["commit"] or "")
     told = {
         "narrowed": narrowed,
         "uris": uris,
@@ -132,6 +133,7 @@ def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
     known = titles(visit, [node["uri"] for by in answer["authors"] for node in by["nodes"]])
     return [
         Author(
+            by["author"],
             by_line(by),
             by.get("client", ""),
             by["agent"],
@@ -140,6 +142,12 @@ def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
         )
         for by in answer["authors"]
     ]
+
+
+def _author_of(commit: Mapping[str, Any]) -> Author:
+    client = commit.get("client", "")
+    changed = tuple(rows(commit.get("diff", ())))
+    return Author(commit["author"], by_line(commit), client, is_agent(client), 1, changed)
 
 
 def _row(node: Mapping[str, Any], known: Mapping[str, str]) -> NodeRow:
@@ -155,12 +163,7 @@ def _commits(visit: Visit, narrowed: Narrowed) -> dict[str, Any]:
     answer = visit.call(
         "history", since=begin, author=narrowed.who or None, diff=True, limit=COMMITS, cursor=visit.query.get("cursor")
     )
-    shown = [
-        Author(
-            by_line(one), one.get("client", ""), is_agent(one.get("client", "")), 1, tuple(rows(one.get("diff", ())))
-        )
-        for one in answer["commits"]
-    ]
+    shown = [_author_of(one) for one in answer["commits"]]
     return {"answer": answer, "authors": shown}
 
 

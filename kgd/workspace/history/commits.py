@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from kgd.codec import bulk, documents, memories, paths
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.git.history import Change as FileChange
-from kgd.git.history import LogEntry
+from kgd.git.history import LogEntry, changes_of
 from kgd.git.history import log as git_log
 from kgd.git.objects import Commit, ObjectId, trailers
 from kgd.git.program import GitFailed, run
@@ -154,6 +154,19 @@ class Past:
         if only is not None:
             files = [one for one in files if self.about(one[0], one[2] or one[1], store) in only]
         return self._changes(files, commit, store)
+
+    def changes_of(self, commits: Sequence[str], only: Collection[Uri]) -> Iterator[tuple[NodeChange, ...]]:
+        """The changes to the nodes in `only`, commit by commit, compared by one git process."""
+        for one in changes_of(self.store, commits):
+            store = self.nodes()
+            files = node_changes(self.store, self.sharded, one.changes)
+            about = [file for file in files if self.about(file.path, file.new or file.old, store) in only]
+            yield self._changes(about, one.commit.id, store)
+
+    def entries_of(self, commits: Sequence[str], *, limit: int) -> Iterator[Entry]:
+        """The `entry` of each commit, compared by one git process."""
+        for one in changes_of(self.store, commits):
+            yield self.entry(one.commit, node_changes(self.store, self.sharded, one.changes), limit=limit)
 
     def changes_between(self, a: ObjectId, b: ObjectId) -> tuple[NodeChange, ...]:
         store = self.nodes()

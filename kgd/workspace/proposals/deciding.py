@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
-from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Unavailable
+from kgd.errors import Forbidden, Invalid, KgdError, Limit, Unavailable
 from kgd.git import program
 from kgd.git.objects import ObjectId, Signature, signature, trailers
 from kgd.git.refs import HEAD, PROPOSALS, REJECTED, RefUpdate, list_refs, move_ref, read_log
@@ -20,6 +20,7 @@ from kgd.workspace.answers import Outcome, Would
 from kgd.workspace.merging.histories import merge_commits
 from kgd.workspace.merging.trees import MergedTree
 from kgd.workspace.proposals import records
+from kgd.workspace.proposals.choosing import Chosen, files_of
 from kgd.workspace.proposals.proposals import Proposal, is_name, left_of, vet
 from kgd.workspace.proposals.records import Bundle
 from kgd.workspace.proposals.shared import shared
@@ -45,12 +46,13 @@ def accept(
     author: Author,
     *,
     only: Collection[Uri] = (),
+    fields: Mapping[Uri, Collection[str]] | None = None,
     permit: Permit | None = None,
     message: str = "",
     dry_run: bool = False,
 ) -> Outcome:
-    """Add a proposal to the tip: as a whole, by kgd's own merge, or `only` these nodes, as one commit by the proposal's
-    author.
+    """Add a proposal to the tip: as a whole, by kgd's own merge, or `only` these nodes and these `fields` of other
+    nodes, as one commit by the proposal's author.
 
     A proposal made here whose message lists bundles (`records`) always becomes one plain commit.
 
@@ -59,8 +61,7 @@ def accept(
     `dry_run` nothing is written, and the outcome has no commit.
 
     Raises:
-        Invalid: The proposal is not valid content, or a node of `only` cannot be accepted without another node.
-        NotFound: The proposal does not change a node of `only`.
+        Invalid, NotFound: The proposal is not valid content; or as `choosing.files_of`.
     """
     refuse_secret_text(message, "the message", at="message")
     commit = bytes.fromhex(proposal.commit)
@@ -70,9 +71,10 @@ def accept(
         raise Invalid("this proposal shares no history with the workspace", at=proposal.name)
     vet(workspace, bases[0], commit)
     told = records.read(store.commit(commit).message)
+    part = Chosen(frozenset(only), fields or {})
     job = (
-        _part(workspace, proposal, author, frozenset(only), permit, told, message, dry_run)
-        if only or (told and proposal.request)
+        _part(workspace, proposal, author, part, permit, told, message, dry_run)
+        if part or (told and proposal.request)
         else _whole(workspace, proposal, author, permit, message, dry_run)
     )
     if dry_run:
@@ -87,7 +89,7 @@ def accept(
     tip = bytes.fromhex(workspace.tip)
     if outcome.commit and (hubs := shared(workspace)):
         hubs.changed()  # the push of the commit has removed the proposal
-    elif not only or not left_of(workspace, store.tree_of(tip), merge_commits(store, tip, commit, workspace.sharded)):
+    elif not part or not left_of(workspace, store.tree_of(tip), merge_commits(store, tip, commit, workspace.sharded)):
         _remove(workspace, proposal)
     return outcome
 
@@ -203,19 +205,19 @@ def _part(
     workspace: Workspace,
     proposal: Proposal,
     author: Author,
-    only: frozenset[Uri],
+    only: Chosen,
     permit: Permit | None,
     told: Sequence[Bundle],
     message: str,
     dry_run: bool,
 ) -> Job:
-    """Make one plain commit with `only` these nodes, or with all remaining changes, so that one revert undoes it."""
+    """Make one plain commit with `only` this part, or with all remaining changes, so that one revert undoes it."""
     store, commit = workspace.store, bytes.fromhex(proposal.commit)
 
     def job(staging: Staging, tip: ObjectId) -> Staged[object]:
         merged = merge_commits(store, tip, commit, workspace.sharded)
         left = left_of(workspace, store.tree_of(tip), merged)
-        files = _chosen(workspace, staging, left, only, told) if only else left
+        files = files_of(workspace, staging, left, only, told) if only else left
         if not files:
             return Staged(Outcome(None, warnings=("this proposal is in the workspace already",)))
         touched = touched_by(staging, files, workspace.id, workspace.sharded)
@@ -237,7 +239,7 @@ def _part(
         changed = staging.write(files)
         by = Signature(original.author_name, original.author_email, workspace.now())
         made = _commit(workspace, staging, staging.write_tree(), [tip], by, text)
-        also = _also(workspace, proposal, staging, is_done=left.keys() == files.keys())
+        also = _also(workspace, proposal, staging, is_done=left == files)
         return Staged(_outcome(made, touched, merged, would), made, changed, by, also=also)
 
     return job
@@ -262,34 +264,6 @@ def _message(proposal: Proposal, told: Sequence[Bundle], touched: Touched) -> st
     taken = [records.written(one) for one in told if not touched.uris.isdisjoint(one.nodes)]
     part = "" if len(taken) == len(told) else ", a part of it"
     return "\n".join([f"{proposal.subject}{part}", "", *taken]) if taken else proposal.subject
-
-
-def _chosen(
-    workspace: Workspace, staging: Staging, left: dict[str, bytes | None], only: frozenset[Uri], told: Sequence[Bundle]
-) -> dict[str, bytes | None]:
-    files, found, waiting = dict[str, bytes | None](), set[Uri](), set[Uri]()
-    for path, data in left.items():
-        touched = touched_by(staging, {path: data}, workspace.id, workspace.sharded)
-        waiting |= touched.uris
-        if not touched.uris & only:
-            continue
-        if missing := sorted(touched.uris - only):
-            raise _incomplete(missing[0])
-        files[path] = data
-        found |= touched.uris
-    if absent := sorted(only - found):
-        raise NotFound("the proposal does not change this node", at=absent[0], next="`kgd proposals NAME` shows it.")
-    if (other := records.incomplete(told, only, waiting)) is not None:
-        raise _incomplete(other)
-    return files
-
-
-def _incomplete(other: Uri) -> Invalid:
-    return Invalid(
-        "one of these nodes cannot be accepted alone",
-        at="only",
-        next=f"Accept {other[:160]} too: they are one change.",
-    )
 
 
 def _authorize(permit: Permit | None, staging: Staging, workspace: Workspace, touched: Touched) -> None:

@@ -26,10 +26,11 @@ from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri
 from kgd.workspace.answers import NodeChange, Outcome
 from kgd.workspace.files.memory_files import Home
-from kgd.workspace.files.parts import FILE_LIMIT
+from kgd.workspace.files.parts import FILE_LIMIT, node_in
 from kgd.workspace.merging.histories import merge_commits, new_twins
 from kgd.workspace.merging.trees import MergedTree
 from kgd.workspace.proposals import records
+from kgd.workspace.proposals.choosing import undecided
 from kgd.workspace.proposals.records import NOBODY, Origin
 from kgd.workspace.proposals.shared import shared, turn
 from kgd.workspace.workspace import Workspace
@@ -157,7 +158,11 @@ def look(workspace: Workspace, proposal: Proposal) -> Look:
         return Look("broken", "", (), why=str(error))
     staging = Staging(store, store.tree_of(tip))
     uris = touched_by(staging, left, workspace.id, workspace.sharded).uris
-    shown = tuple(change for change in changes if change.uri in uris)
+    shown = tuple(
+        undecided(change, node_in("", staging.read(workspace.path(change.uri))))
+        for change in changes
+        if change.uri in uris
+    )
     state: State = "merged" if not left else "conflicts" if merged.conflicts else "open"
     return Look(state, base.hex(), shown, tuple(sorted({one.uri for one in merged.conflicts})))
 

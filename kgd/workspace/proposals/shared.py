@@ -46,6 +46,12 @@ class SharedProposals(Protocol):
             RefMoved: Another hub has created or changed it.
         """
 
+    def comment(self, name: str, commit: ObjectId, note: str) -> None:
+        """Add a note to a proposal, for all hubs. Raises Overruled as `also`."""
+
+    def comments(self, name: str) -> Sequence[tuple[str, int]]:
+        """The notes of `comment`, oldest first, each with its time in Unix seconds. Reads only this hub's copy."""
+
     def also(self, name: str, commit: ObjectId, staging: Staging, *, is_done: bool) -> Sequence[RefUpdate]:
         """The part of an acceptance that concerns the proposal's own ref: it is removed, or if something is left to
         decide, marked, so that two hubs cannot decide at the same time.

@@ -1,0 +1,28 @@
+"""The answer about an author as text."""
+
+from __future__ import annotations
+
+from kgd.cli.printing import Answer
+from kgd.cli.terminal import bold, say
+
+
+def author(answer: Answer) -> None:
+    what = "agent" if answer["agent"] else "person"
+    by = f" with {', '.join(answer['clients'])}" if answer["clients"] else ""
+    say(f"{bold(answer['name'])}  {what}{by}")
+    for one in answer["nodes"]:
+        say(f"  {one['uri']}  {one['at'][:10]}")
+        if one.get("summary"):
+            say(f"    {one['summary']}")
+    if answer["areas"]:
+        say("knows " + ", ".join(f"{one['name']} ({one['facts']})" for one in answer["areas"]))
+    if answer["namespaces"]:
+        say("writes in " + ", ".join(f"{one['namespace']} ({one['nodes']})" for one in answer["namespaces"]))
+    for one in answer["proposals"]:
+        say(f"proposes {one['id']}: {one['message']}")
+    for one in answer["stale"]:
+        say(f"stale {one['uri']}: {one['unverified']['reason']}")
+    if answer.get("cut"):
+        say(f"  ! {answer['cut']}")
+    if answer.get("cursor"):
+        say(f"older nodes: --cursor {answer['cursor']}")

@@ -1,0 +1,215 @@
+"""The `author` tool: what a person or an agent wrote recently, the areas they know, and their pending work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from kgd.areas.atlas import ATOM, Atlas
+from kgd.errors import Advice, Do, KgdError, NotFound
+from kgd.freshness import citations
+from kgd.freshness.freshness import Freshness
+from kgd.model.access import Verb
+from kgd.model.uri import Uri, name_of, path_of, scheme_of
+from kgd.tools import addressing, paging, visibility
+from kgd.tools.history.recent import MOST_COMMITS, by_agent, entries
+from kgd.tools.nodes import UnverifiedAnswer, made_at, moment
+from kgd.tools.operation import CURSOR, Command, Hints, Operation, option
+from kgd.tools.parameters import Params
+from kgd.tools.proposals.seen import ProposalAnswer, proposal_answer, seen
+from kgd.tools.session import Session
+from kgd.tools.verified_marks import as_answer
+from kgd.workspace.proposals import proposals
+
+if TYPE_CHECKING:
+    from kgd.workspace.answers import Entry
+    from kgd.workspace.workspace import Workspace
+
+EXAMINED = 100
+"""Number of an author's newest nodes that are searched for areas and stale facts."""
+LISTED = 10
+"""Largest number of areas, namespaces, proposals and stale facts in an answer."""
+
+
+class AuthorParams(Params):
+    name: Annotated[str, Field(min_length=1, max_length=200, description="a person, an agent or a token's holder")]
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    cursor: str | None = None
+    workspace: str | None = None
+
+
+class WrittenNode(TypedDict):
+    """`at` and `commit` are the author's last change of the node."""
+
+    uri: str
+    type: str
+    name: str
+    at: str
+    commit: str
+    summary: NotRequired[str]
+    unverified: NotRequired[UnverifiedAnswer]
+
+
+class KnownArea(TypedDict):
+    """`facts` are the nodes by this author that cite its files, or describe it."""
+
+    uri: str
+    name: str
+    facts: int
+
+
+class KnownNamespace(TypedDict):
+    namespace: str
+    nodes: int
+
+
+class AuthorResult(TypedDict):
+    """`nodes` are newest first. Areas, namespaces and stale facts are those of the newest `EXAMINED` nodes.
+
+    `clients` are the programs that wrote these nodes; `agent` is true if all of them are agents. `cut` means that older
+    commits were not examined.
+    """
+
+    workspace: str
+    name: str
+    agent: bool
+    clients: list[str]
+    nodes: list[WrittenNode]
+    areas: list[KnownArea]
+    namespaces: list[KnownNamespace]
+    proposals: list[ProposalAnswer]
+    stale: list[WrittenNode]
+    more_stale: NotRequired[int]
+    cut: NotRequired[str]
+    cursor: NotRequired[str]
+
+
+def author(session: Session, params: AuthorParams) -> AuthorResult:
+    """Return the recent work of one author, from the newest commits.
+
+    Raises:
+        NotFound: No recent commit and no open proposal is by this author.
+    """
+    workspace = addressing.choose(session, params.workspace)
+    sees = visibility.sight(session, workspace.id)
+    every, is_cut = entries(workspace, workspace.tip, None, None)
+    start = paging.index(paging.read("author", params.name, params.cursor), 0) if params.cursor else 0
+    end, wanted = start + params.limit, params.name.casefold()
+    last = _last_changes(workspace, every, wanted, sees, most=max(end + 1, EXAMINED))
+    open_now = [one for one in seen(session, workspace, proposals.listed(workspace)) if wanted in _bare(one.author)]
+    if not last and not open_now:
+        search = Advice("Look for another spelling with ", Do("history"), ".")
+        raise NotFound("no recent change is by this author", at=params.name[:80], next=search)
+    newest = list(islice(last, EXAMINED))
+    stale = Freshness.of(workspace).unverified(newest)
+    answer: AuthorResult = {
+        "workspace": workspace.id,
+        "name": next((one.author for one in last.values() if one.author.casefold() == wanted), params.name),
+        "agent": bool(last) and all(map(by_agent, last.values())),
+        "clients": sorted({one.client for one in last.values() if one.client}),
+        "nodes": [_node(workspace, uri, entry) for uri, entry in islice(last.items(), start, end)],
+        "areas": _areas(workspace, newest, sees),
+        "namespaces": _namespaces(newest),
+        "proposals": [proposal_answer(workspace, one, proposals.look(workspace, one)) for one in open_now[:LISTED]],
+        "stale": [
+            {**_node(workspace, uri, last[uri]), "unverified": as_answer(one)}
+            for uri, one in islice(stale.items(), LISTED)
+        ],
+    }
+    if len(stale) > LISTED:
+        answer["more_stale"] = len(stale) - LISTED
+    if is_cut:
+        answer["cut"] = f"only the newest {MOST_COMMITS:,} commits were examined"
+    if end < len(last):
+        answer["cursor"] = paging.write("author", params.name, [end])
+    return answer
+
+
+def _last_changes(
+    workspace: Workspace, every: Iterable[Entry], wanted: str, sees: visibility.Sees | None, *, most: int
+) -> dict[Uri, Entry]:
+    """The last change of each of the author's nodes, newest first; ends when there are `most`."""
+    last: dict[Uri, Entry] = {}
+    for entry in every:
+        names = entry.author, entry.client, entry.pushed_by.rpartition(" (")[0]
+        if wanted not in [name.casefold() for name in names]:
+            continue
+        for uri in entry.nodes:
+            if uri not in last and workspace.graph.card(uri) and (sees is None or sees(uri)):
+                last[uri] = entry
+                if len(last) == most:
+                    return last
+    return last
+
+
+def _bare(author: str) -> tuple[str, ...]:
+    """The name of a proposal's author and its program: ``Ann (codex)`` is by Ann and by codex."""
+    name, _, client = author.casefold().removesuffix(")").partition(" (")
+    return name, client
+
+
+def _node(workspace: Workspace, uri: Uri, entry: Entry) -> WrittenNode:
+    card = workspace.graph.card(uri)
+    found: WrittenNode = {
+        "uri": uri,
+        "type": card.type if card else "",
+        "name": (card.name if card else "") or name_of(uri),
+        "at": made_at(entry) or moment(entry.at),
+        "commit": entry.commit,
+    }
+    if card and card.summary:
+        found["summary"] = card.summary
+    return found
+
+
+def _areas(workspace: Workspace, uris: Iterable[Uri], sees: visibility.Sees | None) -> list[KnownArea]:
+    """The areas of the files that these nodes cite, with the most facts first."""
+    atlas, counts = Atlas.of(workspace), Counter[Uri]()
+    for uri in uris:
+        if scheme_of(uri) == ATOM:
+            counts[uri] += 1
+            continue
+        try:
+            data = workspace.stored(uri) or b""
+            node = workspace.readable(uri) if b"cites" in data or b"commit" in data or b"blob" in data else None
+            cited = [one.path for one in citations.of(node, workspace.id)] if node else []
+            counts.update(atlas.matching(cited, sees=sees).by_atom.keys() if cited else ())
+        except KgdError:
+            continue
+    found = ((atlas.atom(uri), count) for uri, count in counts.most_common(LISTED))
+    return [{"uri": atom.uri, "name": atom.name, "facts": count} for atom, count in found if atom]
+
+
+def _namespaces(uris: Iterable[Uri]) -> list[KnownNamespace]:
+    counts = Counter(path_of(uri).lstrip("/").rpartition("/")[0] for uri in uris if scheme_of(uri) != ATOM)
+    return [{"namespace": name, "nodes": count} for name, count in counts.most_common(LISTED) if name]
+
+
+AUTHOR = Operation(
+    name="author",
+    title="An author's recent work",
+    description="The nodes that a person or an agent wrote recently, their areas, open proposals and stale facts.",
+    Params=AuthorParams,
+    Result=AuthorResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=author,
+    scope=Verb.READ,
+    commands=(
+        Command(
+            "The past",
+            "show what a person or an agent wrote recently, the areas they know, and their open work",
+            (
+                option("name", "a person or an agent, such as 'Ann Person' or claude-code", "NAME"),
+                option("--limit", "largest number of nodes"),
+                CURSOR,
+            ),
+            place=75,
+            print="printing_author.author",
+        ),
+    ),
+)

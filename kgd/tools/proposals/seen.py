@@ -1,0 +1,180 @@
+"""Proposals as a caller sees them: found by name, shown as answers, and hidden with their nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import time
+from collections.abc import Iterable, Iterator
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from kgd.errors import KgdError, NotFound
+from kgd.model.access import Principal
+from kgd.model.escaping import fenced_line
+from kgd.tools import visibility
+from kgd.tools.differences import NodeDiff
+from kgd.tools.nodes import moment
+from kgd.tools.origins import Origin
+from kgd.tools.session import Session
+from kgd.workspace.proposals import comments, deciding, proposals
+from kgd.workspace.proposals.deciding import decision
+from kgd.workspace.proposals.proposals import Look, Proposal
+from kgd.workspace.proposals.shared import shared
+from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.commit_point import Overruled
+
+URIS_NAMED = 20
+LONGEST_LINE = 200
+
+
+class BundleAnswer(TypedDict):
+    """Nodes of a proposal that are accepted together or not at all, and the reason for the change."""
+
+    kind: str
+    nodes: list[str]
+    reason: str
+
+
+class CommentAnswer(TypedDict):
+    """A remark of a reviewer, or the answer of the proposer; `at` is its time."""
+
+    author: str
+    at: str
+    text: str
+
+
+class ProposalAnswer(TypedDict):
+    """`id` names the current commit; a decision about an older commit is refused. `age` is in seconds.
+
+    `author` is claimed by the commit; `pushed_by` is the holder and id of the token that pushed it to a hub. `state` is
+    open, conflicts (acceptance leaves both versions), merged (nothing is left to accept) or broken. `comments` is
+    their number; `discussion` lists them, oldest first, if one proposal is asked for by name.
+    """
+
+    id: str
+    author: str
+    at: str
+    age: int
+    message: str
+    base: str
+    commit: str
+    origin: Origin
+    state: Literal["open", "conflicts", "merged", "broken"]
+    nodes: list[str]
+    more_nodes: NotRequired[int]
+    remote: NotRequired[str]
+    comments: NotRequired[int]
+    discussion: NotRequired[list[CommentAnswer]]
+    pushed_by: NotRequired[str]
+    conflicts: NotRequired[list[str]]
+    why: NotRequired[str]
+    reasons: NotRequired[list[BundleAnswer]]
+    diff: NotRequired[list[NodeDiff]]
+    more_diff: NotRequired[int]
+
+
+def proposal_answer(workspace: Workspace, one: Proposal, look: Look) -> ProposalAnswer:
+    uris = [change.uri for change in look.changes]
+    author = fenced_line(one.author, LONGEST_LINE)
+    answer: ProposalAnswer = {
+        "id": one.id,
+        "author": author,
+        "at": moment(one.at),
+        "age": max(0, int(time.time()) - one.at),
+        "message": fenced_line(one.subject, LONGEST_LINE),
+        "base": look.base,
+        "commit": one.commit,
+        "state": look.state,
+        "origin": {"workspace": workspace.id, "commit": one.commit, "author": author, "trust": "remote"},
+        "nodes": list(uris[:URIS_NAMED]),
+    }
+    if len(uris) > URIS_NAMED:
+        answer["more_nodes"] = len(uris) - URIS_NAMED
+    if one.remote:
+        answer["remote"] = one.remote
+    if one.pusher:
+        answer["pushed_by"] = fenced_line(one.pusher, LONGEST_LINE)
+    if count := len(comments.of(workspace, one)):
+        answer["comments"] = count
+    if look.conflicts:
+        answer["conflicts"] = list(look.conflicts)
+    if look.why:
+        answer["why"] = look.why
+    return answer
+
+
+def named(session: Session, workspace: Workspace, name: str) -> Proposal:
+    """Like `proposals.named`, but limited to proposals that the caller may see.
+
+    The error names the decision if the proposal is closed. For the user of this machine it suggests the closest name.
+    """
+    try:
+        return proposals.named(workspace, name, lambda one: any(seen(session, workspace, (one,))))
+    except NotFound as absent:
+        if decided := _decided_before(session, workspace, name):
+            raise NotFound(decided, at=name[:80], next="`kgd proposals` lists the open ones.") from None
+        names = [one.name for one in proposals.listed(workspace)] if session.principal is None else []
+        if close := difflib.get_close_matches(name.partition("@")[0], names, 1):
+            absent.next = f"Did you mean '{close[0]}'?"
+        raise
+
+
+@contextlib.contextmanager
+def overruled(session: Session, workspace: Workspace, found: Proposal) -> Iterator[None]:
+    """Turn the refusal of a decision into an error that reports the decision of the faster hub."""
+    try:
+        yield
+    except Overruled:
+        if hubs := shared(workspace):
+            with contextlib.suppress(KgdError):
+                workspace.catch_up()
+                hubs.refresh()
+        named(session, workspace, found.id)
+        raise
+
+
+def _decided_before(session: Session, workspace: Workspace, name: str) -> str:
+    """A sentence with the decision about a proposal; empty if it is unknown or hidden from this caller."""
+    found, sees = decision(workspace, name), visibility.sight(session, workspace.id)
+    if found is None or (sees is not None and not (found.nodes and all(map(sees, found.nodes)))):
+        return ""
+    commit = f", in commit {found.commit[:10]}" if found.commit else ""
+    reason = f": {fenced_line(found.reason, LONGEST_LINE)}" if found.reason else ""
+    by = f"{fenced_line(found.by, LONGEST_LINE)} {found.how} it" if found.by else f"it was {found.how}"
+    return f"the proposal is no longer open: {by} at {moment(found.at)}{commit}{reason}"
+
+
+def seen(session: Session, workspace: Workspace, found: Iterable[Proposal]) -> Iterator[Proposal]:
+    """The proposals that this caller may see. Hidden proposals are dropped before anything is counted or cut."""
+    sees = visibility.sight(session, workspace.id)
+    for one in found:
+        if sees is None or is_own(session.principal, one) or _is_seen(workspace, one, sees):
+            yield one
+
+
+def _is_seen(workspace: Workspace, one: Proposal, sees: visibility.Sees) -> bool:
+    """Whether every node that the proposal changes is readable. False for a merged or broken proposal, whose nodes are
+    unknown."""
+    try:
+        touched = deciding.touches(workspace, one)
+    except KgdError:
+        return False
+    return bool(touched.uris) and not touched.settings and all(map(sees, touched.uris))
+
+
+def is_own(principal: Principal | None, one: Proposal) -> bool:
+    return principal is not None and one.origin.is_of(principal)
+
+
+def discussion(workspace: Workspace, one: Proposal) -> list[CommentAnswer]:
+    """The comments on a proposal, oldest first."""
+    return [
+        {
+            "author": fenced_line(comment.by, LONGEST_LINE),
+            "at": moment(comment.at),
+            "text": fenced_line(comment.text, comments.LONGEST),
+        }
+        for comment in comments.of(workspace, one)
+    ]

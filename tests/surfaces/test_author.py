@@ -1,0 +1,68 @@
+"""`author`: recent nodes of a person or an agent, the areas they know, open proposals and stale facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.errors import NotFound
+from kgd.freshness.freshness import Freshness
+from kgd.model.access import Principal, Scope
+from kgd.tools.history.author import AUTHOR
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
+from tests.surfaces.conftest import Ask, git, upsert
+
+
+@pytest.fixture
+def person(ask: Ask) -> Ask:
+    return Ask(replace(ask.session, client="kgd-cli"))
+
+
+def uris(answer: Mapping[str, Any], kind: str = "nodes") -> list[str]:
+    return [one["uri"].removeprefix("concept://shop/") for one in answer[kind]]
+
+
+def test_nodes_are_newest_first_each_once_and_in_pages(ask: Ask, person: Ask) -> None:
+    for name in ("a", "b", "c"):
+        ask.put(changes=upsert(f"x/{name}", summary=f"about {name}"))
+    person.put(changes=[upsert("x/d", summary="by a person"), upsert("x/c", tags=["mine"])])
+    answer = ask.author(name="test-client 1.0")
+    assert (uris(answer), answer["agent"]) == (["x/c", "x/b", "x/a"], True)
+    assert answer["namespaces"] == [{"namespace": "x", "nodes": 3}]
+    first = ask.author(name="ANN person", limit=3)
+    assert (first["name"], first["agent"]) == ("Ann Person", False)
+    rest = ask.author(name="ANN person", limit=3, cursor=first["cursor"])
+    assert uris(first) + uris(rest) == ["x/c", "x/d", "x/b", "x/a"]
+    assert "cursor" not in rest
+
+
+def test_areas_follow_from_the_cited_files_and_stale_facts_are_listed(ask: Ask, ws: Workspace, code: Path) -> None:
+    area = upsert("atom://shop/auth", name="Auth", content="Rules.", data={"paths": ["src/auth/**"]})
+    facts = [
+        upsert(f"fact/{name}", summary=name, data={"cites": [path]})
+        for name, path in (("keys", "src/auth/keys.py"), ("pay", "src/checkout.py"))
+    ]
+    ask.put(changes=[area, *facts])
+    (code / "src/auth/keys.py").write_text("KEYS = {'new': 1}\n")
+    git(code, "commit", "-qam", "keys")
+    Freshness.of(ws).files_changed(["src/auth/keys.py"])
+    Freshness.of(ws).settle()
+    answer = ask.author(name="Ann Person")
+    assert answer["areas"] == [{"uri": "atom://shop/auth", "name": "Auth", "facts": 2}]
+    assert uris(answer, "stale") == ["fact/keys"]
+
+
+def test_a_token_sees_only_its_part_of_an_author(ask: Ask, session: Session) -> None:
+    ask.put(changes=[upsert("open/a", name="A"), upsert("closed/b", name="B")])
+    ask.put(changes=upsert("closed/c", name="C"))
+    principal = Principal("tok00001", "reader", "agent", (Scope.of("shop", ["read"], ["/open/**"]),))
+    reader = Session(session.daemon, client="claude", trusted=False, principal=principal)
+    answer = AUTHOR.call(reader, {"name": "Ann Person"})
+    assert uris(answer) == ["open/a"]
+    with pytest.raises(NotFound, match="by this author"):
+        AUTHOR.call(reader, {"name": "Nobody"})

@@ -1,0 +1,50 @@
+"""The page of an author: recent nodes, areas, open proposals and stale facts."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from kgd.client.connection import Connection
+from tests.ui.conftest import Desk, Watched, at, axe
+
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
+
+
+def upsert(uri: str, **fields: object) -> dict[str, object]:
+    return {"op": "upsert", "uri": uri, **fields}
+
+
+def test_the_page_of_an_agent_shows_its_work_and_is_reached_from_a_review(desk: Desk, page: Page) -> None:
+    desk.put("atom://shop/auth", name="Authentication", content="Never log a token.", data={"paths": ["src/auth/**"]})
+    with Connection(desk.home, "claude-code") as connection:
+        cites = {"cites": ["src/auth/keys.py"]}
+        fact = upsert("insight://shop/keys", summary="KEYS is empty until the vault answers", data=cites)
+        connection.call("put", {"workspace": "shop", "changes": [fact]})
+        offer = upsert("insight://shop/offer", summary="Tokens last an hour")
+        base = desk.git("rev-parse", "refs/kgd/head").strip()
+        desk.put("insight://shop/offer", summary="Tokens last a day")
+        submitted = {"workspace": "shop", "changes": [offer], "base": base, "message": "shorter tokens"}
+        connection.call("submit_subgraph", submitted)
+    at(page, "review?since=yesterday&by=agent")
+    page.get_by_role("link", name="Ann Person").first.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Ann Person")
+    expect(page.get_by_role("region", name="Areas")).to_contain_text("Authentication")
+    assert axe(page) == []
+    at(page, "author?name=claude-code")
+    recent = page.get_by_role("region", name="Recent knowledge")
+    expect(recent.get_by_role("link")).to_have_text(["KEYS is empty until the vault answers"])
+    expect(page.get_by_role("region", name="Open proposals")).to_contain_text("shorter tokens")
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_an_unknown_author_is_reported_and_a_name_with_its_program_is_found(
+    desk: Desk, page: Page, watched: Watched
+) -> None:
+    desk.put("concept://shop/one", name="One")
+    at(page, "author?name=Ann Person (codex)")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Ann Person")
+    at(page, "author?name=Nobody")
+    expect(page.get_by_role("alert")).to_contain_text("No recent change is by this author")
+    watched.troubles.clear()  # the browser notes each answer of 4xx
