@@ -89,6 +89,7 @@ def _environment() -> Environment:
         "shown": shown,
         "markdown": laid_out,
         "counted": counted,
+        "short": short,
         "sentence": sentence,
         "commands": commands,
         "place": place,
@@ -133,6 +134,14 @@ def exact(text: str) -> Markup:
 def counted(number: int, one: str, many: str = "") -> str:
     """``1 node``, ``2 nodes``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def short(number: int) -> str:
+    """``7``, ``1,200`` as ``1.2k``: a count in three or four characters."""
+    if number < 1_000:
+        return str(number)
+    thousands = f"{number / 1_000:.1f}".removesuffix(".0") if number < 10_000 else str(number // 1_000)
+    return f"{thousands}k"
 
 
 def _finalize(value: Any) -> Any:

@@ -42,6 +42,7 @@ NAVIGATION: tuple[tuple[str, str], ...] = (
     ("overview", "Overview"),
     ("graph", "Graph"),
     ("review", "Review"),
+    ("stale", "Stale"),
     ("conflicts", "Conflicts"),
     ("proposals", "Proposals"),
     ("areas", "Areas"),
