@@ -272,7 +272,8 @@ class Ui:
                 headers["content-disposition"] = f'attachment; filename="{handled.filename}"'
             return Response(handled.body, headers=headers, media_type=handled.media_type)
         # The answer to a form has no address that could be refreshed.
-        around = self._around(visit, key) | {"current": addresses.shown_as(entry), "since": mark if request.method == "GET" else ""}
+        since = mark if request.method == "GET" else ""
+        around = self._around(visit, key) | {"current": addresses.shown_as(entry), "since": since}
         if "hx-request" not in request.headers:  # a refresh must not use up the message for another page
             around["notice"] = Notice.read(self._sessions.said(key))
         return self._html(handled.template, around | dict(handled.told), handled.status)
