@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from kgd.errors import Advice
+from kgd.index.snippets import spans
 from kgd.tools import entries
 from kgd.ui.markdown import laid_out, shown
 from kgd.ui.visit import ROOT, address
@@ -92,6 +93,7 @@ def _environment() -> Environment:
         "markdown": laid_out,
         "counted": counted,
         "short": short,
+        "marked": marked,
         "sentence": sentence,
         "commands": commands,
         "place": place,
@@ -136,6 +138,15 @@ def exact(text: str) -> Markup:
 def counted(number: int, one: str, many: str = "") -> str:
     """``1 node``, ``2 nodes``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def marked(text: str, question: str) -> Markup:
+    """Render a text with the words of a question marked."""
+    parts, at = Markup(""), 0
+    for begin, end in spans(text, question):
+        parts += Markup("{}<mark>{}</mark>").format(shown(text[at:begin]), shown(text[begin:end]))
+        at = end
+    return parts + shown(text[at:])
 
 
 def short(number: int) -> str:
