@@ -128,8 +128,10 @@ class Visit:
     def counts(self) -> Mapping[str, int]:
         """Return the pending work of this workspace by page; empty if the status is unavailable. O(1)."""
         try:
-            status = self.call("status")
+            status = self.call("status") if self.can("status") else None
         except KgdError:
+            status = None
+        if status is None:
             return {}
         stale = status["counts"].get("unverified", 0)
         return {"stale": stale, "conflicts": status["conflicts"], "proposals": status["proposals"]}
