@@ -52,7 +52,8 @@ def test_an_area_narrows_to_its_files_and_the_facts_about_them(ask: Ask, area: s
     code = ask.search(query="session", area=area)["code"]
     assert code
     assert all("src/auth" in hit["uri"] for hit in code)
-    with pytest.raises(NotFound, match="no such atom"):
+    assert hits(ask.search(query="tokens", area="signing")) == {area, CITING, RELATED}
+    with pytest.raises(NotFound, match="no such area"):
         ask.search(query="tokens", area="atom://shop/nothing")
 
 

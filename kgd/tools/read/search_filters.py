@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
-from kgd.areas.atlas import STEPS, Atlas
-from kgd.errors import KgdError, Limit
+from kgd.areas.atlas import ATOM, STEPS, Atlas
+from kgd.errors import Advice, Do, Invalid, Limit, NotFound
 from kgd.freshness import citations
 from kgd.freshness.freshness import Freshness
 from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, uri_at
 from kgd.retrieval.code import file_of
+from kgd.retrieval.nearness import anybody
 from kgd.tools import visibility
 from kgd.tools.areas import ids
 from kgd.tools.session import Session
@@ -23,6 +24,7 @@ from kgd.tools.session import Session
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
+KINDS: Final[tuple[Literal["atom", "molecule"], ...]] = ("atom", "molecule")
 LOOKED = 200
 """Number of hits in each list of a search to test."""
 
@@ -97,11 +99,16 @@ def _about(workspace: Workspace, uri: Uri) -> Iterator[Uri]:
 
 
 def _areas(session: Session, workspace: Workspace, text: str) -> frozenset[Uri]:
-    """An area; of a molecule, with its atoms."""
-    try:
-        return frozenset({ids.area(session, workspace, "atom", text, at="area")})
-    except KgdError as error:
-        with suppress(KgdError):
-            molecule = ids.area(session, workspace, "molecule", text, at="area")
-            return frozenset({molecule, *(atom.uri for atom in Atlas.of(workspace).atoms_of(molecule))})
-        raise error
+    """The area with this URI, id or name, in any case; of a molecule, with its atoms."""
+    found = set[Uri]()
+    for kind in KINDS:
+        with suppress(Invalid, NotFound):
+            found.add(ids.area(session, workspace, kind, text, at="area"))
+    if not found:
+        sees = visibility.sight(session, workspace.id) or anybody
+        found = {one.uri for one, _ in workspace.text_so_far().called(text, sees, types=KINDS)}
+    if not found:
+        raise NotFound(
+            "there is no such area", at="area", next=Advice("Look for it with ", Do("search", types=ATOM), ".")
+        )
+    return frozenset(found.union(*([atom.uri for atom in Atlas.of(workspace).atoms_of(uri)] for uri in found)))
