@@ -175,3 +175,15 @@ def test_x_selects_a_row(page: Page) -> None:
         page.keyboard.press(key)
     expect(page.get_by_role("checkbox", name="Two")).to_be_checked()
     expect(page.get_by_role("checkbox", name="One")).not_to_be_checked()
+
+
+def test_a_page_has_keys_of_its_own(page: Page) -> None:
+    at(page, "overview")
+    page.evaluate("document.querySelector('main').innerHTML = '<a data-key=a href=/ui/glossary>Use A</a>'")
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keyboard shortcuts")
+    expect(keys.get_by_text("On this page")).to_be_visible()
+    expect(keys.locator("[data-own]")).to_have_text("aUse A")
+    keys.get_by_role("button", name="Close").click()
+    page.keyboard.press("a")
+    page.wait_for_url("**/ui/glossary")
