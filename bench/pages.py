@@ -31,7 +31,7 @@ QUIET = (
 )
 LOOKS = 5
 CHANGES = 1_000
-PAINT_MS, EXPAND_MS, BYTES_KB, GROWTH, TAB_MB = 1_000.0, 200.0, 300.0, 1.5, 20.0
+PAINT_MS, EXPAND_MS, TYPING_MS, BYTES_KB, GROWTH, TAB_MB = 1_000.0, 200.0, 50.0, 300.0, 1.5, 20.0
 SETTLED_MS = 30_000
 
 _PAINTED = "() => performance.getEntriesByName('first-contentful-paint').length > 0"
@@ -46,6 +46,11 @@ _EXPANDED = """async dot => {
   dot.dispatchEvent(new MouseEvent("dblclick", { bubbles: true, cancelable: true }));
   await shown;
   await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+  return performance.now() - begun;
+}"""
+_ANSWERED = """async place => {
+  const begun = performance.now();
+  await (await fetch(place)).text();
   return performance.now() - begun;
 }"""
 _HEAP = "performance.memory.usedJSHeapSize"
@@ -72,6 +77,7 @@ def rows(workspaces: Sequence[Made], folder: Path, *, looks: int = LOOKS, change
                 state = _let_in(browser, link)
                 painted[made.nodes] = yield from _paints(browser, state, link, made, looks)
                 yield from _expanding(browser, state, link, made, looks)
+                yield from _typing(browser, state, link, made, looks)
                 if made is workspaces[0]:
                     yield from _tab(browser, state, link, house, changes)
         browser.close()
@@ -132,6 +138,19 @@ def _expanding(browser: Any, state: Any, link: str, made: Made, looks: int) -> I
         times.append(nodes.nth(chance.randrange(nodes.count())).evaluate(_EXPANDED))
     context.close()
     yield value("expanding a node", "ms", statistics.median(times), EXPAND_MS, nodes=made.nodes)
+
+
+def _typing(browser: Any, state: Any, link: str, made: Made, looks: int) -> Iterator[Row]:
+    """The rows of the palette for the beginning of a name, from the request to the last byte."""
+    context = browser.new_context(storage_state=state)
+    page = context.new_page()
+    page.goto(_at(link, "stale"))
+    chance, times = random.Random(7), []
+    for _ in range(4 * looks):
+        name = corpus.uri_of(chance.randrange(made.nodes)).rpartition("/")[2]
+        times.append(page.evaluate(_ANSWERED, _at(link, f"palette?q={name[: chance.randint(1, 6)]}")))
+    context.close()
+    yield value("rows of the palette while typing", "ms", statistics.median(times), TYPING_MS, nodes=made.nodes)
 
 
 def _tab(browser: Any, state: Any, link: str, house: House, changes: int) -> Iterator[Row]:

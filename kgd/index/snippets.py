@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from kgd.index.languages import MARK
-from kgd.index.words import Term, parts_of
+from kgd.index.words import Term, parts_of, terms
 
 BEGIN, END = "\x01", "\x02"
 """SQLite sets these around matched words; `words.clean` removes them from the texts themselves."""
@@ -161,3 +161,26 @@ def _snippet(columns: Sequence[str], texts: Sequence[str], first: dict[str, int]
     line = " ".join(piece.split())
     cut = line[: SNIPPET - 2].rstrip() + "…" if len(line) > SNIPPET - 1 else line
     return f"…{cut}" if start else cut
+
+
+def spans(text: str, query: str) -> list[tuple[int, int]]:
+    """The places of the forms of a query's words in a text, in order, without overlaps."""
+    words, folded = asked(terms(query)), text.casefold()
+    found = [match.span() for match in _WORD.finditer(text) if any(_is_asked(match.group(), word) for word in words)]
+    if len(folded) == len(text):  # otherwise the places differ
+        for word in words:
+            if word.anywhere:
+                found += [match.span() for match in re.finditer(re.escape(word.word), folded)]
+    joined: list[tuple[int, int]] = []
+    for begin, end in sorted(found):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def _is_asked(word: str, asked: SearchWord) -> bool:
+    folded = word.casefold()
+    begins = asked.begun and folded.startswith(asked.word)
+    return not asked.anywhere and (folded == asked.word or begins or _is_form(folded, asked.word))

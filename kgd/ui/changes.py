@@ -122,6 +122,11 @@ class FieldRow:
         """The marks as two columns."""
         return side_by_side(self.marks)
 
+    @property
+    def pairs(self) -> list[Pair]:
+        """The marks as two columns."""
+        return side_by_side(self.marks)
+
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:

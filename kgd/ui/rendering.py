@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from kgd.errors import Advice
+from kgd.index.snippets import spans
 from kgd.tools import entries
 from kgd.ui.markdown import laid_out, shown
 from kgd.ui.visit import ROOT, address
@@ -89,6 +90,8 @@ def _environment() -> Environment:
         "shown": shown,
         "markdown": laid_out,
         "counted": counted,
+        "short": short,
+        "marked": marked,
         "sentence": sentence,
         "commands": commands,
         "place": place,
@@ -133,6 +136,23 @@ def exact(text: str) -> Markup:
 def counted(number: int, one: str, many: str = "") -> str:
     """``1 node``, ``2 nodes``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def marked(text: str, question: str) -> Markup:
+    """Render a text with the words of a question marked."""
+    parts, at = Markup(""), 0
+    for begin, end in spans(text, question):
+        parts += Markup("{}<mark>{}</mark>").format(shown(text[at:begin]), shown(text[begin:end]))
+        at = end
+    return parts + shown(text[at:])
+
+
+def short(number: int) -> str:
+    """``7``, ``1,200`` as ``1.2k``: a count in three or four characters."""
+    if number < 1_000:
+        return str(number)
+    thousands = f"{number / 1_000:.1f}".removesuffix(".0") if number < 10_000 else str(number // 1_000)
+    return f"{thousands}k"
 
 
 def _finalize(value: Any) -> Any:

@@ -26,14 +26,14 @@ from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unauthorized, Una
 from kgd.git.objects import is_id
 from kgd.model.token import TokenRecord
 from kgd.tools.visibility import sight
-from kgd.ui import rendering
+from kgd.ui import addresses, rendering
 from kgd.ui.live_updates import Live
 from kgd.ui.notices import Notice
 from kgd.ui.pages import ENTRIES, NAVIGATION, PAGES
 from kgd.ui.requests import ENTRY_LIMIT, FORM_LIMIT, Place, comes_from_elsewhere, form_of, refusal
 from kgd.ui.sessions import Sessions, Visitor, is_proof, proof
 from kgd.ui.sign_in import SignInPages, SignIns
-from kgd.ui.visit import ROOT, Download, Entry, Handled, Redirect, Visit, address, own
+from kgd.ui.visit import ROOT, Download, Entry, Handled, Incomplete, Redirect, Visit, address, own
 
 THREADS = 40
 """Number of pages rendered at a time; further requests wait."""
@@ -98,8 +98,8 @@ class Ui:
         """Return all routes below `/ui`."""
         below = f"{ROOT}/w/{{workspace}}"
         handlers: list[tuple[str, Handler, tuple[str, ...]]] = [
-            (ROOT, self.first, ("GET",)),
-            (f"{ROOT}/static/{{name}}", self.static, ("GET",)),
+            (ROOT, addresses.first, ("GET",)),
+            (f"{ROOT}/static/{{name}}", addresses.static, ("GET",)),
             (f"{ROOT}/in/{{code}}", self.link, ("GET",)),
             (f"{ROOT}/in", self.enter, ("POST",)),
             (f"{ROOT}/out", self.leave, ("POST",)),
@@ -107,7 +107,7 @@ class Ui:
             (f"{below}/events", self.events, ("GET",)),
             *((f"{below}/{entry.place}", self._page(entry), entry.methods) for entry in ENTRIES),
             *((f"{ROOT}/{entry.place}", self._page(entry), entry.methods) for entry in PAGES),
-            (f"{ROOT}/{{rest:path}}", self.nothing, ("GET", "POST")),
+            (f"{ROOT}/{{rest:path}}", addresses.unknown, ("GET", "POST")),
         ]
         return [Route(path, self.guarded(handler), methods=list(methods)) for path, handler, methods in handlers]
 
@@ -126,27 +126,11 @@ class Ui:
 
         return checked
 
-    async def first(self, request: Request) -> Response:
-        """Redirect to the start page."""
-        return RedirectResponse(f"{ROOT}/", 303, rendering.HEADERS)
-
-    async def nothing(self, request: Request) -> Response:
-        """Answer an unknown address."""
-        raise NotFound("this page does not exist", next="Open the start page.")
-
     async def other_method(self, request: Request, error: Exception) -> Response:
         """Answer a request with an unsupported method."""
         wrong = self._error_status(Invalid("this page does not accept that method", next="Open the start page."), 405)
         wrong.headers.update(getattr(error, "headers", None) or {})
         return wrong
-
-    async def static(self, request: Request) -> Response:
-        """Answer with a static file, which browsers may cache permanently."""
-        name = request.path_params["name"]
-        if name not in rendering.STATIC:
-            raise NotFound("this file does not exist", next="Open the start page.")
-        kept = {"cache-control": "public, max-age=31536000, immutable"}
-        return Response(rendering.asset(name)[0], headers=rendering.HEADERS | kept, media_type=rendering.STATIC[name])
 
     async def link(self, request: Request) -> Response:
         """Show the page of a sign-in link. It does not use up the link, because programs preview links too.
@@ -267,7 +251,7 @@ class Ui:
             with self._daemon.counted():
                 self._reach(visit, request)
                 mark = self._live.mark(visit.workspace, sight(visit.session(), visit.workspace))
-                return self._response(entry, visit, key, request, entry.handle(visit), mark)
+                return self._response(entry, visit, key, request, _handled(entry, visit, request), mark)
         except KgdError as error:
             return self._error(error, visit, key)
         except Exception as error:
@@ -288,7 +272,8 @@ class Ui:
                 headers["content-disposition"] = f'attachment; filename="{handled.filename}"'
             return Response(handled.body, headers=headers, media_type=handled.media_type)
         # The answer to a form has no address that could be refreshed.
-        around = self._around(visit, key) | {"current": entry.name, "since": mark if request.method == "GET" else ""}
+        since = mark if request.method == "GET" else ""
+        around = self._around(visit, key) | {"current": addresses.shown_as(entry), "since": since}
         if "hx-request" not in request.headers:  # a refresh must not use up the message for another page
             around["notice"] = Notice.read(self._sessions.said(key))
         return self._html(handled.template, around | dict(handled.told), handled.status)
@@ -392,6 +377,16 @@ class Ui:
 
     def _key(self, request: Request) -> str:
         return request.cookies.get(self._place.cookie, "")
+
+
+def _handled(entry: Entry, visit: Visit, request: Request) -> Handled:
+    """Call the handler. An address that lacks a value leads to the page above."""
+    try:
+        return entry.handle(visit)
+    except Incomplete:
+        if request.method == "POST" or not visit.workspace:
+            raise
+        return Redirect(visit.to(addresses.page_above(entry)))
 
 
 def _here(request: Request) -> str:

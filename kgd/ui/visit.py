@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Forbidden, NotFound
+from kgd.errors import Forbidden, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
 from kgd.tools import EVERY, SERVED
@@ -21,6 +21,10 @@ from kgd.ui.sessions import Visitor
 CLIENT = "kgd ui"
 ROOT = "/ui"
 LONGEST_PLACE = 4_000
+
+
+class Incomplete(NotFound):
+    """An address lacks a value, such as the node that its page shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,17 @@ class Visit:
             return call_locally(self.session(), tool, given)
         return call(self.session(), self.record, SERVED, tool, given)
 
+    def counts(self) -> Mapping[str, int]:
+        """Return the pending work of this workspace by page; empty if the status is unavailable. O(1)."""
+        try:
+            status = self.call("status") if self.can("status") else None
+        except KgdError:
+            status = None
+        if status is None:
+            return {}
+        stale = status["counts"].get("unverified", 0)
+        return {"stale": stale, "conflicts": status["conflicts"], "proposals": status["proposals"]}
+
     def session(self) -> Session:
         if self.record is None:
             return Session(self.daemon, client=CLIENT, context_id=None)
@@ -155,11 +170,11 @@ class Visit:
         """Return a required value of the form or the address.
 
         Raises:
-            NotFound: The value is missing.
+            Incomplete: The value is missing.
         """
         value = self.form.get(name) or self.query.get(name)
         if not value:
-            raise NotFound(f"this address has no {name}", at=name, next="Open the page through a link.")
+            raise Incomplete(f"this address has no {name}", at=name, next="Open the page through a link.")
         return value
 
     def to(self, page: str, **query: Any) -> str:

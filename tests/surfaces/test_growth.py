@@ -49,6 +49,7 @@ FOLLOWERS = ("kgd-publication", "kgd-derived", "kgd-freshness")
 NODE, FILE, AREA = "concept://shop/k0/c1", "src/p0/m1.py", "atom://shop/first"
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("search", {"query": "tokens minutes"}),
+    ("search", {"query": "tokens minutes", "author": "ann", "stale": True, "include": ["updated"]}),
     ("recall", {"query": "tokens minutes"}),
     ("retrieve", {"query": "tokens minutes", "limit": 3}),
     ("get", {"uris": [NODE]}),

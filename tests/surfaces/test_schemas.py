@@ -26,8 +26,8 @@ def test_every_tool_is_described_in_fewer_than_600_characters() -> None:
 
 def test_tools_have_the_parameters_of_the_contract() -> None:
     expected = {
-        "search": "query types tags namespace edge_types max_depth include lanes min_score since until limit budget"
-        " cursor",
+        "search": "query types tags namespace author area stale edge_types max_depth include lanes min_score since"
+        " until limit budget cursor",
         "get": "uris include as_of conflicts budget cursor context_id",
         "traverse": "start to max_cost max_depth edge_types types direction max_nodes budget as_of conflicts include"
         " cursor context_id",

@@ -13,7 +13,6 @@ from kgd.ui import rendering
 from kgd.ui.pages.overview import Waiting, sentence
 from tests.ui.conftest import Desk, at, axe
 from tests.ui.pictures import picture
-from tests.waiting import at_rest, until
 
 browser = pytest.mark.needs("chromium")
 AT_ONCE = 6_000
@@ -81,52 +80,6 @@ def test_consecutive_changes_of_a_node_are_one_line_unless_they_have_reasons(des
     expect(page.locator(".lately li", has_text="cards since May")).to_be_visible()
     expect(page.locator(".lately li", has_text="Till")).to_have_count(2)
     expect(page.locator(".lately li", has_text="concept://")).to_have_count(0)
-
-
-@pytest.mark.slow
-@browser
-def test_search_lists_knowledge_and_code_and_says_when_nothing_is_known(desk: Desk, page: Page) -> None:
-    desk.put("concept://shop/parcels", name="Parcels", summary="Sent on the same day")
-    desk.put("concept://shop/vans", name="Vans", content="They bring the parcels before nine.")
-    at(page, "search?q=parcels")
-    hit = page.locator(".hit", has_text="Sent on the same day")
-    expect(hit).to_contain_text("concept://shop/parcels")
-    expect(hit).to_contain_text("Found by name: parcels")
-    expect(page.locator(".hit", has_text="Vans")).to_contain_text("bring the parcels before nine")
-    expect(page.locator("main")).not_to_contain_text("In the code")
-    until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))
-    at(page, "search?q=session.py")
-    expect(page.locator("main")).to_contain_text("In the code")
-    expect(page.locator("main")).to_contain_text("Nothing is known about this.")
-    expect(page.locator(".hit").first).to_contain_text("src/auth/session.py")
-    assert axe(page) == []
-    at(page, "search?q=zzyzxq")
-    expect(page.locator("main")).to_contain_text("Nothing is known about this.")
-    expect(page.locator(".hit")).to_have_count(0)
-
-
-@browser
-@pytest.mark.slow
-@pytest.mark.requirement("N4")
-def test_search_and_history_are_narrowed_to_a_period(desk: Desk, page: Page) -> None:
-    desk.put("concept://shop/letterbox", name="Letterbox", summary="Sent", data={"valid": {"until": "2024-05-31"}})
-    at(page, "search?q=letterbox")
-    page.get_by_label("From").fill("yesterday")
-    page.get_by_role("button", name="Show").click()
-    expect(page.locator(".hit")).to_contain_text("expired on 2024-05-31")
-    page.get_by_label("to", exact=True).fill("2 days ago")
-    page.get_by_label("From").fill("last year")
-    page.get_by_role("button", name="Show").click()
-    expect(page.locator("main")).to_contain_text("Nothing is known")
-    assert axe(page) == []
-    at(page, "node?uri=concept://shop/letterbox")
-    expect(page.locator(".warning")).to_have_text("Expired on 2024-05-31.")
-    at(page, "node/history?uri=concept://shop/letterbox&until=last+year")
-    expect(page.locator("main")).to_contain_text("No commit changed this node in this period")
-    page.get_by_label("to", exact=True).fill("today")
-    page.get_by_role("button", name="Show").click()
-    expect(page.locator(".history > li")).to_have_count(1)
-    assert axe(page) == []
 
 
 @pytest.mark.parametrize(

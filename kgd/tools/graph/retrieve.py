@@ -18,7 +18,7 @@ from kgd.tools.nodes import NodeAnswer
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.paging import size_of
 from kgd.tools.parameters import EdgeTypes, Many, Params, When, period
-from kgd.tools.read.search import mentioned
+from kgd.tools.read.seen_mentions import mentioned
 from kgd.tools.session import Session
 
 LARGEST = 32 * 2**20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, cast
@@ -11,19 +11,17 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.code_history.history import CodeHistory
-from kgd.errors import Invalid, Unavailable
+from kgd.errors import Invalid
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import EdgeSource, card_of
-from kgd.mentions.mentions import Mentions as Found
-from kgd.mentions.mentions import strength_of
 from kgd.model.access import Verb
 from kgd.model.fields import plain_weight
 from kgd.model.lane import KNOWLEDGE, LANES, Lane
 from kgd.model.uri import OWNED, Uri, name_of, uri_at
-from kgd.retrieval.query import Answered, Mentions, Question, Retrieved
+from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, origins, paging, visibility
-from kgd.tools.nodes import UnverifiedAnswer
+from kgd.tools.nodes import Stamp, UnverifiedAnswer, stamp
 from kgd.tools.operation import (
     BUDGET,
     CURSOR,
@@ -44,6 +42,8 @@ from kgd.tools.paging import Room
 from kgd.tools.parameters import EdgeTypes, Many, Params, When, period
 from kgd.tools.read import as_markdown
 from kgd.tools.read.about_files import about
+from kgd.tools.read.search_filters import LOOKED, Filter
+from kgd.tools.read.seen_mentions import mentioned
 from kgd.tools.read.traverse import EdgeAnswer
 from kgd.tools.session import Session
 from kgd.tools.verified_marks import mark
@@ -58,6 +58,7 @@ LIKELY = 30
 """Largest number of files that past commits suggest."""
 PARTIAL = "Texts are still being embedded; until this is done, some are found only by their words."
 INDEXING = "The text index is being built; until this is done, a search finds only some of the texts."
+CONTINUES = "; the cursor leads to the others"
 KNOWLEDGE_SHARE = 65
 """Percentage of the budget for knowledge; code gets the rest, including what knowledge does not use."""
 
@@ -69,9 +70,12 @@ class SearchParams(Params):
     namespace: Annotated[str, Field(description="a path prefix")] = ""
     edge_types: EdgeTypes = Field(default_factory=list)
     max_depth: Annotated[int | None, Field(ge=0, le=10, description="steps along relations; also returns them")] = None
-    include: Annotated[Many[Literal["edges"]], Field(description="also the hits' relations")] = Field(
-        default_factory=list
-    )
+    author: Annotated[str, Field(max_length=200, description="part of the name of the last author")] = ""
+    area: Annotated[str, Field(max_length=2_000, description="an area: its files and the facts about them")] = ""
+    stale: Annotated[bool, Field(description="only stale facts")] = False
+    include: Annotated[
+        Many[Literal["edges", "updated"]], Field(description="also the hits' relations; time and author")
+    ] = Field(default_factory=list)
     lanes: Annotated[Literal["two", "one"], Field(description="one: a single list, code after knowledge")] = "two"
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
     since: When = None
@@ -94,6 +98,7 @@ class HitAnswer(TypedDict):
     summary: NotRequired[str]
     snippet: NotRequired[str]
     unverified: NotRequired[UnverifiedAnswer]
+    updated: NotRequired[Stamp]
 
 
 class SearchResult(TypedDict):
@@ -137,12 +142,16 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
         params.lanes,
         params.since,
         params.until,
+        params.author,
+        params.area,
+        params.stale,
     ]
     known = paging.read(tool, question, params.cursor) if params.cursor else None
     offset = (paging.index(known, 0), paging.index(known, 1)) if known else (0, 0)
     if max(offset) > DEEPEST:
         raise Invalid(f"paging ends after {DEEPEST} hits", at="cursor", next="Narrow the query.")
     since, until = period(params.since, params.until)
+    passes = Filter.of(session, workspace, author=params.author, area=params.area, stale=params.stale)
     wanted = Question(
         params.query,
         params.namespace.strip("/"),
@@ -150,7 +159,7 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
         tuple(params.tags),
         tuple(params.edge_types),
         1 if params.max_depth is None else params.max_depth,
-        params.limit,
+        params.limit if passes is None else max(params.limit, LOOKED),
         params.min_score,
         lanes=lanes,
         since=since,
@@ -158,7 +167,7 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
         edges=bool(params.max_depth) or "edges" in params.include,
     )
     found = answered(session, workspace, wanted, offset)
-    page = _Page(session, workspace)
+    page = _Page(session, workspace, params.limit, passes, with_stamps="updated" in params.include)
     budget = params.budget if not found.code else max(1, params.budget * KNOWLEDGE_SHARE // 100)
     hits, left = page.take(found.hits, budget)
     code, code_left = page.take(found.code, max(1, params.budget - page.used))
@@ -178,9 +187,12 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
         result["edges"] = [edge for edge in edges if room.take(edge)]
     if page.is_far:
         result["origin"] = origins.of_remote(workspace.id)
+    is_cut = found.more or left < len(found.hits) or found.more_code or code_left < len(found.code)
     if workspace.is_text_partial:
         result["hint"] = INDEXING
-    elif not hits and not params.cursor:
+    elif passes is not None and not hits and not code:
+        result["hint"] = f"None of the best {left + code_left} hits pass the filters{CONTINUES if is_cut else ''}."
+    elif not hits and not params.cursor and passes is None:
         if hint := _unknown_types(workspace, params.types, page.sees):
             result["hint"] = hint
         elif params.query.strip():
@@ -189,30 +201,31 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
                 result["nearest"] = list(found.nearest)
     if params.query.strip() and page.sees is None and workspace.meaning.is_partial:
         result["hint"] = " ".join(filter(None, (result.get("hint"), PARTIAL)))
-    if found.more or left < len(found.hits) or found.more_code or code_left < len(found.code):
+    if is_cut:
         result["cursor"] = paging.write(tool, question, [offset[0] + left, offset[1] + code_left])
     return result
 
 
 class _Page:
-    """The lists of one answer, cut to a budget."""
+    """The lists of one answer, cut to a budget and to `limit` hits each that pass the filters."""
 
-    def __init__(self, session: Session, workspace: Workspace) -> None:
+    def __init__(
+        self, session: Session, workspace: Workspace, limit: int, passes: Filter | None, *, with_stamps: bool
+    ) -> None:
         self.sees = visibility.sight(session, workspace.id)
         self.is_far = origins.trust_in(session, workspace) == "remote"
         self.used = 0
         """Size of the lists so far, in tokens."""
-        self._workspace = workspace
+        self._workspace, self._limit, self._passes, self._with_stamps = workspace, limit, passes, with_stamps
         self._sources = visibility.sources(session, workspace.id, workspace.sources())
 
     def take(self, found: Sequence[Answered], budget: int) -> tuple[list[HitAnswer], int]:
-        """The hits that fit, at least one, and the number of examined hits; deleted nodes are skipped."""
-        room, hits, looked_at = Room(budget), [], 0
+        """The hits that pass and fit, at least one, and the number of examined hits; deleted nodes are skipped."""
+        hits: list[HitAnswer] = []
+        room, looked_at = Room(budget), 0
         for hit in found:
-            answer = _answer(self._sources, hit)
-            if answer is not None and self.is_far:
-                answer = cast("HitAnswer", origins.fence(answer))
-            if answer is not None and not room.take(answer, first=True):
+            answer = self._answer(hit) if len(hits) < self._limit else None
+            if len(hits) == self._limit or (answer is not None and not room.take(answer, first=True)):
                 break
             looked_at += 1
             if answer is not None:
@@ -220,6 +233,17 @@ class _Page:
         mark(self._workspace, hits, self.sees)
         self.used += room.used // 4
         return hits, looked_at
+
+    def _answer(self, hit: Answered) -> HitAnswer | None:
+        if self._passes is not None and not self._passes(hit.uri):
+            return None
+        answer = _answer(self._sources, hit)
+        if answer is None:
+            return None
+        version = self._workspace.node_version(hit.uri) if self._with_stamps else None
+        if version is not None:
+            answer["updated"] = stamp(version.updated_at, version.updated_by)
+        return cast("HitAnswer", origins.fence(answer)) if self.is_far else answer
 
 
 def _unknown_types(workspace: Workspace, types: Sequence[str], sees: visibility.Sees | None) -> str:
@@ -284,42 +308,6 @@ def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
     return answer
 
 
-def mentioned(session: Session, workspace: Workspace) -> Mentions | None:
-    """The mentions of nodes in texts that the caller may see; None if the index is unavailable."""
-    try:
-        found = Found.of(workspace)
-    except Unavailable:  # the index cannot be opened: search without mentions
-        return None
-    sees = visibility.sight(session, workspace.id)
-    found.catch_up()
-    return found if sees is None else SeenMentions(found, sees)
-
-
-class SeenMentions(visibility.Seen):
-    """Mentions without nodes that the caller may not read."""
-
-    def __init__(self, found: Found, sees: visibility.Sees) -> None:
-        super().__init__(found, sees)
-        self._found = found
-
-    def look_up(self, out: Collection[Uri], into: Collection[Uri]) -> None:
-        self._found.look_up(out, into)
-
-    def mentioned(self, uri: Uri) -> Mapping[Uri, float]:
-        return {other: self._strength(other) for other in self._seen(uri, self._found.mentioned(uri))}
-
-    def mentioning(self, uri: Uri) -> Mapping[Uri, float]:
-        seen = self._seen(uri, self._found.mentioning(uri))
-        return dict.fromkeys(seen, strength_of(len(seen)))
-
-    def _seen(self, uri: Uri, found: Iterable[Uri]) -> list[Uri]:
-        return [other for other in found if self._sees(other)] if self._sees(uri) else []
-
-    def _strength(self, uri: Uri) -> float:
-        """A mention's strength, from readable texts only, so that it does not reveal the number of hidden texts."""
-        return strength_of(sum(map(self._sees, self._found.mentioning(uri))))
-
-
 SEARCH = Operation(
     name="search",
     title="Find knowledge",
@@ -352,6 +340,9 @@ SEARCH = Operation(
                 option("--min-score", "leave out lower scores", "X"),
                 SINCE,
                 UNTIL,
+                option("--author", "last changed by an author with this in the name", "NAME"),
+                option("--area", "only an area: its files and the facts about them", "AREA"),
+                option("--stale", "only stale facts"),
                 HITS,
                 BUDGET,
                 CURSOR,

@@ -1,19 +1,161 @@
-"""The page *Search*."""
+"""The page *Search*: knowledge, then code and documents, with filters that are parts of the address."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kgd.errors import KgdError
+from kgd.index.snippets import spans
+from kgd.model.uri import is_owned, path_of
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
 HITS = 30
+BUDGET = 20_000
+"""Tokens of an answer with short texts."""
+OFFERED = 5
+"""Largest number of filters of one kind to offer."""
+LAPSED = ("expired on", "not valid before")
+"""Beginnings of the reasons that a reader must see."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterField:
+    """One filter: its name in the address, its label, its parameter of the tool `search`, and an example.
+
+    It is offered to visitors who may call `tool`.
+    """
+
+    name: str
+    label: str
+    parameter: str
+    example: str = ""
+    tool: str = ""
+
+
+FILTERS = (
+    FilterField("type", "Type", "types", "decision"),
+    FilterField("author", "Author", "author", "ann"),
+    FilterField("tag", "Tag", "tags", "security"),
+    FilterField("area", "Area", "area", "payments"),
+    FilterField("in", "Path", "namespace", "services"),
+    FilterField("since", "From", "since", "last week"),
+    FilterField("until", "To", "until", "2026-05"),
+    FilterField("stale", "Stale", "stale", tool="stale"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A filter that is set, or can be set; its address sets or removes it."""
+
+    label: str
+    value: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class HitRow:
+    """One hit. `place` is the path above it; `texts` are its summary and, if no word matched there, the text around a
+    match; `notes` are reasons that a reader must see."""
+
+    uri: str
+    title: str
+    type: str
+    place: str
+    texts: tuple[str, ...]
+    author: str
+    at: str
+    notes: tuple[str, ...]
+    stale: str
 
 
 def search(visit: Visit) -> Handled:
     question = visit.query.get("q", "").strip()
-    period = {name: value for name in ("since", "until") if (value := visit.query.get(name, "").strip())}
-    asked = {"query": question, "limit": HITS, "cursor": visit.query.get("cursor"), **period}
-    answer = visit.call("search", **asked) if question else {}
-    told = {"question": question, "answer": answer, "begun": "cursor" in visit.query, "period": period}
+    fields = [one for one in FILTERS if not one.tool or visit.can(one.tool)]
+    given = {one.name: value for one in fields if (value := visit.query.get(one.name, "").strip())}
+    told: dict[str, Any] = {"question": question, "given": given, "fields": fields, "refused": None}
+    try:
+        answer = _answer(visit, question, given) if question or "tag" in given else {}
+    except KgdError as error:
+        answer, told["refused"] = {}, error
+    hits, code = ([_row(hit, question) for hit in answer.get(name, ())] for name in ("hits", "code"))
+    told |= {
+        "answer": answer,
+        "hits": hits,
+        "code": code,
+        "begun": "cursor" in visit.query,
+        "chips": [
+            Chip(one.label, given[one.name], _to(visit, question, given, one.name))
+            for one in fields
+            if one.name in given
+        ],
+        "offered": _offered(visit, question, given, hits),
+        "next": visit.to("search", **{"q": question, **given, "cursor": answer.get("cursor")}),
+        "first": visit.to("search", **{"q": question, **given}),
+        "narrowed_to": lambda name, value: _to(visit, question, given, name, value),
+        "writes": visit.may("put"),
+    }
     return Page("search.html", told)
+
+
+def _answer(visit: Visit, question: str, given: Mapping[str, str]) -> Mapping[str, Any]:
+    parameters = {
+        one.parameter: bool(given[one.name]) if one.name == "stale" else given[one.name]
+        for one in FILTERS
+        if one.name in given
+    }
+    cursor = visit.query.get("cursor")
+    return visit.call(
+        "search", query=question, limit=HITS, budget=BUDGET, include="updated", cursor=cursor, **parameters
+    )
+
+
+def _to(visit: Visit, question: str, given: Mapping[str, str], name: str, value: str = "") -> str:
+    """Return the address with a filter set to a value, or removed."""
+    return visit.to("search", **{"q": question, **given, name: value})
+
+
+def _offered(visit: Visit, question: str, given: Mapping[str, str], hits: Sequence[HitRow]) -> list[Chip]:
+    """Return filters that would narrow these hits: the types and authors that some of them have, most common first."""
+    found = []
+    for name, values in (("type", [one.type for one in hits]), ("author", [one.author for one in hits if one.author])):
+        distinct = sorted(set(values), key=lambda one: (-values.count(one), one))
+        if name not in given and len(distinct) > 1:
+            found += [Chip(name, one, _to(visit, question, given, name, one)) for one in distinct[:OFFERED]]
+    if "stale" not in given and any(one.stale for one in hits):
+        found.append(Chip("stale", "stale", _to(visit, question, given, "stale", "yes")))
+    return found
+
+
+def _row(hit: Mapping[str, Any], question: str) -> HitRow:
+    uri, updated = hit["uri"], hit.get("updated", {})
+    path = path_of(uri) if is_owned(uri) else ""
+    texts = [text for text in (hit.get("summary"), hit.get("snippet")) if text and text != hit["name"]]
+    if texts and spans(texts[0], question):
+        texts = texts[:1]
+    return HitRow(
+        uri,
+        hit["name"],
+        hit["type"],
+        path.rpartition("/")[0],
+        tuple(texts),
+        name_in(updated.get("by", "")),
+        updated.get("at", ""),
+        tuple(reason for reason in hit["why"] if reason.startswith(LAPSED)),
+        hit.get("unverified", {}).get("reason", ""),
+    )
+
+
+def name_in(line: str) -> str:
+    """Return the name in a commit's author, without program and address.
+
+    >>> name_in("Ann Person (kgd-cli) <ann@example.org>")
+    'Ann Person'
+    """
+    return re.sub(r" \([^()]*\)$", "", line.rpartition(" <")[0] or line)
 
 
 ENTRIES = (Entry("search", "search", search),)

@@ -1,11 +1,13 @@
 // Single-key shortcuts. Templates take part by attributes alone:
 //   data-row      on each row of a list. j and k move between the rows; x toggles the first checkbox of a row; Enter opens its
 //                 first link, which has the focus.
-//   data-key="a"  on a link, button or field: the key follows, presses or focuses it. Its text, or its aria-label, is listed by "?".
+//   data-key="a"  on a link, button or field: the key follows, presses or focuses it. "?" lists its aria-label, or its text.
+//   data-go="c"   on a link: g, then the key, follows it.
 // Shortcuts are off while a text is typed and while a dialog is open, and the switch in the dialog of "?" turns them off.
 "use strict";
 (() => {
-  const OFF = "kgd-keys-off";
+  const OFF = "kgd-keys-off", FOLLOWS = 1500;
+  const dialog = document.getElementById("keys");
   const isOff = () => localStorage.getItem(OFF) === "yes";
   const isTyping = (target) => target.closest?.("input:not([type=checkbox], [type=radio], [type=range]), textarea, select, [contenteditable]");
   const shown = (selector, within = document) => [...within.querySelectorAll(selector)].filter((one) => one.checkVisibility());
@@ -33,12 +35,45 @@
     if (!isTyping(target)) target.click();
     return true;
   };
-  const KEYS = { j: () => move(1), k: () => move(-1), x: choose };
+  const say = (event) => { document.dispatchEvent(new Event(event)); return true; };
+  let going = 0;  // when "g" was pressed
+  const go = (key) => {
+    const link = document.querySelector(`[data-go="${CSS.escape(key)}"]`);
+    link?.click();
+    return !!link;
+  };
+  const KEYS = {
+    j: () => move(1), k: () => move(-1), x: choose, "?": () => say("kgd:keys"), "/": () => say("kgd:palette"),
+    g: () => { going = Date.now(); return true; },
+  };
 
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    if (isOff() || isTyping(event.target) || document.querySelector("dialog[open]")) return;
-    const handled = KEYS[event.key]?.() || press(event.key);
-    if (handled) event.preventDefault();
+    if (event.key === "Shift" || isOff() || isTyping(event.target) || document.querySelector("dialog[open]")) return;
+    const follows = Date.now() - going < FOLLOWS;
+    going = 0;
+    if (follows ? go(event.key) : KEYS[event.key]?.() || press(event.key)) event.preventDefault();
   });
+
+  if (!dialog) return;
+  const own = dialog.querySelector("[data-own]");
+  const row = (key, text) => {
+    const term = document.createElement("dt"), means = document.createElement("dd"), cap = document.createElement("kbd");
+    cap.textContent = key;
+    term.append(cap);
+    means.textContent = text;
+    return [term, means];
+  };
+  document.addEventListener("kgd:keys", () => {
+    const here = shown("[data-key]").map((one) => row(one.dataset.key, one.ariaLabel || one.textContent.trim()));
+    own.replaceChildren(...here.flat());
+    own.parentElement.hidden = !here.length;
+    dialog.querySelector("[role=switch]").checked = !isOff();
+    dialog.showModal();
+  });
+  dialog.addEventListener("change", (event) => localStorage.setItem(OFF, event.target.checked ? "no" : "yes"));
+  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });  // beside it
+  const button = document.getElementById("show-keys");
+  button.hidden = false;
+  button.addEventListener("click", () => say("kgd:keys"));
 })();

@@ -1,0 +1,125 @@
+"""The palette: the pages, actions, nodes and files that fit the words typed so far, as a part of every page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kgd.errors import KgdError
+from kgd.model.uri import CODE_TREE, path_of, scheme_of
+from kgd.ui.visit import Entry, Handled, Page, Visit
+
+FOUND, LOOKED = 6, 20
+"""Largest number of nodes, and of files, to show and to choose them from."""
+MOST_WORDS = 200
+"""Largest number of characters to search for."""
+SYMBOL = "symbol"
+PAGES = (
+    ("overview", "Overview", "home start attention recent"),
+    ("graph", "Graph", "picture relations map"),
+    ("review", "Review", "changes log since"),
+    ("stale", "Stale facts", "verify unverified outdated"),
+    ("conflicts", "Conflicts", "settle disagree"),
+    ("proposals", "Proposals", "accept reject submissions"),
+    ("areas", "Areas", "coverage folders atoms"),
+    ("broken", "Broken links", "missing targets"),
+    ("workspaces", "Workspaces", "remotes sharing tokens sync browsers"),
+)
+"""Pages of a workspace, with further words that find them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One row of the palette: an address to open, a form to post, or, with `does`, an action of the page's scripts."""
+
+    title: str
+    to: str = ""
+    about: str = ""
+    sends: Mapping[str, str] | None = None
+    does: str = ""
+    words: str = field(default="", compare=False)
+
+    def fits(self, typed: list[str]) -> bool:
+        """Whether each typed word begins a word of the row."""
+        return _begin(typed, f"{self.title} {self.words}")
+
+    def is_named(self, typed: list[str]) -> bool:
+        """Whether each typed word begins a word of the title."""
+        return _begin(typed, self.title)
+
+
+def palette(visit: Visit) -> Handled:
+    """Show what fits the words typed so far; every page and action if there are none."""
+    question = visit.query.get("q", "").strip()[:MOST_WORDS]
+    typed = question.casefold().split()
+    nodes, code = _found(visit, question, typed)
+    groups = [
+        ("Go to", [one for one in _pages(visit) if one.fits(typed)]),
+        ("Actions", [one for one in _actions(visit) if one.fits(typed)]),
+        ("Nodes", nodes),
+        ("Code", code),
+    ]
+    # Rows that fit by their titles come first, because Enter opens the first row.
+    groups.sort(key=lambda group: not any(one.is_named(typed) for one in group[1]))
+    return Page("palette.html", {"question": question, "groups": [group for group in groups if group[1]]})
+
+
+def _begin(typed: list[str], text: str) -> bool:
+    own = re.split(r"[\W_]+", text.casefold())
+    return all(one in text.casefold() if not one.isalnum() else any(w.startswith(one) for w in own) for one in typed)
+
+
+def _pages(visit: Visit) -> Iterator[Choice]:
+    for page, title, words in PAGES:
+        yield Choice(title, visit.to(page), words=words)
+    yield Choice("Manual", "/ui/manual", words="help documentation")
+    yield Choice("Glossary", "/ui/glossary", words="help terms")
+    yield Choice("All workspaces", "/ui/", words="switch")
+
+
+def _actions(visit: Visit) -> Iterator[Choice]:
+    """The actions that the visitor may carry out, first those on the node of the page."""
+    if uri := visit.query.get("at", ""):
+        if visit.may("put"):
+            yield Choice("Edit this node", visit.to("node/edit", uri=uri), words="change fix")
+        yield Choice("Show this node in the graph", visit.to("graph", **{"from": uri}), words="picture relations")
+        yield Choice("History of this node", visit.to("node/history", uri=uri), words="versions changes log")
+    if visit.may("put"):
+        yield Choice("New fact", visit.to("node/new"), words="write add node create remember")
+    if visit.may("manage_graph"):
+        yield Choice("Create an area", visit.to("areas/new"), words="new add atom")
+    if visit.can("sync"):
+        yield Choice("Sync now", visit.to("workspaces/sync"), sends={}, words="fetch push remote pull")
+    if visit.can("review"):
+        until = {"until": visit.call("status")["workspace"]["tip"]}
+        yield Choice("Mark everything as reviewed", visit.to("review/accept"), sends=until, words="accept changes")
+    yield Choice("Copy the link to this page", does="copy", words="share colleague address url")
+    yield Choice("Keyboard shortcuts", does="keys", words="help")
+    yield Choice("Sign out", "/ui/out", sends={}, words="leave log end")
+
+
+def _found(visit: Visit, question: str, typed: list[str]) -> tuple[list[Choice], list[Choice]]:
+    """Nodes and code whose names or texts fit, names first. Without relations, for an answer within 50 ms."""
+    if not question:
+        return [], []
+    try:
+        answer = visit.call("search", query=question, limit=LOOKED, max_depth=0)
+    except KgdError:  # half-typed words may be an invalid query; the search page reports that
+        return [], []
+    lists = ([_row(visit, hit) for hit in answer[name]] for name in ("hits", "code"))
+    nodes, code = (sorted(rows, key=lambda one: not one.is_named(typed))[:FOUND] for rows in lists)
+    return nodes, code
+
+
+def _row(visit: Visit, hit: Mapping[str, Any]) -> Choice:
+    """The row of a hit: a file or directory by its path, any other node by its name."""
+    to, scheme = visit.to("node", uri=hit["uri"]), scheme_of(hit["uri"])
+    if scheme in CODE_TREE:
+        return Choice(path_of(hit["uri"]), to)
+    about = path_of(hit["uri"]).rpartition("/")[0] if scheme == SYMBOL else hit.get("summary", "")
+    return Choice(hit["name"], to, about=about if about != hit["name"] else "")
+
+
+ENTRIES = (Entry("search", "palette", palette),)

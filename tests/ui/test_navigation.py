@@ -1,0 +1,104 @@
+"""The header: pages with counts of pending work, a menu on phones, and addresses that lead to the nearest page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from kgd.ui.addresses import nearest
+from kgd.ui.rendering import short
+from tests.ui.colleague import Colleague
+from tests.ui.conftest import Desk, at
+
+chromium_only = [pytest.mark.needs("chromium"), pytest.mark.slow]
+
+AUTH = "concept://shop/services/auth"
+
+
+@pytest.mark.parametrize(
+    ("address", "page"),
+    [
+        ("", ""),
+        ("w", ""),
+        ("w/shop", "w/shop/overview"),
+        ("w/shop/", "w/shop/overview"),
+        ("w/shop/conflicts/", "w/shop/conflicts"),
+        ("w/shop/workspaces/tokens", "w/shop/workspaces"),
+        ("manual/", "manual"),
+        ("w/shop/elsewhere", None),
+        ("w/shop/node/elsewhere", None),
+        ("elsewhere", None),
+    ],
+)
+def test_the_beginning_of_an_address_has_a_nearest_page(address: str, page: str | None) -> None:
+    assert nearest(address) == page
+
+
+def test_a_count_takes_few_characters() -> None:
+    assert [short(number) for number in (7, 999, 1_000, 1_250, 25_400)] == ["7", "999", "1k", "1.2k", "25k"]
+
+
+def disagree(desk: Desk, folder: Path, uri: str) -> None:
+    """Have two people give different summaries to a node."""
+    desk.put(uri, summary="Issues tokens")
+    bob = Colleague(desk, folder)
+    bob.disagree(uri, "summary", "Issues tokens for an hour", "Issues session tokens", was="Issues tokens")
+    bob.close()
+
+
+@pytest.fixture
+def without_scripts(chromium: Browser, desk: Desk) -> Iterator[Page]:
+    context = chromium.new_context(java_script_enabled=False, viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    page.goto(desk.link())
+    page.get_by_role("button").click()
+    yield page
+    context.close()
+
+
+class TestInABrowser:
+    pytestmark = chromium_only
+
+    @pytest.mark.parametrize(
+        ("address", "target"),
+        [
+            ("/ui/w/shop", "/ui/w/shop/overview"),
+            ("/ui/w/shop/", "/ui/w/shop/overview"),
+            ("/ui/w/shop/stale/", "/ui/w/shop/stale"),
+            ("/ui/w/shop/node", "/ui/w/shop/overview"),
+            ("/ui/w/shop/conflict", "/ui/w/shop/conflicts"),
+            ("/ui/w/shop/proposal", "/ui/w/shop/proposals"),
+            ("/ui/w/shop/area", "/ui/w/shop/areas"),
+        ],
+    )
+    def test_every_beginning_of_an_address_opens_a_page(self, page: Page, address: str, target: str) -> None:
+        parts = urlsplit(page.url)
+        answer = page.goto(f"{parts.scheme}://{parts.netloc}{address}")
+        assert answer is not None
+        assert answer.ok
+        assert urlsplit(page.url).path == target
+
+    def test_the_navigation_counts_pending_work_and_follows_it(self, page: Page, desk: Desk, tmp_path: Path) -> None:
+        pages = at(page, "overview").get_by_role("navigation", name="Pages")
+        expect(pages.get_by_role("link", name="Conflicts", exact=True)).to_be_visible()
+        disagree(desk, tmp_path, AUTH)
+        expect(pages.get_by_role("link", name="Conflicts 1")).to_be_visible()
+
+    def test_the_header_is_one_row_at_1024_pixels(self, page: Page) -> None:
+        page.set_viewport_size({"width": 1024, "height": 700})
+        at(page, "overview")
+        tops = page.locator("body > header > *:visible").evaluate_all("all => all.map(one => one.offsetTop)")
+        assert max(tops) < 40
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1024
+        assert page.get_by_role("navigation", name="Pages").get_by_role("link").count() == 8
+
+    def test_a_phone_has_a_menu_without_scripts(self, without_scripts: Page) -> None:
+        pages = without_scripts.get_by_role("navigation", name="Pages")
+        expect(pages).to_be_hidden()
+        without_scripts.get_by_role("button", name="Menu").click()
+        pages.get_by_role("link", name="Areas").click()
+        without_scripts.wait_for_url("**/areas")

@@ -1,0 +1,189 @@
+"""Type-ahead in the header and in the palette, and single-key shortcuts."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.ui.conftest import Desk, at, axe
+
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
+
+AUTH = "concept://shop/services/auth"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nodes(desk: Desk) -> None:
+    desk.put(AUTH, name="Auth", summary="Issues session keys")
+    desk.put("gotcha://shop/keyring", summary="The keyring locks at night")
+    desk.call("search", query="keyring")  # waits for the index
+
+
+def palette(page: Page) -> Locator:
+    page.keyboard.press("Control+k")
+    found = page.get_by_role("dialog", name="Search and actions")
+    expect(found).to_be_visible()
+    return found
+
+
+def test_the_palette_opens_a_node_by_the_beginning_of_its_name(page: Page) -> None:
+    shown = palette(page)
+    page.keyboard.type("keyr")
+    expect(shown.get_by_role("option", name="keyring")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/node?uri=gotcha*keyring")
+
+
+def test_enter_opens_a_row_for_all_words_that_were_typed(page: Page) -> None:
+    palette(page)
+    page.keyboard.type("conflicts")
+    page.keyboard.press("Enter")  # before the rows have arrived
+    page.wait_for_url("**/conflicts")
+
+
+def test_arrow_keys_choose_a_row(page: Page) -> None:
+    shown = palette(page)
+    expect(shown.get_by_role("option", name="Overview")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("ArrowDown")
+    chosen = shown.get_by_role("option", name="Graph")
+    expect(chosen).to_have_attribute("aria-selected", "true")
+    field = shown.get_by_role("combobox")
+    expect(field).to_have_attribute("aria-activedescendant", chosen.get_attribute("id") or "")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/graph")
+
+
+def test_shift_enter_searches_for_the_words(page: Page) -> None:
+    palette(page)
+    page.keyboard.type("auth keys")
+    page.keyboard.press("Shift+Enter")
+    page.wait_for_url("**/search?q=auth+keys")
+
+
+def test_the_palette_finds_files_by_their_path(page: Page) -> None:
+    shown = palette(page)
+    page.keyboard.type("src/auth")
+    row = shown.get_by_role("group", name="Code").get_by_role("option").first
+    expect(row).to_contain_text("src/auth")
+
+
+def test_the_palette_carries_out_an_action_with_a_form(page: Page) -> None:
+    at(page, "graph")
+    palette(page)
+    page.keyboard.type("mark everything")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/review")
+    expect(page.get_by_role("status").first).to_contain_text("Reviewed up to")
+
+
+def test_the_palette_copies_the_address_of_the_page(page: Page, context: BrowserContext) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    at(page, f"node?uri={AUTH}")
+    palette(page)
+    page.keyboard.type("copy")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Link copied.")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+
+
+def test_the_palette_offers_actions_on_the_node_of_the_page(page: Page) -> None:
+    at(page, f"node?uri={AUTH}")
+    expect(palette(page).get_by_role("option", name="Edit this node")).to_be_visible()
+
+
+def test_a_half_typed_query_is_not_an_error(page: Page) -> None:
+    shown = palette(page)
+    page.keyboard.type('"')
+    expect(shown.get_by_role("option", name="Search for")).to_be_visible()
+
+
+def test_the_palette_and_the_list_of_keys_are_accessible(page: Page) -> None:
+    shown = palette(page)
+    page.keyboard.type("auth")
+    expect(shown.get_by_role("group", name="Nodes")).to_be_visible()
+    assert axe(page) == []
+    page.keyboard.press("Escape")
+    expect(shown).to_be_hidden()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    assert axe(page) == []
+
+
+def test_the_search_field_suggests_nodes_and_enter_still_searches(page: Page) -> None:
+    field = page.get_by_role("search").get_by_role("combobox")
+    field.press_sequentially("aut")
+    row = page.get_by_role("search").get_by_role("option", name="Auth Issues")
+    expect(row).to_be_visible()
+    assert axe(page) == []
+    field.press("Escape")
+    expect(row).to_be_hidden()
+    field.press("Enter")
+    page.wait_for_url("**/search?q=aut")
+
+
+def test_a_suggestion_of_the_search_field_opens_by_the_mouse(page: Page) -> None:
+    page.get_by_role("search").get_by_role("combobox").press_sequentially("aut")
+    page.get_by_role("search").get_by_role("option", name="Auth Issues").click()
+    page.wait_for_url("**/node?uri=concept*auth")
+
+
+def test_single_keys_move_in_a_list_and_go_to_pages(page: Page) -> None:
+    at(page, "search?q=keys")
+    rows = page.locator("[data-row]")
+    expect(rows.first).to_be_visible()
+    page.keyboard.press("j")
+    expect(rows.first.locator("a").first).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/node?*")
+    page.keyboard.press("g")
+    page.keyboard.press("c")
+    page.wait_for_url("**/conflicts")
+
+
+def test_single_keys_can_be_turned_off(page: Page) -> None:
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keyboard shortcuts")
+    keys.get_by_role("switch").click()
+    keys.get_by_role("button", name="Close").click()
+    page.reload()
+    page.keyboard.press("?")
+    page.keyboard.press("/")
+    page.keyboard.press("g")
+    page.keyboard.press("c")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_role("button", name="Keyboard shortcuts").click()  # turns them on again
+    keys.get_by_role("switch").click()
+    keys.get_by_role("button", name="Close").click()
+    page.keyboard.press("/")
+    expect(page.get_by_role("dialog", name="Search and actions")).to_be_visible()
+
+
+def test_single_keys_do_nothing_in_a_text_field(page: Page) -> None:
+    field = page.get_by_role("search").get_by_role("combobox")
+    field.press_sequentially("g?/jx")
+    expect(field).to_have_value("g?/jx")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_x_selects_a_row(page: Page) -> None:
+    at(page, "overview")
+    page.evaluate(
+        "document.querySelector('main').innerHTML = '<ul><li data-row><input type=checkbox aria-label=One>"
+        "<a href=#>One</a></li><li data-row><input type=checkbox aria-label=Two><a href=#>Two</a></li></ul>'"
+    )
+    for key in "jjx":
+        page.keyboard.press(key)
+    expect(page.get_by_role("checkbox", name="Two")).to_be_checked()
+    expect(page.get_by_role("checkbox", name="One")).not_to_be_checked()
+
+
+def test_a_page_has_keys_of_its_own(page: Page) -> None:
+    at(page, "overview")
+    page.evaluate("document.querySelector('main').innerHTML = '<a data-key=a href=/ui/glossary>Use A</a>'")
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keyboard shortcuts")
+    expect(keys.get_by_text("On this page")).to_be_visible()
+    expect(keys.locator("[data-own]")).to_have_text("aUse A")
+    keys.get_by_role("button", name="Close").click()
+    page.keyboard.press("a")
+    page.wait_for_url("**/ui/glossary")

@@ -1,0 +1,124 @@
+"""The page *Search*: knowledge before code, filters in the address, marked words, and an invitation to write."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from kgd.index.snippets import spans
+from kgd.ui.pages.search import name_in
+from kgd.ui.rendering import marked
+from tests.ui.conftest import Desk, at, axe
+from tests.waiting import at_rest, until
+
+browser = pytest.mark.needs("chromium")
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "words"),
+    [
+        ("Tokens expire.", "token", ["Tokens"]),
+        ("An expired session", "expires sessions", ["expired", "session"]),
+        ("sess and sessions", "sess", ["sess", "sessions"]),  # the last word may be unfinished
+        ("Nothing here", "tokens", []),
+        ("the key of the house", "the house", ["house"]),
+    ],
+)
+def test_the_words_of_a_question_are_found_in_a_text(text: str, question: str, words: list[str]) -> None:
+    assert [text[begin:end] for begin, end in spans(text, question)] == words
+
+
+def test_marked_words_are_escaped() -> None:
+    assert marked("<b>tokens</b>", "tokens") == "&lt;b&gt;<mark>tokens</mark>&lt;/b&gt;"
+
+
+def test_an_author_is_shown_without_program_and_address() -> None:
+    assert name_in("Ann Person (kgd-cli) <ann@example.org>") == "Ann Person"
+    assert name_in("ann") == "ann"
+
+
+@pytest.mark.slow
+@browser
+class TestInABrowser:
+    def test_knowledge_comes_first_and_code_is_folded(self, desk: Desk, page: Page) -> None:
+        desk.put("concept://shop/vans/parcels", name="Parcels", summary="Sent on the same day")
+        desk.put("concept://shop/vans", name="Vans", content="They bring the parcels before nine.")
+        desk.put("decision://shop/session", name="session.py", summary="One file for sessions")
+        until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))
+        at(page, "search?q=parcels")
+        hit = page.locator(".hit", has_text="Sent on the same day")
+        expect(hit).to_contain_text("concept in vans · Ann Person · just now")
+        expect(hit.locator("mark")).to_have_text("Parcels")
+        vans = page.locator(".hit", has_text="They bring")
+        expect(vans).to_contain_text("bring the parcels before nine")
+        expect(page.locator("main")).not_to_contain_text("lex")  # no scores
+        at(page, "search?q=session.py")
+        code = page.locator("details", has_text="Code and documents")
+        expect(code).not_to_have_attribute("open", "")
+        expect(page.get_by_text("1 result in knowledge")).to_be_visible()
+        code.locator("summary").click()
+        expect(code.locator(".hit").first).to_contain_text("src/auth")
+        assert axe(page) == []
+
+    def test_without_knowledge_the_code_is_open(self, desk: Desk, page: Page) -> None:
+        until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))
+        at(page, "search?q=sign(token)")
+        expect(page.locator("details.in-code")).to_have_attribute("open", "")
+        expect(page.get_by_role("heading", name="No results in knowledge")).to_be_visible()
+
+    def test_a_search_without_results_invites_to_write_the_answer(self, page: Page) -> None:
+        at(page, "search?q=zzyzxq")
+        expect(page.get_by_role("heading", name="No results", exact=True)).to_be_visible()
+        expect(page.locator(".hit")).to_have_count(0)
+        page.get_by_role("link", name="Write it here").click()
+        page.wait_for_url("**/node/new?summary=zzyzxq")
+
+    def test_chips_set_and_remove_filters(self, desk: Desk, page: Page) -> None:
+        desk.put("decision://shop/brass-plan", summary="Brass for all signs", tags=["metal"])
+        desk.put("gotcha://shop/brass-trap", summary="Brass turns green")
+        at(page, "search?q=brass")
+        expect(page.locator(".hit")).to_have_count(2)
+        page.locator(".chips").get_by_role("link", name="decision").click()
+        expect(page.locator(".hit")).to_have_count(1)
+        page.get_by_role("link", name="Type: decision (remove)").click()
+        expect(page.locator(".hit")).to_have_count(2)
+        page.locator("summary", has_text="Filters").click()
+        page.get_by_label("Tag").fill("metal")
+        page.get_by_role("button", name="Show").click()
+        expect(page.locator(".hit")).to_contain_text("Brass for all signs")
+        expect(page.get_by_role("link", name="Tag: metal (remove)")).to_be_visible()
+        assert axe(page) == []
+
+    def test_a_hit_leads_to_further_hits_of_its_author(self, desk: Desk, page: Page) -> None:
+        desk.put("insight://shop/copper", summary="Copper bends")
+        at(page, "search?q=copper")
+        page.locator(".hit").get_by_role("link", name="Ann Person").click()
+        expect(page.get_by_role("link", name="Author: Ann Person (remove)")).to_be_visible()
+        expect(page.locator(".hit")).to_have_count(1)
+        at(page, "search?q=copper&author=bob")
+        expect(page.locator(".hit")).to_have_count(0)
+
+    def test_a_filter_that_cannot_be_read_is_reported_on_the_page(self, page: Page) -> None:
+        at(page, "search?" + urlencode({"q": "brass", "since": "someday"}))
+        expect(page.get_by_role("alert")).to_contain_text("This is not a date")
+        expect(page.get_by_label("From")).to_have_value("someday")
+        page.get_by_label("From").fill("last year")
+        page.get_by_role("button", name="Show").click()
+        expect(page.get_by_role("alert")).to_have_count(0)
+
+    @pytest.mark.requirement("N4")
+    def test_search_and_history_are_narrowed_to_a_period(self, desk: Desk, page: Page) -> None:
+        valid = {"valid": {"until": "2024-05-31"}}
+        desk.put("concept://shop/letterbox", name="Letterbox", summary="Sent", data=valid)
+        at(page, "search?q=letterbox&since=yesterday")
+        expect(page.locator(".hit")).to_contain_text("expired on 2024-05-31")
+        at(page, "search?q=letterbox&since=last+year&until=2+days+ago")
+        expect(page.get_by_role("heading", name="No results", exact=True)).to_be_visible()
+        page.get_by_role("link", name="Search without filters").click()
+        expect(page.locator(".hit")).to_have_count(1)
+        at(page, "node?uri=concept://shop/letterbox")
+        expect(page.get_by_text("Expired on 2024-05-31.")).to_be_visible()
+        at(page, "node/history?uri=concept://shop/letterbox&until=last+year")
+        expect(page.locator("main")).to_contain_text("No commit changed this node in this period")
