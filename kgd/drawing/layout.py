@@ -75,7 +75,7 @@ def layout_dots(dots: Sequence[Dot]) -> Layout:
     for dot in dots:
         is_start = not dot.parent and dot.cost == 0 and dot.shape != "missing"
         rings[-1.0 if is_start else _ring(dot.cost, step)].append(dot)
-    dearest = max(rings, default=0.0) or 1.0
+    dearest = max([0.0, *rings]) or 1.0
     points: dict[str, Point] = {}
     circles: list[Ring] = []
     outer = 0.0

@@ -264,7 +264,7 @@ def test_the_whole_workspace_is_shown_in_groups_that_open(page: Page) -> None:
     assert {"Security 1", "Login 1"} <= {re.sub(r"\d+$", "1", one) for one in names(page)}
     assert axe(page) == []
     page.locator("svg .group > .label", has_text="Security").click()
-    expect(page.locator("h1")).to_have_text("Around Security, Login")
+    expect(page.locator("h1")).to_have_text("Around Login, Security")
     at(page, "graph?group=area")
     page.get_by_role("link", name="Type", exact=True).click()
     group = page.locator("svg .group", has_text="insight 1")

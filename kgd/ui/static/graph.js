@@ -3,11 +3,11 @@
 "use strict";
 (() => {
   const NEAREST = 24, FURTHEST = 0.5, STEP = 1.3, LARGEST = 3;
+  const ABOVE = 52, BELOW = 30;  // free, for the buttons and for labels
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600;
   const { HIGH, Taken, width } = GraphLabels;
   const STRETCH = { rings: 2, path: 6, groups: 1 };  // largest ratio of the scales of both axes
-  const by = (id) => document.getElementById(id);
-  const within = (value, least, most) => Math.max(least, Math.min(most, value));
+  const by = (id) => document.getElementById(id), within = (value, least, most) => Math.max(least, Math.min(most, value));
   // The scene on the page, and the view of it: a place (x, y) is painted at (x * kx, y * ky), less the view's corner.
   let svg = null, kind = "rings", dots = [], lines = [], rings = [], box = null, taken = null;
   let view = { kx: 1, ky: 1, x: 0, y: 0 }, fit = 1, fitted = true, seenAt = "", moved = new Map(), resting = 0;
@@ -148,13 +148,13 @@
 
   function all() {
     const pad = kind === "groups" ? 24 : Math.min(140, wide() / 8), [across, down] = free();
-    const w = Math.max(60, across - 2 * pad), h = Math.max(60, down - 2 * Math.min(pad, 40));
+    const w = Math.max(60, across - 2 * pad), h = Math.max(60, down - ABOVE - BELOW);
     let kx = Math.min(w / Math.max(1, box.right - box.left), LARGEST), ky = Math.min(h / Math.max(1, box.bottom - box.top), LARGEST);
     kx = Math.min(kx, ky * STRETCH[kind]);
     ky = Math.min(ky, kx * STRETCH[kind]);
     fit = kx;
     fitted = true;
-    view = { kx, ky, x: (box.left + box.right) / 2 * kx - across / 2, y: (box.top + box.bottom) / 2 * ky - down / 2 };
+    view = { kx, ky, x: (box.left + box.right) / 2 * kx - across / 2, y: (box.top + box.bottom) / 2 * ky - ABOVE - (down - ABOVE - BELOW) / 2 };
     paint();
   }
 
