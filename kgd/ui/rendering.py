@@ -34,6 +34,7 @@ HEADERS = {
 STATIC = {
     "kgd.css": "text/css; charset=utf-8",
     "kgd.js": "text/javascript; charset=utf-8",
+    "code.css": "text/css; charset=utf-8",
     "graph.css": "text/css; charset=utf-8",
     "node.css": "text/css; charset=utf-8",
     "graph.js": "text/javascript; charset=utf-8",
