@@ -37,6 +37,7 @@ STATIC = {
     "code.css": "text/css; charset=utf-8",
     "graph.css": "text/css; charset=utf-8",
     "node.css": "text/css; charset=utf-8",
+    "node.js": "text/javascript; charset=utf-8",
     "graph.js": "text/javascript; charset=utf-8",
     "htmx.js": "text/javascript; charset=utf-8",
     "keys.js": "text/javascript; charset=utf-8",

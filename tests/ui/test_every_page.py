@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 AUTH = "concept://shop/services/auth"
 LONG = "concept://shop/services/" + "-".join(["averylongname"] * 9)
 
-WITHOUT = {"", "node/suggest", "manual/{page:path}", "manual/pictures/{name}", "graph.svg"}
+WITHOUT = {"", "node/suggest", "node/raw", "manual/{page:path}", "manual/pictures/{name}", "graph.svg"}
 """Addresses without a page of their own: redirects, parts of pages, and files."""
 
 Places = Mapping[str, str]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kgd.errors import KgdError, NotFound
-from kgd.ui.changes import deed_of, rows
+from kgd.ui.changes import VERIFIED, deed_of, rows
 from kgd.ui.node_reading import titles
 from kgd.ui.pages.node_form import said
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own
@@ -95,6 +95,7 @@ def _change(visit: Visit, refused: KgdError | None = None) -> Handled:
             refused = error
     told = {
         "commit": found,
+        "title": title(found, found["diff"][0]["uri"]) if found["diff"] else found["message"].partition("\n")[0],
         "changes": rows(found["diff"], titles(visit, [one["uri"] for one in found["diff"]])),
         "would": would,
         "uri": visit.query.get("uri") or visit.form.get("uri", ""),
@@ -118,8 +119,8 @@ def title(commit: Mapping[str, Any], uri: str) -> str:
     for one in commit["diff"]:
         if one["change"] != "changed":
             return f"{one['change'].capitalize()}"
-        fields = list(dict.fromkeys(name.partition("/")[0] for name in one["fields"]))
-        return f"Changed {', '.join(fields)}"
+        fields = dict.fromkeys(name.partition("/")[0] for name in one["fields"] if name != VERIFIED)
+        return f"Changed {', '.join(fields)}" if fields else "Verified"
     return "A change"
 
 

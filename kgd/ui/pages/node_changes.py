@@ -9,6 +9,7 @@ from kgd.errors import Invalid, KgdError, NotFound
 from kgd.ui.node_reading import Missing, links, whole
 from kgd.ui.pages import node as node_page
 from kgd.ui.pages.node_form import plain, said
+from kgd.ui.relation_words import words_of
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 SUGGESTED = 8
@@ -89,7 +90,7 @@ def _made(visit: Visit, change: Mapping[str, Any], done: str) -> Handled:
 
 
 def _again(visit: Visit, error: KgdError) -> Handled:
-    found = whole(visit, visit.required("uri"), "history", "mentions")
+    found = whole(visit, visit.required("uri"), "mentions")
     if isinstance(found, Missing):
         raise error
     told = node_page.told(visit, found)
@@ -109,6 +110,7 @@ def _deleting(visit: Visit, uri: str, refused: KgdError | None = None) -> Handle
     told = {
         "node": found,
         "into": into,
+        "words_of": words_of,
         "refused": refused,
         "more_into": lambda cursor: visit.to("node/delete", uri=uri, into=cursor) + "#into",
     }
