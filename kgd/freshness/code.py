@@ -298,28 +298,32 @@ def text_of(source: str, name: str, path: str) -> str | None:
     Python is parsed; in other languages the definition is found by its shape. The text is dedented and has no trailing
     spaces, so that surrounding changes do not affect it.
     """
-    span = span_of(source, name, path)
+    span = spans_of(source, [name], path).get(name)
     if span is None:
         return None
-    text = textwrap.dedent("\n".join(line.rstrip() for line in source.splitlines()[span[0] : span[1]]))
-    return text.strip("\n")
+    lines = source.splitlines()[span[0] : span[1]]
+    return textwrap.dedent("\n".join(line.rstrip() for line in lines)).strip("\n")
 
 
-def span_of(source: str, name: str, path: str) -> tuple[int, int] | None:
-    """The lines of the definition of `name`, counted from 0, the end excluded; None if it is not found."""
+def spans_of(source: str, names: Iterable[str], path: str) -> dict[str, tuple[int, int]]:
+    """The lines of each definition that is found: the first, counted from 0, and the line after the last.
+
+    The file is parsed once for all names.
+    """
     lines = source.splitlines()
     if len(lines) > LONGEST:
-        return None
-    if path.endswith((".py", ".pyi")):
-        return _in_python(source, name)
-    if path.endswith((".md", ".markdown", ".mdx")):
-        return _section(lines, name)
-    return _by_shape(lines, name)
-
-
-def _in_python(source: str, name: str) -> tuple[int, int] | None:
-    tree = python.parse(source) if len(source) <= PARSED else None
-    return python.span(tree, name) if tree is not None else _by_shape(source.splitlines(), name)
+        return {}
+    is_python, is_markdown = path.endswith((".py", ".pyi")), path.endswith((".md", ".markdown", ".mdx"))
+    tree = python.parse(source) if is_python and len(source) <= PARSED else None
+    found = {}
+    for name in names:
+        if tree is not None:
+            span = python.span(tree, name)
+        else:
+            span = _section(lines, name) if is_markdown else _by_shape(lines, name)
+        if span is not None:
+            found[name] = span
+    return found
 
 
 def _section(lines: list[str], name: str) -> tuple[int, int] | None:

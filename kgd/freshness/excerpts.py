@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kgd.freshness.citations import Citation
-from kgd.freshness.code import Code, span_of
+from kgd.freshness.code import Code, spans_of
 from kgd.model.text_merge import Run, common_parts
 
 AROUND = 5
@@ -39,7 +39,7 @@ def excerpt(code: Code, one: Citation) -> Excerpt | None:
     lines = source.splitlines()
     if not one.symbol:
         return Excerpt(_text(lines[:AROUND]), 1)
-    span = span_of(source, one.symbol, one.path)
+    span = spans_of(source, [one.symbol], one.path).get(one.symbol)
     if span is None:
         return None
     begin = max(0, span[0] - AROUND)
@@ -63,7 +63,7 @@ def difference(code: Code, one: Citation, verified: frozenset[str]) -> str:
 def _cited(source: str, one: Citation) -> tuple[list[str], int]:
     """The cited lines, and the number of lines before them; the whole file if it lacks the symbol."""
     lines = source.splitlines()
-    span = span_of(source, one.symbol, one.path) if one.symbol else None
+    span = spans_of(source, [one.symbol], one.path).get(one.symbol) if one.symbol else None
     return (lines[span[0] : span[1]], span[0]) if span else (lines, 0)
 
 

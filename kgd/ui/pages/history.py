@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kgd.errors import KgdError, NotFound
+from kgd.errors import Advice, KgdError, NotFound
 from kgd.ui.changes import VERIFIED, deed_of, rows
 from kgd.ui.node_reading import titles
 from kgd.ui.pages.node_form import said
@@ -75,9 +75,10 @@ def undo(visit: Visit) -> Handled:
     """Revert the commit of a message. If a later change is in the way, show what a revert would do instead."""
     reverted = _revert(visit, "")
     would = visit.call("put", **reverted, dry_run=True)
-    if would["warnings"]:
-        said_first = f"Not undone yet: {would['warnings'][0]}. Revert it here if you still want to."
-        return Redirect(visit.to("change", commit=visit.required("commit")), said_first)
+    # Advice is about conflicts that are open already.
+    if in_the_way := [one for one in would["warnings"] if not isinstance(one, Advice)]:
+        why = f"Not undone yet: {in_the_way[0]}. Revert it here if you still want to."
+        return Redirect(visit.to("change", commit=visit.required("commit")), why)
     answer = visit.call("put", **reverted)
     back = own(visit.form.get("back", ""))
     if len(answer["nodes"]) == 1 and back.startswith(visit.to("node") + "?"):  # its address may have changed
