@@ -195,6 +195,21 @@ def test_a_node_of_the_code_tree_can_be_neither_renamed_nor_unrelated(desk: Desk
         assert page.get_by_role("link", name=name).count() == 0, name
 
 
+def test_a_past_change_opens_side_by_side_and_stays_open_when_the_page_refreshes(desk: Desk, page: Page) -> None:
+    uri = "decision://shop/aside"
+    desk.put(uri, name="Aside", summary="Net prices")
+    desk.put(uri, summary="Gross prices")
+    at(page, f"node?uri={uri}")
+    newest = page.locator(".past-change").first
+    newest.locator("summary").click()
+    expect(newest.locator("del")).to_have_text("Net")
+    expect(newest.locator("ins")).to_have_text("Gross")
+    assert axe(page) == []
+    desk.put(uri, tags=["new"])
+    expect(page.locator(".past-change")).to_have_count(3)
+    expect(page.locator(".past-change ins")).to_have_text("Gross")
+
+
 def test_the_history_of_a_node_is_browsed_by_commit(desk: Desk, page: Page) -> None:
     uri = "decision://shop/past"
     for number, text in enumerate(("one\n", "one\ntwo\n", "one\nthree\n")):

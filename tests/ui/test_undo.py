@@ -104,7 +104,7 @@ def test_an_accepted_proposal_and_a_resolved_conflict_can_be_undone(desk: Desk, 
 def undone(page: Page, commit: str) -> str:
     """Undo a commit as the button in a message does, and return the message that follows."""
     proof = page.locator("input[name=proof]").first.get_attribute("value") or ""
-    form = {"proof": proof, "commit": commit, "back": "/ui/w/shop/overview"}
+    form: dict[str, str | float | bool] = {"proof": proof, "commit": commit, "back": "/ui/w/shop/overview"}
     page.request.post(page.url.replace("/overview", "/undo"), form=form, max_redirects=0)
     page.reload()
     return page.locator(".said").inner_text()

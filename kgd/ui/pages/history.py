@@ -112,17 +112,17 @@ def _revert(visit: Visit, message: str) -> dict[str, Any]:
 
 
 def title(commit: Mapping[str, Any], uri: str) -> str:
-    """Return the title of a commit in a node's history: the commit's subject, or its changes."""
+    """Return the title of a commit in a node's history: the commit's subject, or its changes if they are known."""
     subject = str(commit["message"].partition("\n")[0])
     deed = deed_of(subject, uri)
     if subject and not subject.startswith("put "):
         return deed.capitalize() or subject
-    for one in commit["diff"]:
+    for one in commit.get("diff", ()):
         if one["change"] != "changed":
             return f"{one['change'].capitalize()}"
         fields = dict.fromkeys(name.partition("/")[0] for name in one["fields"] if name != VERIFIED)
         return f"Changed {', '.join(fields)}" if fields else "Verified"
-    return "A change"
+    return deed.capitalize() or "A change"
 
 
 ENTRIES = (

@@ -12,7 +12,7 @@ from kgd.errors import KgdError, NotFound
 from kgd.model.fields import from_answer
 from kgd.model.uri import name_of, scheme_of
 from kgd.tools.read import as_markdown
-from kgd.ui.changes import as_text, rows
+from kgd.ui.changes import as_text
 from kgd.ui.highlighting import highlighted
 from kgd.ui.node_reading import WHOLE, Missing, links, titles, whole
 from kgd.ui.pages.history import title
@@ -35,7 +35,7 @@ DERIVED = ("file", "dir", "symbol", "document", "chunk", "thread", "message")
 def node(visit: Visit) -> Handled:
     """Show one node, with actions unless it is shown as of a commit."""
     uri, as_of = visit.required("uri"), visit.query.get("as_of")
-    found = whole(visit, uri, *(("mentions",) if not as_of else ()), as_of=as_of)
+    found = whole(visit, uri, *(("history", "mentions") if not as_of else ()), as_of=as_of)
     if isinstance(found, Missing):
         return missing(visit, found, as_of)
     return Page("node.html", told(visit, found, as_of))
@@ -56,7 +56,7 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "further": [(LABELS[row.name], as_text(found[row.name])) for row in FURTHER if row.name in found],
         "data_shown": [(key, as_text(value)) for key, value in data.items() if key not in OWN_PLACE],
         "cites": cited(visit, uri, as_of) if stored else [],
-        "changes": changes_of(visit, uri) if stored and not as_of else [],
+        "changes": [{**one, "title": title(one, uri)} for one in found.get("history", ())],
         "mentioned": mentioned(visit, found),
         "do": wanted if writes and wanted in (*FORMS, "relation") else "",
         "is_talk": scheme_of(uri) in TALK,
@@ -83,12 +83,6 @@ def cited(visit: Visit, uri: str, as_of: str | None) -> list[dict[str, Any]]:
     answer = visit.call("get", uris=[uri], include=["citations"], as_of=as_of, budget=WHOLE)
     found = answer["nodes"][0].get("citations", []) if answer["nodes"] else []
     return [{**one, "lines": highlighted(one["code"], one["file"]) if "code" in one else ()} for one in found]
-
-
-def changes_of(visit: Visit, uri: str) -> list[dict[str, Any]]:
-    """Return the newest commits of a node with their changes."""
-    answer = visit.call("history", uri=uri, diff=True, limit=FEW)
-    return [{**one, "title": title(one, uri), "changes": rows(one["diff"])} for one in answer["commits"]]
 
 
 def mentioned(visit: Visit, found: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:

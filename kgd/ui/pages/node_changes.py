@@ -90,7 +90,7 @@ def _made(visit: Visit, change: Mapping[str, Any], done: str) -> Handled:
 
 
 def _again(visit: Visit, error: KgdError) -> Handled:
-    found = whole(visit, visit.required("uri"), "mentions")
+    found = whole(visit, visit.required("uri"), "history", "mentions")
     if isinstance(found, Missing):
         raise error
     told = node_page.told(visit, found)
