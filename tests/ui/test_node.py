@@ -188,6 +188,7 @@ def test_a_new_fact_needs_only_a_summary(desk: Desk, page: Page, watched: Watche
 
 def test_a_node_of_the_code_tree_can_be_neither_renamed_nor_unrelated(desk: Desk, page: Page) -> None:
     at(page, "node?uri=dir://shop/src")
+    expect(page.locator("h1")).to_have_text("src")
     expect(page.locator(".relations").first).to_contain_text("checkout.py")
     page.get_by_label("More actions").click()
     expect(page.get_by_role("link", name="Add a relation")).to_be_visible()
@@ -201,6 +202,7 @@ def test_a_past_change_opens_side_by_side_and_stays_open_when_the_page_refreshes
     desk.put(uri, summary="Gross prices")
     at(page, f"node?uri={uri}")
     newest = page.locator(".past-change").first
+    expect(page.locator(".past-change summary span:first-child")).to_have_text(["Changed", "Created"])
     newest.locator("summary").click()
     expect(newest.locator("del")).to_have_text("Net")
     expect(newest.locator("ins")).to_have_text("Gross")

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from kgd.codec import documents
 from kgd.errors import KgdError, NotFound
 from kgd.model.fields import from_answer
-from kgd.model.uri import name_of, scheme_of
+from kgd.model.uri import CODE_TREE, name_of, scheme_of
 from kgd.tools.read import as_markdown
 from kgd.ui.changes import as_text
 from kgd.ui.highlighting import highlighted
@@ -56,7 +56,8 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "further": [(LABELS[row.name], as_text(found[row.name])) for row in FURTHER if row.name in found],
         "data_shown": [(key, as_text(value)) for key, value in data.items() if key not in OWN_PLACE],
         "cites": cited(visit, uri, as_of) if stored else [],
-        "changes": [{**one, "title": title(one, uri)} for one in found.get("history", ())],
+        "headline": headline(found),
+        "changes": changes_of(found),
         "mentioned": mentioned(visit, found),
         "do": wanted if writes and wanted in (*FORMS, "relation") else "",
         "is_talk": scheme_of(uri) in TALK,
@@ -83,6 +84,20 @@ def cited(visit: Visit, uri: str, as_of: str | None) -> list[dict[str, Any]]:
     answer = visit.call("get", uris=[uri], include=["citations"], as_of=as_of, budget=WHOLE)
     found = answer["nodes"][0].get("citations", []) if answer["nodes"] else []
     return [{**one, "lines": highlighted(one["code"], one["file"]) if "code" in one else ()} for one in found]
+
+
+def headline(found: dict[str, Any]) -> str:
+    """Return the title of a node's page: its summary; for the code tree, whose summaries are figures, its name."""
+    summary = found.get("summary", "") if scheme_of(found["uri"]) not in (*CODE_TREE, "symbol") else ""
+    return str(summary or found["name"] or found["uri"])
+
+
+def changes_of(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the newest commits of a node with their titles, newest first."""
+    commits = [{**one, "title": title(one, found["uri"])} for one in found.get("history", ())]
+    if commits and found["version"] == len(commits) and commits[-1]["title"] == "Changed":
+        commits[-1]["title"] = "Created"
+    return commits
 
 
 def mentioned(visit: Visit, found: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
