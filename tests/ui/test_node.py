@@ -118,7 +118,7 @@ def test_relations_are_added_by_a_short_address_changed_and_removed(desk: Desk, 
     page.get_by_role("link", name="Change uses Authentication").click()
     page.get_by_label("Cost, from").fill("0.75")
     press(page, "Change cost")
-    expect(page.locator(".relations .cost")).to_contain_text("0.75")
+    expect(page.locator(".relations .weight")).to_contain_text("0.75")
     assert desk.node("concept://shop/cart")["relations"] == [
         {"type": "uses", "target": "concept://shop/auth", "weight": 0.75}
     ]
