@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +19,8 @@ from kgd.config import Home, editor
 from kgd.errors import Invalid, KgdError, Unavailable
 from kgd.model.change import Upsert
 from kgd.model.difference import as_change, difference
-from kgd.model.fields import from_plain
-from kgd.model.node import FIELDS, RELATION_FIELDS, SOURCE_FIELDS, Node
+from kgd.model.fields import from_answer
+from kgd.model.node import Node
 
 Given = dict[str, Any]
 BUDGET = 1_000_000
@@ -32,7 +32,7 @@ def edit(given: Given, options: Given) -> int:
     with Connection(Home.find()) as connection:
         found = connection.call("get", {"uris": [given["uri"]], "budget": BUDGET, **scope})
         answer = found["nodes"][0] if found["nodes"] else {"uri": found["missing"][0]["uri"], "version": 0}
-        before = _node(answer)
+        before = from_answer(answer)
         with _kept_unless_done(before) as path:
             after = _edited(before, path)
             changes = changes_between(before, after, int(answer["version"]))
@@ -101,17 +101,3 @@ def _again() -> bool:
         return not input("Edit again? [Y/n] ").strip().lower().startswith("n")
     except EOFError:
         return False
-
-
-def _node(answer: Given) -> Node:
-    values = {name: answer[name] for name in FIELDS if name in answer}
-    if "source" in values:
-        values["source"] = _flat(values["source"], SOURCE_FIELDS)
-    values["relations"] = [_flat(one, RELATION_FIELDS) for one in values.get("relations", ())]
-    return from_plain(values | answer.get("others", {}))
-
-
-def _flat(answer: Given, known: Sequence[str]) -> Given:
-    """A relation or a source from an answer, in the notation of node files."""
-    others: Given = answer.get("others", {})
-    return {key: answer[key] for key in known if key in answer} | others

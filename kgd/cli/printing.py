@@ -255,6 +255,8 @@ def _node(node: Answer, as_of: str | None = None) -> None:
     for way, arrow in (("out", "~>"), ("into", "<~")):
         for uri in node.get("mentions", {}).get(way, ()):
             say(f"  {arrow} {'mentions' if way == 'out' else 'mentioned by'} {uri}")
+    for citation in node.get("citations", ()):
+        _citation(citation)
     for message in node.get("messages", ()):
         _message(message)
     for commit in node.get("history", ()):
@@ -267,6 +269,16 @@ def _node(node: Answer, as_of: str | None = None) -> None:
         say(f"  ! {node['lapsed']}")
     if invalid := node.get("invalid_file"):
         say(red(f"  ! {invalid['path']}:{invalid['line']}: {invalid['reason']} (the last good version is shown)"))
+
+
+def _citation(one: Answer) -> None:
+    say(f"  cites {one['text']}: {one.get('reason') or one.get('state', 'not compared')}")
+    for number, line in enumerate(one.get("code", "").splitlines(), one.get("first", 1)):
+        say(f"    {number:>5}  {line}")
+    if diff := one.get("diff"):
+        say("    changed since:")
+        for line in diff.splitlines():
+            say(f"      {line}")
 
 
 def diffs(changes: Any, indent: str = "    ") -> None:

@@ -111,11 +111,34 @@ class Code:
         found = self.present(path, symbol)
         return found if not found.id or self.belongs(path) else Present()
 
+    def text(self, path: str) -> str | None:
+        """The text of a file that is not ignored, with normalised line ends; None if there is none to show."""
+        try:
+            found = os.lstat(self.root / path)
+            is_shown = stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST and self.belongs(path)
+            data = (self.root / path).read_bytes() if is_shown and self._is_inside(path) else None
+        except (OSError, ValueError):
+            return None
+        return _decoded(data)
+
+    def text_of(self, path: str, symbol: str, ids: Iterable[str]) -> str | None:
+        """The text of the file in the newest commit whose content, or symbol, has one of these ids; None if there is
+        no such commit. Runs git, and reads up to `READ` versions for a symbol."""
+        known, revisions = set(ids), self.history(path)
+        for one, id in zip(revisions, self.ids(path, symbol, revisions), strict=True):
+            if id in known and one.blob:
+                return _decoded(self._blob(one.blob))
+        return None
+
+    def _is_inside(self, path: str) -> bool:
+        """Whether no folder above the file is a link, which may lead out of the tree."""
+        above = os.path.dirname(path)
+        return os.path.realpath(self.root / above) == os.path.join(self._real, above).rstrip("/")
+
     def _look(self, path: str, symbol: str, found: os.stat_result) -> Present:
         at = int(found.st_mtime)
-        above = os.path.dirname(path)
-        if os.path.realpath(self.root / above) != os.path.join(self._real, above).rstrip("/"):
-            return Present()  # a folder above it is a link, which may lead out of the tree
+        if not self._is_inside(path):
+            return Present()
         if stat.S_ISLNK(found.st_mode):
             return Present(id_of(os.fsencode(os.readlink(self.root / path)), path)[0], changed_at=at)
         if not stat.S_ISREG(found.st_mode):
@@ -248,6 +271,13 @@ def id_of(data: bytes, path: str, symbol: str = "") -> tuple[str, bool]:
     if symbol and (text := text_of(even.decode("utf-8", "replace"), symbol, path)) is not None:
         return hashlib.sha256(b"symbol\0" + text.encode("utf-8", "surrogatepass")).hexdigest()[:ID], True
     return hashlib.sha1(b"blob %d\0" % len(even) + even, usedforsecurity=False).hexdigest()[:ID], not symbol
+
+
+def _decoded(data: bytes | None) -> str | None:
+    """The text of a file; None for a binary file."""
+    if data is None or b"\0" in data[:8_000]:
+        return None
+    return data.replace(b"\r\n", b"\n").decode("utf-8", "replace")
 
 
 def _by_commit(out: bytes) -> Iterator[tuple[str, int, bytes]]:

@@ -158,6 +158,20 @@ class Freshness:
         """Whether a node is known to cite code."""
         return uri in self._citing
 
+    def checked(self, uri: Uri, node: Node) -> list[Checked]:
+        """The citations of the node `uri`, each compared with the code. Runs git for code that has changed."""
+        if self.code is None:
+            return []
+        notes, blob = citations.notes_of(node), self._blob(uri)
+        answer = []
+        for one in citations.of(node, self._workspace.id):
+            ids = self._verified(uri, blob, one, notes.get(one.text, set()), deep=True)
+            if (finding := judge(one, ids, self.code, deep=False)) is not None:
+                self.code.look()
+                finding = judge(one, ids, self.code, deep=True)
+            answer.append(Checked(one, frozenset(ids), finding))
+        return answer
+
     def settle(self, within: float = SETTLED_WITHIN) -> bool:
         """Wait until all earlier notifications are processed; returns False after the timeout."""
         if self._thread is None:
@@ -303,6 +317,15 @@ class Freshness:
         with self._lock:
             if self._doubted or self._by_citation or self._by_area:
                 self._doubted = frozenset((*self._by_citation, *self._by_area))
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A citation, the ids of its verified content, and its problem, if the code has changed."""
+
+    citation: Citation
+    verified: frozenset[str]
+    finding: Finding | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ written ``~0`` and ``~1`` (RFC 6901 without the leading slash).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -135,6 +135,20 @@ def from_plain(values: Mapping[str, Any]) -> Node:
         return Node(**given, others=others_in(values, FIELDS))
     except (TypeError, KeyError, AttributeError, ValueError):
         raise Invalid("these are not the fields of a node", at="fields") from None
+
+
+def from_answer(answer: Mapping[str, Any]) -> Node:
+    """The stored node of a tool's answer, whose other keys are facts about the node. Raises as `from_plain`."""
+    values = {name: answer[name] for name in FIELDS if name in answer}
+    if "source" in values:
+        values["source"] = _flat(values["source"], SOURCE_FIELDS)
+    values["relations"] = [_flat(one, RELATION_FIELDS) for one in values.get("relations", ())]
+    return from_plain(values | answer.get("others", {}))
+
+
+def _flat(answer: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """A relation or a source from an answer, in the notation of node files."""
+    return {**{key: answer[key] for key in known if key in answer}, **answer.get("others", {})}
 
 
 def join(*parts: str) -> str:

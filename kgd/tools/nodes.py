@@ -113,6 +113,23 @@ class UnverifiedAnswer(TypedDict):
     commit: NotRequired[str]
 
 
+class CitationAnswer(TypedDict):
+    """Cited code. `state` compares the code with its last verification: verified, changed (for `reason`, `since`, with
+    the `diff` if it is known), unverified (never verified) or absent. `code` starts at line `first`; `cited` are the
+    first and the last cited line."""
+
+    text: str
+    file: str
+    symbol: NotRequired[str]
+    state: NotRequired[Literal["verified", "changed", "unverified", "absent"]]
+    reason: NotRequired[str]
+    since: NotRequired[str]
+    code: NotRequired[str]
+    first: NotRequired[int]
+    cited: NotRequired[list[int]]
+    diff: NotRequired[str]
+
+
 class Cut(TypedDict):
     """Start, end and total length of a partial content or list."""
 
@@ -185,6 +202,7 @@ class NodeAnswer(TypedDict):
     incoming_cut: NotRequired[Cut]
     history: NotRequired[list[CommitLine]]
     mentions: NotRequired[MentionsAnswer]
+    citations: NotRequired[list[CitationAnswer]]
     messages: NotRequired[list[MessageAnswer]]
     conflicts: NotRequired[list[ConflictAnswer]]
     invalid_file: NotRequired[InvalidAnswer]

@@ -15,6 +15,8 @@ from kgd.model.node import NODE_FIELDS, Json
 from kgd.model.text_merge import common_parts
 
 AT = "data"
+VERIFIED = "data/verified"
+"""The field that records the verified versions of cited code."""
 
 
 def as_text(value: Json) -> str:
@@ -116,11 +118,6 @@ class FieldRow:
     marks: tuple[Mark, ...]
     name: str = ""
     """The field's path, by which a tool knows it."""
-
-    @property
-    def pairs(self) -> list[Pair]:
-        """The marks as two columns."""
-        return side_by_side(self.marks)
 
     @property
     def pairs(self) -> list[Pair]:
@@ -300,13 +297,18 @@ def rows(diff: Iterable[Mapping[str, Any]], names: Mapping[str, str] | None = No
             one["uri"],
             (names or {}).get(one["uri"], ""),
             one["change"],
-            tuple(
-                FieldRow(titled(name), _marks_of(one["change"], field), name) for name, field in one["fields"].items()
-            ),
+            tuple(_row(name, one["change"], field) for name, field in one["fields"].items()),
             any(is_cut(value) for field in one["fields"].values() for value in (field["before"], field["after"])),
         )
         for one in diff
     ]
+
+
+def _row(name: str, change: str, field: Mapping[str, Any]) -> FieldRow:
+    """Return a changed field. The ids of verified code are not for readers."""
+    if name == VERIFIED:
+        return FieldRow("verified", (Mark("same", "for the code of that time"),), name)
+    return FieldRow(titled(name), _marks_of(change, field), name)
 
 
 def _marks_of(change: str, field: Mapping[str, Any]) -> tuple[Mark, ...]:

@@ -37,6 +37,14 @@ class Links:
     of: int = 0
     cursor: str = ""
 
+    @property
+    def groups(self) -> list[tuple[str, list[dict[str, Any]]]]:
+        """The rows by type of relation; types and rows in the order of the rows."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for row in self.rows:
+            found.setdefault(row["type"], []).append(row)
+        return list(found.items())
+
 
 def whole(visit: Visit, uri: str, *beside: str, as_of: str | None = None) -> dict[str, Any] | Missing:
     """Return a node with all of its content, and the parts named in `beside`.
@@ -72,10 +80,12 @@ def _whole(visit: Visit, uri: str, beside: tuple[str, ...], as_of: str | None) -
         if more.get("version") != node["version"]:
             return None
         node["content"] += more.get("content", "")
+        if "relations" in more:
+            node["relations"] = [*node.get("relations", ()), *more["relations"]]
         if detail := more.get("detail"):
             before = node["detail"]["text"] if "detail" in node else ""
             node["detail"] = {**detail, "text": before + detail["text"]}
-    for cut in ("content_cut", "detail_cut"):
+    for cut in ("content_cut", "detail_cut", "relations_cut"):
         node.pop(cut, None)
     return node
 

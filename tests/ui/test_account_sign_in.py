@@ -60,7 +60,7 @@ def test_a_person_signs_in_returns_to_the_wanted_page_and_signs_out(
     page.locator("input[name=password]").fill("any")
     page.locator("button[type=submit]").click()
     page.locator("button[type=submit]").click()  # consent
-    expect(page.locator("h1")).to_contain_text("Auth")
+    expect(page.locator(".title")).to_contain_text("Auth")
     assert page.url == f"{hub.url}/ui/w/infra/node?uri=concept://infra/services/auth"
     page.goto(f"{hub.url}/ui/w/infra/workspaces")
     expect(page.locator("main")).to_contain_text("Ann Smith")

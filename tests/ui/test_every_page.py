@@ -18,7 +18,16 @@ pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 AUTH = "concept://shop/services/auth"
 LONG = "concept://shop/services/" + "-".join(["averylongname"] * 9)
 
-WITHOUT = {"", "node/suggest", "palette", "manual/{page:path}", "manual/pictures/{name}", "graph.svg", "graph/card"}
+WITHOUT = {
+    "",
+    "node/suggest",
+    "node/raw",
+    "palette",
+    "manual/{page:path}",
+    "manual/pictures/{name}",
+    "graph.svg",
+    "graph/card",
+}
 """Addresses without a page of their own: redirects, parts of pages, and files."""
 
 Places = Mapping[str, str]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.errors import Invalid
-from kgd.ui.changes import as_text, deed_of, mapping_of, mapping_text, marked
+from kgd.ui.changes import Mark, as_text, deed_of, mapping_of, mapping_text, marked, side_by_side
 from kgd.ui.pages.node_form import FIELDS, changes, meet, texts_of, typed_of
 
 NODE = {
@@ -88,6 +88,15 @@ def test_marks_hold_both_texts(old: str, new: str) -> None:
     assert "".join(mark.text for mark in found if mark.kind != "ins") == old
     assert "".join(mark.text for mark in found if mark.kind != "del") == new
     assert all(one.kind != two.kind for one, two in pairwise(found))
+
+
+@given(st.text("ab\n ", max_size=60), st.text("ab\n ", max_size=60))
+def test_both_columns_hold_their_text_and_rows_end_with_a_line(old: str, new: str) -> None:
+    pairs = side_by_side(marked(old, new, around=10_000))
+    assert "".join(mark.text for pair in pairs for mark in pair.before) == old
+    assert "".join(mark.text for pair in pairs for mark in pair.after) == new
+    assert all(pair.after[-1] == Mark("same", pair.after[-1].text) for pair in pairs[:-1])
+    assert all(pair.after[-1].text.endswith("\n") for pair in pairs[:-1])
 
 
 def test_a_changed_word_is_marked_in_its_line() -> None:

@@ -22,6 +22,12 @@ def press(page: Page, name: str) -> None:
     page.get_by_role("button", name=name).click()
 
 
+def choose(page: Page, action: str) -> None:
+    """Choose an action of the node's menu."""
+    page.get_by_label("More actions").click()
+    page.get_by_role("link", name=action).click()
+
+
 def content(page: Page) -> Locator:
     return page.get_by_role("textbox", name="Content")
 
@@ -32,7 +38,7 @@ def test_a_node_is_edited_by_keyboard_and_the_user_is_the_author(desk: Desk, pag
     expect(page.locator("main .content em")).to_have_text("line")
     page.get_by_role("link", name="Edit").focus()
     page.keyboard.press("Enter")
-    page.get_by_label("Summary").focus()
+    expect(page.get_by_label("Summary")).to_be_focused()
     page.keyboard.press("ControlOrMeta+a")
     page.keyboard.type("How money comes in, and goes out")
     page.keyboard.press("Enter")
@@ -84,6 +90,7 @@ def test_typed_text_survives_the_deletion_of_the_node(desk: Desk, page: Page, wa
 def test_malformed_data_is_reported_and_the_form_keeps_its_text(desk: Desk, page: Page, watched: Watched) -> None:
     desk.put("concept://shop/data", name="Data", data={"owner": "ann", "old": {"a": 1, "b": 2}})
     at(page, "node/edit?uri=concept://shop/data")
+    page.get_by_text("More fields").click()
     page.get_by_label("Data, as YAML").fill("owner: [")
     press(page, "Save")
     expect(page.get_by_role("alert")).to_contain_text("line 1 of data")
@@ -99,7 +106,7 @@ def test_relations_are_added_by_a_short_address_changed_and_removed(desk: Desk, 
     desk.put("concept://shop/cart", name="Cart")
     desk.put("concept://shop/auth", name="Authentication", summary="Who you are")
     at(page, "node?uri=concept://shop/cart")
-    page.get_by_role("link", name="Add a relation").click()
+    choose(page, "Add a relation")
     page.get_by_label("Relation type").fill("uses")
     page.get_by_label("Target").press_sequentially("Authen")
     expect(page.locator("#targets option")).to_have_count(1)
@@ -111,11 +118,12 @@ def test_relations_are_added_by_a_short_address_changed_and_removed(desk: Desk, 
     page.get_by_role("link", name="Change uses Authentication").click()
     page.get_by_label("Cost, from").fill("0.75")
     press(page, "Change cost")
-    expect(page.locator(".relations .cost")).to_have_text("0.75")
+    expect(page.locator(".relations .weight")).to_contain_text("0.75")
     assert desk.node("concept://shop/cart")["relations"] == [
         {"type": "uses", "target": "concept://shop/auth", "weight": 0.75}
     ]
     at(page, "node?uri=concept://shop/auth")
+    expect(page.locator("section[aria-labelledby=into]")).to_contain_text("is used by")
     expect(page.locator("section[aria-labelledby=into]")).to_contain_text("Cart")
     at(page, "node?uri=concept://shop/cart")
     page.get_by_role("link", name="Change uses Authentication").click()
@@ -131,18 +139,18 @@ def test_a_node_is_appended_to_moved_deleted_and_restored(desk: Desk, page: Page
     page.get_by_label("Markdown").fill("second")
     press(page, "Append")
     expect(page.locator("main .content")).to_contain_text("second")
-    page.get_by_role("link", name="Rename").click()
+    choose(page, "Rename")
     page.get_by_label("New address").fill("concept:new")
     press(page, "Rename")
     expect(page.locator("main .title")).to_contain_text("concept://shop/new")
-    page.get_by_role("link", name="Blame").click()
+    choose(page, "Blame")
     expect(page.locator("table.lines tbody tr")).to_have_count(2)
     page.go_back()
-    page.get_by_role("link", name="Delete").click()
+    choose(page, "Delete")
     expect(page.locator("main")).to_contain_text("Its user")
     press(page, "Delete")
     expect(page.locator("h1")).to_have_text("This node does not exist")
-    page.get_by_role("link", name="history").click()
+    page.locator("main").get_by_role("link", name="history").click()
     page.get_by_role("link", name="Revert").first.click()
     expect(page.locator("main")).to_contain_text("This changes 1 node")
     assert axe(page) == []
@@ -180,10 +188,28 @@ def test_a_new_fact_needs_only_a_summary(desk: Desk, page: Page, watched: Watche
 
 def test_a_node_of_the_code_tree_can_be_neither_renamed_nor_unrelated(desk: Desk, page: Page) -> None:
     at(page, "node?uri=dir://shop/src")
+    expect(page.locator("h1")).to_have_text("src")
     expect(page.locator(".relations").first).to_contain_text("checkout.py")
+    page.get_by_label("More actions").click()
     expect(page.get_by_role("link", name="Add a relation")).to_be_visible()
     for name in ("Rename", "Delete", "Change contains"):
         assert page.get_by_role("link", name=name).count() == 0, name
+
+
+def test_a_past_change_opens_side_by_side_and_stays_open_when_the_page_refreshes(desk: Desk, page: Page) -> None:
+    uri = "decision://shop/aside"
+    desk.put(uri, name="Aside", summary="Net prices")
+    desk.put(uri, summary="Gross prices")
+    at(page, f"node?uri={uri}")
+    newest = page.locator(".past-change").first
+    expect(page.locator(".past-change summary span:first-child")).to_have_text(["Changed", "Created"])
+    newest.locator("summary").click()
+    expect(newest.locator("del")).to_have_text("Net")
+    expect(newest.locator("ins")).to_have_text("Gross")
+    assert axe(page) == []
+    desk.put(uri, tags=["new"])
+    expect(page.locator(".past-change")).to_have_count(3)
+    expect(page.locator(".past-change ins")).to_have_text("Gross")
 
 
 def test_the_history_of_a_node_is_browsed_by_commit(desk: Desk, page: Page) -> None:
@@ -213,9 +239,17 @@ def test_a_node_citing_changed_code_is_marked_and_verified(desk: Desk, page: Pag
     until(lambda: desk.call("stale")["total"], 60)
     at(page, f"node?uri={uri}")
     expect(page.locator("main")).to_contain_text("ign in src/auth/session.py changed")
-    press(page, "Verify")
+    cited = page.locator(".cited")
+    expect(cited.locator("del")).to_have_text(["-    return token"])
+    expect(cited.locator("ins")).to_have_text(["+    return token + 1"])
+    assert axe(page) == []
+    press(page, "Still true")
     expect(page.locator(".said")).to_contain_text("Verified")
     expect(page.locator("main")).not_to_contain_text("Stale:")
+    expect(cited.locator(".line.is-cited")).to_have_text(["1def sign(token):", "2    return token + 1"])
+    expect(cited.locator(".badge")).to_have_text("verified")
+    press(page, "Undo")
+    expect(page.locator("main")).to_contain_text("Stale:")
 
 
 def test_without_scripts_a_node_is_previewed_and_saved(desk: Desk, chromium: Browser) -> None:
@@ -234,6 +268,53 @@ def test_without_scripts_a_node_is_previewed_and_saved(desk: Desk, chromium: Bro
     expect(page.locator("main .content strong")).to_have_text("bold")
     assert desk.node("concept://shop/plain")["content"] == "\nA **bold** word, and [[concept:auth]]\n"
     context.close()
+
+
+def test_a_fact_is_fixed_with_three_clicks_or_keys_from_the_hit(desk: Desk, page: Page) -> None:
+    desk.put("insight://shop/closing", name="Closing time", summary="The bakery closes at six", content="Always.\n")
+    until(lambda: desk.call("search", query="bakery closes")["hits"])
+    at(page, "search?q=bakery+closes")
+    page.get_by_role("link", name="Closing time").click()
+    page.get_by_role("link", name="Edit").click()
+    page.keyboard.press("End")
+    page.keyboard.type(" thirty")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("The bakery closes at six thirty")
+    expect(page.locator(".name-above")).to_have_text("Closing time")
+
+
+def test_the_menu_works_by_keyboard_and_gives_the_node_as_a_file(desk: Desk, page: Page) -> None:
+    uri, other = "concept://shop/bread", "concept://shop/oven"
+    desk.put(uri, name="Bread", content="Baked at *night*.\n", relations=[{"type": "uses", "target": other}])
+    at(page, f"node?uri={uri}")
+    menu = page.get_by_label("More actions")
+    menu.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Address")).to_have_value(uri)
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("Address")).not_to_be_visible()
+    expect(menu).to_be_focused()
+    place = page.url.replace("/node?", "/node/raw?")
+    stored = next((desk.code / ".kgd" / "nodes").rglob("bread*.yaml"))
+    until(stored.exists)
+    assert page.request.get(place).text() == stored.read_text()
+    markdown = page.request.get(f"{place}&format=markdown")
+    assert "Baked at *night*." in markdown.text()
+    assert markdown.headers["content-disposition"] == 'attachment; filename="bread.md"'
+    assert page.request.get(place.replace("bread", "no-bread")).status == 404
+
+
+def test_mentions_are_folded_and_list_written_nodes(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/sourdough", name="Sourdough starter")
+    desk.put("concept://shop/morning", name="Morning", content="Feed the Sourdough starter first.\n")
+    until(
+        lambda: desk.call("get", uris=["concept://shop/morning"], include=["mentions"])["nodes"][0]["mentions"]["out"]
+    )
+    at(page, "node?uri=concept://shop/sourdough")
+    link = page.get_by_role("link", name="Morning")
+    expect(link).not_to_be_visible()
+    page.get_by_text("Mentions").click()
+    expect(link).to_be_visible()
 
 
 @pytest.mark.large
@@ -256,12 +337,12 @@ def test_a_node_with_ten_thousand_relations_and_a_quarter_of_a_megabyte_opens(de
     at(page, f"node?uri={hub}")
     expect(page.locator("#into .aside")).to_have_text("10,000")
     expect(page.locator("main .content p")).to_have_count(1_500)
-    first = page.locator("section[aria-labelledby=into] tbody tr a").first.inner_text()
+    first = page.locator("section[aria-labelledby=into] dd a").first.inner_text()
     page.get_by_role("link", name="Next page").click()
-    expect(page.locator("section[aria-labelledby=into] tbody tr a").first).not_to_have_text(first)
-    assert page.locator("tbody tr").count() < 200
+    expect(page.locator("section[aria-labelledby=into] dd a").first).not_to_have_text(first)
+    assert page.locator("dd").count() < 200
     at(page, "node?uri=concept://shop/wide")
-    expect(page.locator("section[aria-labelledby=out] tbody tr a").first).to_contain_text("Spoke")
+    expect(page.locator("section[aria-labelledby=out] dd a").first).to_contain_text("Spoke")
 
 
 @pytest.mark.picture

@@ -67,7 +67,7 @@ def test_an_agents_new_node_appears_without_a_reload(desk: Desk, page: Page) -> 
     expect(line).to_contain_text("agent")
     expect(line).to_contain_text("with claude-code")
     line.get_by_role("link", name="Tokens expire").click()
-    expect(page.locator("h1")).to_have_text("Tokens expire")
+    expect(page.locator(".title")).to_contain_text("Tokens expire")
 
 
 @pytest.mark.slow

@@ -371,6 +371,7 @@ def test_payloads_are_text_on_every_page(desk: Desk, page: Page, commit: str, wa
 def test_submitted_text_returns_unchanged(desk: Desk, page: Page, commit: str) -> None:
     before = desk.node(ALL)
     at(page, f"node/edit?uri={ALL}")
+    page.get_by_text("More fields").click()
     page.get_by_label("Name").fill("Changed")
     page.get_by_role("button", name="Save").click()
     page.wait_for_selector(".said")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Page, expect
 
 from kgd.ui.notices import Notice
+from tests.ui.colleague import Colleague
 from tests.ui.conftest import Desk, at, axe
 
 
@@ -73,6 +76,38 @@ def test_undo_keeps_a_later_change_and_shows_one_that_is_in_the_way(desk: Desk, 
     assert desk.node(uri)["summary"] == "Theirs"
     assert "conflicts" not in desk.node(uri)
     assert page.get_by_role("button", name="Undo").count() == 0
+
+
+@pytest.mark.needs("chromium")
+@pytest.mark.slow
+def test_an_accepted_proposal_and_a_resolved_conflict_can_be_undone(desk: Desk, page: Page, tmp_path: Path) -> None:
+    uri, other = "concept://shop/proposed", "concept://shop/disputed"
+    base = desk.put(uri, name="Proposed", summary="was")["commit"]
+    desk.put(uri, summary="is")
+    changes = [{"op": "upsert", "uri": one, "summary": "proposed"} for one in (uri, f"{uri}/more")]
+    proposal = desk.call("submit_subgraph", changes=changes, base=base, message="better")["proposal"]
+    accepted = desk.call("accept", name=proposal)["commit"]
+    assert desk.node(f"{uri}/more")["summary"] == "proposed"
+    assert "Undone with commit" in undone(page, accepted)
+    assert desk.node(uri)["summary"] == "is"
+    assert desk.call("get", uris=[f"{uri}/more"])["nodes"] == []
+    bob = Colleague(desk, tmp_path)
+    id = bob.disagree(other, "summary", "ours", "theirs", was="was")
+    bob.close()
+    resolved = desk.call("resolve", resolutions=[{"id": id, "take": "a"}])["commit"]
+    assert desk.call("conflicts", uri=other)["conflicts"] == []
+    assert "Undone with commit" in undone(page, resolved)
+    assert [one["id"] for one in desk.call("conflicts", uri=other)["conflicts"]] == [id]
+    assert "Not undone yet" in undone(page, resolved)
+
+
+def undone(page: Page, commit: str) -> str:
+    """Undo a commit as the button in a message does, and return the message that follows."""
+    proof = page.locator("input[name=proof]").first.get_attribute("value") or ""
+    form: dict[str, str | float | bool] = {"proof": proof, "commit": commit, "back": "/ui/w/shop/overview"}
+    page.request.post(page.url.replace("/overview", "/undo"), form=form, max_redirects=0)
+    page.reload()
+    return page.locator(".said").inner_text()
 
 
 def undo(page: Page) -> None:

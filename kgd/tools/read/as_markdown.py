@@ -34,6 +34,7 @@ _NODE = frozenset(
         "incoming_cut",
         "history",
         "mentions",
+        "citations",
         "messages",
     }
 )
@@ -67,6 +68,8 @@ def _node(node: Answer, home: str) -> Iterator[str]:
     for one in node.get("history", ()):
         yield f"- {_commit(one)} {line(one['message'])}"
     yield from _mentions(node.get("mentions"), home)
+    for one in node.get("citations", ()):
+        yield from _citation(one)
     for one in node.get("messages", ()):
         yield from _message(one, home)
 
@@ -125,6 +128,17 @@ def _mentions(found: Answer | None, home: str) -> Iterator[str]:
             yield f"{name}: {', '.join(address(uri, home) for uri in found[key])}"
     if found and found["more"]:
         yield f"mentions left out: {found['more']}"
+
+
+def _citation(one: Answer) -> Iterator[str]:
+    why = f", {line(one['reason'])}" if "reason" in one else ""
+    yield f"cites {line(one['text'])}: {one.get('state', 'not compared')}{why}"
+    if code := one.get("code"):
+        yield f"from line {one['first']}:"
+        yield fence(code)
+    if diff := one.get("diff"):
+        yield "changed since:"
+        yield fence(diff)
 
 
 def _message(one: Answer, home: str) -> Iterator[str]:

@@ -21,7 +21,7 @@ from kgd.tools.nodes import Cut, Found, InvalidAnswer, NodeAnswer
 from kgd.tools.operation import AS_OF, BUDGET, CONTEXT_ID, CURSOR, URI, URIS, USUAL, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
 from kgd.tools.parameters import Many, Params
-from kgd.tools.read import as_markdown, mentions, threads
+from kgd.tools.read import as_markdown, citations, mentions, threads
 from kgd.tools.session import Session
 from kgd.tools.verified_marks import mark
 from kgd.tools.working_sets import enter, note
@@ -34,7 +34,7 @@ HISTORY_LINES = 5
 MISSING_SHOWN = 20
 
 
-Part = Literal["content", "relations", "incoming", "history", "mentions", "messages", "messages_back"]
+Part = Literal["content", "relations", "incoming", "history", "mentions", "citations", "messages", "messages_back"]
 
 
 class GetParams(Params):
@@ -103,6 +103,8 @@ def get(session: Session, params: GetParams) -> GetResult:
         start = begin if index == begin.node else Position(index)
         node, rest = _fitted(found, asked[index], params.include, room, start, first=not answer["nodes"])
         if node is not None:
+            if "citations" in params.include and isinstance(found, Found) and not start.inside:
+                citations.add(session, found, node, room)
             answer["nodes"].append(_with_trust(session, home, found, node))
             seen.append(found.uri)
         if rest is not None:
@@ -344,7 +346,7 @@ def from_memory(session: Session, params: GetParams) -> bool:
     return (
         params.as_of is None
         and params.conflicts == "show"
-        and not {"history", "mentions", "messages", "messages_back"} & set(params.include)
+        and not {"history", "mentions", "citations", "messages", "messages_back"} & set(params.include)
         and addressing.at_hand(session, params.workspace, params.uris)
         and _all_stored(session, params.uris)
     )
@@ -361,9 +363,9 @@ GET = Operation(
     name="get",
     title="Read nodes",
     description=(
-        "Read nodes in full: content, relations, version, open conflicts. `include` adds incoming relations, the last"
-        " commits, mentions, or the messages of a thread. `missing` lists absent nodes with similar names. A long "
-        "answer continues with `cursor`."
+        "Read nodes in full: content, relations, version, open conflicts. `include` adds incoming relations, the last "
+        "commits, mentions, citations with their code, or the messages of a thread. `missing` lists absent nodes with "
+        "similar names. A long answer continues with `cursor`."
     ),
     Params=GetParams,
     Result=GetResult,
@@ -384,8 +386,8 @@ GET = Operation(
                 option(
                     "--include",
                     (
-                        "content, relations, incoming, history, mentions, messages (of a thread, or "
-                        "behind a message), messages_back (newest first); may be repeated"
+                        "content, relations, incoming, history, mentions, citations (with their code), messages (of a "
+                        "thread, or behind a message), messages_back (newest first); may be repeated"
                     ),
                     "PART",
                 ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kgd.errors import KgdError, NotFound
-from kgd.ui.changes import deed_of, rows
+from kgd.errors import Advice, KgdError, NotFound
+from kgd.ui.changes import VERIFIED, deed_of, rows
 from kgd.ui.node_reading import titles
 from kgd.ui.pages.node_form import said
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own
@@ -75,9 +75,10 @@ def undo(visit: Visit) -> Handled:
     """Revert the commit of a message. If a later change is in the way, show what a revert would do instead."""
     reverted = _revert(visit, "")
     would = visit.call("put", **reverted, dry_run=True)
-    if would["warnings"]:
-        said_first = f"Not undone yet: {would['warnings'][0]}. Revert it here if you still want to."
-        return Redirect(visit.to("change", commit=visit.required("commit")), said_first)
+    # Advice is about conflicts that are open already.
+    if in_the_way := [one for one in would["warnings"] if not isinstance(one, Advice)]:
+        why = f"Not undone yet: {in_the_way[0]}. Revert it here if you still want to."
+        return Redirect(visit.to("change", commit=visit.required("commit")), why)
     answer = visit.call("put", **reverted)
     back = own(visit.form.get("back", ""))
     if len(answer["nodes"]) == 1 and back.startswith(visit.to("node") + "?"):  # its address may have changed
@@ -95,6 +96,7 @@ def _change(visit: Visit, refused: KgdError | None = None) -> Handled:
             refused = error
     told = {
         "commit": found,
+        "title": title(found, found["diff"][0]["uri"]) if found["diff"] else found["message"].partition("\n")[0],
         "changes": rows(found["diff"], titles(visit, [one["uri"] for one in found["diff"]])),
         "would": would,
         "uri": visit.query.get("uri") or visit.form.get("uri", ""),
@@ -110,17 +112,17 @@ def _revert(visit: Visit, message: str) -> dict[str, Any]:
 
 
 def title(commit: Mapping[str, Any], uri: str) -> str:
-    """Return the title of a commit in a node's history: the commit's subject, or its changes."""
+    """Return the title of a commit in a node's history: the commit's subject, or its changes if they are known."""
     subject = str(commit["message"].partition("\n")[0])
     deed = deed_of(subject, uri)
     if subject and not subject.startswith("put "):
         return deed.capitalize() or subject
-    for one in commit["diff"]:
+    for one in commit.get("diff", ()):
         if one["change"] != "changed":
             return f"{one['change'].capitalize()}"
-        fields = list(dict.fromkeys(name.partition("/")[0] for name in one["fields"]))
-        return f"Changed {', '.join(fields)}"
-    return "A change"
+        fields = dict.fromkeys(name.partition("/")[0] for name in one["fields"] if name != VERIFIED)
+        return f"Changed {', '.join(fields)}" if fields else "Verified"
+    return deed.capitalize() or "A change"
 
 
 ENTRIES = (

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from kgd.errors import KgdError
-from kgd.freshness.citations import parse
-from kgd.model.uri import from_path, scheme_of
-from kgd.ui.changes import as_text, deed_of
-from kgd.ui.node_reading import Missing, links, titles, whole
+from kgd.codec import documents
+from kgd.errors import KgdError, NotFound
+from kgd.model.fields import from_answer
+from kgd.model.uri import CODE_TREE, name_of, scheme_of
+from kgd.tools.read import as_markdown
+from kgd.ui.changes import as_text
+from kgd.ui.highlighting import highlighted
+from kgd.ui.node_reading import WHOLE, Missing, links, titles, whole
 from kgd.ui.pages.file import redirected
+from kgd.ui.pages.history import title
 from kgd.ui.pages.node_form import FURTHER, LABELS
-from kgd.ui.visit import Entry, Handled, Page, Visit
+from kgd.ui.relation_words import words_of
+from kgd.ui.visit import Download, Entry, Handled, Page, Visit
 
 FEW = 5
 LOOKED_THROUGH = 5
@@ -23,6 +29,8 @@ FORMS = ("relate", "append", "move")
 OWN_PLACE = ("cites", "verified")
 """Keys of the data that the page shows as citations."""
 TALK = ("thread", "message")
+DERIVED = ("file", "dir", "symbol", "document", "chunk", "thread", "message")
+"""Schemes of nodes from the code tree and from imports."""
 
 
 def node(visit: Visit) -> Handled:
@@ -39,7 +47,7 @@ def node(visit: Visit) -> Handled:
 def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[str, Any]:
     """Return the variables of a node's page."""
     uri = found["uri"]
-    data = found.get("data", {})
+    data, stored = found.get("data", {}), bool(found["version"])
     writes = visit.may("put") and not as_of
     wanted = visit.query.get("do") or visit.form.get("do", "")
     answer: dict[str, Any] = {
@@ -50,13 +58,16 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "into": links(visit, uri, "incoming", visit.query.get("into"), as_of),
         "further": [(LABELS[row.name], as_text(found[row.name])) for row in FURTHER if row.name in found],
         "data_shown": [(key, as_text(value)) for key, value in data.items() if key not in OWN_PLACE],
-        "cites": cited(visit, data),
+        "cites": cited(visit, uri, as_of) if stored else [],
+        "headline": headline(found),
+        "changes": changes_of(found),
+        "mentioned": mentioned(visit, found),
         "do": wanted if writes and wanted in (*FORMS, "relation") else "",
         "is_talk": scheme_of(uri) in TALK,
-        "may_verify": writes and visit.may_do_all and bool(data.get("cites")),
+        "may_verify": writes and visit.may_do_all,
         "typed": {},
         "refused": None,
-        "deed_of": deed_of,
+        "words_of": words_of,
         "change_at": lambda one: (
             visit.to("node", uri=uri, do="relation", type=one["type"], target=one["target"], weight=one["weight"])
             + "#do"
@@ -64,8 +75,6 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "more_out": lambda cursor: visit.to("node", uri=uri, as_of=as_of, out=cursor) + "#out",
         "more_into": lambda cursor: visit.to("node", uri=uri, as_of=as_of, into=cursor) + "#into",
     }
-    mentions = found.get("mentions", {})
-    answer["named"] = titles(visit, [*mentions.get("out", ()), *mentions.get("into", ())])
     if as_of:
         answer |= beside(visit, uri, answer["as_of"])
     if answer["do"] == "relation":
@@ -73,25 +82,49 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
     return answer
 
 
-def cited(visit: Visit, data: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the citations of a node, each with its file and with whether it was ever verified."""
-    given = data.get("cites")
-    texts = [one for one in (given if isinstance(given, list) else [given]) if isinstance(one, str)]
-    notes = data.get("verified")
-    keys = [str(key) for key in notes] if isinstance(notes, dict) else []
-    return [
-        {"text": text, "file": file_of(visit, text), "was_checked": any(key.startswith(f"{text}@") for key in keys)}
-        for text in texts
-    ]
+def cited(visit: Visit, uri: str, as_of: str | None) -> list[dict[str, Any]]:
+    """Return the citations of a node, each with the highlighted lines of its code."""
+    answer = visit.call("get", uris=[uri], include=["citations"], as_of=as_of, budget=WHOLE)
+    found = answer["nodes"][0].get("citations", []) if answer["nodes"] else []
+    return [{**one, "lines": highlighted(one["code"], one["file"]) if "code" in one else ()} for one in found]
 
 
-def file_of(visit: Visit, citation: str) -> str:
-    """Return the file of a citation; empty if the citation has no valid path."""
-    found = parse(citation, visit.workspace)
-    try:
-        return from_path("file", visit.workspace, found.path) if found else ""
-    except KgdError:
-        return ""
+def headline(found: dict[str, Any]) -> str:
+    """Return the title of a node's page: its summary; for the code tree, whose summaries are figures, its name."""
+    summary = found.get("summary", "") if scheme_of(found["uri"]) not in (*CODE_TREE, "symbol") else ""
+    return str(summary or found["name"] or found["uri"])
+
+
+def changes_of(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the newest commits of a node with their titles, newest first."""
+    commits = [{**one, "title": title(one, found["uri"])} for one in found.get("history", ())]
+    if commits and found["version"] == len(commits) and commits[-1]["title"] == "Changed":
+        commits[-1]["title"] = "Created"
+    return commits
+
+
+def mentioned(visit: Visit, found: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    """Return the mentions of written nodes as pairs of URI and name: in this node, and of this node."""
+    mentions = {way: found.get("mentions", {}).get(way, ()) for way in ("out", "into")}
+    named = titles(visit, [*mentions["out"], *mentions["into"]])
+    return {way: [(uri, named[uri] or uri) for uri in uris if is_written(uri, named)] for way, uris in mentions.items()}
+
+
+def is_written(uri: str, named: Mapping[str, str]) -> bool:
+    """Whether a person or an agent wrote a node, rather than the code tree or an import."""
+    return uri in named and scheme_of(uri) not in DERIVED
+
+
+def raw(visit: Visit) -> Handled:
+    """Return a node as its YAML file, or as Markdown to save."""
+    found = whole(visit, visit.required("uri"), "relations")
+    if isinstance(found, Missing):
+        raise NotFound("there is no such node", at=found.uri, next="Check its address.")
+    if visit.query.get("format") == "markdown":
+        text = as_markdown.nodes({"workspace": visit.workspace, "nodes": [found], "missing": []})
+        name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in name_of(found["uri"]))
+        return Download(f"{text}\n".encode(), "text/markdown; charset=utf-8", f"{name[:80] or 'node'}.md")
+    return Download(documents.encode(from_answer(found)), "text/plain; charset=utf-8")
 
 
 def missing(visit: Visit, lacking: Missing, as_of: str | None) -> Handled:
@@ -131,4 +164,4 @@ def beside(visit: Visit, uri: str, commit: str) -> dict[str, Any]:
     return {"at": at, "older": older, "newer": commits[number - 1] if number > 0 else None, "is_newest": number == 0}
 
 
-ENTRIES = (Entry("node", "node", node),)
+ENTRIES = (Entry("node", "node", node), Entry("node", "node/raw", raw))

@@ -9,6 +9,7 @@ from kgd.errors import Invalid, KgdError, NotFound
 from kgd.ui.node_reading import Missing, links, whole
 from kgd.ui.pages import node as node_page
 from kgd.ui.pages.node_form import plain, said
+from kgd.ui.relation_words import words_of
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 SUGGESTED = 8
@@ -109,6 +110,7 @@ def _deleting(visit: Visit, uri: str, refused: KgdError | None = None) -> Handle
     told = {
         "node": found,
         "into": into,
+        "words_of": words_of,
         "refused": refused,
         "more_into": lambda cursor: visit.to("node/delete", uri=uri, into=cursor) + "#into",
     }

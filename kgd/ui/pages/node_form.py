@@ -13,7 +13,7 @@ from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model.node import NODE_FIELDS, PLAIN, SCALARS, Shape
 from kgd.ui.changes import Mark, is_cut, mapping_of, mapping_text, marked
 from kgd.ui.node_reading import Missing, whole
-from kgd.ui.rendering import sentence
+from kgd.ui.rendering import sentence, spoken
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 NAMES = tuple(row.name for row in PLAIN if row.shape is Shape.NAMES)
@@ -217,7 +217,7 @@ def said(answer: Mapping[str, Any], done: str = "Saved") -> str:
     commit = answer.get("commit")
     told = f"{done} with commit {commit[:10]}." if commit else "Nothing was changed."
     like = [f"It may duplicate {', '.join(one['like'])}." for one in answer.get("similar", ())]
-    return " ".join((told, *(f"{sentence(one)}." for one in answer.get("warnings", ())), *like))
+    return " ".join((told, *(f"{sentence(spoken(one))}." for one in answer.get("warnings", ())), *like))
 
 
 def _read(visit: Visit, uri: str) -> Written | None:

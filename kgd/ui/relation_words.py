@@ -1,0 +1,31 @@
+"""Types of relations in words, in both directions."""
+
+from __future__ import annotations
+
+INCOMING = {
+    "about": "is the subject of",
+    "calls": "is called by",
+    "cites": "is cited by",
+    "contains": "is in",
+    "depends_on": "is needed by",
+    "explains": "is explained by",
+    "has": "belongs to",
+    "imports": "is imported by",
+    "made": "was made by",
+    "owns": "is owned by",
+    "part_of": "consists of",
+    "related_to": "is related to",
+    "replaces": "is replaced by",
+    "uses": "is used by",
+    "works_on": "is worked on by",
+}
+"""What the target of a relation says about its source."""
+
+
+def words_of(type: str, is_incoming: bool = False) -> str:
+    """Return a type of relation as a phrase between this node and the other nodes: ``depends on``, ``is used by``.
+
+    The incoming phrase of another type has this node as its object: ``needs`` becomes ``this node (needs) from``.
+    """
+    words = " ".join(type.replace("_", " ").split()) or type
+    return INCOMING.get(type, f"“{words}” from") if is_incoming else words
