@@ -37,6 +37,7 @@ STATIC = {
     "graph.css": "text/css; charset=utf-8",
     "graph.js": "text/javascript; charset=utf-8",
     "htmx.js": "text/javascript; charset=utf-8",
+    "keys.js": "text/javascript; charset=utf-8",
     "idiomorph.js": "text/javascript; charset=utf-8",
     "sse.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
