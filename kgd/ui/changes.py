@@ -94,11 +94,28 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """Lines of the older version beside the lines of the newer version that replace them."""
+
+    before: tuple[Mark, ...]
+    after: tuple[Mark, ...]
+
+    @property
+    def is_same(self) -> bool:
+        return self.before == self.after
+
+
+@dataclass(frozen=True, slots=True)
 class FieldRow:
     """A changed field."""
 
     title: str
     marks: tuple[Mark, ...]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The marks as two columns."""
+        return side_by_side(self.marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +226,33 @@ def _cut(mark: Mark, number: int, count: int, around: int) -> Mark:
 def marks(old: str, new: str) -> tuple[Mark, ...]:
     """Compare two texts as `marked` does, with each stretch clipped to a length that a page can show."""
     return tuple(clipped(mark) for mark in marked(old, new))
+
+
+def side_by_side(found: Iterable[Mark]) -> list[Pair]:
+    """Split marked text into rows of two columns; a row ends where both versions have the same line end."""
+    pairs: list[Pair] = []
+    before: list[Mark] = []
+    after: list[Mark] = []
+
+    def end() -> None:
+        pair = Pair(tuple(before), tuple(after))
+        if pairs and pair.is_same and pairs[-1].is_same:
+            text = pairs[-1].after[0].text + "".join(mark.text for mark in pair.after)
+            pairs[-1] = Pair((Mark("same", text),), (Mark("same", text),))
+        elif before or after:
+            pairs.append(pair)
+        before.clear()
+        after.clear()
+
+    for mark in found:
+        for line in lines_of(mark.text) if mark.kind == "same" else [mark.text]:
+            part = Mark(mark.kind, line)
+            before.extend([part] if mark.kind != "ins" else [])
+            after.extend([part] if mark.kind != "del" else [])
+            if mark.kind == "same" and line.endswith("\n"):
+                end()
+    end()
+    return pairs
 
 
 def clipped(mark: Mark) -> Mark:

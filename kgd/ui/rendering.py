@@ -35,6 +35,7 @@ STATIC = {
     "kgd.css": "text/css; charset=utf-8",
     "kgd.js": "text/javascript; charset=utf-8",
     "graph.css": "text/css; charset=utf-8",
+    "node.css": "text/css; charset=utf-8",
     "graph.js": "text/javascript; charset=utf-8",
     "htmx.js": "text/javascript; charset=utf-8",
     "keys.js": "text/javascript; charset=utf-8",

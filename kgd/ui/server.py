@@ -28,6 +28,7 @@ from kgd.model.token import TokenRecord
 from kgd.tools.visibility import sight
 from kgd.ui import rendering
 from kgd.ui.live_updates import Live
+from kgd.ui.notices import Notice
 from kgd.ui.pages import ENTRIES, NAVIGATION, PAGES
 from kgd.ui.requests import ENTRY_LIMIT, FORM_LIMIT, Place, comes_from_elsewhere, form_of, refusal
 from kgd.ui.sessions import Sessions, Visitor, is_proof, proof
@@ -278,7 +279,8 @@ class Ui:
     ) -> Response:
         if isinstance(handled, Redirect):
             if handled.said:
-                self._sessions.say(key, handled.said[:SAID_LIMIT])
+                notice = Notice(handled.said[:SAID_LIMIT], handled.undo, visit.workspace)
+                self._sessions.say(key, notice.written())
             return self._redirect(handled.to, visit)
         if isinstance(handled, Download):
             headers = rendering.HEADERS | {"cache-control": "no-store"}
@@ -288,7 +290,7 @@ class Ui:
         # The answer to a form has no address that could be refreshed.
         around = self._around(visit, key) | {"current": entry.name, "since": mark if request.method == "GET" else ""}
         if "hx-request" not in request.headers:  # a refresh must not use up the message for another page
-            around["said"] = self._sessions.said(key)
+            around["notice"] = Notice.read(self._sessions.said(key))
         return self._html(handled.template, around | dict(handled.told), handled.status)
 
     def _redirect(self, to: str, visit: Visit) -> Response:
@@ -348,7 +350,7 @@ class Ui:
         return {
             "visit": visit,
             "proof": proof(key),
-            "said": "",
+            "notice": None,
             "navigation": NAVIGATION,
             "current": "",
             "since": "",

@@ -34,10 +34,14 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """A redirect after a change; the next page shows `said` once."""
+    """A redirect after a change; the next page shows `said` once.
+
+    `undo` is the commit of the change: the message then links to it and has a button that reverts it.
+    """
 
     to: str
     said: str = ""
+    undo: str = ""
 
 
 @dataclass(frozen=True, slots=True)

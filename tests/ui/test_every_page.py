@@ -71,7 +71,7 @@ def places(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Places:
         "node/history": f"uri={AUTH}",
         "node/lines": f"uri={AUTH}",
         "node/messages": f"uri={thread}",
-        "node/revert": f"commit={commit}&uri={AUTH}",
+        "change": f"commit={commit}&uri={AUTH}",
         "search": "q=keys",
         "review": "since=yesterday",
         "conflicts": "",

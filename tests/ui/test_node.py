@@ -37,7 +37,7 @@ def test_a_node_is_edited_by_keyboard_and_the_user_is_the_author(desk: Desk, pag
     page.keyboard.type("How money comes in, and goes out")
     page.keyboard.press("Enter")
     expect(page.locator(".said")).to_contain_text("Saved with commit")
-    expect(page.locator(".summary")).to_have_text("How money comes in, and goes out")
+    expect(page.locator("h1")).to_have_text("How money comes in, and goes out")
     assert desk.node("concept://shop/pay")["content"] == "# Cards\n\nFirst *line*.\n"
     assert "(kgd ui): put concept://shop/pay" in last_commit(desk)
     page.get_by_role("link", name="Edit").click()
@@ -196,13 +196,13 @@ def test_the_history_of_a_node_is_browsed_by_commit(desk: Desk, page: Page) -> N
     assert axe(page) == []
     page.get_by_role("link", name="View version").nth(1).click()
     expect(page.locator(".past")).to_contain_text("Version of")
-    expect(page.locator(".summary")).to_have_text("State 1")
+    expect(page.locator("h1")).to_have_text("State 1")
     assert page.get_by_role("link", name="Edit").count() == 0
     page.get_by_role("link", name="Older").click()
-    expect(page.locator(".summary")).to_have_text("State 0")
+    expect(page.locator("h1")).to_have_text("State 0")
     page.get_by_role("link", name="Newer").click()
     page.get_by_role("link", name="Newer").click()
-    expect(page.locator(".summary")).to_have_text("State 2")
+    expect(page.locator("h1")).to_have_text("State 2")
     assert axe(page) == []
 
 

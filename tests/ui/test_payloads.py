@@ -325,7 +325,7 @@ MANY = (
     "node?uri=dir://shop/src",
     f"search?q={quote(ATTRIBUTES[0])}&cursor=x",
     f"node?uri={ALL}&as_of={quote(MARKUP[4])}",
-    f"node/revert?commit={quote(MARKUP[0])}",
+    f"change?commit={quote(MARKUP[0])}",
     f"nowhere/{quote(MARKUP[4])}",
 )
 
@@ -356,7 +356,7 @@ def test_payloads_are_text_on_the_pages_of_a_node(desk: Desk, page: Page, commit
 
 def test_payloads_are_text_on_every_page(desk: Desk, page: Page, commit: str, watched: Watched) -> None:
     page.on("dialog", lambda dialog: pytest.fail(dialog.message))
-    found = [one for place in (*MANY, f"node/revert?commit={commit}&uri={node(0)}") for one in looked(page, place)]
+    found = [one for place in (*MANY, f"change?commit={commit}&uri={node(0)}") for one in looked(page, place)]
     conflict = desk.call("conflicts")["conflicts"][0]
     found += looked(page, f"conflict?id={quote(conflict['id'])}")
     assert "onerror" in page.locator("main").inner_text()

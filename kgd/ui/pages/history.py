@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kgd.errors import KgdError, NotFound
 from kgd.ui.changes import deed_of, rows
+from kgd.ui.node_reading import titles
 from kgd.ui.pages.node_form import said
-from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
+from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own
 
 COMMITS = 20
 
@@ -54,10 +55,9 @@ def messages(visit: Visit) -> Handled:
     )
 
 
-def confirm_revert(visit: Visit) -> Handled:
-    """Preview the revert of a commit."""
-    visit.form_for("put")
-    return _reverting(visit)
+def change(visit: Visit) -> Handled:
+    """Show a commit with its differences and, to a writer, the effect of reverting it."""
+    return _change(visit)
 
 
 def revert(visit: Visit) -> Handled:
@@ -65,28 +65,43 @@ def revert(visit: Visit) -> Handled:
     try:
         answer = visit.call("put", **_revert(visit, visit.form.get("message", "")))
     except KgdError as error:
-        return _reverting(visit, error)
+        return _change(visit, error)
     uri = visit.form.get("uri", "")
-    return Redirect(visit.to("node/history", uri=uri) if uri else visit.to("overview"), said(answer, "Reverted"))
+    back = visit.to("node/history", uri=uri) if uri else visit.to("overview")
+    return Redirect(back, said(answer, "Reverted"), undo=answer["commit"] or "")
 
 
-def _reverting(visit: Visit, refused: KgdError | None = None) -> Handled:
-    commit = visit.required("commit")
-    (found,) = visit.call("history", commit=commit, diff=True)["commits"]
+def undo(visit: Visit) -> Handled:
+    """Revert the commit of a message. If a later change is in the way, show what a revert would do instead."""
+    reverted = _revert(visit, "")
+    would = visit.call("put", **reverted, dry_run=True)
+    if would["warnings"]:
+        said_first = f"Not undone yet: {would['warnings'][0]}. Revert it here if you still want to."
+        return Redirect(visit.to("change", commit=visit.required("commit")), said_first)
+    answer = visit.call("put", **reverted)
+    back = own(visit.form.get("back", ""))
+    if len(answer["nodes"]) == 1 and back.startswith(visit.to("node") + "?"):  # its address may have changed
+        back = visit.to("node", uri=answer["nodes"][0]["uri"])
+    return Redirect(back, said(answer, "Undone"))
+
+
+def _change(visit: Visit, refused: KgdError | None = None) -> Handled:
+    (found,) = visit.call("history", commit=visit.required("commit"), diff=True)["commits"]
     would: Mapping[str, Any] = {}
-    if refused is None:
+    if visit.may("put") and refused is None:
         try:
             would = visit.call("put", **_revert(visit, ""), dry_run=True)
         except KgdError as error:
             refused = error
     told = {
         "commit": found,
-        "changes": rows(opposite(found["diff"])),
+        "changes": rows(found["diff"], titles(visit, [one["uri"] for one in found["diff"]])),
         "would": would,
         "uri": visit.query.get("uri") or visit.form.get("uri", ""),
         "refused": refused,
+        "writes": visit.may("put"),
     }
-    return Page("node_revert.html", told)
+    return Page("change.html", told, 422 if visit.form else 200)
 
 
 def _revert(visit: Visit, message: str) -> dict[str, Any]:
@@ -108,25 +123,11 @@ def title(commit: Mapping[str, Any], uri: str) -> str:
     return "A change"
 
 
-def opposite(diff: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Reverse a diff."""
-    turned = {"created": "deleted", "deleted": "created"}
-    return [
-        {
-            "uri": one["uri"],
-            "change": turned.get(one["change"], one["change"]),
-            "fields": {
-                name: {"before": field["after"], "after": field["before"]} for name, field in one["fields"].items()
-            },
-        }
-        for one in diff
-    ]
-
-
 ENTRIES = (
     Entry("node", "node/history", history),
     Entry("node", "node/lines", lines),
     Entry("node", "node/messages", messages),
-    Entry("node", "node/revert", confirm_revert),
-    Entry("node", "node/revert", revert, ("POST",)),
+    Entry("node", "change", change),
+    Entry("node", "change", revert, ("POST",)),
+    Entry("node", "undo", undo, ("POST",)),
 )

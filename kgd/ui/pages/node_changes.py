@@ -60,7 +60,7 @@ def delete(visit: Visit) -> Handled:
         )
     except KgdError as error:
         return _deleting(visit, uri, error)
-    return Redirect(visit.to("node", uri=uri), said(answer, "Deleted"))
+    return Redirect(visit.to("node", uri=uri), said(answer, "Deleted"), undo=answer["commit"] or "")
 
 
 def suggest(visit: Visit) -> Handled:
@@ -85,7 +85,7 @@ def _made(visit: Visit, change: Mapping[str, Any], done: str) -> Handled:
     changed = [one["uri"] for one in answer["nodes"]]
     uri = str(change.get("uri") or change["source"])
     there = changed[0] if change["op"] == "move" and changed else uri
-    return Redirect(visit.to("node", uri=there), said(answer, done))
+    return Redirect(visit.to("node", uri=there), said(answer, done), undo=answer["commit"] or "")
 
 
 def _again(visit: Visit, error: KgdError) -> Handled:

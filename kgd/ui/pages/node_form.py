@@ -209,7 +209,7 @@ def save(visit: Visit) -> Handled:
     except KgdError as error:
         return _form(visit, written, refused=error)
     uri = answer["nodes"][0]["uri"] if answer["nodes"] else written.uri
-    return Redirect(visit.to("node", uri=uri), said(answer))
+    return Redirect(visit.to("node", uri=uri), said(answer), undo=answer["commit"] or "")
 
 
 def said(answer: Mapping[str, Any], done: str = "Saved") -> str:
