@@ -42,7 +42,7 @@ from kgd.tools.operation import (
 from kgd.tools.origins import Origin
 from kgd.tools.paging import Room
 from kgd.tools.parameters import EdgeTypes, Many, Params, When, period
-from kgd.tools.read import as_markdown
+from kgd.tools.read import as_markdown, questions
 from kgd.tools.read.about_files import about
 from kgd.tools.read.traverse import EdgeAnswer
 from kgd.tools.session import Session
@@ -180,11 +180,15 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
         result["origin"] = origins.of_remote(workspace.id)
     if workspace.is_text_partial:
         result["hint"] = INDEXING
-    elif not hits and not params.cursor:
+    elif hits:
+        questions.note(session, workspace, wanted, found=True)
+    elif not params.cursor:
         if hint := _unknown_types(workspace, params.types, page.sees):
             result["hint"] = hint
         elif params.query.strip():
             result["hint"] = "Nothing is known about this."
+            if not workspace.meaning.is_partial:
+                questions.note(session, workspace, wanted, found=False)
             if found.nearest:
                 result["nearest"] = list(found.nearest)
     if params.query.strip() and page.sees is None and workspace.meaning.is_partial:
