@@ -33,6 +33,8 @@ HEADERS = {
 }
 STATIC = {
     "kgd.css": "text/css; charset=utf-8",
+    "copy.js": "text/javascript; charset=utf-8",
+    "overview.css": "text/css; charset=utf-8",
     "kgd.js": "text/javascript; charset=utf-8",
     "graph.css": "text/css; charset=utf-8",
     "node.css": "text/css; charset=utf-8",

@@ -20,7 +20,7 @@ from playwright.sync_api import Page
 
 from tests.conftest import ROOT
 
-FOLDER = ROOT / "docs/pictures"
+FOLDER = Path(os.environ.get("KGD_PICTURES_IN", ROOT / "docs/pictures"))
 WANTED = bool(os.environ.get("KGD_PICTURES"))
 """Pictures are written to `FOLDER`. Read now, because tests do not see the user's environment."""
 SIZE_LIMIT = 150_000

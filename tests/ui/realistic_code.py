@@ -241,7 +241,7 @@ def create(root: Path) -> None:
     subprocess.run(["git", "init", "-q", "-b", "main", str(root)], check=True)
     tree = Tree()
     commits = [Commit(ANN, "The shop, moved from the old repository"), *_growth()]
-    _import(root, tree, commits, FIRST_COMMIT, 74)
+    _import(root, tree, commits, FIRST_COMMIT, 56)
 
 
 def finish(root: Path) -> None:
@@ -249,7 +249,7 @@ def finish(root: Path) -> None:
     tree = Tree(verbs={one.name: 3 for one in PACKAGES})
     for one in EDITS:
         _apply(tree, one)
-    _import(root, tree, LAST_EDITS, datetime(2026, 11, 17, 8, 20, tzinfo=UTC), 22)
+    _import(root, tree, LAST_EDITS, datetime(2026, 11, 16, 8, 20, tzinfo=UTC), 22)
 
 
 def _growth() -> Iterator[Commit]:
@@ -290,7 +290,8 @@ def _import(root: Path, tree: Tree, commits: list[Commit], first: datetime, hour
         files = tree.files() | ({"docs/operations.md": f"# Operations\n\n{notes}"} if notes else {})
         stream += [f"M 100644 inline {path}\n{_data(text)}" for path, text in files.items()]
         moment += timedelta(hours=hours)
-        moment = moment.replace(hour=9 + moment.hour % 8) + timedelta(days=max(0, 7 - moment.weekday()) % 7 % 3)
+        moment = moment.replace(hour=9 + moment.hour % 8)
+        moment += timedelta(days=7 - moment.weekday() if moment.weekday() > 4 else 0)
     subprocess.run(["git", "-C", str(root), "fast-import", "--quiet"], input="".join(stream), text=True, check=True)
     subprocess.run(["git", "-C", str(root), "reset", "-q", "--hard", "main"], check=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kgd.ui.pages import (
     areas,
+    attention,
     conflicts,
     graph,
     history,
@@ -21,6 +22,7 @@ from kgd.ui.visit import Entry
 
 ENTRIES: tuple[Entry, ...] = (
     *overview.ENTRIES,
+    *attention.ENTRIES,
     *graph.ENTRIES,
     *node.ENTRIES,
     *node_form.ENTRIES,
