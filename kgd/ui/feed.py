@@ -15,10 +15,12 @@ from kgd.ui.visit import Visit
 
 RECENT = 30
 """Number of commits in the feed."""
+GROUPS = 10
 NAMED = 3
 """Largest number of nodes to name per commit."""
 OTHER_DEEDS = {"merge": "merged", "commit": "edited by hand", "hand-edit": "edited by hand"}
 """Verbs of commits that no operation makes."""
+USUAL = "wrote"
 OWN_WORDS = ("put",)
 """Operations whose commit subject is the author's reason, or names the node."""
 HOUR = len("2026-11-20T13")
@@ -26,7 +28,7 @@ HOUR = len("2026-11-20T13")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One node of a commit; `there` says whether it still exists. Without a URI, `name` is the commit's message."""
+    """One node of a commit; `there` says whether it still exists. a plain edit has no `deed`."""
 
     uri: str
     name: str
@@ -39,13 +41,12 @@ class Change:
 class Group:
     """The changes of one author within one hour, newest first.
 
-    `by` is ``agent``, ``person``, or empty for kgd itself; `more` counts the nodes without a line; `reasons` are the
-    authors' own messages.
+    `client` is the program of an agent, and empty for a person; `reasons` are the authors' own messages; `more` counts
+    the nodes without a line.
     """
 
     author: str
     client: str
-    by: str
     at: str
     changes: list[Change] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
@@ -53,16 +54,18 @@ class Group:
 
 
 def feed(visit: Visit) -> list[Group]:
-    """Return the newest changes, newest first."""
-    commits = [one for one in visit.call("history", limit=RECENT)["commits"] if one.get("operation") != "init"]
+    """Return the newest changes of nodes, newest first, in at most `GROUPS` groups."""
+    commits = [one for one in visit.call("history", limit=RECENT)["commits"] if one["nodes"]]
     known = names(visit, [uri for one in commits for uri in one["nodes"][:NAMED]])
     groups: list[Group] = []
     for commit in commits:
         group = _group_of(commit)
         if groups and _key(groups[-1]) == _key(group):
             group = groups[-1]
-        else:
+        elif len(groups) < GROUPS:
             groups.append(group)
+        else:
+            break
         _add(group, commit, known)
     return groups
 
@@ -70,9 +73,7 @@ def feed(visit: Visit) -> list[Group]:
 def _group_of(commit: Mapping[str, Any]) -> Group:
     author = commit.get("accepted_by") or by_line(commit)
     client = commit.get("client", "")
-    is_merge = commit.get("operation") == "merge"
-    by = "" if is_merge else "agent" if is_agent(client) else "person"
-    return Group(author, client if by == "agent" else "", by, commit["at"])
+    return Group(author, client if is_agent(client) else "", commit["at"])
 
 
 def _key(group: Group) -> tuple[str, str, str]:
@@ -80,7 +81,8 @@ def _key(group: Group) -> tuple[str, str, str]:
 
 
 def _add(group: Group, commit: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> None:
-    deed = deeds().get(commit.get("operation", ""), "wrote")
+    deed = deeds().get(commit.get("operation", ""), USUAL)
+    deed = "" if deed == USUAL else deed
     if why := _why(commit):
         group.reasons.append(why)
     seen = {one.uri for one in group.changes}
@@ -90,8 +92,6 @@ def _add(group: Group, commit: Mapping[str, Any], known: Mapping[str, Mapping[st
             name = card.get("name") or name_of(uri)
             summary = card.get("summary", "")
             group.changes.append(Change(uri, name, "" if summary == name else summary, deed, uri in known))
-    if not commit["nodes"]:
-        group.changes.append(Change("", commit["message"].partition("\n")[0], "", deed))
     group.more += len(commit["nodes"][NAMED:]) + commit.get("more_nodes", 0)
 
 

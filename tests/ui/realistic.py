@@ -7,7 +7,8 @@ All commits have fixed dates, and four people and two agents as authors. It take
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -23,6 +24,7 @@ from kgd.model.access import Principal, Scope
 from kgd.model.change import Author
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
+from tests.daemon.conftest import end_daemon
 from tests.sync.people import bare
 from tests.ui import realistic_code, realistic_facts
 from tests.ui.conftest import Desk
@@ -236,3 +238,11 @@ def _write_lately(side: Side) -> None:
 
 def slug(name: str) -> str:
     return "-".join("".join(c if c.isalnum() else " " for c in name.lower()).split())
+
+
+def realistic_desk(folder: Path) -> Iterator[Realistic]:
+    """Make the desk for a module of tests, and end its daemon afterwards."""
+    made = Realistic(folder)
+    yield made
+    end_daemon(made.home)
+    shutil.rmtree(folder, ignore_errors=True)

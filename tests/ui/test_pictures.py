@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from urllib.parse import quote, urlsplit
 
@@ -11,10 +10,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.conftest import ROOT
-from tests.daemon.conftest import end_daemon
 from tests.ui.conftest import Desk
 from tests.ui.pictures import FOLDER, LOOKS, PAGES, SIZE_LIMIT, TOTAL_LIMIT, picture, pictures_of, rows, size
-from tests.ui.realistic import Realistic
+from tests.ui.realistic import Realistic, realistic_desk
 
 TAKEN = re.compile(r'\bpicture\(\s*\w+,\s*"([\w-]+)"')
 BY_MARK = re.compile(r"^@pytest\.mark\.picture\ndef .*?(?=^\S(?!.*->)|\Z)", re.M | re.S)
@@ -24,11 +22,7 @@ OF_PAGES = {f"{one.name}-{look[0]}" for one in PAGES for look in LOOKS}
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realistic]:
     """The realistic workspace, instead of a small one."""
-    root = tmp_path_factory.mktemp("realistic")
-    made = Realistic(root)
-    yield made
-    end_daemon(made.home)
-    shutil.rmtree(root, ignore_errors=True)
+    yield from realistic_desk(tmp_path_factory.mktemp("realistic"))
 
 
 @pytest.mark.slow

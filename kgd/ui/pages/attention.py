@@ -36,8 +36,9 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One side of a conflict."""
+    """One side of a conflict, with its letter."""
 
+    letter: str
     by: str
     text: str
     action: Action | None
@@ -141,7 +142,7 @@ def _conflict(visit: Visit, one: Mapping[str, Any], name: str) -> Card:
         form = {"do": "settle", "id": one["id"], "field": field, "value": side["value"]}
         letter = side["side"].upper()
         use = Action(f"Use {letter}", visit.to("attention"), form, f"for {name}") if settles else None
-        versions.append(Version(side.get("author", ""), side["value"], use))
+        versions.append(Version(letter, side.get("author", ""), side["value"], use))
     edit = Action("Edit" if settles else "Open", to, hint=name)
     return Card(name, to, about=field, versions=tuple(versions), actions=(edit,))
 
@@ -184,16 +185,18 @@ def _stale(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
 
 
 def _broken(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
-    found = visit.call("broken", limit=CARDS)["broken"]
-    known = names(visit, [one["links"][0]["source"] for one in found])
+    links: dict[str, list[str]] = {}
+    for one in status["broken_links"]:  # the first ones; the list of all takes time for each missing node
+        links.setdefault(one["target"], []).append(one["source"])
+    first = dict(list(links.items())[:CARDS])
+    known = names(visit, [sources[0] for sources in first.values()])
     cards = []
-    for one in found:
-        first, more = one["links"][0], len(one["links"]) - 1
-        source = known.get(first["source"], {}).get("name") or name_of(first["source"])
-        name, to = name_of(one["uri"]), visit.to("node", uri=one["uri"])
-        write = (Action("Write it", visit.to("node/new", uri=one["uri"]), hint=name),) if visit.may("put") else ()
-        others = f", and {more} more" if more else ""
-        cards.append(Card(name, to, f"Needed by {source}{others}.", one["uri"], actions=write))
+    for target, sources in first.items():
+        source = known.get(sources[0], {}).get("name") or name_of(sources[0])
+        others = f", and {len(sources) - 1} more" if len(sources) > 1 else ""
+        name, to = name_of(target), visit.to("node", uri=target)
+        write = (Action("Write it", visit.to("node/new", uri=target), hint=name),) if visit.may("put") else ()
+        cards.append(Card(name, to, f"Needed by {source}{others}.", target, actions=write))
     return cards
 
 
