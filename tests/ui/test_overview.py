@@ -13,7 +13,6 @@ from kgd.ui import rendering
 from kgd.ui.pages.attention import Waiting
 from kgd.ui.pages.overview import sentence
 from tests.ui.conftest import Desk, at, axe
-from tests.ui.pictures import picture
 from tests.waiting import at_rest, until
 
 browser = pytest.mark.needs("chromium")
@@ -206,14 +205,12 @@ def test_a_broken_link_is_listed_until_its_target_is_written(desk: Desk, page: P
 
 @pytest.mark.slow
 @browser
-@pytest.mark.picture
 def test_a_stale_fact_is_listed_and_verified_by_keyboard(desk: Desk, page: Page) -> None:
     desk("remember", "Sign adds nothing", "--cites", "src/auth/session.py#sign")
     (desk.code / "src/auth/session.py").write_text("def sign(token):\n    return token + 'x'\n")
     waits = page.get_by_role("link", name="1 fact to verify")
     waits.wait_for()
     expect(page.locator(".glance")).to_have_text("1 fact to verify needs your attention.")
-    picture(page, "overview")
     waits.focus()
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_contain_text("sign in src/auth/session.py changed")
