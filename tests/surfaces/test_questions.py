@@ -53,7 +53,12 @@ def test_a_question_that_now_has_an_answer_is_forgotten(ask: Ask) -> None:
 
 
 def test_narrowed_searches_addresses_and_long_texts_are_not_kept(ask: Ask) -> None:
-    for query in ({"query": "zeppelin", "types": ["insight"]}, {"query": "a/b.py"}, {"query": "qwxv " * 60}):
+    for query in (
+        {"query": "zeppelin", "types": ["insight"]},
+        {"query": "zeppelin", "max_depth": 0},
+        {"query": "a/b.py"},
+        {"query": "qwxv " * 60},
+    ):
         ask.search(**query)
     assert texts(ask) == []
 

@@ -71,13 +71,15 @@ def questions(session: Session, params: QuestionsParams) -> QuestionsResult:
 def note(session: Session, workspace: Workspace, question: Question, *, found: bool) -> None:
     """Record that a search of a user of this machine found nothing, or that its question now has an answer.
 
-    Searches that tags, types, a namespace or a period narrow are not recorded, since these may be the reason.
+    A narrowed search is not recorded, since its filters may be the reason; nor is one of depth 0, as type-ahead makes.
     """
     if session.principal is not None or not question.query.strip():
         return
     if found:
         Questions.of(workspace).found(question.query)
-    elif not (question.types or question.tags or question.namespace or question.since or question.until):
+    elif question.max_depth and not any(
+        (question.types, question.tags, question.namespace, question.since, question.until, question.min_score)
+    ):
         client = session.client.partition(" ")[0]
         Questions.of(workspace).note(question.query, client, workspace.now(), _days(session))
 

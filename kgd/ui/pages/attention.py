@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kgd.errors import KgdError
+from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.uri import name_of
 from kgd.ui.node_reading import names
@@ -236,10 +236,11 @@ KINDS = (
 
 def act(visit: Visit) -> Handled:
     """Carry out the action of a card."""
+    action = ACTIONS.get(visit.required("do"))
+    if action is None:
+        raise NotFound("there is no such action", at="do", next="Open the overview again.")
     try:
-        said, commit = ACTIONS[visit.required("do")](visit)
-    except KeyError:
-        return Redirect(visit.to("overview"))
+        said, commit = action(visit)
     except KgdError as error:
         return Redirect(visit.to("overview"), said=f"{error.message[:1].upper()}{error.message[1:]}.")
     return Redirect(visit.to("overview"), said, undo=commit)
