@@ -72,10 +72,16 @@ PAGES = (
 )
 """Pages of the realistic workspace. A page added to kgd needs a row here and in docs/ui.md."""
 
+WITHOUT_FOLDER = """(folder) => {
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(folder, "~");
+}"""
 
-def pictures_of(one: Pictured, page: Page) -> Iterator[Path]:
-    """Take the three pictures of an open page, and yield their places."""
+
+def pictures_of(one: Pictured, page: Page, folder: Path) -> Iterator[Path]:
+    """Take the three pictures of an open page, with ``~`` for the test's own folder, and yield their places."""
     for look, width, height, scheme in LOOKS:
+        page.evaluate(WITHOUT_FOLDER, str(folder))
         yield picture(page, f"{one.name}-{look}", width, height, scheme)
 
 

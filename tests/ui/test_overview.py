@@ -215,7 +215,7 @@ def test_a_stale_fact_is_listed_and_verified_by_keyboard(desk: Desk, page: Page)
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_contain_text("sign in src/auth/session.py changed")
     assert axe(page) == []
-    page.get_by_role("button", name="Verify: Sign adds nothing").focus()
+    page.get_by_role("button", name="Still true: Sign adds nothing").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("status").first).to_contain_text("Verified: 1 fact, in commit")
     assert "Kgd-Op: verify" in desk.git("log", "-1", "refs/kgd/head")

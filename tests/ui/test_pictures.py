@@ -45,7 +45,7 @@ def test_every_page_of_a_realistic_workspace_has_pictures(desk: Desk, page: Page
         if one.keys:
             shown.keyboard.press(one.keys)
         expect(shown.locator("body")).to_contain_text(one.shows)
-        assert len(list(pictures_of(one, shown))) == len(LOOKS)
+        assert len(list(pictures_of(one, shown, desk.code.parent))) == len(LOOKS)
     stranger.close()
 
 
