@@ -1,4 +1,4 @@
-"""Answers of `context`, `coverage` and `broken` as text."""
+"""Answers of `context`, `coverage`, `broken` and `questions` as text."""
 
 from __future__ import annotations
 
@@ -158,6 +158,16 @@ def broken(answer: Answer) -> None:
         say("no broken links")
     else:
         say("Write the missing node with `kgd put`, or remove the relation with `kgd unlink`.")
+
+
+def questions(answer: Answer) -> None:
+    for one in answer["questions"]:
+        times = f", {one['count']} times" if one["count"] > 1 else ""
+        say(f"{bold(one['text'])}  {one['id']}  {one['at']}{times}{', ' + one['client'] if one['client'] else ''}")
+    if not answer["questions"]:
+        say(answer.get("hint") or "no open questions")
+    else:
+        say('Write an answer with `kgd remember "…"`, or forget a question with `kgd questions --dismiss ID`.')
 
 
 def _folder(folder: Answer, name: str) -> str:

@@ -68,6 +68,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("nodes", {"limit": 5}),
     ("graph_snapshot", {}),
     ("broken", {"limit": 5}),
+    ("questions", {"limit": 5}),
     ("conflicts", {}),
     ("coverage", {"limit": 5}),
     ("code_file", {"uri": f"./{FILE}"}),

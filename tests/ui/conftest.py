@@ -43,7 +43,7 @@ class Desk:
 
     def __init__(self, root: Path) -> None:
         self.home = Home.at(str(root / "home"))
-        self.code = make_code(root / "shop")
+        self.code = self.make(root / "shop")
         person = root / "person"
         person.mkdir()
         (person / ".gitconfig").write_text("[user]\n\tname = Ann Person\n\temail = ann@example.org\n")
@@ -56,6 +56,10 @@ class Desk:
             "PYTHONPATH": str(ROOT),
         }
         self("up", "--quiet")
+
+    def make(self, code: Path) -> Path:
+        """Make the code repository."""
+        return make_code(code)
 
     def __call__(self, *words: str, stdin: str = "") -> str:
         """What the program prints."""

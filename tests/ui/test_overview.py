@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from playwright.sync_api import Page, expect
 from kgd.client.connection import Connection
 from kgd.errors import Advice, Do
 from kgd.ui import rendering
-from kgd.ui.pages.overview import Waiting, sentence
+from kgd.ui.pages.attention import Waiting
+from kgd.ui.pages.overview import sentence
 from tests.ui.conftest import Desk, at, axe
-from tests.ui.pictures import picture
+from tests.waiting import at_rest, until
 
 browser = pytest.mark.needs("chromium")
 AT_ONCE = 6_000
@@ -50,9 +52,15 @@ def test_one_sentence_summarises_the_pending_work(waiting: list[Waiting], stuck:
 
 @pytest.mark.slow
 @browser
-def test_a_new_workspace_shows_first_steps(page: Page) -> None:
+def test_a_new_workspace_shows_what_its_code_tells_and_how_to_connect_an_agent(page: Page) -> None:
     expect(page.locator(".glance")).to_contain_text("Nothing needs your attention.")
-    expect(page.locator(".first-steps li")).to_have_count(3)
+    expect(page.get_by_text("Everything works.")).to_have_count(1)
+    expect(page.locator(".first .work li")).to_have_count(3)
+    expect(page.locator(".first")).to_contain_text("6 files in")
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    page.get_by_role("button", name="Copy kgd agents install").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("window.copied") == "kgd agents install"
     expect(page.locator("main")).to_contain_text("only on this machine")
     expect(page.get_by_role("banner")).to_contain_text("shop")
     assert axe(page) == []
@@ -60,26 +68,62 @@ def test_a_new_workspace_shows_first_steps(page: Page) -> None:
 
 @pytest.mark.slow
 @browser
-def test_an_agents_new_node_appears_without_a_reload(desk: Desk, page: Page) -> None:
-    expect(page.get_by_role("heading", name="Recent changes")).to_be_visible()
-    agent_writes(desk, "insight://shop/tokens", name="Tokens expire", summary="After an hour")
-    line = page.locator(".lately li", has_text="Tokens expire").first
-    expect(line).to_contain_text("agent")
-    expect(line).to_contain_text("with claude-code")
-    line.get_by_role("link", name="Tokens expire").click()
-    expect(page.locator(".title")).to_contain_text("Tokens expire")
+def test_a_new_workspace_without_code_shows_what_to_do_next(desk: Desk, page: Page, tmp_path: Path) -> None:
+    with Connection(desk.home) as connection:
+        connection.call("up", {"directory": str(tmp_path), "standalone": True, "id": "notes"})
+    at(page, "../notes/overview")
+    expect(page.locator(".first")).to_contain_text("This workspace has no code")
+    expect(page.locator(".steps li")).to_have_count(4)
+    expect(page.locator(".steps")).to_contain_text("kgd ingest FOLDER")
+    assert axe(page) == []
 
 
 @pytest.mark.slow
 @browser
-def test_consecutive_changes_of_a_node_are_one_line_unless_they_have_reasons(desk: Desk, page: Page) -> None:
+def test_an_agents_new_node_appears_without_a_reload(desk: Desk, page: Page) -> None:
+    expect(page.locator("h1")).to_contain_text("shop")
+    agent_writes(desk, "insight://shop/tokens", name="Tokens expire", summary="After an hour")
+    group = page.locator(".hour", has_text="Tokens expire").first
+    expect(group).to_contain_text("agent")
+    expect(group).to_contain_text("with claude-code")
+    expect(group).to_contain_text("After an hour")
+    group.get_by_role("link", name="Tokens expire").click()
+    page.wait_for_url("**/node?uri=*")
+    expect(page.locator("main")).to_contain_text("Tokens expire")
+
+
+@pytest.mark.slow
+@browser
+def test_changes_of_one_author_and_hour_are_one_group_with_the_reasons(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/till", name="Till", summary="Takes cash")
     desk.put("concept://shop/till", summary="Takes cash and cards")
     change = {"op": "upsert", "uri": "concept://shop/till", "summary": "Takes cash, and cards since May"}
     desk.call("put", changes=[change], message="cards since May")
-    expect(page.locator(".lately li", has_text="cards since May")).to_be_visible()
-    expect(page.locator(".lately li", has_text="Till")).to_have_count(2)
+    group = page.locator(".hour", has_text="“cards since May”")
+    expect(group).to_be_visible()
+    expect(group.locator("li", has_text="Till")).to_have_count(1)
     expect(page.locator(".lately li", has_text="concept://")).to_have_count(0)
+
+
+@pytest.mark.slow
+@browser
+def test_a_question_without_an_answer_invites_to_write_it(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/harbour", name="Harbour", summary="Where ships wait")
+    until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))
+    with Connection(desk.home, "claude-code") as connection:
+        connection.call("search", {"workspace": "shop", "query": "zeppelin mooring altitude?"})
+        connection.call("search", {"workspace": "shop", "query": "qwxv password=hunter2-Kx9vLq81"})
+    at(page, "overview")
+    asked = page.locator(".asked li", has_text="zeppelin mooring altitude?")
+    expect(asked).to_contain_text("claude-code")
+    expect(page.locator(".asked")).not_to_contain_text("hunter2")
+    assert axe(page) == []
+    asked.get_by_role("link", name="Write it").click()
+    expect(page.get_by_label("Summary")).to_have_value("zeppelin mooring altitude?")
+    at(page, "overview")
+    asked.get_by_role("button", name="Dismiss").click()
+    expect(page.locator(".said")).to_contain_text("Dismissed.")
+    expect(asked).to_have_count(0)
 
 
 @pytest.mark.parametrize(
@@ -129,19 +173,17 @@ def test_a_broken_link_is_listed_until_its_target_is_written(desk: Desk, page: P
 
 @pytest.mark.slow
 @browser
-@pytest.mark.picture
 def test_a_stale_fact_is_listed_and_verified_by_keyboard(desk: Desk, page: Page) -> None:
     desk("remember", "Sign adds nothing", "--cites", "src/auth/session.py#sign")
     (desk.code / "src/auth/session.py").write_text("def sign(token):\n    return token + 'x'\n")
     waits = page.get_by_role("link", name="1 fact to verify")
     waits.wait_for()
     expect(page.locator(".glance")).to_have_text("1 fact to verify needs your attention.")
-    picture(page, "overview")
     waits.focus()
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_contain_text("sign in src/auth/session.py changed")
     assert axe(page) == []
-    page.get_by_role("button", name="Verify: Sign adds nothing").focus()
+    page.get_by_role("button", name="Still true: Sign adds nothing").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("status").first).to_contain_text("Verified: 1 fact, in commit")
     assert "Kgd-Op: verify" in desk.git("log", "-1", "refs/kgd/head")

@@ -3,16 +3,50 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from urllib.parse import quote, urlsplit
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.conftest import ROOT
 from tests.ui.conftest import Desk
-from tests.ui.pictures import FOLDER, SIZE_LIMIT, picture, rows, size
+from tests.ui.pictures import FOLDER, LOOKS, PAGES, SIZE_LIMIT, TOTAL_LIMIT, picture, pictures_of, rows, size
+from tests.ui.realistic import Realistic, realistic_desk
 
 TAKEN = re.compile(r'\bpicture\(\s*\w+,\s*"([\w-]+)"')
 BY_MARK = re.compile(r"^@pytest\.mark\.picture\ndef .*?(?=^\S(?!.*->)|\Z)", re.M | re.S)
+OF_PAGES = {f"{one.name}-{look[0]}" for one in PAGES for look in LOOKS}
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realistic]:
+    """The realistic workspace, instead of a small one."""
+    yield from realistic_desk(tmp_path_factory.mktemp("realistic"))
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium")
+@pytest.mark.picture
+@pytest.mark.timeout(300)
+def test_every_page_of_a_realistic_workspace_has_pictures(desk: Desk, page: Page, chromium: Browser) -> None:
+    ids = {
+        "conflict": quote(desk.call("conflicts")["conflicts"][0]["id"], safe=""),
+        "proposal": quote(
+            next(one["id"] for one in desk.call("proposals")["proposals"] if "audit" in one["message"]), safe=""
+        ),
+    }
+    parts = urlsplit(page.url)
+    stranger = chromium.new_page()
+    for one in PAGES:
+        shown = page if one.signed_in else stranger
+        place = one.place if one.place.startswith("/") else f"/ui/w/{one.workspace}/{one.place}"
+        shown.goto(f"{parts.scheme}://{parts.netloc}{place.format_map(ids)}")
+        if one.keys:
+            shown.keyboard.press(one.keys)
+        expect(shown.locator("body")).to_contain_text(one.shows)
+        assert len(list(pictures_of(one, shown, desk.code.parent))) == len(LOOKS)
+    stranger.close()
 
 
 @pytest.mark.slow
@@ -29,15 +63,29 @@ def test_a_picture_shows_the_page_and_is_written_only_on_request(
         picture(page, "never-written", 800, 400)
 
 
+@pytest.mark.slow
+def test_the_realistic_workspace_has_something_of_everything(desk: Realistic) -> None:
+    status = desk.settled()
+    assert status["counts"]["nodes"] >= 150
+    assert (status["conflicts"], status["proposals"]) == (3, 2)
+    assert (status["counts"]["unverified"], status["counts"]["broken_links"]) == (5, 3)
+    assert status["counts"]["invalid_files"] == 1
+    assert len(status["findings"]) == 3
+    by = {(one["author"], one.get("client", "")) for one in desk.call("history", limit=100)["commits"]}
+    assert len({name for name, _ in by}) >= 4
+    assert {"claude-code", "cursor"} <= {client for _, client in by}
+
+
 def test_every_picture_of_a_document_exists_and_is_taken_by_a_test() -> None:
     tests = [test.read_text() for test in (ROOT / "tests/ui").glob("*.py")]
-    taken = {name for test in tests for marked in BY_MARK.findall(test) for name in TAKEN.findall(marked)}
+    taken = {name for test in tests for marked in BY_MARK.findall(test) for name in TAKEN.findall(marked)} | OF_PAGES
     shown = set()
     for document in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
-        shown |= set(re.findall(r"!\[[^\]]+\]\((?:\.\./)*(?:docs/)?pictures/([\w-]+)\.png\)", document.read_text()))
+        shown |= set(re.findall(r"\]\((?:\.\./)*(?:docs/)?pictures/([\w-]+)\.png\)", document.read_text()))
     kept = {place.stem for place in FOLDER.glob("*.png")}
     assert shown <= kept
     assert kept <= taken, "a test must take each picture, or it is never renewed"
+    assert shown >= OF_PAGES, "docs/ui.md lists the pictures of all pages"
 
 
 def test_pictures_are_small_and_not_empty() -> None:
@@ -46,3 +94,4 @@ def test_pictures_are_small_and_not_empty() -> None:
         assert len(data) <= SIZE_LIMIT, place.name
         assert rows(data) > 20, place.name
         assert min(size(data)) >= 200, place.name
+    assert sum(place.stat().st_size for place in FOLDER.glob("*.png")) <= TOTAL_LIMIT

@@ -40,7 +40,7 @@ from kgd.tools.operation import (
 from kgd.tools.origins import Origin
 from kgd.tools.paging import Room
 from kgd.tools.parameters import EdgeTypes, Many, Params, When, period
-from kgd.tools.read import as_markdown
+from kgd.tools.read import as_markdown, questions
 from kgd.tools.read.about_files import about
 from kgd.tools.read.search_filters import LOOKED, Filter
 from kgd.tools.read.seen_mentions import mentioned
@@ -192,11 +192,15 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
         result["hint"] = INDEXING
     elif passes is not None and not hits and not code:
         result["hint"] = f"None of the best {left + code_left} hits pass the filters{CONTINUES if is_cut else ''}."
-    elif not hits and not params.cursor and passes is None:
+    elif hits:
+        questions.note(session, workspace, wanted, found=True)
+    elif not params.cursor and passes is None:
         if hint := _unknown_types(workspace, params.types, page.sees):
             result["hint"] = hint
         elif params.query.strip():
             result["hint"] = "Nothing is known about this."
+            if not workspace.meaning.is_partial:
+                questions.note(session, workspace, wanted, found=False)
             if found.nearest:
                 result["nearest"] = list(found.nearest)
     if params.query.strip() and page.sees is None and workspace.meaning.is_partial:

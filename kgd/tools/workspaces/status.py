@@ -327,12 +327,15 @@ NAMED = 20
 
 
 class FindingAnswer(TypedDict):
-    """A sentence about the code's newest commits. `commits` are some of the `count` commits that support it.
+    """A sentence about files in the code's newest commits. `kind` is ``together``, ``reverted`` or ``fixes``; `commits`
+    are some of the `count` commits that support it.
 
     `chance` is the probability that chance alone gives this result (Fisher's exact test, before correction).
     """
 
+    kind: str
     what: str
+    paths: list[str]
     count: int
     commits: list[str]
     chance: float
@@ -342,7 +345,9 @@ def code_findings(workspace: Workspace) -> list[FindingAnswer]:
     """Up to three findings. Takes up to a second for a newly checked-out commit; later calls take no time."""
     return [
         {
+            "kind": one.kind,
             "what": printable(one.text),
+            "paths": [printable(path) for path in one.paths],
             "count": len(one.commits),
             "commits": [id[:12] for id in one.commits[:NAMED]],
             "chance": float(f"{one.chance:.2g}"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kgd.ui.pages import (
     areas,
+    attention,
     author,
     conflicts,
     file,
@@ -24,6 +25,7 @@ from kgd.ui.visit import Entry
 
 ENTRIES: tuple[Entry, ...] = (
     *overview.ENTRIES,
+    *attention.ENTRIES,
     *graph.ENTRIES,
     *node.ENTRIES,
     *node_form.ENTRIES,

@@ -40,7 +40,8 @@ def first(visit: Visit) -> Handled:
     ids = [id for id in visit.workspaces() if id not in hubs]
     if len(ids) == 1 and not hubs:
         return Redirect(address(ids[0], "overview"))
-    return Page("first.html", {"ids": ids, "hubs": hubs})
+    known = visit.call("workspaces")["workspaces"] if visit.record is None else []
+    return Page("first.html", {"ids": ids, "hubs": hubs, "known": {one["id"]: one for one in known}})
 
 
 def workspaces(visit: Visit) -> Handled:

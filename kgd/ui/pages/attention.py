@@ -1,0 +1,326 @@
+"""Pending work as cards, each with its item and its action, and the lists of stale facts, broken links and unreadable
+files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kgd.errors import KgdError, NotFound
+from kgd.model.access import Verb
+from kgd.model.uri import name_of
+from kgd.ui.node_reading import names
+from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
+
+CARDS, DISPUTES = 3, 2
+"""Largest number of cards of one kind, and of conflicts, whose cards are wide."""
+STALE = 30
+BROKEN = 100
+SHORT = 240
+"""Largest number of characters of a version that a card shows whole, and can therefore offer to use."""
+NODES = 3
+"""Largest number of nodes of a proposal that its card names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A button that posts `form`, or a link to `to` if the form is empty. `hint` completes the label for screen
+    readers."""
+
+    label: str
+    to: str
+    form: Mapping[str, str] | None = None
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One side of a conflict, with its letter."""
+
+    letter: str
+    by: str
+    text: str
+    action: Action | None
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One item of pending work."""
+
+    title: str
+    to: str
+    said: str = ""
+    about: str = ""
+    at: str = ""
+    versions: tuple[Version, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of pending work: the key of its count, its names, its page, and whether it needs attention."""
+
+    key: str
+    one: str
+    many: str
+    page: str
+    why: str
+    cards: Callable[[Visit, Mapping[str, Any]], list[Card]]
+    needs: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The pending work of one kind. `cards` are the first of its `count` items."""
+
+    count: int
+    one: str
+    many: str
+    place: str
+    why: str
+    needs: bool = True
+    cards: tuple[Card, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """``3 conflicts``."""
+        return f"{self.count:,} {self.one if self.count == 1 else self.many}"
+
+
+def waiting(visit: Visit, status: Mapping[str, Any]) -> list[Waiting]:
+    """Return the kinds of pending work that have items, with their first cards."""
+    counts = {
+        **status["counts"],
+        "conflicts": status["conflicts"],
+        "proposals": status["proposals"],
+        "failed": sum(job["state"] == "failed" for job in status["jobs"]),
+    }
+    return [
+        Waiting(
+            count,
+            kind.one,
+            kind.many,
+            visit.to(kind.page) if kind.page else "",
+            kind.why,
+            kind.needs,
+            tuple(_tried(kind.cards, visit, status)),
+        )
+        for kind in KINDS
+        if (count := counts.get(kind.key, 0))
+    ]
+
+
+def _tried(
+    cards: Callable[[Visit, Mapping[str, Any]], list[Card]], visit: Visit, status: Mapping[str, Any]
+) -> list[Card]:
+    """Return the cards; none if the visitor may not see the items, or they are gone."""
+    try:
+        return cards(visit, status)
+    except KgdError:
+        return []
+
+
+def _conflicts(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
+    found = visit.call("conflicts", limit=DISPUTES)["conflicts"]
+    known = names(visit, [one["uri"] for one in found])
+    return [_conflict(visit, one, known.get(one["uri"], {}).get("name") or name_of(one["uri"])) for one in found]
+
+
+def _conflict(visit: Visit, one: Mapping[str, Any], name: str) -> Card:
+    """A card with both versions if one short field is disputed; otherwise it leads to the page of the conflict."""
+    to, settles = visit.to("conflict", id=one["id"]), visit.may("resolve", Verb.RESOLVE)
+    look = Action("Settle" if settles else "Open", to, hint=f"the conflict about {name}")
+    if len(one["fields"]) != 1:
+        return Card(name, to, about=", ".join(one["fields"]), actions=(look,))
+    (field, disputed), *_ = one["fields"].items()
+    sides = disputed["sides"]
+    if len(sides) != 2 or any(not isinstance(side.get("value"), str) or len(side["value"]) > SHORT for side in sides):
+        return Card(name, to, about=field, actions=(look,))
+    versions = []
+    for side in sides:
+        form = {"do": "settle", "id": one["id"], "field": field, "value": side["value"]}
+        letter = side["side"].upper()
+        use = Action(f"Use {letter}", visit.to("attention"), form, f"for {name}") if settles else None
+        versions.append(Version(letter, side.get("author", ""), side["value"], use))
+    edit = Action("Edit" if settles else "Open", to, hint=name)
+    return Card(name, to, about=field, versions=tuple(versions), actions=(edit,))
+
+
+def _proposals(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
+    found = visit.call("proposals", limit=CARDS)["proposals"]
+    known = names(visit, [uri for one in found for uri in one.get("nodes", ())[:NODES]])
+    cards = []
+    for one in found:
+        title = one["message"].partition("\n")[0] or one["id"]
+        nodes = one.get("nodes", [])
+        named = ", ".join(known.get(uri, {}).get("name") or name_of(uri) for uri in nodes[:NODES])
+        more = f" and {len(nodes) - NODES} more" if len(nodes) > NODES else ""
+        to = visit.to("proposal", id=one["id"])
+        form = {"do": "accept", "id": one["id"]}
+        accept = (Action("Accept", visit.to("attention"), form, title),) if visit.may("accept") else ()
+        actions = (*accept, Action("Review", to, hint=title))
+        cards.append(Card(title, to, f"Changes {named}{more}." if nodes else "", one["author"], one["at"], (), actions))
+    return cards
+
+
+def _stale(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
+    cards = []
+    for one in visit.call("stale", limit=CARDS)["nodes"]:
+        name, to = one["name"], visit.to("node", uri=one["uri"])
+        form = {"do": "verify", "uri": one["uri"]}
+        actions = (
+            (
+                Action("Still true", visit.to("attention"), form, name),
+                Action("Edit", visit.to("node/edit", uri=one["uri"]), hint=name),
+            )
+            if visit.may("put")
+            else ()
+        )
+        mark = one["unverified"]
+        said = one.get("summary", "")
+        said = "" if said == name else said
+        cards.append(Card(name, to, said, mark["reason"], mark.get("since", ""), (), actions))
+    return cards
+
+
+def _broken(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
+    links: dict[str, list[str]] = {}
+    for one in status["broken_links"]:  # the first ones; the list of all takes time for each missing node
+        links.setdefault(one["target"], []).append(one["source"])
+    first = dict(list(links.items())[:CARDS])
+    known = names(visit, [sources[0] for sources in first.values()])
+    cards = []
+    for target, sources in first.items():
+        source = known.get(sources[0], {}).get("name") or name_of(sources[0])
+        others = f", and {len(sources) - 1} more" if len(sources) > 1 else ""
+        name, to = name_of(target), visit.to("node", uri=target)
+        write = (Action("Write it", visit.to("node/new", uri=target), hint=name),) if visit.may("put") else ()
+        cards.append(Card(name, to, f"Needed by {source}{others}.", target, actions=write))
+    return cards
+
+
+def _unreadable(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
+    cards = []
+    for one in status["invalid_files"][:CARDS]:
+        line = f", line {one['line']}" if one.get("line") else ""
+        title = f"{one['path'].rpartition('/')[2]}{line}"
+        cards.append(Card(title, visit.to("unreadable"), one["reason"], one["path"]))
+    return cards
+
+
+def _failed(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
+    failed = [job for job in status["jobs"] if job["state"] == "failed"]
+    return [
+        Card(job["source"], "", f"{job['failure']}. `kgd ingest {job['source']}` tries again.", "import", job["began"])
+        for job in failed[:CARDS]
+    ]
+
+
+KINDS = (
+    Kind("conflicts", "conflict", "conflicts", "conflicts", "Two versions of the same field.", _conflicts),
+    Kind("proposals", "proposal", "proposals", "proposals", "A change to accept or reject.", _proposals),
+    Kind("unverified", "fact to verify", "facts to verify", "stale", "The cited code has changed.", _stale),
+    Kind(
+        "invalid_files",
+        "unreadable file",
+        "unreadable files",
+        "unreadable",
+        "Hand edits that cannot be parsed.",
+        _unreadable,
+    ),
+    Kind("failed", "failed job", "failed jobs", "", "An import failed.", _failed),
+    Kind("broken_links", "broken link", "broken links", "broken", "The target is not written yet.", _broken, False),
+)
+
+
+def act(visit: Visit) -> Handled:
+    """Carry out the action of a card."""
+    action = ACTIONS.get(visit.required("do"))
+    if action is None:
+        raise NotFound("there is no such action", at="do", next="Open the overview again.")
+    try:
+        said, commit = action(visit)
+    except KgdError as error:
+        return Redirect(visit.to("overview"), said=f"{error.message[:1].upper()}{error.message[1:]}.")
+    return Redirect(visit.to("overview"), said, undo=commit)
+
+
+def _settle(visit: Visit) -> tuple[str, str]:
+    id, field = visit.required("id"), visit.required("field")
+    decision = {"id": id, "fields": {field: visit.form.get("value", "")}}
+    done = visit.call("resolve", resolutions=[decision])
+    return _reported("Settled", done)
+
+
+def _accept(visit: Visit) -> tuple[str, str]:
+    done = visit.call("accept", name=visit.required("id"))
+    if not done["commit"]:
+        return "The workspace already has these changes.", ""
+    left = " The other nodes are still pending." if done["left"] else ""
+    said, commit = _reported("Accepted", done)
+    return said + left, commit
+
+
+def _verify(visit: Visit) -> tuple[str, str]:
+    return _reported("Verified", visit.call("stale", verify=[visit.required("uri")], limit=1)["verified"])
+
+
+def _reported(what: str, done: Mapping[str, Any]) -> tuple[str, str]:
+    commit = done.get("commit") or ""
+    return (f"{what}, in commit {commit[:10]}." if commit else f"{what} already."), commit
+
+
+def _dismiss(visit: Visit) -> tuple[str, str]:
+    visit.call("questions", dismiss=visit.required("id"))
+    return "Dismissed.", ""
+
+
+ACTIONS: Mapping[str, Callable[[Visit], tuple[str, str]]] = {
+    "settle": _settle,
+    "accept": _accept,
+    "verify": _verify,
+    "dismiss": _dismiss,
+}
+"""The actions of cards; each returns a message and the commit that it made."""
+
+
+def stale(visit: Visit) -> Handled:
+    """List the facts whose cited code has changed."""
+    answer = visit.call("stale", limit=STALE, cursor=visit.query.get("cursor"))
+    return Page("stale.html", {"answer": answer, "begun": "cursor" in visit.query})
+
+
+def verify(visit: Visit) -> Handled:
+    """Verify one fact, or the selected facts, for the current code."""
+    one = visit.form.get("one", "")
+    uris = [one] if one else visit.many("uri")
+    if not uris:
+        return Redirect(visit.to("stale"), said="Select facts to verify.")
+    done = visit.call("stale", verify=uris, limit=1)["verified"]
+    said, commit = _reported(f"Verified: {len(uris)} fact{'s' if len(uris) > 1 else ''}", done)
+    return Redirect(visit.to("stale"), said, undo=commit)
+
+
+def broken(visit: Visit) -> Handled:
+    """List the missing targets of relations."""
+    answer = visit.call("broken", limit=BROKEN, cursor=visit.query.get("cursor"))
+    known = names(visit, [link["source"] for one in answer["broken"] for link in one["links"]])
+    return Page("broken.html", {"answer": answer, "known": known, "begun": "cursor" in visit.query})
+
+
+def unreadable(visit: Visit) -> Handled:
+    """List hand-edited files that cannot be parsed."""
+    status = visit.call("status")
+    total = status["counts"].get("invalid_files", 0)
+    folder = f"{status['workspace']['path']}/" if visit.may_do_all else ""
+    return Page("unreadable.html", {"files": status["invalid_files"], "total": total, "folder": folder, "polls": True})
+
+
+ENTRIES = (
+    Entry("overview", "attention", act, ("POST",)),
+    Entry("overview", "stale", stale),
+    Entry("overview", "stale", verify, ("POST",)),
+    Entry("overview", "broken", broken),
+    Entry("overview", "unreadable", unreadable),
+)

@@ -1,0 +1,87 @@
+"""Pending work on the overview: cards with the item itself, and one click for its action."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.conftest import at, axe
+from tests.ui.realistic import RETRY, Realistic, realistic_desk
+
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realistic]:
+    """The realistic workspace, with its code read and its hand edits found."""
+    for made in realistic_desk(tmp_path_factory.mktemp("realistic")):
+        made.settled()
+        yield made
+
+
+def card(page: Page, title: str) -> Locator:
+    return page.locator(".work > li", has_text=title).first
+
+
+def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
+    expect(page.locator(".glance")).to_have_text(
+        "3 conflicts, 2 proposals, 5 facts to verify and 1 unreadable file need your attention."
+    )
+    expect(page.locator(".pending")).to_have_count(5)
+    disputed = card(page, "One retry, with an idempotency key")
+    expect(disputed).to_contain_text("Bob Builder")
+    expect(disputed).to_contain_text("One retry after a second, always with the order's key")
+    expect(disputed).to_contain_text("Ann Person")
+    expect(card(page, "Describe the audit log")).to_contain_text("release-agent")
+    expect(card(page, "A voucher has at most 100 uses")).to_contain_text("shop/pricing/vouchers.py changed")
+    expect(card(page, "unreadable.yaml, line 3")).to_contain_text("This is not YAML")
+    expect(page.get_by_role("link", name="All 5 facts to verify")).to_be_visible()
+    assert axe(page) == []
+
+
+def test_changes_are_grouped_by_author_and_hour_with_their_summaries(page: Page) -> None:
+    group = page.locator(".hour", has_text="Capture is idempotent")
+    expect(group.locator(".who")).to_contain_text("Dmitri Volkov agent with claude-code")
+    expect(group.locator("li")).to_have_count(3)
+    expect(group).to_contain_text("Banks book them in batches")
+    expect(page.locator(".hour", has_text="Read with Dmitri before the sale").locator("li")).to_have_count(1)
+
+
+def test_a_conflict_is_settled_by_one_click_and_settling_is_undone_by_another(desk: Realistic, page: Page) -> None:
+    card(page, "One retry, with an idempotency key").get_by_role("button", name="Use A").click()
+    expect(page.locator(".said")).to_contain_text("Settled, in commit")
+    expect(page.locator(".glance")).to_contain_text("2 conflicts")
+    assert desk.node(RETRY)["summary"] == "One retry after a second, always with the order's key"
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".said")).to_contain_text("ommit")
+    at(page, "overview")
+    expect(page.locator(".glance")).to_contain_text("3 conflicts")
+
+
+def test_a_fact_is_verified_and_a_proposal_accepted_by_one_key_each(desk: Realistic, page: Page) -> None:
+    card(page, "A voucher has at most 100 uses").get_by_role("button", name="Still true").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".said")).to_contain_text("Verified, in commit")
+    expect(page.locator(".glance")).to_contain_text("4 facts to verify")
+    card(page, "Name the carriers' limit").get_by_role("button", name="Accept").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".said")).to_contain_text("Accepted, in commit")
+    expect(page.locator(".glance")).to_contain_text("1 proposal")
+    assert desk.node("decision://shop/two-carriers-chosen-by-weight")["summary"] == "The post up to 2 kg"
+
+
+def test_a_missing_node_is_written_from_its_card(page: Page) -> None:
+    card(page, "tax-rates").get_by_role("link", name="Write it").click()
+    page.wait_for_url("**/node/new?uri=concept%3A%2F%2Fshop%2Ftax-rates")
+
+
+def test_an_action_that_is_too_late_reports_why(desk: Realistic, page: Page) -> None:
+    use = card(page, "Labels expire").get_by_role("button", name="Use B")
+    expect(use).to_be_visible()
+    (found,) = desk.call("conflicts", uri="gotcha://shop/labels-expire")["conflicts"]
+    page.evaluate("document.querySelector('#live').remove()")
+    desk.call("resolve", resolutions=[{"id": found["id"], "take": "a"}])
+    use.click()
+    expect(page.locator(".said")).to_contain_text("settled")
