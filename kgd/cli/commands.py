@@ -328,6 +328,7 @@ GLOBAL: tuple[Argument, ...] = (
     _arg("-w", "--workspace", dest="workspace", help="which workspace (the directory's)", metavar="ID"),
     _arg("-C", "--directory", dest="directory", help="run as if started in that directory", metavar="DIR"),
     _arg("-q", "--quiet", dest="quiet", action="store_true", help="print only errors"),
+    _arg("--no-pager", dest="no_pager", action="store_true", help="print long output without a pager"),
 )
 DRY_RUN = _arg("--dry-run", action="store_true", help="show what would be written, and write nothing")
 

@@ -29,13 +29,13 @@ from kgd.cli.commands import (
     verb,
 )
 from kgd.cli.output import show
-from kgd.cli.terminal import told
+from kgd.cli.progress import shown
 from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import Invalid, KgdError
 
 _TOKEN = re.compile(r"kgd_[a-z]+_\w").search
-_MINE = ("json", "directory", "quiet", "verb")
+_MINE = ("json", "directory", "quiet", "no_pager", "verb")
 
 
 def run(argv: Sequence[str]) -> int:
@@ -72,7 +72,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     if "request_id" not in args and any(argument.dest == "request_id" for argument in chosen.arguments):
         args["request_id"] = os.urandom(12).hex()  # a call repeated after a daemon's end is applied once
     with Connection(Home.find()) as connection:
-        with told(chosen.name, options) as progress:
+        with shown(chosen.name, options) as progress:
             answer = connection.call(called, args, progress)
         absent = _absent(answer)
     if not absent or answer.get("nodes") or options.get("json"):

@@ -14,6 +14,7 @@ import pytest
 
 from kgd.cli.commands import EXIT_CODES
 from kgd.cli.output import show
+from kgd.cli.terminal import STYLES
 from kgd.client import start
 from tests.cli.conftest import Kgd
 from tests.waiting import until
@@ -274,7 +275,7 @@ def test_a_list_that_goes_on_says_so_in_as_many_words_as_are_needed(
     capsys: pytest.CaptureFixture[str], options: dict[str, Any], said: str
 ) -> None:
     commit = {"commit": "c" * 40, "at": "2026-11-21T12:00:00Z", "author": "Ann", "message": "m"}
-    show("printing.log", {"commits": [commit, commit], "cursor": "abc"}, options)
+    show("printing_history.log", {"commits": [commit, commit], "cursor": "abc"}, options)
     assert capsys.readouterr().out.partition("m\n")[2].partition("m\n")[2] == said
 
 
@@ -435,7 +436,7 @@ def test_an_unreadable_file_is_red_on_a_terminal(
     daemon = {"version": "1", "pid": 1, "since": "now", "log": "l"}
     answer = {"daemon": daemon, "health": "ok", "stages": [], "degraded": [], "invalid_files": [file], "counts": {}}
     show("printing_running.status", answer | {"proposals": 0, "conflicts": 0}, {})
-    assert "\033[31m  ! nodes/a.yaml:3: is not YAML\033[0m" in capsys.readouterr().out
+    assert f"\033[{STYLES['bad'][0]}m  ! nodes/a.yaml:3: is not YAML\033[0m" in capsys.readouterr().out
 
 
 def test_open_conflicts_are_printed_with_the_author_of_each_side(kgd: Kgd) -> None:

@@ -346,7 +346,7 @@ HISTORY = Operation(
                 CURSOR,
             ),
             place=10,
-            print="printing.history",
+            print="printing_history.history",
         ),
         Command(
             "The past",
@@ -354,7 +354,7 @@ HISTORY = Operation(
             (option("--author", "only commits of this author", "TEXT"), SINCE, UNTIL, BELOW, LIMIT, CURSOR),
             name="log",
             place=30,
-            print="printing.log",
+            print="printing_history.log",
         ),
     ),
 )
@@ -376,7 +376,7 @@ DIFF = Operation(
             ),
             place=40,
             ask="diff",
-            print="printing.diff",
+            print="printing_history.diff",
         ),
     ),
 )

@@ -402,7 +402,7 @@ REVIEW = Operation(
                 CURSOR,
             ),
             place=70,
-            print="printing.review",
+            print="printing_history.review",
         ),
     ),
 )
