@@ -13,14 +13,12 @@ SHELLS = ("bash", "zsh", "fish")
 _VALUED = "|".join(flag for argument in GLOBAL if "metavar" in argument.options for flag in argument.flags)
 """The global options that take a value, as a pattern of `case`."""
 KINDS = {
-    **dict.fromkeys(("URI", "START", "FROM", "TO", "SOURCE", "TARGET"), "node"),
+    **dict.fromkeys(("URI", "START", "FROM", "TO"), "node"),
     "TASK": "task",
     "ATOM": "atom",
     "WORKSPACE": "workspace",
 }
 """What to ask the daemon for, by the name of an argument's value."""
-_FILES_FIRST = frozenset({"ingest", "import", "export", "clone", "remote"})
-"""Commands whose sources and targets are files."""
 
 
 def script(shell: str) -> str:
@@ -51,8 +49,10 @@ def _kind(verb: Verb, argument: Argument) -> str:
     """What the daemon completes for an argument, or nothing."""
     if verb.name == "task" and argument.is_positional and "metavar" in argument.options:
         return "task"
-    is_file = argument.is_positional and verb.name in _FILES_FIRST
-    return "" if is_file else KINDS.get(str(argument.options.get("metavar")), "")
+    named = str(argument.options.get("metavar"))
+    if named in ("SOURCE", "TARGET"):  # the ends of a relation; elsewhere files
+        return "node" if verb.group == "Writing" else ""
+    return KINDS.get(named, "")
 
 
 def _asked(*, positional: bool) -> str:

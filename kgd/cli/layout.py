@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
 _STYLE = re.compile(r"\033\[[0-9;]*m")
-_WORDS = re.compile(r" +|[^ ]+")
+_WORDS = re.compile(r" +|`[^`\n]{1,60}`[^ ]*|[^ ]+")
+"""Spaces, a command in backquotes, or a word."""
 _MARKER = re.compile(r"(?:[-*+!>|] |\d+\. )?")
 _CLOSING = "，。、：；！？）」》』】”"
 """Wide characters that do not begin a line."""
+_NUMBER = re.compile(r"[\d.]*(?: %)?").fullmatch
 LEAST = 24
 """Fewest columns for the last column of a table."""
 GAP = 2
@@ -37,7 +38,7 @@ def wrapped(line: str, width: int, hang: int | None = None) -> str:
     begin = len(plain) - len(plain.lstrip(" "))
     if hang is None:
         hang = begin + len(_MARKER.match(plain[begin:])[0])  # type: ignore[index]
-    if hang > width // 2:
+    if width - hang < LEAST:
         hang = min(begin, 4)
     lines, current, used = list[str](), "", 0
     for word in _words(line):
@@ -72,33 +73,22 @@ def _words(line: str) -> Iterator[str]:
         yield word[start:]
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int, has_color: bool) -> str:
-    """The rows as aligned columns; the last column is broken into lines. Empty if the width is too small."""
-    fixed = [max(cells(one[column]) for one in (headings, *rows)) for column in range(len(headings) - 1)]
-    if sum(fixed) + GAP * len(fixed) + LEAST > width:
-        return ""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
+    """The rows as aligned columns; the last column is broken into lines. Empty if the width is too small.
 
-    made = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="")
-    for column, heading in enumerate(headings):
-        is_last = column == len(headings) - 1
-        right = all(_STYLE.sub("", row[column]).replace(".", "", 1).isdigit() for row in rows)
-        made.add_column(
-            Text(heading, "bold"), no_wrap=not is_last, overflow="fold", justify="right" if right else "left"
-        )
-    for row in rows:
-        made.add_row(*map(Text.from_ansi, row))
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=width,
-        force_terminal=True,
-        color_system="256" if has_color else None,
-        markup=False,
-        highlight=False,
-        emoji=False,
-    )
-    console.print(made)
-    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+    Columns of numbers are aligned to the right. The tables of rich would double the time of a short command.
+    """
+    fixed = [max(cells(one[column]) for one in (headings, *rows)) for column in range(len(headings) - 1)]
+    indent = sum(fixed) + GAP * len(fixed)
+    if indent + LEAST > width:
+        return ""
+    numeric = [all(_NUMBER(_STYLE.sub("", row[column])) for row in rows) for column in range(len(fixed))]
+    lines = []
+    for row in (headings, *rows):
+        line = ""
+        for cell, size, is_number in zip(row, fixed, numeric, strict=False):
+            space = " " * (size - cells(cell))
+            line += f"{space}{cell}" if is_number else f"{cell}{space}"
+            line += " " * GAP
+        lines.append(wrapped(line + row[-1], width, indent).rstrip())
+    return "".join(f"{line}\n" for line in lines)

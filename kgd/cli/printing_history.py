@@ -102,7 +102,7 @@ def _sides(name: str, field: Answer) -> None:
     say(f"  {bold(name)}")
     say(f"    base  {words.text(field.get('base'))}", hang=10)
     for side in field["sides"]:
-        say(f"    {bold(side['side']):<4}  {words.text(side['value'])}", hang=10)
+        say(f"    {bold(side['side'])}{' ' * (6 - len(side['side']))}{words.text(side['value'])}", hang=10)
         shown = ["shown now"] if side["side"] == field["shown"] else []
         by = (
             [side["author"], when(side["at"], side["at"][:16]), words.short(side["commit"])] if "author" in side else []

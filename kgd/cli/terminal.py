@@ -139,7 +139,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], plain: Callabl
     if rows and is_terminal():
         from kgd.cli import layout
 
-        if text := layout.table(headings, rows, width(), has_color(sys.stdout)):
+        if text := layout.table([bold(one) for one in headings], rows, width()):
             sys.stdout.write(text)
             return
     for row in rows:
