@@ -213,7 +213,7 @@ def _fish() -> str:
         "    contains -- $words[$at] -w --workspace; and set workspace $words[(math $at + 1)]",
         "    contains -- $words[$at] -C --directory; and set directory $words[(math $at + 1)]",
         "  end",
-        "  command kgd complete $argv[1] (commandline -ct) $workspace $directory 2>/dev/null",
+        "  command -q kgd; and command kgd complete $argv[1] (commandline -ct) $workspace $directory 2>/dev/null",
         "end",
         "complete -c kgd -s w -l workspace -x -a '(__kgd_complete workspace)'",
     ]

@@ -84,6 +84,8 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
         missing(clean({"missing": absent}))
     if absent and not answer.get("nodes") and not answer.get("cursor"):
         return EXIT_CODES[_why_absent(absent)][0]
+    if chosen.needs and not answer.get(chosen.needs):
+        return EXIT_CODES["NOT_FOUND"][0]
     return UNHEALTHY if answer.get("ok") is False else 0
 
 
@@ -182,10 +184,23 @@ def _add(parser: argparse.ArgumentParser, argument: Argument, *, hidden_default:
     parser.add_argument(*argument.flags, **options)
 
 
+_JOBS = {
+    "Running": "Set up and run",
+    "Writing": "Write knowledge",
+    "Reading": "Find knowledge",
+    "The past": "See and undo changes",
+    "Sharing": "Share with your team",
+    "Care": "Keep it correct",
+}
+"""The headings of the overview."""
+
+
 def _overview() -> str:
+    from kgd.cli import terminal
+
     lines = ["A graph of what your team's agents learned, kept in git.", ""]
     for group in GROUPS:
-        lines.append(f"{group}:")
-        lines += [f"  {one.name:<11} {one.help}" for one in VERBS if one.group == group]
+        lines.append(terminal.bold(f"{_JOBS[group]}:"))
+        lines += [terminal.fitted(f"  {one.name:<11} {one.help}", 14) for one in VERBS if one.group == group]
         lines.append("")
     return "\n".join(lines)

@@ -25,6 +25,8 @@ STYLES = {
 }
 """SGR codes for 256 colours, with a contrast of 4 to 1 on white and on black, and for terminals with fewer colours."""
 
+SHORT = 20
+"""Characters of a line that fits every terminal, even if they are wide."""
 RESET = "\033[0m"
 
 _workspace = ""
@@ -118,11 +120,16 @@ def fits(line: str) -> bool:
 
 def say(text: str = "", hang: int | None = None) -> None:
     """Write one line, or several. A terminal breaks long lines, and indents the rest by `hang` columns."""
-    if is_terminal() and len(text) > 40:
-        from kgd.cli import layout
+    sys.stdout.write(fitted(text, hang) + "\n")
 
-        text = "\n".join(layout.wrapped(line, width(), hang) for line in text.split("\n"))
-    sys.stdout.write(text + "\n")
+
+def fitted(text: str, hang: int | None = None) -> str:
+    """The text with line breaks for the terminal; in a pipe, the text."""
+    if not is_terminal() or len(text) <= SHORT:
+        return text
+    from kgd.cli import layout
+
+    return "\n".join(layout.wrapped(line, width(), hang) for line in text.split("\n"))
 
 
 LABEL = 11
