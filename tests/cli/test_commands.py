@@ -426,6 +426,19 @@ def test_without_arguments_the_help_is_printed(kgd: Kgd) -> None:
     assert kgd() == kgd("--help")
 
 
+def test_a_line_without_a_commit_is_not_found(kgd: Kgd) -> None:
+    asked = kgd.run("why", "src/auth/session.py:99999")
+    assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]
+    assert asked.stderr.startswith("kgd: no commit found for this line\n")
+    assert kgd.run("why", "src/auth/session.py:1", "-q").returncode == 0
+
+
+def test_a_variable_that_the_command_lacks_is_not_one_of_the_daemon(kgd: Kgd) -> None:
+    refused = kgd.run("hub", "migrate", "--state", "env:KGD_NO_SUCH_VARIABLE")
+    assert "run the command again" in refused.stderr
+    assert "daemon" not in refused.stderr
+
+
 def test_an_unreadable_file_is_red_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

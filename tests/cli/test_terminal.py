@@ -18,8 +18,8 @@ ADDRESS = "concept:services/billing/subscription-renewal-and-dunning/step-4"
 
 
 @pytest.fixture
-def on_screen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+def on_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "is_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("TERM", "xterm-256color")
     for name in ("NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"):

@@ -185,7 +185,6 @@ WRONG = [
     Wrong(["context", "--task", "task://shop/none"], GONE, r"no such task"),
     Wrong(["why"], BAD, r"FILE:LINE"),
     Wrong(["why", "src/auth/a.py:9-1"], BAD, r"range"),
-    Wrong(["why", "src/auth/session.py:99999"], GONE, r"no commit found for this line"),
     Wrong(["recall"], BAD, r"words"),
     Wrong(["search"], BAD, r"WORD"),
     Wrong(["search", "x", "--limit", "0"], BAD, r"limit"),
