@@ -10,7 +10,7 @@ from rich.progress import Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
 BAR = 24
-NARROW = 70
+NARROW = 75
 """Columns below which the bar is left out."""
 FEW = 20
 """Largest total that counts unequal steps, which have no rate."""
@@ -37,7 +37,8 @@ class Bar:
         """
         if doing != self._doing:
             self._doing = doing
-            self._progress.reset(self._task, description=doing, total=total)
+            self._progress.remove_task(self._task)
+            self._task = self._progress.add_task(doing, total=total)
         self._progress.update(self._task, completed=done, total=total, waits=waits)
         with self._console.capture() as captured:
             self._console.print(self._progress.get_renderable(), no_wrap=True, crop=True)
@@ -63,7 +64,7 @@ class _Counts(ProgressColumn):
         done, total, waits = int(task.completed), task.total, task.fields.get("waits")
         parts = [f"{done:,} of {int(total):,}" if total else f"{done:,}"] if total or done else []
         if waits is not None:
-            parts.append(f"{_span(waits)} so far, Ctrl-C stops waiting")
+            parts.append(f"{_span(waits)} so far" + ("" if total else ", Ctrl-C stops waiting"))
         elif task.speed and (total is None or total > FEW):
             parts.append(f"{task.speed:,.0f}/s")
             if task.time_remaining:
