@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from kgd.cli import words
-from kgd.cli.terminal import address, alert, bold, commit, faint, fits, good, is_terminal, red, say, when
+from kgd.cli.terminal import address, alert, bold, commit, faint, fits, good, is_terminal, markdown, red, say, when
 from kgd.model.escaping import fenced, fenced_line
 
 Answer = dict[str, Any]
@@ -191,7 +191,7 @@ def _node(node: Answer, as_of: str | None = None) -> None:
     texts = [node.get("content"), node.get("detail", {}).get("text")]
     for text in filter(None, texts):
         say()
-        say(text.rstrip("\n"))
+        markdown(text.rstrip("\n"))
     if any(texts):
         say()
     for relation in node.get("relations", ()):
@@ -225,20 +225,20 @@ def diffs(changes: Any, indent: str = "    ") -> None:
     for change in changes:
         say(f"{indent}{change['change']} {address(change['uri'])}")
         for name, field in change["fields"].items():
-            named = readable(name) if is_terminal() else name
-            if field.get("before") not in (None, "", [], {}):
-                say(red(f"{indent}  - {named}: {words.text(field['before'])}"), hang=len(indent) + 4)
-            if field.get("after") not in (None, "", [], {}):
-                say(good(f"{indent}  + {named}: {words.text(field['after'])}"), hang=len(indent) + 4)
+            for sign, side, painted in (("-", "before", red), ("+", "after", good)):
+                if field.get(side) not in (None, "", [], {}):
+                    say(painted(f"{indent}  {sign} {_changed(name, field[side])}"), hang=len(indent) + 4)
 
 
-def readable(field: str) -> str:
-    """The name of a field in a difference without the escapes of JSON pointers: ``uses concept://shop/a``."""
-    head, slash, rest = field.partition("/")
-    if head != "relations" or not slash:
-        return field
+def _changed(field: str, value: Any) -> str:
+    """A field with its value. A terminal shows a relation as `get` does, without the escapes of its field's name."""
+    kind, _, rest = field.partition("/")
+    if kind != "relations" or not rest or not isinstance(value, dict) or not is_terminal():
+        return f"{field}: {words.text(value)}"
     type, _, target = rest.partition("/")
-    return f"{type} {target.replace('~1', '/').replace('~0', '~')}"
+    others = {key: one for key, one in value.items() if key != "weight"}
+    said = f"-> {type} {address(target.replace('~1', '/').replace('~0', '~'))} @{value.get('weight', 1):g}"
+    return f"{said} {words.text(others)}" if others else said
 
 
 def _rest(answer: Answer, *but: str) -> None:

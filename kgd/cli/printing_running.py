@@ -9,7 +9,7 @@ from typing import Any
 
 from kgd.cli import printing, words
 from kgd.cli.parameters import program
-from kgd.cli.terminal import address, alert, bold, commit, faint, field, good, is_terminal, red, say, when
+from kgd.cli.terminal import address, alert, bold, commit, faint, field, good, is_terminal, red, say, verbatim, when
 
 Answer = dict[str, Any]
 COMMITS_NAMED = 3
@@ -20,10 +20,12 @@ def up(answer: Answer) -> None:
     say()
     say("To use the workspace from an MCP client:")
     for client, line in wiring(program()):
-        say(f"  {client + ':':<13}{line}", hang=4)
+        verbatim(f"  {client + ':':<13}{line}")
     say("`kgd agents install` does it for you; `kgd ui` shows the workspace in the browser.")
     if not answer.get("code_tree") and answer.get("path"):
-        say(f"There is no code here. For a client that starts elsewhere, the arguments are: mcp -C {answer['path']}")
+        verbatim(
+            f"There is no code here. For a client that starts elsewhere, the arguments are: mcp -C {answer['path']}"
+        )
     findings(answer)
 
 
@@ -338,10 +340,10 @@ def _near(path: str) -> str:
 def agents_shown(answer: Answer) -> None:
     entries = answer["entries"]
     say("Most clients read a JSON object of servers:")
-    say(json.dumps(entries["mcpServers"], indent=2))
+    verbatim(json.dumps(entries["mcpServers"], indent=2))
     say("VS Code calls it `servers`:")
-    say(json.dumps(entries["servers"], indent=2))
+    verbatim(json.dumps(entries["servers"], indent=2))
     say("Codex uses a table:")
-    say(entries["toml"].rstrip())
+    verbatim(entries["toml"].rstrip())
     say("For clients that run a command at the start of a session:")
-    say(entries["start hook"])
+    verbatim(entries["start hook"])

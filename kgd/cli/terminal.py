@@ -123,6 +123,20 @@ def say(text: str = "", hang: int | None = None) -> None:
     sys.stdout.write(fitted(text, hang) + "\n")
 
 
+def verbatim(text: str) -> None:
+    """Write a line that is to be copied; the terminal breaks it."""
+    sys.stdout.write(text + "\n")
+
+
+def markdown(text: str) -> None:
+    """Write a text whose lines may be broken, except in blocks of code."""
+    is_code = False
+    for line in text.split("\n"):
+        is_fence = line.lstrip().startswith("```")
+        (verbatim if is_code or is_fence else say)(line)
+        is_code ^= is_fence
+
+
 def fitted(text: str, hang: int | None = None) -> str:
     """The text with line breaks for the terminal; in a pipe, the text."""
     if not is_terminal() or len(text) <= SHORT:

@@ -166,6 +166,25 @@ def test_colours_follow_the_terminal_and_can_be_forced(kgd: Kgd) -> None:
     assert STYLE.sub("", forced) == kgd("get", "lamps/hall"), "the same text as without colour"
 
 
+def test_blocks_of_code_keep_their_lines(kgd: Kgd) -> None:
+    code = "x = [" + ", ".join(map(str, range(40))) + "]"
+    kgd("put", "lamps/code", "--content", "-", "-q", stdin=f"{'Words and ' * 20}more.\n\n```\n{code}\n```\n")
+    shown = kgd.on_terminal("get", "lamps/code").splitlines()
+    assert code in shown
+    assert max(len(line) for line in shown if line.startswith("Words")) <= 80
+
+
+def test_lines_to_paste_are_not_broken(kgd: Kgd) -> None:
+    shown = kgd.on_terminal("up", columns=60)
+    assert [line for line in shown.splitlines() if "mcpServers" in line and line.endswith("}}}")]
+
+
+def test_a_changed_relation_is_shown_as_a_relation(kgd: Kgd) -> None:
+    kgd("put", "lamps/porch", "--relations", "lights:lamps/door@0.3", "-q")
+    shown = kgd.on_terminal("history", "lamps/porch", "--diff", NO_COLOR="1", columns=100)
+    assert "+ -> lights concept:lamps/door @0.3" in shown
+
+
 PAGER = "sed s/^/paged:/"
 
 

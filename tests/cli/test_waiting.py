@@ -17,6 +17,7 @@ import pytest
 
 from kgd.cli import progress
 from kgd.cli.progress_bar import Bar
+from kgd.client.connection import Connection
 from tests.cli.conftest import Kgd
 
 SAID = re.compile(r"kgd status.*?(\d+) s so far")
@@ -79,6 +80,14 @@ def test_a_rebuild_shows_as_many_steps_as_it_takes(kgd: Kgd) -> None:
     waited = Watched(kgd, "reindex")
     assert "nodes" in waited.ended()
     assert waited.shown == "" or waited.shown.endswith("\r\x1b[K")
+
+
+def test_fsck_shows_which_part_it_checks(kgd: Kgd) -> None:
+    kgd("up", "--quiet")
+    reports: list[str] = []
+    with Connection(kgd.home, cwd=str(kgd.directory)) as connection:
+        connection.call("fsck", {}, lambda done, total, message: reports.append(message))
+    assert reports[0] == "checking objects"
 
 
 def test_progress_shows_counts_rate_and_remaining_time(monkeypatch: pytest.MonkeyPatch) -> None:
