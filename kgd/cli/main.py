@@ -47,9 +47,10 @@ def run(argv: Sequence[str]) -> int:
         return _carry_out(verb(options["verb"]), options)
     except KgdError as error:
         from kgd.cli.output import spoken
+        from kgd.cli.terminal import complain
 
         message, at, then = spoken(error, verb(options["verb"]), options)
-        sys.stderr.write(f"kgd: {message}{f' ({at})' if at else ''}\n" + (f"     {then}\n" if then else ""))
+        complain(f"{message}{f' ({at})' if at else ''}", then)
         return EXIT_CODES[error.code][0]
     except KeyboardInterrupt:
         sys.stderr.write("\n")

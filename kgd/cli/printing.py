@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import Any
 from urllib.parse import unquote
 
 from kgd.cli import words
-from kgd.cli.terminal import address, alert, bold, commit, faint, fits, good, is_terminal, markdown, red, say, when
+from kgd.cli.terminal import (
+    address,
+    alert,
+    bold,
+    commit,
+    complain,
+    faint,
+    fits,
+    good,
+    is_terminal,
+    markdown,
+    red,
+    say,
+    when,
+)
 from kgd.model.escaping import fenced, fenced_line
 
 Answer = dict[str, Any]
@@ -285,7 +298,7 @@ def missing(answer: Answer) -> None:
                 f"there is no such node ({one['uri']})",
                 f"Did you mean {close}?" if close else "Look for it with `kgd search`.",
             )
-        sys.stderr.write(f"kgd: {said}\n" + (f"     {then}\n" if then else ""))
+        complain(said, then)
 
 
 _UNKNOWN = {

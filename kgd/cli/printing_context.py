@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from kgd.cli import printing, words
-from kgd.cli.terminal import address, alert, bold, commit, faint, is_terminal, say, table, when
+from kgd.cli.terminal import address, alert, bold, commit, complain, faint, is_terminal, say, table, when
 
 Answer = dict[str, Any]
 _HEADINGS = {
@@ -22,10 +21,11 @@ _HEADINGS = {
     "dir": "Files",
 }
 _NAMED = 20
-NO_LINE = """\
-kgd: no commit found for this line
-     Give a committed line of a file in the code tree, such as `kgd why src/app.py:12`.
-"""
+NO_LINE = (
+    "no commit found for this line",
+    "Give a committed line of a file in the code tree, such as `kgd why src/app.py:12`.",
+)
+"""An error and its next step."""
 _OF_THE_FILE = ("code", "changes", "changed_together", "known_by", "unmatched_paths", "described")
 """Lists of an answer that are about a file, not about one of its lines."""
 
@@ -77,7 +77,7 @@ def why(answer: Answer) -> None:
     """Print the origin of the lines and the knowledge about them, without the other context of the file."""
     _lines(answer)
     if not answer.get("lines"):
-        sys.stderr.write(NO_LINE)
+        complain(*NO_LINE)
     _items(answer)
     _cut([one for one in answer["cut"] if one["what"] not in _OF_THE_FILE])
 

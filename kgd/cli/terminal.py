@@ -146,6 +146,20 @@ def fitted(text: str, hang: int | None = None) -> str:
     return "\n".join(layout.wrapped(line, width(), hang) for line in text.split("\n"))
 
 
+def complain(message: str, then: str = "") -> None:
+    """Write an error and its next step to standard error."""
+    lines = [f"kgd: {message}", *([f"     {then}"] if then else [])]
+    if sys.stderr.isatty():
+        from kgd.cli import layout
+
+        lines = [layout.wrapped(line, width(), 5) for line in lines]
+    text = "".join(f"{line}\n" for line in lines)
+    if has_color(sys.stderr):
+        many, few = STYLES["bad"]
+        text = text.replace("kgd:", f"\033[{many if has_many_colors() else few}mkgd:{RESET}", 1)
+    sys.stderr.write(text)
+
+
 LABEL = 11
 
 

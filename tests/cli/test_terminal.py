@@ -185,6 +185,13 @@ def test_a_changed_relation_is_shown_as_a_relation(kgd: Kgd) -> None:
     assert "+ -> lights concept:lamps/door @0.3" in shown
 
 
+def test_an_error_is_broken_between_words_on_a_terminal(kgd: Kgd) -> None:
+    asked = ("get", "lamps/a-lamp-that-nobody-has-ever-seen-in-this-house")
+    shown = kgd.on_terminal(*asked, columns=60, NO_COLOR="1").splitlines()
+    assert " ".join(line.strip() for line in shown) == " ".join(kgd.run(*asked).stderr.split())
+    assert all(line.startswith("     ") for line in shown[1:])
+
+
 PAGER = "sed s/^/paged:/"
 
 
