@@ -30,13 +30,17 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
         answer = advised(answer)
         if printer != "printing_sharing.exported" or sys.stdout.isatty():  # written to a file, the bytes are kept
             answer = terminal.clean(answer)
-        is_here = not options.get("workspace") and not options.get("directory")
-        terminal.within(_id(answer.get("workspace")) if is_here else "")
+        terminal.within(_id(answer.get("workspace")) if _is_here(options) else "")
         with pager.paged(not options.get("no_pager")):
             function(printer)(answer)
             if answer.get("cursor"):
                 printing.more(answer, options)
     sys.stdout.flush()
+
+
+def _is_here(options: dict[str, Any]) -> bool:
+    """Whether the command was about the directory's workspace, where a short address leads to the same node."""
+    return not options.get("workspace") and not options.get("directory") and "://" not in str(options.values())
 
 
 def _id(workspace: Any) -> str:

@@ -152,7 +152,8 @@ def test_a_terminal_shows_addresses_of_the_directorys_workspace_in_short(kgd: Kg
     assert shown.startswith("concept:lamps/cellar  concept")
     assert "-> near gotcha:damp" in shown
     assert "gotcha://shop/damp" in kgd("get", "lamps/cellar")
-    assert "concept://shop/lamps/cellar" in kgd.on_terminal("get", "lamps/cellar", "-w", "shop", NO_COLOR="1")
+    for elsewhere in (["lamps/cellar", "-w", "shop"], ["concept://shop/lamps/cellar"]):
+        assert "concept://shop/lamps/cellar" in kgd.on_terminal("get", *elsewhere, NO_COLOR="1")
 
 
 def test_colours_follow_the_terminal_and_can_be_forced(kgd: Kgd) -> None:
