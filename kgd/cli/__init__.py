@@ -16,6 +16,10 @@ def main() -> int:
         from kgd.hooks import driver
 
         return driver.main(sys.argv[2:])
+    if sys.argv[1:2] == ["complete"]:  # once for each press of Tab
+        from kgd.cli import completing
+
+        return completing.run(sys.argv[2:])
     from kgd.cli.main import run
 
     return run(sys.argv[1:])

@@ -35,7 +35,8 @@ class Verb(NamedTuple):
     `call` is its operation, and `rehearsal` is the operation for ``--dry-run``. `ask` is the function of
     `kgd.cli.parameters` that turns options into parameters; without it, options and parameters have the same names.
     `print` is the printer of the answer, and `own` a function that runs the whole command, both as ``module.function``
-    below `kgd.cli`. `also` is another operation that the command runs. `alone` commands need no daemon and start none.
+    below `kgd.cli`. `also` is another operation that the command runs. `needs` is a list of the answer that must not be
+    empty. `alone` commands need no daemon and start none.
     `carries_out` maps operations without a command of their own to the words that follow ``kgd`` for them.
     """
 
@@ -51,6 +52,7 @@ class Verb(NamedTuple):
     rehearsal: str = ""
     place: int = 0
     also: str = ""
+    needs: str = ""
     alone: bool = False
     carries_out: tuple[tuple[str, str], ...] = ()
 
@@ -328,6 +330,7 @@ GLOBAL: tuple[Argument, ...] = (
     _arg("-w", "--workspace", dest="workspace", help="which workspace (the directory's)", metavar="ID"),
     _arg("-C", "--directory", dest="directory", help="run as if started in that directory", metavar="DIR"),
     _arg("-q", "--quiet", dest="quiet", action="store_true", help="print only errors"),
+    _arg("--no-pager", dest="no_pager", action="store_true", help="print long output without a pager"),
 )
 DRY_RUN = _arg("--dry-run", action="store_true", help="show what would be written, and write nothing")
 

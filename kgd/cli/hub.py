@@ -56,7 +56,7 @@ def migrate(given: Given, options: Given) -> int:
     if not state:
         raise Invalid("`kgd hub migrate` needs --state", next="For example, --state env:KGD_STATE.")
     if state.startswith(REFERENCES):  # resolved here, because the daemon's environment may lack the variable
-        state = secret(state)
+        state = secret(state, of_command=True)
     with Connection(Home.find()) as connection:
         answer = connection.call("hub_migrate", {"state": state})
     show("printing_sharing.hub_migrate", answer, options)

@@ -10,7 +10,8 @@ from typing import Any
 
 from kgd.cli.commands import EXIT_CODES, INTERRUPTED, toolsets
 from kgd.cli.output import show
-from kgd.cli.terminal import clean, told
+from kgd.cli.progress import shown
+from kgd.cli.terminal import clean
 from kgd.client.connection import Connection
 from kgd.config import Home, has_screen, shell
 from kgd.errors import Invalid, Unavailable
@@ -48,7 +49,7 @@ def ui(given: Given, options: Given) -> int:
     """Print a link to the pages, and open it if there is a screen."""
     stays = given.pop("print", False) or options.get("json") or options.get("quiet")
     lists, ends = given.pop("browsers", False), given.pop("end", False)
-    with Connection(Home.find()) as connection, told("ui", options):
+    with Connection(Home.find()) as connection, shown("ui", options):
         if lists or ends:
             answer = connection.call("browsers", {"action": "end" if ends else "list"})
         else:
@@ -78,7 +79,7 @@ def down(given: Given, options: Given) -> int:
     finally:
         connection.close()
     deadline = time.monotonic() + DOWN_SECONDS
-    with told("down", options):
+    with shown("down", options):
         while running(home):
             if time.monotonic() > deadline:
                 raise Unavailable(f"the daemon (pid {pid}) is still finishing", next="Try again in a moment.")
@@ -118,7 +119,7 @@ def uninstall(given: Given, options: Given) -> int:
         show("printing_sharing.uninstall_hooks", removed, options)
         return 0
     home = Home.find()
-    with Connection(home) as connection, told("uninstall", options):
+    with Connection(home) as connection, shown("uninstall", options):
         answer = connection.call("uninstall", given)
     answer["installed"] = plain_git.remove_from(answer["kept"], dry_run=bool(given.get("dry_run")))
     show("printing_running.uninstall", answer, options)
@@ -333,7 +334,7 @@ def ingest(given: Given, options: Given) -> int:
         given["source"] = os.path.abspath(os.path.expanduser(source))
     where = {"workspace": given["workspace"]} if "workspace" in given else {}
     try:
-        with Connection(Home.find()) as connection, told("ingest", options) as progress:
+        with Connection(Home.find()) as connection, shown("ingest", options) as progress:
             answer = connection.call("ingest", given, progress)
             while answer.get("state") == "running":
                 where = {"workspace": answer["workspace"]}

@@ -29,13 +29,13 @@ from kgd.cli.commands import (
     verb,
 )
 from kgd.cli.output import show
-from kgd.cli.terminal import told
+from kgd.cli.progress import shown
 from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import Invalid, KgdError
 
 _TOKEN = re.compile(r"kgd_[a-z]+_\w").search
-_MINE = ("json", "directory", "quiet", "verb")
+_MINE = ("json", "directory", "quiet", "no_pager", "verb")
 
 
 def run(argv: Sequence[str]) -> int:
@@ -47,9 +47,10 @@ def run(argv: Sequence[str]) -> int:
         return _carry_out(verb(options["verb"]), options)
     except KgdError as error:
         from kgd.cli.output import spoken
+        from kgd.cli.terminal import complain
 
         message, at, then = spoken(error, verb(options["verb"]), options)
-        sys.stderr.write(f"kgd: {message}{f' ({at})' if at else ''}\n" + (f"     {then}\n" if then else ""))
+        complain(f"{message}{f' ({at})' if at else ''}", then)
         return EXIT_CODES[error.code][0]
     except KeyboardInterrupt:
         sys.stderr.write("\n")
@@ -72,7 +73,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     if "request_id" not in args and any(argument.dest == "request_id" for argument in chosen.arguments):
         args["request_id"] = os.urandom(12).hex()  # a call repeated after a daemon's end is applied once
     with Connection(Home.find()) as connection:
-        with told(chosen.name, options) as progress:
+        with shown(chosen.name, options) as progress:
             answer = connection.call(called, args, progress)
         absent = _absent(answer)
     if not absent or answer.get("nodes") or options.get("json"):
@@ -84,6 +85,8 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
         missing(clean({"missing": absent}))
     if absent and not answer.get("nodes") and not answer.get("cursor"):
         return EXIT_CODES[_why_absent(absent)][0]
+    if chosen.needs and not answer.get(chosen.needs):
+        return EXIT_CODES["NOT_FOUND"][0]
     return UNHEALTHY if answer.get("ok") is False else 0
 
 
@@ -182,10 +185,23 @@ def _add(parser: argparse.ArgumentParser, argument: Argument, *, hidden_default:
     parser.add_argument(*argument.flags, **options)
 
 
+_JOBS = {
+    "Running": "Set up and run",
+    "Writing": "Write knowledge",
+    "Reading": "Find knowledge",
+    "The past": "See and undo changes",
+    "Sharing": "Share with your team",
+    "Care": "Keep it correct",
+}
+"""The headings of the overview."""
+
+
 def _overview() -> str:
+    from kgd.cli import terminal
+
     lines = ["A graph of what your team's agents learned, kept in git.", ""]
     for group in GROUPS:
-        lines.append(f"{group}:")
-        lines += [f"  {one.name:<11} {one.help}" for one in VERBS if one.group == group]
+        lines.append(terminal.bold(f"{_JOBS[group]}:"))
+        lines += [terminal.fitted(f"  {one.name:<11} {one.help}", 14) for one in VERBS if one.group == group]
         lines.append("")
     return "\n".join(lines)

@@ -25,15 +25,27 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
 
         sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
     elif not options.get("quiet"):
-        from kgd.cli import printing, terminal
+        from kgd.cli import pager, printing, terminal
 
         answer = advised(answer)
         if printer != "printing_sharing.exported" or sys.stdout.isatty():  # written to a file, the bytes are kept
             answer = terminal.clean(answer)
-        function(printer)(answer)
-        if answer.get("cursor"):
-            printing.more(answer, options)
+        terminal.within(_id(answer.get("workspace")) if _is_here(options) else "")
+        with pager.paged(not options.get("no_pager")):
+            function(printer)(answer)
+            if answer.get("cursor"):
+                printing.more(answer, options)
     sys.stdout.flush()
+
+
+def _is_here(options: dict[str, Any]) -> bool:
+    """Whether the command was about the directory's workspace, where a short address leads to the same node."""
+    return not options.get("workspace") and not options.get("directory") and "://" not in str(options.values())
+
+
+def _id(workspace: Any) -> str:
+    """The id of an answer's workspace, which is a text or an object."""
+    return str(workspace.get("id", "")) if isinstance(workspace, dict) else str(workspace or "")
 
 
 def spoken(error: KgdError, verb: Verb, given: dict[str, Any]) -> tuple[str, str, str]:

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-import sys
+import re
 from typing import Any
+from urllib.parse import unquote
 
 from kgd.cli import words
-from kgd.cli.terminal import bold, red, say
+from kgd.cli.terminal import (
+    address,
+    alert,
+    bold,
+    commit,
+    complain,
+    faint,
+    fits,
+    good,
+    is_terminal,
+    markdown,
+    red,
+    say,
+    when,
+)
 from kgd.model.escaping import fenced, fenced_line
 
 Answer = dict[str, Any]
@@ -14,6 +29,8 @@ _OF_AN_IMPORT = ("imported", "vault", "orchestrator", "rule")
 """Keys of `data` by which imports and exports recognize nodes; they are of no use to a reader."""
 _IN_OTHER_LINES = frozenset({"uri", "type", "name", "asked", "summary", "aliases", "content", "lapsed"})
 """Fields of a node that are part of other lines, or are not printed."""
+_SCORE = re.compile(r"(lex|vec) \d").match
+"""A score in the reasons for a hit."""
 STEPS = 5
 """Number of names shown before a node's own name in a path."""
 
@@ -22,20 +39,21 @@ def put(answer: Answer) -> None:
     if answer.get("dry_run"):
         say("dry run: nothing was written")
     elif answer.get("repeated"):
-        say(f"applied before, as {words.short(answer['commit'])}")
+        say(f"applied before, as {commit(answer['commit'])}")
     elif answer.get("commit"):
-        say(f"commit {words.short(answer['commit'])}")
+        say(f"commit {commit(answer['commit'])}")
     else:
         say("nothing changed")
     created = set(answer.get("created", ()))
     if reverted := answer.get("reverted"):
-        say(f"  reverts {words.short(reverted['commit'])} by {reverted['author']}, {reverted['message']}")
+        say(f"  reverts {commit(reverted['commit'])} by {reverted['author']}, {reverted['message']}")
     for node in answer.get("nodes", ()):
-        say(f"  {node['uri']}  {'new' if node['uri'] in created else 'version ' + str(node['version'])}")
+        is_new = node["uri"] in created
+        say(f"  {address(node['uri'])}  {good('new') if is_new else faint('version ' + str(node['version']))}")
     for uri in answer.get("deleted", ()):
-        say(f"  {uri}  deleted")
+        say(f"  {address(uri)}  {red('deleted')}")
     for one in answer.get("similar", ()):
-        say(f"  {one['uri']} looks like {', '.join(one['like'])}")
+        say(f"  {address(one['uri'])} looks like {', '.join(map(address, one['like']))}")
     warnings(answer)
 
 
@@ -51,42 +69,57 @@ def search(answer: Answer) -> None:
     if not answer["hits"]:
         say(f"nothing is known about this{tail(answer.get('hint', '').removeprefix('Nothing is known about this.'))}")
         for uri in answer.get("nearest", ()):
-            say(f"    nearest: {uri}")
+            say(f"    nearest: {address(uri)}")
     if answer.get("code"):
-        say("in the code:")
+        say(f"\n{bold('In the code')}" if is_terminal() else "in the code:")
         _hits(answer["code"])
 
 
 def _hits(hits: list[Answer]) -> None:
     for hit in hits:
         node = hit.get("node", hit)
-        say(f"{bold(node['uri'])}  {_title(node)}".rstrip())
+        say(_heading(node))
         for text in (node.get("summary"), hit.get("snippet")):
             if text and text != _title(node):
                 say(f"    {text}")
-        if hit.get("why"):
-            say(f"    {words.listed(hit['why'])}")
+        if why := [one for one in hit.get("why", ()) if not (is_terminal() and _SCORE(one))]:
+            say(f"    {faint(words.listed(why))}")
         if doubt := hit.get("unverified"):
-            say(f"    ! unverified: {doubt['reason']}")
+            say(alert(f"    ! unverified: {doubt['reason']}"))
+
+
+def _heading(node: Answer) -> str:
+    """The address and the name of a node. A terminal leaves out a name that the address or the summary repeats."""
+    title = _title(node) if is_telling(node) or not is_terminal() else ""
+    return f"{address(node['uri'])}  {bold(title) if is_terminal() else title}" if title else address(node["uri"])
+
+
+def is_telling(node: Answer) -> bool:
+    """Whether a node's name adds anything to its address, its summary and its text."""
+    name = _title(node)
+    said = (node.get("summary") or "", node.get("text") or "")
+    return name != unquote(node["uri"].rpartition("/")[2]) and not any(
+        text.startswith(name.rstrip("…")) for text in said
+    )
 
 
 def traverse(answer: Answer) -> None:
     paths: dict[str, list[str]] = {}
     for node in answer["nodes"]:
-        say(_reached(node))
+        _reached(node)
         if path := _path(node, paths):
-            say(f"        {path}")
+            say(faint(f"        {path}"))
         if doubt := node.get("unverified"):
-            say(f"        ! unverified: {doubt['reason']}")
+            say(alert(f"        ! unverified: {doubt['reason']}"))
     _unreached(answer)
     _cut(answer)
     for link in answer["broken_links"]:
         seen = f"{link['reason']}, last seen {link['last_seen']}" if link.get("last_seen") else link.get("reason")
         say(red(f"   broken: {link['source']} {link['type']} {link['target']}{tail(seen)}"))
     for start in answer.get("absent", ()):
-        say(f"   absent: {start['uri']}{tail(start['reason'])}")
+        say(f"   absent: {address(start['uri'])}{tail(start['reason'])}")
     for conflict in answer.get("conflicts", ()):
-        say(f"   conflict: {conflict['uri']}")
+        say(alert(f"   conflict: {address(conflict['uri'])}"))
     if hint := answer.get("hint"):
         say(f"   {hint['message']}")
 
@@ -95,10 +128,18 @@ def path(answer: Answer) -> None:
     """Print the nodes of a path, each after the relation that leads to it."""
     for node in answer["nodes"]:
         if via := node.get("via"):
-            say(f"        <- {via['type']} -" if via.get("direction") else f"        - {via['type']} ->")
-        say(_reached(node))
+            step = f"<- {via['type']} -" if via.get("direction") else f"- {via['type']} ->"
+            say(f"        {faint(_drawn(via)) if is_terminal() else step}")
+        _reached(node)
     _unreached(answer)
     _cut(answer)
+
+
+def _drawn(via: Answer) -> str:
+    """A relation between two nodes that are written above each other."""
+    arrow = "↑" if via.get("direction") else "↓"
+    weight = f" @{via['weight']:g}" if "weight" in via else ""
+    return f"{arrow} {via['type']}{weight}"
 
 
 def _unreached(answer: Answer) -> None:
@@ -108,11 +149,17 @@ def _unreached(answer: Answer) -> None:
 
 def _cut(answer: Answer) -> None:
     for cut in answer["cut"]:
-        say(f"   cut by {cut['limit']} at {cut['at']}: {cut['count']} or more left out")
+        say(f"   cut by {cut['limit']} at {address(cut['at'])}: {cut['count']} or more left out")
 
 
-def _reached(node: Answer) -> str:
-    return f"{node['cost']:>6.3g}  {bold(node['uri'])}  {node.get('summary') or _title(node)}".rstrip()
+def _reached(node: Answer) -> None:
+    """Print a node with its cost. A terminal shows the summary below the address if both do not fit on a line."""
+    told = node.get("summary") or _title(node)
+    line = f"{node['cost']:>6.3g}  {address(node['uri'])}  {told}".rstrip()
+    if is_terminal() and not fits(line):
+        say(f"{node['cost']:>6.3g}  {address(node['uri'])}")
+        line = f"{'':8}{told}"
+    say(line, hang=8)
 
 
 def _path(node: Answer, paths: dict[str, list[str]]) -> str:
@@ -131,93 +178,6 @@ def _path(node: Answer, paths: dict[str, list[str]]) -> str:
     return " > ".join(names) if len(path) > 1 else ""
 
 
-def history(answer: Answer) -> None:
-    for number, commit in enumerate(answer["commits"]):
-        if number:
-            say()
-        client = f" through {commit['client']}" if commit.get("client") else ""
-        at = f"  {commit['at']}" if commit["at"] else ""  # the first commit has no time
-        say(f"{bold(words.short(commit['commit']))}{at}  {words.by(commit)}{client}")
-        for line in commit["message"].splitlines():
-            say(f"    {line}")
-        for uri in commit["nodes"]:
-            say(f"    {uri}")
-        if commit.get("more_nodes"):
-            say(f"    and {commit['more_nodes']} more")
-        diffs(commit.get("diff", ()))
-    if not answer["commits"]:
-        say("no commits")
-
-
-def log(answer: Answer) -> None:
-    for commit in answer["commits"]:
-        subject = commit["message"].partition("\n")[0]
-        say(f"{bold(words.short(commit['commit']))}  {commit['at'][:16]:16}  {commit['author']:<16.16}  {subject}")
-    if not answer["commits"]:
-        say("no commits")
-
-
-def diff(answer: Answer) -> None:
-    diffs(answer["diff"], indent="")
-    if not answer["diff"]:
-        say("no difference")
-
-
-def conflicts(answer: Answer) -> None:
-    if "suggestions" in answer:
-        _suggestions(answer["suggestions"])
-    for one in answer["conflicts"]:
-        say(f"{bold(one['uri'])}  {one['id']}")
-        for name, field in one["fields"].items():
-            say(f"    {name}, base: {words.text(field.get('base'))}")
-            for side in field["sides"]:
-                by = f"  {side['author']}, {words.short(side['commit'])} {side['at'][:16]}" if "author" in side else ""
-                shown = "  (shown)" if side["side"] == field["shown"] else ""
-                say(f"    {name}, {side['side']}:    {words.text(side['value'])}{shown}{by}")
-    if not answer["conflicts"]:
-        say("no open conflicts")
-    else:
-        say("Settle one with `kgd resolve ID --take a`, or with --fields.")
-
-
-def _suggestions(found: list[Answer]) -> None:
-    for one in found:
-        say(f"{bold(one['id'])}  {_suggested(one)}")
-        say(f"    {one['reason']}")
-    if found:
-        say("Accept one with `kgd resolve ID --take accept`, or dismiss it with `--take reject`.")
-    else:
-        say("no suggestions: no nodes are read together often enough, and every recurring name is a node")
-
-
-def _suggested(one: Answer) -> str:
-    if one["kind"] == "entity":
-        return f"make {one['source']}: '{one['name']}'"
-    if one["kind"] == "merge":
-        return f"merge {one['source']} and {one['target']}"
-    now = f" @{one['now']:g}" if "now" in one else ""
-    return f"{one['source']} {one['type']} {one['target']}{now} -> @{one['weight']:g}"
-
-
-def review(answer: Answer) -> None:
-    for by in answer["authors"]:
-        through = f" through {by['client']}" if by.get("client") else ""
-        say(f"{bold(words.by(by))}{through}, {words.counted(by['commits'], 'commits')}")
-        diffs(by["nodes"])
-    if not answer["authors"]:
-        say("no new knowledge")
-    if answer.get("more"):
-        say(f"and {words.counted(answer['more'], 'nodes')} more: narrow it by --path, --by or --since")
-    if answer.get("cut"):
-        say(f"  ! {answer['cut']}: narrow it by --since")
-    if answer.get("accepted"):
-        say(f"reviewed up to {words.short(answer['accepted'])}")
-    if answer.get("reverted"):
-        put(answer["reverted"])
-    if answer.get("next"):
-        say(answer["next"])
-
-
 def facts(answer: Answer) -> None:
     """Print an answer of a few counts and names."""
     _rest(answer)
@@ -225,48 +185,53 @@ def facts(answer: Answer) -> None:
 
 def _node(node: Answer, as_of: str | None = None) -> None:
     version = f"version {node['version']}" if node.get("version") else "not stored"
-    say(f"{bold(node['uri'])}  {node['type']}, {f'as of {words.short(as_of)}' if as_of else version}")
+    state = f"{node['type']}, {f'as of {words.short(as_of)}' if as_of else version}"
+    say(f"{address(node['uri'])}  {faint(state)}")
     for told in dict.fromkeys((_title(node), node.get("summary"))):
         if told:
-            say(f"  {told}")
+            say(f"  {bold(told) if is_terminal() and told == _title(node) else told}")
     for name, value in node.items():
         if name not in _IN_OTHER_LINES and isinstance(value, str | list) and all(isinstance(one, str) for one in value):
-            say(f"  {name.replace('_', ' ')}: {words.listed(value) if isinstance(value, list) else value}")
+            say(f"  {faint(name.replace('_', ' ') + ':')} {words.listed(value) if isinstance(value, list) else value}")
     if node.get("data"):
         for key, value in node["data"].items():
             if key not in (_OF_AN_IMPORT if "imported" in node["data"] else ()) and key != "verified":
-                say(f"  {key}: {words.text(value)}")
+                say(f"  {faint(f'{key}:')} {words.text(value)}")
     for key, value in node.get("others", {}).items():
         say(f"  unknown key {key}: {words.text(value)}")
     if updated := node.get("updated"):
-        say(f"  updated {updated['at']} by {updated['by']}")
+        say(f"  {faint('updated')} {when(updated['at'])} by {updated['by']}")
     texts = [node.get("content"), node.get("detail", {}).get("text")]
     for text in filter(None, texts):
         say()
-        say(text.rstrip("\n"))
+        markdown(text.rstrip("\n"))
     if any(texts):
         say()
     for relation in node.get("relations", ()):
-        broken = "  (broken link)" if relation.get("broken") else ""
-        line = f"  -> {relation['type']} {relation['target']} @{relation['weight']:g}{broken}"
-        say(red(line) if broken else line)
+        broken = red("  (broken link)") if relation.get("broken") else ""
+        weight = faint(f"@{relation['weight']:g}")
+        say(f"  -> {relation['type']} {address(relation['target'])} {weight}{broken}", hang=5)
     for relation in node.get("incoming", ()):
-        say(f"  <- {relation['type']} {relation['source']} @{relation['weight']:g}")
+        say(
+            f"  <- {relation['type']} {address(relation['source'])} {faint('@' + format(relation['weight'], 'g'))}",
+            hang=5,
+        )
     for way, arrow in (("out", "~>"), ("into", "<~")):
         for uri in node.get("mentions", {}).get(way, ()):
-            say(f"  {arrow} {'mentions' if way == 'out' else 'mentioned by'} {uri}")
+            say(f"  {arrow} {'mentions' if way == 'out' else 'mentioned by'} {address(uri)}")
     for citation in node.get("citations", ()):
         _citation(citation)
     for message in node.get("messages", ()):
         _message(message)
-    for commit in node.get("history", ()):
-        say(f"  {words.short(commit['commit'])} {commit['at'][:16]} {commit['author']}: {commit['message']}")
+    for one in node.get("history", ()):
+        at = when(one["at"], one["at"][:16])
+        say(f"  {commit(one['commit'])} {at}{',' * is_terminal()} {one['author']}: {one['message']}", hang=4)
     for conflict in node.get("conflicts", ()):
-        say(f"  ! open conflict over {', '.join(conflict['fields'])}: `kgd conflicts {node['uri']}`")
+        say(alert(f"  ! open conflict over {', '.join(conflict['fields'])}: `kgd conflicts {node['uri']}`"))
     if doubt := node.get("unverified"):
-        say(f"  ! unverified: {doubt['reason']}; `kgd stale --verify {node['uri']}` after a check")
+        say(alert(f"  ! unverified: {doubt['reason']}; `kgd stale --verify {node['uri']}` after a check"))
     if node.get("lapsed"):
-        say(f"  ! {node['lapsed']}")
+        say(alert(f"  ! {node['lapsed']}"))
     if invalid := node.get("invalid_file"):
         say(red(f"  ! {invalid['path']}:{invalid['line']}: {invalid['reason']} (the last good version is shown)"))
 
@@ -283,12 +248,22 @@ def _citation(one: Answer) -> None:
 
 def diffs(changes: Any, indent: str = "    ") -> None:
     for change in changes:
-        say(f"{indent}{change['change']} {change['uri']}")
+        say(f"{indent}{change['change']} {address(change['uri'])}")
         for name, field in change["fields"].items():
-            if field.get("before") not in (None, "", [], {}):
-                say(f"{indent}  - {name}: {words.text(field['before'])}")
-            if field.get("after") not in (None, "", [], {}):
-                say(f"{indent}  + {name}: {words.text(field['after'])}")
+            for sign, side, painted in (("-", "before", red), ("+", "after", good)):
+                if field.get(side) not in (None, "", [], {}):
+                    say(painted(f"{indent}  {sign} {_changed(name, field[side])}"), hang=len(indent) + 4)
+
+
+def _changed(field: str, value: Any) -> str:
+    """A field with its value. A terminal shows a relation as `get` does, without the escapes of its field's name."""
+    kind, _, rest = field.partition("/")
+    if kind != "relations" or not rest or not isinstance(value, dict) or not is_terminal():
+        return f"{field}: {words.text(value)}"
+    type, _, target = rest.partition("/")
+    others = {key: one for key, one in value.items() if key != "weight"}
+    said = f"-> {type} {address(target.replace('~1', '/').replace('~0', '~'))} @{value.get('weight', 1):g}"
+    return f"{said} {words.text(others)}" if others else said
 
 
 def _rest(answer: Answer, *but: str) -> None:
@@ -309,15 +284,15 @@ def tail(text: Any) -> str:
 
 
 def warnings(answer: Answer) -> None:
-    for warning in answer.get("warnings", ()):
-        say(f"  ! {warning}")
+    for text in answer.get("warnings", ()):
+        say(f"  {alert('!')} {text}")
 
 
 def more(answer: Answer, options: Answer) -> None:
     """Print how to continue, unless the answer ended at `--limit` rows."""
     got = max((len(value) for value in answer.values() if isinstance(value, list)), default=0)
     if options.get("cursor") or got != options.get("limit"):
-        say(f"more: --cursor {answer['cursor']}")
+        say(f"{faint('more:')} --cursor {answer['cursor']}")
 
 
 def missing(answer: Answer) -> None:
@@ -335,7 +310,7 @@ def missing(answer: Answer) -> None:
                 f"there is no such node ({one['uri']})",
                 f"Did you mean {close}?" if close else "Look for it with `kgd search`.",
             )
-        sys.stderr.write(f"kgd: {said}\n" + (f"     {then}\n" if then else ""))
+        complain(said, then)
 
 
 _UNKNOWN = {
@@ -357,7 +332,7 @@ _UNKNOWN = {
 
 
 def health(state: str) -> str:
-    return state if state == "ok" else bold(state)
+    return good(state) if state == "ok" else bold(state)
 
 
 def _message(one: dict[str, Any]) -> None:
@@ -372,25 +347,23 @@ def _message(one: dict[str, Any]) -> None:
         say(f"    ... {one['content_cut']['of']:,} characters: `kgd get {one['uri']}`")
 
 
-def blame(answer: Answer) -> None:
-    for one in answer["ranges"]:
-        earlier = "  or earlier" if one.get("earlier") else ""
-        say(f"{bold(words.short(one['commit']))}  {one['at']}  {words.by(one)}{earlier}")
-        for number, text in enumerate(one["text"].split("\n"), one["first"]):
-            say(f"{number:>6}  {text}")
-    if not answer["ranges"]:
-        say("this node has no content; `kgd history` shows its changes")
-
-
 def stale(answer: Answer) -> None:
     if written := answer.get("verified"):
         put(written)
     for node in answer["nodes"]:
-        say(f"{bold(node['uri'])}  {node.get('summary') or node['name']}")
+        told = node.get("summary") or node["name"]
+        if is_terminal():
+            say(f"{address(node['uri'])}\n    {told}")
+        else:
+            say(f"{address(node['uri'])}  {told}")
         _unverified(node["unverified"])
     say(answer["next"])
 
 
 def _unverified(mark: Answer) -> None:
+    if is_terminal():
+        since = f", {when(mark['since'])}" if mark.get("since") else ""
+        say(alert(f"    ! {mark['reason']}{since}"))
+        return
     since = f" (since {mark['since'][:10]})" if mark.get("since") else ""
-    say(f"  ! unverified: {mark['reason']}{since}")
+    say(alert(f"  ! unverified: {mark['reason']}{since}"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgd.cli import words
-from kgd.cli.terminal import bold, say
+from kgd.cli import printing, words
+from kgd.cli.terminal import address, alert, bold, commit, complain, faint, is_terminal, say, table, when
 
 Answer = dict[str, Any]
 _HEADINGS = {
@@ -21,6 +21,11 @@ _HEADINGS = {
     "dir": "Files",
 }
 _NAMED = 20
+NO_LINE = (
+    "no commit found for this line",
+    "Give a committed line of a file in the code tree, such as `kgd why src/app.py:12`.",
+)
+"""An error and its next step."""
 _OF_THE_FILE = ("code", "changes", "changed_together", "known_by", "unmatched_paths", "described")
 """Lists of an answer that are about a file, not about one of its lines."""
 
@@ -29,28 +34,33 @@ def context(answer: Answer) -> None:
     _lines(answer)
     _items(answer)
     if code := answer.get("code"):
-        say(bold("In the code"))
+        _section("In the code")
         for one in code:
+            if is_terminal():
+                say(f"  {address(one['uri'])}  {faint(_one_line(one['why']))}", hang=4)
+                continue
             say(f"  {one['name']}  {one['uri']}")
             say(f"    {_one_line(one['why'])}")
     for name, title in (("changes", "Recent changes"), ("tried_before", "Related past commits")):
         if answer.get(name):
-            say(bold(title))
+            _section(title)
             for one in answer[name]:
                 _change(one)
     if answer.get("likely_files"):
-        say(bold("Likely files"))
+        _section("Likely files")
         for one in answer["likely_files"]:
-            say(f"  {one['path']} ({', '.join(one['why'])})")
+            say(f"  {one['path']} {faint('(' + ', '.join(one['why']) + ')')}", hang=4)
     if answer["changed_together"]:
-        say(bold("Files that often change with them"))
+        _section("Files that often change with them")
         for one in answer["changed_together"]:
             say(f"  {one['path']}, in {one['count']} of {words.counted(one['of'], 'commits')}")
     if answer.get("known_by"):
         known = (f"{one['name']} ({words.counted(one['commits'], 'commits')})" for one in answer["known_by"])
-        say(f"{bold('Main authors')} {', '.join(known)}")
+        if is_terminal():
+            say()
+        say(f"{bold('Main authors')} {', '.join(known)}", hang=2)
     if paths := answer["unmatched_paths"]:
-        say(bold("In no area"))
+        _section("In no area")
         described = set(answer.get("described", ()))
         for path in paths[:_NAMED]:
             say(f"  {path}{'' if path in described else ' (not described)'}")
@@ -60,16 +70,22 @@ def context(answer: Answer) -> None:
     if missing := answer.get("missing"):
         say(missing["message"])
     for uri in answer.get("nearest", ()):
-        say(f"  nearest: {uri}")
+        say(f"  nearest: {address(uri)}")
 
 
 def why(answer: Answer) -> None:
     """Print the origin of the lines and the knowledge about them, without the other context of the file."""
     _lines(answer)
     if not answer.get("lines"):
-        say("no commit found: give a committed line of a file in the code tree, such as `kgd why src/app.py:12`")
+        complain(*NO_LINE)
     _items(answer)
     _cut([one for one in answer["cut"] if one["what"] not in _OF_THE_FILE])
+
+
+def _section(title: str) -> None:
+    if is_terminal():
+        say()
+    say(bold(title))
 
 
 def _items(answer: Answer) -> None:
@@ -77,7 +93,7 @@ def _items(answer: Answer) -> None:
     for item in answer["items"]:
         if (found := _HEADINGS.get(item["kind"], "Other nodes")) != heading:
             heading = found
-            say(bold(heading))
+            _section(heading)
         _item(item)
 
 
@@ -92,38 +108,47 @@ def _lines(answer: Answer) -> None:
         last = f"-{one['last']}" if one["last"] > one["first"] else ""
         say(bold(f"{one['path']}:{one['first']}{last}"))
         for line in one["text"].splitlines():
-            say(f"  | {line}")
+            say(f"  {faint('|')} {line}")
         if one.get("uncommitted"):
             say("  changed since the last commit")
             continue
         _change(one)
         if one.get("was"):
-            say(f"    was {one['was']}")
+            say(faint(f"    was {one['was']}"))
 
 
 def _change(one: Answer) -> None:
     """Print an entry of a changelog or a commit of the code, with its reason."""
-    where = one.get("area") or words.short(one["commit"])
+    where = one.get("area") or commit(one["commit"])
     by = f" {one['by']}:" if one.get("by") else ""
     undone = f" (reverted by {', '.join(map(words.short, one['reverted_by']))})" if one.get("reverted_by") else ""
-    say(f"  {one['at'][:10]} {where}{by} {_one_line(one['what'])}{undone}")
+    if is_terminal():
+        say(f"  {bold(_one_line(one['what']))}{undone}", hang=4)
+        say(f"    {where}  {faint(', '.join(filter(None, (one.get('by'), when(one['at'])))))}")
+    else:
+        say(f"  {one['at'][:10]} {where}{by} {_one_line(one['what'])}{undone}")
     if one.get("why"):
         say(f"    {_one_line(one['why'])}")
 
 
 def _item(item: Answer) -> None:
-    say(f"  {bold(item['name'])}  {item['uri']}")
-    say(f"    {_one_line(item['why'])}")
+    if is_terminal():
+        title = item["name"] if printing.is_telling(item) else ""
+        say(f"  {address(item['uri'])}  {bold(title)}".rstrip(), hang=4)
+        say(faint(f"    {_one_line(item['why'])}"))
+    else:
+        say(f"  {bold(item['name'])}  {item['uri']}")
+        say(f"    {_one_line(item['why'])}")
     if stale := item.get("unverified"):
-        say(f"    ! unverified: {_one_line(stale['reason'])}")
+        say(alert(f"    ! unverified: {_one_line(stale['reason'])}"))
     if item.get("conflicts"):
-        say(f"    ! open conflict: {', '.join(item['conflicts'])}")
+        say(alert(f"    ! open conflict: {', '.join(item['conflicts'])}"))
     if item.get("summary"):
         say(f"    {item['summary']}")
     for line in item.get("text", "").splitlines():
         say(f"    {line}" if line.strip() else "")
     if item.get("more"):
-        say(f"    (more: kgd get {item['uri']})")
+        say(faint(f"    (more: kgd get {item['uri']})"))
 
 
 def _one_line(text: str) -> str:
@@ -138,10 +163,31 @@ def coverage(answer: Answer) -> None:
         say(f"{bold(area['name'])}  {words.counted(area['files'], 'files')}")
     if here := answer.get("folder"):
         say(_folder(here, here["path"] or "."))
+    if is_terminal():
+        _coverage_table(answer)
+        return
     for folder in answer["folders"]:
         say(f"  {_folder(folder, folder['name'] + '/')}")
     for file in answer["files"]:
         say(f"  {file['path' if area else 'name']}  {_areas(file) or '-'}")
+    _overlaps(answer)
+
+
+def _coverage_table(answer: Answer) -> None:
+    """Print folders and files as a table; files without an area are counted only."""
+    named = "path" if answer.get("area") else "name"
+    rows = [
+        (f"{one['name']}/", f"{100 * one['covered'] // max(1, one['files'])} %", str(one["files"]), _areas(one))
+        for one in answer["folders"]
+    ]
+    rows += [(one[named], "", "", _areas(one)) for one in answer["files"] if _areas(one)]
+    table(("PATH", "COVERED", "FILES", "AREAS"), rows, lambda *row: "  ".join(filter(None, row)))
+    if bare := [one[named] for one in answer["files"] if not _areas(one)]:
+        say(faint(f"files without an area: {', '.join(bare)}"), hang=2)
+    _overlaps(answer)
+
+
+def _overlaps(answer: Answer) -> None:
     for overlap in answer.get("overlaps", ()):
         place = overlap["folder"] or "the top"
         say(f"overlap: {_areas(overlap)} have {words.counted(overlap['files'], 'files')} in common, as in {place}")
@@ -151,9 +197,9 @@ def coverage(answer: Answer) -> None:
 
 def broken(answer: Answer) -> None:
     for missing in answer["broken"]:
-        say(bold(missing["uri"]))
+        say(address(missing["uri"]))
         for link in missing["links"]:
-            say(f"    {link['type']} from {link['source']}")
+            say(f"    {link['type']} from {address(link['source'])}")
     if not answer["broken"]:
         say("no broken links")
     else:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from kgd.cli import printing, words
 from kgd.cli.parameters import program
-from kgd.cli.terminal import bold, red, say
+from kgd.cli.terminal import address, alert, bold, commit, faint, field, good, is_terminal, red, say, verbatim, when
 
 Answer = dict[str, Any]
 COMMITS_NAMED = 3
@@ -19,10 +20,12 @@ def up(answer: Answer) -> None:
     say()
     say("To use the workspace from an MCP client:")
     for client, line in wiring(program()):
-        say(f"  {client + ':':<13}{line}")
+        verbatim(f"  {client + ':':<13}{line}")
     say("`kgd agents install` does it for you; `kgd ui` shows the workspace in the browser.")
     if not answer.get("code_tree") and answer.get("path"):
-        say(f"There is no code here. For a client that starts elsewhere, the arguments are: mcp -C {answer['path']}")
+        verbatim(
+            f"There is no code here. For a client that starts elsewhere, the arguments are: mcp -C {answer['path']}"
+        )
     findings(answer)
 
 
@@ -52,63 +55,93 @@ def init(answer: Answer) -> None:
         ("adopted", "adopted"),
     ):
         if answer.get(name):
-            say(f"  {label:<11}{answer[name]}")
-    say(f"  {'published':<11}{', '.join(answer['published']) or 'nowhere: nothing leaves this machine'}")
+            _entry(label, answer[name])
+    published = ", ".join(answer["published"]) or "nowhere: nothing leaves this machine"
+    _entry("published", published)
     counts = answer.get("counts", {})
     if counts:
-        say(f"  {'holds':<11}{words.counts(counts)}")
+        _entry("holds", words.counts(counts))
     printing.warnings(answer)
+
+
+def _entry(label: str, value: str) -> None:
+    say(f"  {faint(format(label, '<11'))}{value}", hang=13)
 
 
 def status(answer: Answer) -> None:
     daemon = answer["daemon"]
-    say(f"kgd {daemon['version']}, daemon {daemon['pid']} since {daemon['since']}: {printing.health(answer['health'])}")
-    say(f"  log         {daemon['log']}")
+    started = f"started {when(daemon['since'])}" if is_terminal() else f"since {daemon['since']}"
+    say(f"kgd {daemon['version']}, daemon {daemon['pid']} {started}: {printing.health(answer['health'])}")
+    field("log", daemon["log"])
     if daemon.get("listening"):
-        say(f"  hub at      {daemon['listening']}")
+        field("hub at", daemon["listening"])
     if pages := daemon.get("pages"):
-        say(f"  pages at    {pages['url']}, {words.counted(pages['browsers'], 'browsers')} signed in")
+        field("pages at", f"{pages['url']}, {words.counted(pages['browsers'], 'browsers')} signed in")
     if daemon.get("workspaces"):
         count = len(daemon["workspaces"])
         opened = f" ({daemon['open']} of {count} open)" if count > 1 and "open" in daemon else ""
-        say(f"  workspaces  {', '.join(daemon['workspaces'])}{opened}")
+        field("workspaces", f"{', '.join(daemon['workspaces'])}{opened}")
     if here := answer.get("workspace"):
         say(f"workspace {bold(here['id'])} in {here['path']}")
-        say(f"  tip         {here['tip'][:12]} on {here['branch']}")
+        field("tip", f"{commit(here['tip'])} on {here['branch']}")
     if answer.get("counts"):
-        say(f"  holds       {words.counts(answer['counts'])}")
+        field("holds", words.counts(answer["counts"]))
     code(answer)
-    for stage in answer["stages"]:
-        age = f", {words.age(stage['age'])} ago" if "age" in stage else ""
-        blocker = stage.get("blocker")
-        is_told_below = f"{stage['name']}: {blocker}" in answer["degraded"]
-        told = stage.get("about"), None if is_told_below else blocker
-        why = printing.tail("; ".join(filter(None, told)))
-        say(f"  {stage['name']:<11} {printing.health(stage['state'])}{age}{why}")
+    (_stage_table if is_terminal() else _stage_lines)(answer)
     jobs(answer)
     for sentence in answer["degraded"]:
-        say(f"  ! {sentence}")
+        say(alert(f"  ! {sentence}"))
     for file in answer["invalid_files"]:
         say(red(f"  ! {file['path']}:{file['line']}: {file['reason']}"))
     for sentence in answer.get("misspelt_keys", ()):
-        say(f"  ! {sentence}")
+        say(alert(f"  ! {sentence}"))
     broken_links(answer)
     if answer["proposals"]:
-        say(f"  ! {words.counted(answer['proposals'], 'proposals')} to decide; `kgd proposals` lists them")
+        say(alert(f"  ! {words.counted(answer['proposals'], 'proposals')} to decide; `kgd proposals` lists them"))
     if doubted := answer["counts"].get("unverified"):
-        say(f"  ! {words.counted(doubted, 'nodes')} unverified since the code changed; `kgd stale` lists what")
+        say(alert(f"  ! {words.counted(doubted, 'nodes')} unverified since the code changed; `kgd stale` lists what"))
     if answer["conflicts"]:
         open_now = words.counted(answer["conflicts"], "open conflicts")
-        say(f"  ! {open_now}; `kgd conflicts` shows both sides of each")
+        say(alert(f"  ! {open_now}; `kgd conflicts` shows both sides of each"))
     elif answer.get("next"):
         say(answer["next"])
+
+
+def _stages(answer: Answer) -> Iterator[tuple[Answer, str]]:
+    """The stages, each with a sentence about it."""
+    for stage in answer["stages"]:
+        blocker = stage.get("blocker")
+        is_told_below = f"{stage['name']}: {blocker}" in answer["degraded"]
+        yield stage, "; ".join(filter(None, (stage.get("about"), None if is_told_below else blocker)))
+
+
+def _stage_lines(answer: Answer) -> None:
+    for stage, told in _stages(answer):
+        age = f", {words.age(stage['age'])} ago" if "age" in stage else ""
+        say(f"  {stage['name']:<11} {printing.health(stage['state'])}{age}{printing.tail(told)}")
+
+
+def _stage_table(answer: Answer) -> None:
+    """Print a line for the stages that are well and have nothing to say, and one for each of the others."""
+    well = []
+    for stage, told in _stages(answer):
+        if stage["state"] == "ok" and not told:
+            well.append(stage["name"])
+        else:
+            field(stage["name"], f"{printing.health(stage['state'])}{printing.tail(told)}")
+    if well:
+        field("others ok" if len(well) < len(answer["stages"]) else "all ok", ", ".join(well))
 
 
 def broken_links(answer: Answer) -> None:
     """Print broken links, and the number of those left out."""
     links = answer.get("broken_links", ())
     for link in links:
-        say(red(f"  ! broken link: {link['source']} {link['type']} {link['target']}"))
+        if is_terminal():
+            missing = f"{address(link['source'])} {link['type']} {address(link['target'])}"
+            say(f"  {red('! broken link:')} {missing}", hang=4)
+        else:
+            say(red(f"  ! broken link: {link['source']} {link['type']} {link['target']}"))
     more = answer.get("counts", {}).get("broken_links", 0) - len(links)
     if links and more > 0:
         say(f"  ! and {words.counted(more, 'broken links')} more")
@@ -130,9 +163,11 @@ def wiring(command: str) -> list[tuple[str, str]]:
 
 def doctor(answer: Answer) -> None:
     for check in answer["checks"]:
-        say(f"{check['state']:<8} {check['name']}{printing.tail(check['detail'])}")
+        state = f"{check['state']:<8}"
+        painted = good(state) if check["state"] == "ok" else faint(state) if check["state"] == "off" else alert(state)
+        say(f"{painted} {check['name']}{printing.tail(check['detail'])}", hang=9)
         if check.get("next"):
-            say(f"{'':<8} {check['next']}")
+            say(f"{'':<8} {check['next']}", hang=9)
 
 
 def ui(answer: Answer) -> None:
@@ -156,17 +191,17 @@ def browsers(answer: Answer) -> None:
 
 def fsck(answer: Answer) -> None:
     for one in answer["problems"]:
-        say(f"{one['level']:<8} {one['path']}{printing.tail(one['reason'])}")
+        say(f"{red(format(one['level'], '<8'))} {one['path']}{printing.tail(one['reason'])}", hang=9)
         if one.get("next"):
-            say(f"{'':<8} {one['next']}")
+            say(f"{'':<8} {one['next']}", hang=9)
     if answer["ok"]:
-        say(f"workspace {answer['workspace']} is intact")
+        say(f"workspace {answer['workspace']} is {good('intact')}")
 
 
 def verify_history(answer: Answer) -> None:
     for one in answer.get("listed", ()):
         who = one.get("by") or one["author"]
-        say(f"{words.short(one['commit'])} {one['state']:<9}{who}{printing.tail(one.get('reason'))}")
+        say(f"{commit(one['commit'])} {one['state']:<9}{who}{printing.tail(one.get('reason'))}", hang=4)
     counts = ", ".join(f"{count} {state}" for state, count in sorted(answer["counts"].items()))
     say(f"{words.counted(answer['commits'], 'commits')}: {counts}")
     for signer in answer["signers"]:
@@ -237,9 +272,9 @@ def code(answer: dict[str, Any]) -> None:
     if told["state"] == "reading":
         parts.append(f"reading, {words.counted(told['left'], 'files')} left")
     if parts:
-        say(f"  {'inside':<11} {'; '.join(parts)}")
+        field("inside", "; ".join(parts))
     if told["left_out"]:
-        say(f"  {'not read':<11} {', '.join(f'{reason}: {count}' for reason, count in told['left_out'].items())}")
+        field("not read", ", ".join(f"{reason}: {count}" for reason, count in told["left_out"].items()))
     for one in told["missing"]:
         say(f"  ! {one['language']}: {words.counted(one['files'], 'files')} not read; install {one['install']}")
 
@@ -257,7 +292,7 @@ def ingested(answer: Answer) -> None:
     say(f"{what} {did}: {words.counts(answer['counts']) or 'nothing new'}")
     nodes = answer.get("nodes", [])
     for uri in nodes[:SHOWN]:
-        say(f"  {uri}")
+        say(f"  {address(uri)}")
     if len(nodes) > SHOWN:
         say(f"  and {len(nodes) - SHOWN} more" if len(nodes) < MOST_ANSWERED else "  and more")
     trouble = answer.get("trouble", [])
@@ -322,10 +357,10 @@ def _near(path: str) -> str:
 def agents_shown(answer: Answer) -> None:
     entries = answer["entries"]
     say("Most clients read a JSON object of servers:")
-    say(json.dumps(entries["mcpServers"], indent=2))
+    verbatim(json.dumps(entries["mcpServers"], indent=2))
     say("VS Code calls it `servers`:")
-    say(json.dumps(entries["servers"], indent=2))
+    verbatim(json.dumps(entries["servers"], indent=2))
     say("Codex uses a table:")
-    say(entries["toml"].rstrip())
+    verbatim(entries["toml"].rstrip())
     say("For clients that run a command at the start of a session:")
-    say(entries["start hook"])
+    verbatim(entries["start hook"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from kgd.cli import words
 from kgd.cli.printing import Answer, diffs, health, put, tail, warnings
-from kgd.cli.terminal import bold, say
+from kgd.cli.terminal import address, alert, bold, commit, is_terminal, say, table
 
 
 def install(answer: Answer) -> None:
@@ -20,9 +20,9 @@ def install(answer: Answer) -> None:
         what = f"plain git {'would merge' if would else 'merges'} node by node in {answer['git_dir']}"
     say(what + ("" if changed else "; nothing changed"))
     if answer["settings"]:
-        say(f"  {'settings':<11}{', '.join(sorted(answer['settings']))}")
+        say(f"  {'settings':<11}{', '.join(sorted(answer['settings']))}", hang=13)
     if answer["hooks"]:
-        say(f"  {'hooks':<11}{', '.join(answer['hooks'])}")
+        say(f"  {'hooks':<11}{', '.join(answer['hooks'])}", hang=13)
     if answer["chained"]:
         say(f"  {'kept':<11}{', '.join(answer['chained'])}: the existing hook runs first")
     for warning in answer["warnings"]:
@@ -42,16 +42,17 @@ def uninstall_hooks(answer: Answer) -> None:
 def proposals(answer: Answer) -> None:
     for one in answer["proposals"]:
         state = "" if one["state"] == "open" else f"  [{one['state']}]"
-        say(f"{bold(one['id'])}  {one['author']}, {words.age(one['age'])} ago{state}")
+        age = words.ago(one["age"]) if is_terminal() else f"{words.age(one['age'])} ago"
+        say(f"{bold(one['id'])}  {one['author']}, {age}{state}", hang=4)
         if one.get("pushed_by"):
             say(f"    pushed by {one['pushed_by']}")
         say(f"    {one['message']}")
         for uri in () if "diff" in one else one["nodes"]:
-            say(f"    {uri}{'  (changed here too)' if uri in one.get('conflicts', ()) else ''}")
+            say(f"    {address(uri)}{'  (changed here too)' if uri in one.get('conflicts', ()) else ''}")
         if one.get("more_nodes") and "diff" not in one:
             say(f"    and {one['more_nodes']} more")
         if one.get("why"):
-            say(f"    ! {one['why']}")
+            say(alert(f"    ! {one['why']}"))
         for bundle in one.get("reasons", ()):
             say(f"    {bundle['kind']} {' '.join(bundle['nodes'])}: {bundle['reason']}")
         diffs(one.get("diff", ()))
@@ -102,11 +103,11 @@ def submitted(answer: Answer) -> None:
     if answer.get("remote", where) != where:
         where = f"{where} at {answer['remote']}"
     what = f" as {bold(answer['proposal'])}" if answer.get("proposal") else ""
-    commit = f" ({words.short(answer['commit'])})" if answer.get("commit") else ""
+    made = f" ({commit(answer['commit'])})" if answer.get("commit") else ""
     would = "dry run: nothing was sent; it would be " if answer.get("dry_run") else ""
-    say(f"{would}{answer['outcome']} in {where}{what}{commit}")
+    say(f"{would}{answer['outcome']} in {where}{what}{made}")
     for one in answer["changes"]:
-        say(f"  {one['outcome']:<10}{one['uri']}{tail(one.get('why'))}")
+        say(f"  {one['outcome']:<10}{address(one['uri'])}{tail(one.get('why'))}", hang=12)
     if answer.get("why"):
         say(f"  because {answer['why']}")
     say(f"  {answer['look']}")
@@ -157,12 +158,26 @@ def _holder(answer: Answer) -> None:
 
 
 def token_list(answer: Answer) -> None:
-    for one in answer["tokens"]:
-        scopes = "; ".join(f"{','.join(s['verbs'])} {','.join(s['paths'])} of {s['workspace']}" for s in one["scopes"])
+    if is_terminal():
+        rows = [
+            (one["id"], one["state"], one["name"], one["expires"], one.get("last_used", "never"), _scopes(one))
+            for one in answer["tokens"]
+        ]
+        table(
+            ("ID", "STATE", "NAME", "EXPIRES", "LAST USED", "SCOPES"),
+            rows,
+            "{}  {:<8} {}: until {}, used {}; {}".format,
+        )
+    for one in () if is_terminal() else answer["tokens"]:
+        scopes = _scopes(one)
         used = f", used {one['last_used']}" if "last_used" in one else ""
         say(f"{one['id']}  {one['state']:<8} {one['name']}: {scopes}; until {one['expires']}{used}")
     if not answer["tokens"]:
         say("no tokens; `kgd token mint WORKSPACE --name NAME` creates one")
+
+
+def _scopes(token: Answer) -> str:
+    return "; ".join(f"{','.join(s['verbs'])} {','.join(s['paths'])} of {s['workspace']}" for s in token["scopes"])
 
 
 def token_revoke(answer: Answer) -> None:
@@ -202,9 +217,9 @@ def remotes(answer: Answer) -> None:
             is_held = any(wait["kind"] != "proposed" for wait in one["waits"])
             say(f"  {', '.join(moved) or ('nothing moved' if is_held else 'nothing to do')}")
         if one.get("merged"):
-            say(f"  merged as {words.short(one['merged'])}")
+            say(f"  merged as {commit(one['merged'])}")
         for wait in one["waits"]:
-            say(f"  ! {wait['reason']}")
+            say(alert(f"  ! {wait['reason']}"))
             if wait.get("next"):
                 say(f"    {wait['next']}")
     if not answer["remotes"]:
@@ -223,8 +238,8 @@ def imported(answer: Answer) -> None:
     say(f"  {_counts(done) if done else 'nothing to import'}")
     if not answer["commits"] and not answer.get("dry_run"):
         say("  nothing changed")
-    for commit in answer["commits"]:
-        say(f"  commit {words.short(commit)}")
+    for id in answer["commits"]:
+        say(f"  commit {commit(id)}")
     _troubles(answer)
 
 

@@ -18,6 +18,11 @@ Made from the declarations of the operations and `kgd/cli/commands.py`; a test c
 parameters are the same as in `mcp.md`. The normal output is for people; programs use `--json`, which prints
 the structured answer.
 
+A terminal gets columns, colours, dates such as "3 days ago", and addresses of the directory's workspace in
+short, such as `gotcha:keys-rotate`; long output opens in a pager, and a call longer than half a second shows
+its progress. A pipe gets plain lines with full addresses and exact dates. `NO_COLOR`, `CLICOLOR_FORCE`, `TERM`,
+`KGD_PAGER` and `PAGER` are respected.
+
 A command that needs the daemon starts it. A command marked *local* does not need or start it.
 A URI may be written as a path or in short, such as `./src/auth` or `atom:checkout-page`; answers give it in full.
 """
@@ -103,7 +108,9 @@ _ENVIRONMENT = (
     ("KGD_HOME", "the home of kgd, in one directory: registry, state, logs"),
     ("XDG_CONFIG_HOME, XDG_STATE_HOME", "where the home is on Linux without it"),
     ("VISUAL, EDITOR", "the editor of kgd edit"),
-    ("NO_COLOR, TERM", "plain output if the first is set, or if the second is dumb"),
+    ("NO_COLOR, TERM", "no colours if the first is set, or if the second is dumb"),
+    ("CLICOLOR_FORCE", "colours in a pipe too, if it is set and not 0"),
+    ("KGD_PAGER, PAGER", "the pager for long output (less); empty or cat for none"),
     ("SHELL", "the shell of kgd completion"),
 )
 _FILES = (

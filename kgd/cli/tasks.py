@@ -6,7 +6,7 @@ from typing import Any
 
 from kgd.cli import words
 from kgd.cli.output import show
-from kgd.cli.terminal import bold, say
+from kgd.cli.terminal import address, bold, faint, is_terminal, say, table
 from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import Invalid
@@ -97,15 +97,22 @@ Answer = dict[str, Any]
 
 def task_list(answer: Answer) -> None:
     data = answer["data"]
-    for one in data["tasks"]:
+    if is_terminal():
+        rows = [(one["status"], bold(one["name"]), _summary(one)) for one in data["tasks"]]
+        table(("STATUS", "TASK", "SUMMARY"), rows, "{:<12} {}  {}".format)
+    for one in () if is_terminal() else data["tasks"]:
         name = one["id"].split("/", 3)[3]
-        summary = f": {one['summary']}" if one["summary"] and one["summary"] != one["name"] else ""
+        summary = f": {_summary(one)}" if _summary(one) else ""
         known = f" ({one['id']})" if name != one["name"] else ""
         say(f"{one['status']:<12} {bold(one['name'])}{summary}{known}")
     if len(data["tasks"]) < data["total"]:
         say(f"{len(data['tasks'])} of {data['total']}; --limit N shows more")
     if not data["tasks"]:
         say("no task found; `kgd task add NAME --objective TEXT --file PATH` creates one")
+
+
+def _summary(task: Answer) -> str:
+    return task["summary"] if task["summary"] and task["summary"] != task["name"] else ""
 
 
 def task_add(answer: Answer) -> None:
@@ -118,11 +125,16 @@ def task_add(answer: Answer) -> None:
 def task_show(answer: Answer) -> None:
     data = answer["data"]
     task = data["task"]
-    say(f"{bold(task['name'])} ({task['id']}): {task['status']}")
-    if task["summary"]:
+    if is_terminal():
+        say(f"{bold(task['name'])}  {task['status']}")
+        say(f"  {address(task['id'])}")
+    else:
+        say(f"{bold(task['name'])} ({task['id']}): {task['status']}")
+    objective = next((one["content"] for one in data.get("sections", ()) if one["title"] == "Objective"), "")
+    if task["summary"] and not (is_terminal() and task["summary"] == objective.strip()):
         say(f"  {task['summary']}")
     for uri in task["dependsOn"]:
-        say(f"  depends on  {uri}")
+        say(f"  {faint('depends on')}  {address(uri)}")
     _sections(data.get("sections", []))
     already = data.get("already")
     if already:

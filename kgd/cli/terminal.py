@@ -1,27 +1,184 @@
-"""Lines on a terminal, without control sequences from stored text, and the progress of a long call."""
+"""Output for a person: colours, addresses, dates, wrapped lines and tables on a terminal, plain lines in a pipe.
+
+The text in a pipe depends on the answer alone. Only a terminal loads `kgd.cli.layout`, and with it the library rich.
+"""
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import IO, Any
 
-from kgd.config import wants_color
+from kgd.cli import words
+from kgd.config import color_choice, has_many_colors
+
+STYLES = {
+    "bold": ("1", "1"),
+    "faint": ("38;5;243", "2"),
+    "address": ("38;5;30", "36"),
+    "commit": ("38;5;133", "35"),
+    "good": ("38;5;28", "32"),
+    "warning": ("38;5;130", "33"),
+    "bad": ("38;5;161", "31"),
+}
+"""SGR codes for 256 colours, with a contrast of 4 to 1 on white and on black, and for terminals with fewer colours."""
+
+SHORT = 20
+"""Characters of a line that fits every terminal, even if they are wide."""
+RESET = "\033[0m"
+
+_workspace = ""
 
 
-def say(text: str = "") -> None:
-    sys.stdout.write(text + "\n")
+def width() -> int:
+    """The width of the terminal in columns."""
+    return shutil.get_terminal_size().columns
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def has_color(stream: IO[str]) -> bool:
+    """Whether to write colours: the user's choice, or to a terminal."""
+    choice = color_choice()
+    return stream.isatty() if choice is None else choice
+
+
+def painted(text: str, style: str) -> str:
+    """The text in a style of `STYLES`. Colour is never the only sign."""
+    if not text or not has_color(sys.stdout):
+        return text
+    many, few = STYLES[style]
+    begin = f"\033[{many if has_many_colors() else few}m"
+    return f"{begin}{text.replace(RESET, RESET + begin)}{RESET}"
 
 
 def bold(text: str) -> str:
-    return f"\033[1m{text}\033[0m" if sys.stdout.isatty() and wants_color() else text
+    return painted(text, "bold")
+
+
+def faint(text: str) -> str:
+    return painted(text, "faint")
+
+
+def good(text: str) -> str:
+    return painted(text, "good")
 
 
 def red(text: str) -> str:
-    """The colour for missing or unreadable things; colour is never the only sign."""
-    return f"\033[31m{text}\033[0m" if sys.stdout.isatty() and wants_color() else text
+    """The text in the colour for missing or unreadable things."""
+    return painted(text, "bad")
+
+
+def alert(text: str) -> str:
+    return painted(text, "warning")
+
+
+def commit(id: str | None) -> str:
+    """A short commit id."""
+    return painted(words.short(id), "commit")
+
+
+def within(workspace: str) -> None:
+    """Shorten addresses of this workspace from now on; with an empty name, none."""
+    global _workspace
+    _workspace = workspace
+
+
+def address(uri: str) -> str:
+    """An address. A terminal shows addresses of the directory's workspace in short, as commands accept them."""
+    scheme, mark, rest = uri.partition(f"://{_workspace}/")
+    if _workspace and mark and rest and scheme.isalpha() and is_terminal():
+        uri = f"{scheme}:{rest}"
+    return painted(uri, "address")
+
+
+def when(at: str, exact: str | None = None) -> str:
+    """A date, in relation to now on a terminal, as in ``3 days ago``; otherwise `exact`, by default the date itself."""
+    plain = at if exact is None else exact
+    if not at or not is_terminal():
+        return plain
+    from datetime import datetime
+
+    try:
+        moment = datetime.fromisoformat(at)
+    except ValueError:
+        return plain
+    age = time.time() - moment.timestamp()
+    return words.ago(int(age)) if moment.tzinfo and age >= 0 else plain
+
+
+def fits(line: str) -> bool:
+    """Whether a line fits the terminal's width."""
+    from kgd.cli import layout
+
+    return layout.cells(line) <= width()
+
+
+def say(text: str = "", hang: int | None = None) -> None:
+    """Write one line, or several. A terminal breaks long lines, and indents the rest by `hang` columns."""
+    sys.stdout.write(fitted(text, hang) + "\n")
+
+
+def verbatim(text: str) -> None:
+    """Write a line that is to be copied; the terminal breaks it."""
+    sys.stdout.write(text + "\n")
+
+
+def markdown(text: str) -> None:
+    """Write a text whose lines may be broken, except in blocks of code."""
+    is_code = False
+    for line in text.split("\n"):
+        is_fence = line.lstrip().startswith("```")
+        (verbatim if is_code or is_fence else say)(line)
+        is_code ^= is_fence
+
+
+def fitted(text: str, hang: int | None = None) -> str:
+    """The text with line breaks for the terminal; in a pipe, the text."""
+    if not is_terminal() or len(text) <= SHORT:
+        return text
+    from kgd.cli import layout
+
+    return "\n".join(layout.wrapped(line, width(), hang) for line in text.split("\n"))
+
+
+def complain(message: str, then: str = "") -> None:
+    """Write an error and its next step to standard error."""
+    lines = [f"kgd: {message}", *([f"     {then}"] if then else [])]
+    if sys.stderr.isatty():
+        from kgd.cli import layout
+
+        lines = [layout.wrapped(line, width(), 5) for line in lines]
+    text = "".join(f"{line}\n" for line in lines)
+    if has_color(sys.stderr):
+        many, few = STYLES["bad"]
+        text = text.replace("kgd:", f"\033[{many if has_many_colors() else few}mkgd:{RESET}", 1)
+    sys.stderr.write(text)
+
+
+LABEL = 11
+
+
+def field(label: str, value: str, indent: int = 2) -> None:
+    """Write a value with its label. The values of consecutive fields are aligned."""
+    shown = faint(label) + " " * (LABEL - len(label))
+    say(f"{' ' * indent}{shown} {value}", hang=indent + LABEL + 1)
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], plain: Callable[..., str]) -> None:
+    """Write rows as columns with headings on a terminal that is wide enough, otherwise `plain(*row)` for each row."""
+    if rows and is_terminal():
+        from kgd.cli import layout
+
+        if text := layout.table([bold(one) for one in headings], rows, width()):
+            sys.stdout.write(text)
+            return
+    for row in rows:
+        say(plain(*row), hang=4)
 
 
 def clean(value: Any) -> Any:
@@ -35,57 +192,3 @@ def clean(value: Any) -> Any:
     if isinstance(value, dict):
         return {clean(key): clean(item) for key, item in value.items()}
     return value
-
-
-OnProgress = Callable[[int, int | None, str], None]
-
-SILENT_SECONDS = 1.0
-"""Seconds until the first message."""
-
-
-@contextmanager
-def told(what: str, options: dict[str, Any]) -> Iterator[OnProgress | None]:
-    """Show progress on one line of standard error, which is cleared at the end. Shows nothing if this is not a
-    terminal.
-
-    Yields a function to call with done, total and a message. A message that stays for a second is shown with the
-    elapsed time.
-    """
-    if options.get("quiet") or options.get("json") or not sys.stderr.isatty():
-        yield None
-        return
-    from threading import Event, Lock, Thread
-
-    began = last = time.monotonic()
-    ended, lock, is_shown, doing = Event(), Lock(), False, f"kgd {what}"
-
-    def write(text: str) -> None:
-        nonlocal is_shown, last
-        with lock:
-            if not ended.is_set():
-                sys.stderr.write(f"\r\033[K{text}")
-                sys.stderr.flush()
-                is_shown, last = bool(text), time.monotonic()
-
-    def progress(done: int, total: int | None, message: str) -> None:
-        nonlocal doing
-        if done == total:
-            write("")
-            return
-        doing = f"{message} {done}/{total}" if total else f"{message} {done}"
-        write(doing)
-
-    def tick() -> None:
-        while not ended.wait(SILENT_SECONDS / 4):
-            if time.monotonic() - last >= SILENT_SECONDS:
-                write(f"{doing}: {time.monotonic() - began:.0f} s so far, Ctrl-C stops waiting")
-
-    Thread(target=tick, daemon=True).start()
-    try:
-        yield progress
-    finally:
-        ended.set()
-        with lock:
-            if is_shown:
-                sys.stderr.write("\r\033[K")
-                sys.stderr.flush()

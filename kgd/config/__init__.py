@@ -181,9 +181,34 @@ def shell() -> str:
     return os.path.basename(os.environ.get("SHELL", "bash"))
 
 
-def wants_color() -> bool:
-    """Whether the environment allows coloured output (https://no-color.org)."""
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def color_choice() -> bool | None:
+    """Whether the environment asks for or refuses coloured output; None if terminals get it and pipes do not.
+
+    NO_COLOR (https://no-color.org) precedes CLICOLOR_FORCE and CLICOLOR (https://bixense.com/clicolors).
+    """
+    env = os.environ
+    if env.get("NO_COLOR"):
+        return False
+    if env.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+        return True
+    return False if is_dumb_terminal() or env.get("CLICOLOR") == "0" else None
+
+
+def has_many_colors() -> bool:
+    """Whether the terminal has 256 colours, as all have except a few old ones."""
+    return not os.environ.get("TERM", "").startswith(("linux", "vt", "ansi", "cons"))
+
+
+def is_dumb_terminal() -> bool:
+    """Whether the terminal cannot move its cursor."""
+    return os.environ.get("TERM") == "dumb"
+
+
+def pager() -> tuple[str, dict[str, str]]:
+    """The user's command for long output, empty for none, and the environment for it. `less` stops after one page."""
+    command = next((os.environ[name] for name in ("KGD_PAGER", "PAGER") if name in os.environ), "less")
+    is_off = is_dumb_terminal() or command.strip() in ("", "cat")
+    return "" if is_off else command, {"LESS": "FRX", "LV": "-c", **os.environ}
 
 
 def has_screen() -> bool:

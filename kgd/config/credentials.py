@@ -38,8 +38,11 @@ def check_reference(reference: str, *, at: str = "token") -> None:
         raise Invalid("this must be a reference to a token, not the token itself", at=at, next=_FORMS)
 
 
-def secret(reference: str, environ: Mapping[str, str] | None = None) -> str:
+def secret(reference: str, environ: Mapping[str, str] | None = None, *, of_command: bool = False) -> str:
     """The credential. Do not keep it longer than the call that needs it.
+
+    Args:
+        of_command: The user's command looks it up, in its own environment, and not a daemon that is already running.
 
     Raises:
         Invalid: This is not a reference.
@@ -48,9 +51,14 @@ def secret(reference: str, environ: Mapping[str, str] | None = None) -> str:
     """
     check_reference(reference)
     kind, _, name = reference.partition(":")
-    found = {"env": _variable, "keyring": _keyring, "file": _file}[kind](
-        name, os.environ if environ is None else environ
-    )
+    known = os.environ if environ is None else environ
+    if kind == "env" and of_command and not known.get(name):
+        raise Unauthorized(
+            "the environment of this command has no such variable",
+            at=reference,
+            next="Set the variable and run the command again, or use file:PATH.",
+        )
+    found = {"env": _variable, "keyring": _keyring, "file": _file}[kind](name, known)
     found = found.strip()
     if not found or not found.isprintable() or " " in found:
         raise Unauthorized(

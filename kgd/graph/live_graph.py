@@ -115,7 +115,11 @@ class LiveGraph:
     def uris(self, *, scheme: str | None = None) -> Iterator[Uri]:
         """The existing nodes, in no particular order; concurrent writes may or may not be included. O(nodes of the
         scheme)."""
-        return (uri for uri, is_node in self._layers.states(f"{scheme}:" if scheme else "") if is_node)
+        return self.beginning(f"{scheme}:" if scheme else "")
+
+    def beginning(self, prefix: str) -> Iterator[Uri]:
+        """The existing nodes whose URIs start with `prefix`. O(found nodes and changes since the snapshot)."""
+        return (uri for uri, is_node in self._layers.states(prefix) if is_node)
 
     def twin(self, uri: Uri) -> Uri | None:
         """Another node whose name is equal on some file systems. The first call is O(nodes)."""

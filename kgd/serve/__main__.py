@@ -252,7 +252,7 @@ def _shared_state(home: Home, options: argparse.Namespace) -> SharedState | None
     from kgd.config.credentials import secret
     from kgd.daemon.shared_state import SharedState
 
-    url = secret(text) if text.startswith(("env:", "file:", "keyring:")) else text
+    url = secret(text, of_command=True) if text.startswith(("env:", "file:", "keyring:")) else text
     return SharedState(url, f"{socket.gethostname()}:{home.state}")
 
 

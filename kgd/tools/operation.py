@@ -81,6 +81,7 @@ class Command:
         own: The function below `kgd.cli` that runs the whole command, in place of `ask` and `print`.
         rehearsal: The operation that answers ``--dry-run``, if different.
         also: Another operation for which next steps suggest this command.
+        needs: A list of the answer; if it is missing or empty, the exit code is that of NOT_FOUND.
     """
 
     group: str
@@ -93,6 +94,7 @@ class Command:
     own: str = ""
     rehearsal: str = ""
     also: str = ""
+    needs: str = ""
 
     def row(self, operation: str, Params: type[BaseModel]) -> dict[str, Any]:
         """The command as plain data, without defaults."""
@@ -109,6 +111,7 @@ class Command:
             "writes": "dry_run" in Params.model_fields or bool(self.rehearsal),
             "rehearsal": self.rehearsal,
             "also": self.also,
+            "needs": self.needs,
         }
         return {name: value for name, value in row.items() if value}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from functools import partial
+from typing import Protocol
 
 from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.memories import Memory
@@ -32,8 +32,14 @@ from kgd.workspace.writing import admission
 FSCK_DEADLINE = 600.0
 BEAT_SECONDS = 0.2
 Progress = Callable[[int, int | None, str], None]
-Beat = Callable[[], None]
-"""Reports progress within a part; raises if no caller waits for the result any more."""
+
+
+class Beat(Protocol):
+    """Reports progress within a part; raises if no caller waits for the result any more."""
+
+    def __call__(self, done: int = 0, total: int = 0) -> None: ...
+
+
 _MEND = "Fix the file, or revert the commit that broke it."
 _HARMLESS = ("dangling", "Checking", "notice:", "unreachable")
 
@@ -42,13 +48,17 @@ def check(workspace: Workspace, progress: Progress = lambda done, total, message
     """All findings, worst first: ``damage``, ``error``, ``warning``.
 
     Args:
-        progress: Called repeatedly with the number of finished parts, the number of all parts, and the name of the
-            current part. If `progress` raises, the check and its git program end.
+        progress: Called repeatedly with the name of the current part, and with the number of checked items and of all
+            items of the part, or 0 and None if they are unknown. If `progress` raises, the check and its git program
+            end.
     """
     found: list[Finding] = []
     parts = (_objects, _files, _doubled, _memories, _graph, _versions, _index, _ref)
-    for number, part in enumerate(parts):
-        beat = partial(progress, number, len(parts), f"checking {part.__name__[1:]}")
+    for part in parts:
+
+        def beat(done: int = 0, total: int = 0, name: str = part.__name__[1:]) -> None:
+            progress(done, total or None, f"checking {name}")
+
         beat()
         try:
             found += part(workspace, beat)
@@ -92,8 +102,9 @@ def _files(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     """Check that every file that kgd owns is readable and in the right place."""
     store = workspace.store
     home = memory_files.Home(workspace.id, workspace.sharded, lambda path: None)
-    for path, mode, blob in store.files(store.tree_of(bytes.fromhex(workspace.tip))):
-        beat()
+    nodes = len(workspace.graph)
+    for number, (path, mode, blob) in enumerate(store.files(store.tree_of(bytes.fromhex(workspace.tip)))):
+        beat(number, max(nodes, number + 1))
         if not path.startswith(("nodes/", "conflicts/", "log/")) and not bulk.is_path(path) and path != SETTINGS:
             continue
         if mode != b"100644":
@@ -152,8 +163,9 @@ def _memories(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
                     continue  # a user's own file, which does not need a node
                 yield Finding("warning", path, refusal.message, refusal.next or "Fix the file.")
     named: dict[str, Node] = {}
-    for uri in list(workspace.graph.uris()):
-        beat()
+    uris = list(workspace.graph.uris())
+    for number, uri in enumerate(uris):
+        beat(number, len(uris))
         if memories.FOLDER.encode() not in (workspace.stored(uri) or b""):
             continue
         node = workspace.node(uri)

@@ -557,6 +557,11 @@ class Workspace:
         found += filter(None, (problem() for problem in self._problems))
         return tuple(found)
 
+    @property
+    def index_work(self) -> tuple[str, int, int]:
+        """What is being indexed: its name, and the number of finished and of all items. See `Work`."""
+        return self._derived.work
+
     def reindex(self) -> None:
         """Rebuild all derived data; answers stay the same."""
         self._writer.run(self._load_anew, alone=True)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
+import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+import termios
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +46,31 @@ class Kgd:
     def json(self, *words: str) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(self(*words, "--json"))
         return answer
+
+    def on_terminal(self, *words: str, columns: int = 80, rows: int = 500, **environment: str) -> str:
+        """What the program shows on a terminal."""
+        return on_terminal(
+            [sys.executable, "-P", "-m", "kgd.cli", *words], self.directory, columns, rows, **environment
+        )
+
+
+def on_terminal(command: Sequence[str], directory: Path, columns: int = 80, rows: int = 500, **environment: str) -> str:
+    """What a program writes to a pseudo terminal, which is its standard input, output and error."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    usual = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    environment = {**usual, "TERM": "xterm-256color", **environment}
+    process = subprocess.Popen(
+        command, cwd=directory, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    )
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # the program's end of the terminal is closed
+        while data := os.read(ours, 65_536):
+            shown += data
+    os.close(ours)
+    process.wait(timeout=30)
+    return shown.decode().replace("\r\n", "\n")
 
 
 @pytest.fixture(scope="module")

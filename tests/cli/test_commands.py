@@ -14,6 +14,7 @@ import pytest
 
 from kgd.cli.commands import EXIT_CODES
 from kgd.cli.output import show
+from kgd.cli.terminal import STYLES
 from kgd.client import start
 from tests.cli.conftest import Kgd
 from tests.waiting import until
@@ -274,7 +275,7 @@ def test_a_list_that_goes_on_says_so_in_as_many_words_as_are_needed(
     capsys: pytest.CaptureFixture[str], options: dict[str, Any], said: str
 ) -> None:
     commit = {"commit": "c" * 40, "at": "2026-11-21T12:00:00Z", "author": "Ann", "message": "m"}
-    show("printing.log", {"commits": [commit, commit], "cursor": "abc"}, options)
+    show("printing_history.log", {"commits": [commit, commit], "cursor": "abc"}, options)
     assert capsys.readouterr().out.partition("m\n")[2].partition("m\n")[2] == said
 
 
@@ -425,6 +426,19 @@ def test_without_arguments_the_help_is_printed(kgd: Kgd) -> None:
     assert kgd() == kgd("--help")
 
 
+def test_a_line_without_a_commit_is_not_found(kgd: Kgd) -> None:
+    asked = kgd.run("why", "src/auth/session.py:99999")
+    assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]
+    assert asked.stderr.startswith("kgd: no commit found for this line\n")
+    assert kgd.run("why", "src/auth/session.py:1", "-q").returncode == 0
+
+
+def test_a_variable_that_the_command_lacks_is_not_one_of_the_daemon(kgd: Kgd) -> None:
+    refused = kgd.run("hub", "migrate", "--state", "env:KGD_NO_SUCH_VARIABLE")
+    assert "run the command again" in refused.stderr
+    assert "daemon" not in refused.stderr
+
+
 def test_an_unreadable_file_is_red_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -435,7 +449,7 @@ def test_an_unreadable_file_is_red_on_a_terminal(
     daemon = {"version": "1", "pid": 1, "since": "now", "log": "l"}
     answer = {"daemon": daemon, "health": "ok", "stages": [], "degraded": [], "invalid_files": [file], "counts": {}}
     show("printing_running.status", answer | {"proposals": 0, "conflicts": 0}, {})
-    assert "\033[31m  ! nodes/a.yaml:3: is not YAML\033[0m" in capsys.readouterr().out
+    assert f"\033[{STYLES['bad'][0]}m  ! nodes/a.yaml:3: is not YAML\033[0m" in capsys.readouterr().out
 
 
 def test_open_conflicts_are_printed_with_the_author_of_each_side(kgd: Kgd) -> None:

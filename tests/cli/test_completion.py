@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
+import re
 import select
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -13,6 +16,9 @@ import pytest
 
 from kgd.cli import completion
 from kgd.cli.commands import GROUPS, VERBS
+from kgd.tools.read.complete import MOST
+from tests.cli.conftest import Kgd
+from tests.waiting import until
 
 ASKED = {
     "kgd trav": {"traverse"},
@@ -109,3 +115,95 @@ class Typed:
 def test_every_command_is_offered(shell: str) -> None:
     script = completion.script(shell)
     assert [verb.name for verb in VERBS if verb.group in GROUPS and verb.name not in script] == []
+
+
+NODES = {
+    "kgd get gotcha:keys-": {"gotcha:keys-rotate", "gotcha:keys-expire"},
+    "kgd get gotcha://shop/keys-r": {"gotcha://shop/keys-rotate"},
+    "kgd get lamps/ha": {"lamps/hall"},
+    "kgd get patt": {"pattern:no-retries"},
+    "kgd traverse --to lamps/k": {"lamps/kitchen"},
+    "kgd -w shop -q show lamps/k": {"lamps/kitchen"},
+    "kgd get -w sh": {"shop"},
+    "kgd task start task:mend": {"task:mend"},
+    "kgd put lamps/hall --summary lam": set[str](),
+}
+"""A partial line, and the nodes and workspaces that complete it."""
+
+
+@pytest.fixture
+def nodes(kgd: Kgd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kgd:
+    """A workspace with nodes, in its directory, with `kgd` on the PATH."""
+    uris = (
+        "lamps/hall",
+        "lamps/kitchen",
+        "gotcha:keys-rotate",
+        "gotcha:keys-expire",
+        "pattern:no-retries",
+        "task:mend",
+    )
+    changes = [{"op": "upsert", "uri": uri, "summary": "x"} for uri in uris]
+    kgd("put", "--changes", "-", "-q", stdin=json.dumps(changes))
+    program = tmp_path / "bin" / "kgd"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m kgd.cli "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.chdir(kgd.directory)
+    return kgd
+
+
+def _split(line: str) -> list[str]:
+    """The words of a line as bash splits them."""
+    return [part for word in line.split(" ") for part in re.split("(:)", word) if part or not word]
+
+
+def _bash_offers(line: str) -> set[str]:
+    """The completions, with the part of the last word that bash keeps."""
+    words, last = _split(line), line.split(" ")[-1]
+    kept = last[: last.rindex(":") + 1] if ":" in last else ""
+    asked = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _kgd"
+    return {kept + one for one in _printed("bash", f"{completion.script('bash')}\n{asked}\n{PRINTED}")}
+
+
+PRINTED = """printf '%s\\n' "${COMPREPLY[@]}\""""
+
+
+def test_bash_completes_nodes_and_workspaces_of_the_daemon(nodes: Kgd) -> None:
+    def is_right() -> bool:  # a busy daemon offers nothing
+        return {line: _bash_offers(line) for line in NODES} == NODES
+
+    until(is_right)
+
+
+@pytest.mark.needs("fish")
+def test_fish_completes_nodes_and_workspaces_of_the_daemon(nodes: Kgd) -> None:
+    def is_right() -> bool:
+        return all(wanted <= _fish(line) for line, wanted in NODES.items())
+
+    until(is_right)
+
+
+@pytest.mark.slow
+@pytest.mark.needs("zsh")
+def test_zsh_completes_a_node(nodes: Kgd, tmp_path: Path) -> None:
+    (tmp_path / "kgd.zsh").write_text(completion.script("zsh"))
+    with Typed(tmp_path) as shell:
+        shell.send(f"source {tmp_path}/kgd.zsh; bindkey -e\n")
+        shell.send("kgd get gotcha:keys-r\t")
+        assert "kgd get gotcha:keys-rotate " in shell.shows("kgd get gotcha:keys-rotate ")
+
+
+def test_completion_starts_no_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGD_HOME", str(tmp_path / "home"))
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "kgd.cli", "complete", "node", "a"], capture_output=True, check=True
+    )
+    assert (done.stdout, done.stderr) == (b"", b"")
+    assert not (tmp_path / "home").exists()
+
+
+def test_as_many_values_are_offered_as_fit_a_screen(nodes: Kgd) -> None:
+    changes = [{"op": "upsert", "uri": f"many/n{number}"} for number in range(80)]
+    nodes("put", "--changes", "-", "-q", stdin=json.dumps(changes))
+    until(lambda: len(nodes("complete", "node", "many/").splitlines()) == MOST)

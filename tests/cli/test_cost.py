@@ -12,10 +12,10 @@ import pytest
 from kgd.cli import reference
 from kgd.cli.commands import VERBS
 from kgd.cli.reference import page
-from tests.cli.conftest import Kgd
+from tests.cli.conftest import Kgd, on_terminal
 from tests.daemon.conftest import ROOT
 
-DEAR = {"mcp", "pygit2", "networkx", "pydantic", "ruamel", "asyncio", "sqlite3", "watchdog"}
+DEAR = {"rich", "mcp", "pygit2", "networkx", "pydantic", "ruamel", "asyncio", "sqlite3", "watchdog"}
 
 
 @pytest.mark.parametrize("words", [["--help"], ["traverse", "--help"], ["status"], ["recall", "x"]])
@@ -29,6 +29,14 @@ def test_neither_help_nor_a_call_to_a_daemon_that_runs_imports_anything_large(kg
         [sys.executable, "-P", "-c", program], cwd=kgd.directory, capture_output=True, text=True, check=True
     )
     assert done.stderr.split() == []
+
+
+def test_a_line_on_a_terminal_imports_no_console(kgd: Kgd) -> None:
+    program = (
+        "import sys; from kgd.cli.main import run; run(['status']); print('imported', 'rich.console' in sys.modules)"
+    )
+    shown = on_terminal([sys.executable, "-P", "-c", program], kgd.directory)
+    assert shown.endswith("imported False\n")
 
 
 def test_help_takes_at_most_a_few_times_what_python_takes(kgd: Kgd) -> None:

@@ -209,7 +209,7 @@ def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_f
         "left out for lack of room: 2 gotcha; raise --budget to see more",
     ]
     printing_context.why({**answer, "lines": []})
-    assert (
-        "no commit found: give a committed line of a file in the code tree, such as `kgd why src/app.py:12`\n"
-        in capsys.readouterr().out
+    assert capsys.readouterr().err == (
+        "kgd: no commit found for this line\n"
+        "     Give a committed line of a file in the code tree, such as `kgd why src/app.py:12`.\n"
     )

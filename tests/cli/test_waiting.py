@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -14,9 +15,12 @@ from collections.abc import Callable
 
 import pytest
 
+from kgd.cli import progress
+from kgd.cli.progress_bar import Bar
+from kgd.client.connection import Connection
 from tests.cli.conftest import Kgd
 
-SAID = re.compile(r"kgd status: (\d+) s so far")
+SAID = re.compile(r"kgd status.*?(\d+) s so far")
 
 
 class Watched:
@@ -80,7 +84,30 @@ def test_a_rebuild_shows_as_many_steps_as_it_takes(kgd: Kgd) -> None:
 
 def test_fsck_shows_which_part_it_checks(kgd: Kgd) -> None:
     kgd("up", "--quiet")
-    waited = Watched(kgd, "fsck")
-    assert waited.until(re.compile(r"checking objects 0/\d").search)
-    assert "is intact" in waited.ended()
-    assert waited.shown.endswith("\r\x1b[K"), "the line is wiped"
+    reports: list[str] = []
+    with Connection(kgd.home, cwd=str(kgd.directory)) as connection:
+        connection.call("fsck", {}, lambda done, total, message: reports.append(message))
+    assert reports[0] == "checking objects"
+
+
+def test_progress_shows_counts_rate_and_remaining_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr("sys.stderr", shown)
+    monkeypatch.setenv("COLUMNS", "100")
+    bar = Bar(has_color=False)
+    clock = iter(range(100))
+    monkeypatch.setattr(bar._progress, "get_time", lambda: float(next(clock)))
+    for done in range(0, 3_001, 1_000):
+        bar.show("reading", done, 5_000, None)
+    bar.clear()
+    assert "3,000 of 5,000" in shown.getvalue()
+    assert re.search(r"\d+/s  \d+ s left", shown.getvalue())
+    assert shown.getvalue().endswith("\r\x1b[K"), "the line is wiped"
+
+
+@pytest.mark.parametrize("environment", [{"TERM": "dumb"}, {"TERM": "xterm"}])
+def test_a_dumb_terminal_gets_no_progress(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
+    monkeypatch.setenv("TERM", environment["TERM"])
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with progress.shown("status", {}) as report:
+        assert (report is None) == (environment["TERM"] == "dumb")

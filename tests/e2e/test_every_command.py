@@ -87,6 +87,7 @@ RIGHT = [
     Right(["path", "auth", "./src/auth"], r"concept://shop/auth[\s\S]*->\n[\s\S]*dir://shop/src/auth"),
     Right(["history", "auth", "--diff", "--limit", "3"], r"untag|hot"),
     Right(["log", "--limit", "2"], r"^[0-9a-f]{7,}"),
+    Right(["log", "--path", "auth", "--since", "yesterday", "--limit", "1"], r"^[0-9a-f]{7,}"),
     Right(["blame", "auth"], r"Ann Person\n +1  |has no content"),
     Right(["diff", "HEAD~2..HEAD"], r"insight://shop"),
     Right(["undo"], r"commit"),

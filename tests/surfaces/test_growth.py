@@ -104,7 +104,7 @@ WHOLE = {
     "revert resolve resolve_conflicts": "writes as `put` does",
     "token_audit token_child token_list token_log token_mint token_revoke token_rotate token_verify browsers ui "
     "hub_migrate": ("asks a hub's state, not a workspace"),
-    "notice job whoami": "asks no workspace",
+    "notice job whoami complete": "asks no workspace, or the beginning of a sorted list",
 }
 """Operations without a call here, and why."""
 

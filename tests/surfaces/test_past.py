@@ -8,6 +8,7 @@ import pytest
 
 from kgd.errors import Invalid, NotFound
 from kgd.model.change import Author
+from kgd.tools.history import history
 from kgd.workspace.proposals import proposals
 from tests import builders
 from tests.surfaces.conftest import Ask, git, upsert
@@ -33,6 +34,20 @@ def test_history_is_newest_first_of_all_or_of_one_node(told: Ask) -> None:
     assert subjects(told.history(uri="a")) == ["second", "first"]
     assert subjects(told.history(author="nobody")) == []
     assert subjects(told.history(since="2000-01-01", until="2001-01-01T00:00:00Z")) == []
+
+
+def test_history_below_a_path_lists_only_its_commits_and_nodes(told: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    told.put(changes=[upsert("services/auth/keys"), upsert("elsewhere")], message="both")
+    told.put(changes=[upsert("services/mail"), upsert("services-old")], message="mail")
+    below = told.history(path="services/auth")
+    assert subjects(below) == ["both"]
+    assert below["commits"][0]["nodes"] == ["concept://shop/services/auth/keys"]
+    assert subjects(told.history(path=["/services/auth/", "/*/mail"])) == ["mail", "both"]
+    assert subjects(told.history(path="nothing")) == []
+    monkeypatch.setattr(history, "LOOKED_THROUGH", 2)
+    first = told.history(path="a")
+    assert subjects(first) == [], "it stops after two commits"
+    assert subjects(told.history(path="a", cursor=first["cursor"])) == ["second", "first"]
 
 
 @pytest.mark.requirement("E15")

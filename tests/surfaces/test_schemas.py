@@ -38,7 +38,7 @@ def test_tools_have_the_parameters_of_the_contract() -> None:
         " relatedAtoms relatedMolecules createdByTaskId lastTaskId cascade",
         "manage_changelog": "operation parentType parentId taskId summary limit offset since until projectId",
         "put": "changes message request_id dry_run conflicts",
-        "history": "uri commit since until author diff limit cursor",
+        "history": "uri commit since until author path diff limit cursor",
         "status": "",
         "ingest": "source text kind uri dry_run",
         "sync": "remote direction confirm",

@@ -123,6 +123,7 @@ def test_a_page_that_continues_says_how(verb: Verb, capsys: pytest.CaptureFixtur
 
 ROOMS = ("cli", "daemon", "hub", "mcp", "serve", "sync")
 KNOWN = {
+    ("cli/__init__.py", "complete"): "the command that completion scripts run, without a parser",
     ("cli/agents.py", "status"): "an action of `kgd agents`",
     ("cli/agents.py", "uninstall"): "an action of `kgd agents`",
     ("cli/printing_sharing.py", "diff"): "a field of an answer",

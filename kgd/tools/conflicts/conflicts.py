@@ -211,7 +211,7 @@ CONFLICTS = Operation(
                 CURSOR,
             ),
             place=100,
-            print="printing.conflicts",
+            print="printing_history.conflicts",
         ),
     ),
 )

@@ -387,6 +387,7 @@ CONTEXT = Operation(
             name="why",
             place=65,
             print="printing_context.why",
+            needs="lines",
         ),
     ),
 )

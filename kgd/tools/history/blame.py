@@ -207,7 +207,7 @@ BLAME = Operation(
             "show the author and commit of each line of a node's content",
             (URI, BUDGET, CURSOR),
             place=20,
-            print="printing.blame",
+            print="printing_history.blame",
         ),
     ),
 )

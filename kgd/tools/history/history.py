@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
+from kgd.model.globs import Glob, place_of
 from kgd.model.uri import Uri
 from kgd.tools import addressing, nodes, paging, similar_names, visibility
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
@@ -18,7 +19,7 @@ from kgd.tools.nodes import UNSEEN_MESSAGE, brought_by, line, made_at, sees_all
 from kgd.tools.operation import CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin
 from kgd.tools.paging import HARD_LIMIT, Room, clip
-from kgd.tools.parameters import Params, When, period
+from kgd.tools.parameters import Many, Params, When, period
 from kgd.tools.session import Session
 from kgd.tools.write.put import PutResult, answer_of
 from kgd.workspace.history.history import LOOKED_AT
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 NODES_PER_DIFF = 50
+NODES_NAMED = 50
+"""Largest number of nodes listed for one commit."""
+MOST_NODES = 10_000
+"""Largest number of nodes of a commit to compare with `path`."""
 LOOKED_THROUGH = 1_000
 """Number of consecutive commits without a readable change after which an answer ends with a cursor."""
 
@@ -39,6 +44,7 @@ class HistoryParams(Params):
     since: When = None
     until: When = None
     author: str | None = None
+    path: Annotated[Many[str], Field(description="only nodes below, such as /services")] = Field(default_factory=list)
     diff: bool = False
     limit: Annotated[int, Field(ge=1, le=200)] = 20
     cursor: str | None = None
@@ -81,17 +87,19 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     if uri is not None and (sees is None or sees(workspace.graph.resolve(uri))):
         uri = workspace.graph.resolve(uri)
     names = [uri, *workspace.history.former(uri, sees)] if uri is not None else []
-    question = [uri, params.commit, params.since, params.until, params.author, params.diff]
+    wanted = _below(params.path, sees) if params.path else sees
+    question = [uri, params.commit, params.since, params.until, params.author, params.path, params.diff]
     begin = paging.read("history", question, params.cursor) if params.cursor else ["", 0]
     after, rounds = str(begin[0]), paging.index(begin, 1)
     commit = session.commit(workspace, params.commit) if params.commit is not None else None
     every = _entries(workspace, params, names, commit, session.commit(workspace, after) if after else None)
-    found = every if sees is None else _in_sight(every, sees, rounds)
+    found = every if wanted is None else _in_sight(every, wanted, rounds)
     room = Room(HARD_LIMIT)
     answer: HistoryResult = {"workspace": workspace.id, "commits": []}
     for entry in found:
         shown = answer["commits"]
-        told = _commit(workspace, entry, names, params.diff, sees) if entry and len(shown) < params.limit else None
+        is_room = entry is not None and len(shown) < params.limit
+        told = _commit(workspace, entry, names, params.diff, sees, wanted) if entry and is_room else None
         if told is None or (not room.take(told) and shown):
             # The cursor holds the last shown commit and the number of rounds after it, so it does not name a hidden
             # commit.
@@ -138,11 +146,22 @@ def _entries(
             author=params.author,
             limit=size,
             after=after,
+            most_nodes=MOST_NODES if params.path else NODES_NAMED,
         )
         yield from page
         if commit is not None or len(page) < size:
             return
         after, size = page[-1].commit, min(2 * size, LOOKED_THROUGH)
+
+
+def _below(paths: Sequence[str], sees: visibility.Sees | None) -> visibility.Sees:
+    """Predicate for the readable nodes at or below one of these paths, which may be globs."""
+    globs = [Glob(f"/{path.removeprefix('./').strip('/')}/**") for path in paths]
+
+    def covered(uri: Uri) -> bool:
+        return (sees is None or sees(uri)) and any(glob.covers(place_of(uri)) for glob in globs)
+
+    return covered
 
 
 def _in_sight(found: Iterator[Entry], sees: visibility.Sees, rounds: int) -> Iterator[Entry | None]:
@@ -256,9 +275,14 @@ def _take_back(
 
 
 def _commit(
-    workspace: Workspace, entry: Entry, only: Sequence[Uri], with_diff: bool, sees: visibility.Sees | None
+    workspace: Workspace,
+    entry: Entry,
+    only: Sequence[Uri],
+    with_diff: bool,
+    sees: visibility.Sees | None,
+    wanted: visibility.Sees | None,
 ) -> Commit:
-    seen = [uri for uri in entry.nodes if sees is None or sees(uri)]
+    seen = [uri for uri in entry.nodes if wanted is None or wanted(uri)]
     text = "\n\n".join(part for part in (entry.subject, entry.body) if part)
     shows_all = sees_all(workspace, entry, sees)
     answer: Commit = {
@@ -266,26 +290,29 @@ def _commit(
         "at": made_at(entry),
         "author": entry.author,
         "message": clip(text, LONGEST_VALUE) if shows_all else UNSEEN_MESSAGE,
-        "nodes": list(seen),
+        "nodes": list(seen[:NODES_NAMED]),
     }
     answer.update(brought_by(entry))  # type: ignore[typeddict-item]
     if entry.client:
         answer["client"] = entry.client
     if entry.operation:
         answer["operation"] = entry.operation
-    if entry.more_nodes and sees is None:
-        answer["more_nodes"] = entry.more_nodes
+    more = len(seen) - len(answer["nodes"]) + (entry.more_nodes if wanted is None else 0)
+    if more:
+        answer["more_nodes"] = more
     if with_diff:
         changes = [
             change
             for change in workspace.history.changes(entry.commit)
-            if (not only or change.uri in only) and (sees is None or sees(change.uri))
+            if (not only or change.uri in only) and (wanted is None or wanted(change.uri))
         ]
         answer["diff"] = [node_diff(change) for change in changes[:NODES_PER_DIFF]]
         if len(changes) > NODES_PER_DIFF:
             answer["more_diff"] = len(changes) - NODES_PER_DIFF
     return answer
 
+
+BELOW = option("--path", "only nodes at or below this path, such as services/auth; may be repeated", "PATH")
 
 HISTORY = Operation(
     name="history",
@@ -313,20 +340,21 @@ HISTORY = Operation(
                 SINCE,
                 UNTIL,
                 option("--author", "only commits of this author", "TEXT"),
+                BELOW,
                 option("--diff", "include the changed fields"),
                 LIMIT,
                 CURSOR,
             ),
             place=10,
-            print="printing.history",
+            print="printing_history.history",
         ),
         Command(
             "The past",
             "the commits of the workspace, newest first",
-            (option("--author", "only commits of this author", "TEXT"), LIMIT, CURSOR),
+            (option("--author", "only commits of this author", "TEXT"), SINCE, UNTIL, BELOW, LIMIT, CURSOR),
             name="log",
             place=30,
-            print="printing.log",
+            print="printing_history.log",
         ),
     ),
 )
@@ -348,7 +376,7 @@ DIFF = Operation(
             ),
             place=40,
             ask="diff",
-            print="printing.diff",
+            print="printing_history.diff",
         ),
     ),
 )

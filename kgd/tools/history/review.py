@@ -350,7 +350,7 @@ REVIEW = Operation(
                 CURSOR,
             ),
             place=70,
-            print="printing.review",
+            print="printing_history.review",
         ),
     ),
 )

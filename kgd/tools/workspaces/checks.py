@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from importlib import metadata
 from typing import TYPE_CHECKING, NotRequired
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from kgd.workspace.answers import Finding, Stage
     from kgd.workspace.workspace import Workspace
 
+REPORT_SECONDS = 0.2
+"""Seconds between two reports of progress."""
 LOOK_AGAIN = 2.0
 """Seconds to wait after a repair for blocked or waiting stages to continue."""
 
@@ -256,7 +259,12 @@ def reindex(session: Session, params: WorkspaceParams) -> ReindexResult:
         KgdError: The workspace is unknown or cannot be opened.
     """
     workspace = addressing.choose(session, params.workspace)
-    workspace.reindex()
+    with ThreadPoolExecutor(1, "kgd-reindex") as thread:
+        running = thread.submit(workspace.reindex)
+        while not wait([running], REPORT_SECONDS).done:
+            doing, done, total = workspace.index_work
+            session.progress(done, total or None, doing or "rebuilding the index")
+        running.result()
     return {"workspace": workspace.id, "nodes": len(workspace.graph)}
 
 

@@ -84,6 +84,7 @@ def brought_up(session: Session, directory: Path, made: Made, *, replace: bool) 
     if made.cloned:
         clones.register(session, layout, made.cloned)
     session.here = None
+    session.progress(0, None, "reading the workspace and the code tree")
     workspace = session.daemon.workspace(directory=directory if layout.in_code else layout.work_tree)
     answer: UpResult = {
         "workspace": workspace.id,

@@ -97,6 +97,7 @@ def sync(session: Session, params: SyncParams) -> RemotesResult:
     if not _CONFIRM(params.confirm):
         raise Invalid("only a commit can be confirmed", at="confirm", next="Give the commit that sync reported.")
     syncing = session.daemon.syncing(workspace)
+    session.progress(0, None, f"syncing with {params.remote or 'all remotes'}")
     answers = syncing.sync(params.remote, direction=params.direction, confirm=params.confirm)
     return _answer(workspace, [_after_round(one) for one in answers])
 

@@ -32,7 +32,7 @@ from kgd.shared_threads import Task, Threads
 from kgd.workspace.answers import Similar, Stage, Version
 from kgd.workspace.derived import first_build, search_words
 from kgd.workspace.derived.graph_file import SNAPSHOT_AFTER, GraphFile
-from kgd.workspace.derived.indexed_text import IndexedText, Interrupted
+from kgd.workspace.derived.indexed_text import IndexedText, Interrupted, Work
 from kgd.workspace.derived.node_texts import Place, place_of, read_by
 from kgd.workspace.derived.version_cache import READY_WITHIN, VersionCache, come_back
 from kgd.workspace.tip.served import Change, Served
@@ -263,6 +263,11 @@ class Derived:
     def problem(self) -> str:
         """See `Worker.problem`."""
         return self._indexed.worker.problem()
+
+    @property
+    def work(self) -> Work:
+        """What is being indexed."""
+        return self._indexed.work
 
     def rebuild(self) -> None:
         """Rebuild index and versions from git; callers wait for this as they do after startup."""

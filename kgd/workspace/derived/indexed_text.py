@@ -28,6 +28,10 @@ MUCH = 100
 """Documents in a second from which on the text is written by a child, which starts in a fifth of a second."""
 
 
+Work = tuple[str, int, int]
+"""What is being indexed, the number of finished items, and the number of all, or 0 if it is unknown."""
+
+
 class Interrupted(Exception):
     """The workspace is closing; the next start continues."""
 
@@ -50,6 +54,8 @@ class IndexedText:
         self._store, self._served, self._versions, self._is_closing = store, served, versions, is_closing
         self.text = TextIndex(database, node_texts.read_by(store))
         self._database = database
+        self.work: Work = ("", 0, 0)
+        """The current work; read by other threads."""
         self.worker = Worker(TextWriter(store, self.text), self._program, MUCH, "the text index")
 
     def _program(self) -> tuple[str, ...]:
@@ -77,6 +83,7 @@ class IndexedText:
         """Index nodes as they are served now, and remove missing ones; the index then reflects `goal`. Raises as
         `bring_to`."""
         rest = iter(uris)
+        done, total = 0, len(self._served.graph)
         some = list(islice(rest, chunk))
         while more := list(islice(rest, chunk)):
             if self._is_closing():
@@ -87,7 +94,8 @@ class IndexedText:
                 if self._is_closing():  # it ended the child
                     raise Interrupted from None
                 raise
-            some = more
+            some, done = more, done + len(some)
+            self.work = ("indexing nodes", done, max(done, total))
         self._index(some, goal)
 
     def index_files(self, present: Sequence[FileDoc], gone: Sequence[Uri], complete: bool) -> None:
@@ -100,16 +108,19 @@ class IndexedText:
             if start and self._is_closing():
                 raise Interrupted
             some = present[start : start + CHUNK]
+            self.work = ("indexing the names of files", start, len(present))
             self.worker.carry_out(text_writer.of_files(some, gone if not start else ()), len(some))
 
     def index_docs(self, docs: Iterable[tuple[Uri, Sequence[Doc]]]) -> None:
         """Replace the documents read from files of the code tree."""
-        some, size = list[tuple[Uri, Sequence[Doc]]](), 0
+        some, size, done = list[tuple[Uri, Sequence[Doc]]](), 0, 0
         for file, found in docs:
             some.append((file, found))
             size += 1 + len(found)
             if size >= CHUNK:
                 self.worker.carry_out(text_writer.of_docs(some), size)
+                done += size
+                self.work = ("indexing code and documents", done, 0)
                 some, size = [], 0
         if some:
             self.worker.carry_out(text_writer.of_docs(some), size)

@@ -52,13 +52,15 @@ class History:
         author: str | None = None,
         limit: int = 20,
         after: str | None = None,
+        most_nodes: int = 50,
     ) -> tuple[Entry, ...]:
         """Commits, newest first; with `uri`, only commits of the node, and of its `former` URIs if given.
 
-        `since` and `until` are Unix seconds; `after` is the last commit already seen.
+        `since` and `until` are Unix seconds; `after` is the last commit already seen. An entry has at most `most_nodes`
+        nodes.
         """
         if commit is not None:
-            return (self._past.entry(self._past.commit(self._past.commit_id(commit))),)
+            return (self._past.entry(self._past.commit(self._past.commit_id(commit)), limit=most_nodes),)
         is_in_part = uri is not None and not former and bulk.folder_of(uri)
         found = self._past.log(
             self._tip(),
@@ -70,7 +72,7 @@ class History:
             after=self._past.commit_id(after) if after else None,
             versions=self._count(self._served.path_of(uri)) if uri is not None and is_in_part else 0,
         )
-        return tuple(self._past.entry(one.commit, one.changes) for one in found)
+        return tuple(self._past.entry(one.commit, one.changes, limit=most_nodes) for one in found)
 
     def former(self, uri: Uri, sees: Callable[[Uri], bool] | None = None) -> tuple[Uri, ...]:
         """The URIs from which a node was moved, except hidden URIs and URIs that another node has now."""

@@ -1,0 +1,129 @@
+"""Answers about commits, changes and conflicts as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgd.cli import words
+from kgd.cli.printing import diffs, put
+from kgd.cli.terminal import address, alert, bold, commit, faint, is_terminal, say, table, when
+
+Answer = dict[str, Any]
+
+
+def history(answer: Answer) -> None:
+    for number, entry in enumerate(answer["commits"]):
+        if number:
+            say()
+        client = f" through {entry['client']}" if entry.get("client") else ""
+        at = f"  {when(entry['at'])}" if entry["at"] else ""  # the first commit has no time
+        say(f"{commit(entry['commit'])}{at}  {words.by(entry)}{client}", hang=4)
+        for line in entry["message"].splitlines():
+            say(f"    {line}")
+        for uri in entry["nodes"] if not (is_terminal() and entry.get("diff")) else ():
+            say(f"    {address(uri)}")
+        if entry.get("more_nodes"):
+            say(f"    and {entry['more_nodes']} more")
+        diffs(entry.get("diff", ()))
+    if not answer["commits"]:
+        say("no commits")
+
+
+def log(answer: Answer) -> None:
+    rows = [
+        (commit(one["commit"]), when(one["at"], one["at"][:16]), one["author"], one["message"].partition("\n")[0])
+        for one in answer["commits"]
+    ]
+    table(("COMMIT", "WHEN", "AUTHOR", "SUBJECT"), rows, "{}  {:16}  {:<16.16}  {}".format)
+    if not answer["commits"]:
+        say("no commits")
+
+
+def blame(answer: Answer) -> None:
+    for one in answer["ranges"]:
+        earlier = "  or earlier" if one.get("earlier") else ""
+        say(f"{commit(one['commit'])}  {when(one['at'])}  {words.by(one)}{earlier}", hang=4)
+        for number, text in enumerate(one["text"].split("\n"), one["first"]):
+            say(f"{faint(f'{number:>6}')}  {text}", hang=8)
+    if not answer["ranges"]:
+        say("this node has no content; `kgd history` shows its changes")
+
+
+def diff(answer: Answer) -> None:
+    diffs(answer["diff"], indent="")
+    if not answer["diff"]:
+        say("no difference")
+
+
+def review(answer: Answer) -> None:
+    for by in answer["authors"]:
+        through = f" through {by['client']}" if by.get("client") else ""
+        say(f"{bold(words.by(by))}{through}, {words.counted(by['commits'], 'commits')}")
+        diffs(by["nodes"])
+        if is_terminal():
+            say()
+    if not answer["authors"]:
+        say("no new knowledge")
+    if answer.get("more"):
+        say(f"and {words.counted(answer['more'], 'nodes')} more: narrow it by --path, --by or --since")
+    if answer.get("cut"):
+        say(alert(f"  ! {answer['cut']}: narrow it by --since"))
+    if answer.get("accepted"):
+        say(f"reviewed up to {commit(answer['accepted'])}")
+    if answer.get("reverted"):
+        put(answer["reverted"])
+    if answer.get("next"):
+        say(answer["next"])
+
+
+def conflicts(answer: Answer) -> None:
+    if "suggestions" in answer:
+        _suggestions(answer["suggestions"])
+    for one in answer["conflicts"]:
+        say(f"{address(one['uri'])}  {faint(one['id'])}")
+        for name, field in one["fields"].items():
+            (_sides if is_terminal() else _plain_sides)(name, field)
+    if not answer["conflicts"]:
+        say("no open conflicts")
+    else:
+        say("Settle one with `kgd resolve ID --take a`, or with --fields.")
+
+
+def _plain_sides(name: str, field: Answer) -> None:
+    say(f"    {name}, base: {words.text(field.get('base'))}")
+    for side in field["sides"]:
+        by = f"  {side['author']}, {words.short(side['commit'])} {side['at'][:16]}" if "author" in side else ""
+        shown = "  (shown)" if side["side"] == field["shown"] else ""
+        say(f"    {name}, {side['side']}:    {words.text(side['value'])}{shown}{by}")
+
+
+def _sides(name: str, field: Answer) -> None:
+    """Print the sides of a field below each other, each with its author in a line of its own."""
+    say(f"  {bold(name)}")
+    say(f"    base  {words.text(field.get('base'))}", hang=10)
+    for side in field["sides"]:
+        say(f"    {bold(side['side'])}{' ' * (6 - len(side['side']))}{words.text(side['value'])}", hang=10)
+        shown = ["shown now"] if side["side"] == field["shown"] else []
+        by = (
+            [side["author"], when(side["at"], side["at"][:16]), words.short(side["commit"])] if "author" in side else []
+        )
+        say(f"          {faint(', '.join([*by, *shown]))}", hang=10)
+
+
+def _suggestions(found: list[Answer]) -> None:
+    for one in found:
+        say(f"{bold(one['id'])}  {_suggested(one)}")
+        say(f"    {one['reason']}")
+    if found:
+        say("Accept one with `kgd resolve ID --take accept`, or dismiss it with `--take reject`.")
+    else:
+        say("no suggestions: no nodes are read together often enough, and every recurring name is a node")
+
+
+def _suggested(one: Answer) -> str:
+    if one["kind"] == "entity":
+        return f"make {one['source']}: '{one['name']}'"
+    if one["kind"] == "merge":
+        return f"merge {one['source']} and {one['target']}"
+    now = f" @{one['now']:g}" if "now" in one else ""
+    return f"{one['source']} {one['type']} {one['target']}{now} -> @{one['weight']:g}"

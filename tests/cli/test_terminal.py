@@ -1,0 +1,219 @@
+"""Output on a terminal: lines, tables, colours, dates and the pager. In a pipe all of it is plain text."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from rich.cells import cell_len
+
+from kgd.cli import layout, terminal, words
+from kgd.config import color_choice
+from tests.cli.conftest import Kgd
+
+STYLE = re.compile(r"\033\[[0-9;]*m")
+ADDRESS = "concept:services/billing/subscription-renewal-and-dunning/step-4"
+
+
+@pytest.fixture
+def on_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name in ("NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("width", [24, 40, 80, 100])
+def test_lines_are_broken_between_words_and_never_within_an_address(width: int) -> None:
+    text = f"    the renewal leads to {ADDRESS} and then to services/auth, `kgd show services/auth` shows it"
+    lines = layout.wrapped(text, width).split("\n")
+    assert " ".join(" ".join(lines).split()) == " ".join(text.split())
+    assert all(line.startswith("    ") for line in lines)
+    assert all(cell_len(line) <= width or line.strip(" ,") == ADDRESS or "`" in line for line in lines)
+    assert any(ADDRESS in line for line in lines)
+
+
+def test_wide_characters_are_broken_at_the_width_and_not_before_a_comma() -> None:
+    lines = layout.wrapped("  合并冲突的记录放在目录里，从不写成文件里的标记。", 20).split("\n")
+    assert "".join(line.strip() for line in lines) == "合并冲突的记录放在目录里，从不写成文件里的标记。"
+    assert len(lines) > 1
+    assert all(cell_len(line) <= 22 and line.strip()[0] not in "，。" for line in lines)
+
+
+def test_the_rest_of_a_list_item_is_indented_below_its_text() -> None:
+    assert layout.wrapped("  - one two three four five six seven", 30) == "  - one two three four five\n    six seven"
+
+
+def test_each_line_of_a_coloured_text_sets_and_resets_its_colour() -> None:
+    for line in layout.wrapped("\033[31mone two three four five six\033[0m", 12).split("\n"):
+        assert "\033[31m" in line
+        assert line.endswith("\033[0m")
+
+
+def test_a_table_aligns_wide_characters_and_numbers() -> None:
+    shown = layout.table(("NAME", "N", "WHAT"), [("合并", "7", "x"), ("abcdef", "12", "y " * 20)], 40)
+    lines = shown.splitlines()
+    assert [cell_len(line[: line.index(mark)]) for line, mark in zip(lines, ("WHAT", "x", "y"), strict=False)] == [
+        12
+    ] * 3
+    assert lines[1].split() == ["合并", "7", "x"]
+    assert cell_len(lines[1][: lines[1].index("7")]) == 9
+    assert lines[3].startswith(" " * 12 + "y")
+
+
+@pytest.mark.usefixtures("on_screen")
+def test_a_terminal_too_narrow_for_a_table_gets_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [("a" * 20, "b" * 20, "c")]
+    terminal.table(("A", "B", "C"), rows, "{} {}: {}".format)
+    monkeypatch.setenv("COLUMNS", "80")
+    terminal.table(("A", "B", "C"), rows, "{} {}: {}".format)
+    narrow, wide = capsys.readouterr().out.split(": c", 1)
+    assert narrow.split() == ["a" * 20, "b" * 20]
+    assert STYLE.sub("", wide).split() == ["A", "B", "C", *rows[0]]
+
+
+@pytest.mark.parametrize(
+    ("environment", "choice"),
+    [
+        ({}, None),
+        ({"NO_COLOR": "1"}, False),
+        ({"NO_COLOR": "1", "CLICOLOR_FORCE": "1"}, False),
+        ({"CLICOLOR_FORCE": "1", "TERM": "dumb"}, True),
+        ({"CLICOLOR_FORCE": "0"}, None),
+        ({"CLICOLOR": "0"}, False),
+        ({"TERM": "dumb"}, False),
+    ],
+)
+def test_the_environment_chooses_colour(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], choice: bool | None
+) -> None:
+    for name in ("NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert color_choice() is choice
+
+
+def _luminance(color: int) -> float:
+    """The relative luminance of one of the 256 colours, as the accessibility guidelines define it."""
+    if color >= 232:
+        levels = [8 + 10 * (color - 232)] * 3
+    else:
+        levels = [(0, 95, 135, 175, 215, 255)[(color - 16) // 6**power % 6] for power in (2, 1, 0)]
+    linear = [(c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4) for c in (level / 255 for level in levels)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_every_colour_is_readable_on_white_and_on_black() -> None:
+    colors = [int(many.rpartition(";")[2]) for many, _ in terminal.STYLES.values() if many.startswith("38;5;")]
+    assert len(colors) >= 5
+    for color in colors:
+        light = _luminance(color)
+        assert min(1.05 / (light + 0.05), (light + 0.05) / 0.05) >= 4, color
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (5, "just now"),
+        (60, "1 minute ago"),
+        (7_300, "2 hours ago"),
+        (3 * 86_400 + 5, "3 days ago"),
+        (20 * 86_400, "2 weeks ago"),
+        (100 * 86_400, "3 months ago"),
+        (800 * 86_400, "2 years ago"),
+    ],
+)
+def test_an_age_is_told_in_its_largest_unit(seconds: int, shown: str) -> None:
+    assert words.ago(seconds) == shown
+
+
+def test_dates_are_relative_on_a_terminal_and_exact_in_a_pipe(kgd: Kgd) -> None:
+    kgd("put", "lamps/attic", "--summary", "dark", "-q")
+    at = kgd.json("log", "--limit", "1")["commits"][0]["at"]
+    assert at[:16] in kgd("log", "--limit", "1")
+    assert re.search("just now|1 minute ago", kgd.on_terminal("log", "--limit", "1"))
+
+
+@pytest.mark.usefixtures("on_screen")
+def test_a_date_that_is_no_moment_of_the_past_is_shown_as_it_is() -> None:
+    soon = (datetime.now(UTC) + timedelta(days=2)).isoformat()
+    assert [terminal.when(one) for one in ("", "now", "2026-11-20", soon)] == ["", "now", "2026-11-20", soon]
+
+
+def test_a_terminal_shows_addresses_of_the_directorys_workspace_in_short(kgd: Kgd) -> None:
+    kgd("put", "lamps/cellar", "--relations", "near:gotcha:damp", "-q")
+    shown = kgd.on_terminal("get", "lamps/cellar", NO_COLOR="1")
+    assert shown.startswith("concept:lamps/cellar  concept")
+    assert "-> near gotcha:damp" in shown
+    assert "gotcha://shop/damp" in kgd("get", "lamps/cellar")
+    for elsewhere in (["lamps/cellar", "-w", "shop"], ["concept://shop/lamps/cellar"]):
+        assert "concept://shop/lamps/cellar" in kgd.on_terminal("get", *elsewhere, NO_COLOR="1")
+
+
+def test_colours_follow_the_terminal_and_can_be_forced(kgd: Kgd) -> None:
+    kgd("put", "lamps/hall", "-q")
+    assert STYLE.search(kgd.on_terminal("get", "lamps/hall"))
+    assert not STYLE.search(kgd.on_terminal("get", "lamps/hall", NO_COLOR="1"))
+    assert not STYLE.search(kgd.on_terminal("get", "lamps/hall", TERM="dumb"))
+    assert not STYLE.search(kgd("get", "lamps/hall"))
+    forced = kgd.run("get", "lamps/hall", CLICOLOR_FORCE="1").stdout
+    assert STYLE.search(forced)
+    assert STYLE.sub("", forced) == kgd("get", "lamps/hall"), "the same text as without colour"
+
+
+def test_blocks_of_code_keep_their_lines(kgd: Kgd) -> None:
+    code = "x = [" + ", ".join(map(str, range(40))) + "]"
+    kgd("put", "lamps/code", "--content", "-", "-q", stdin=f"{'Words and ' * 20}more.\n\n```\n{code}\n```\n")
+    shown = kgd.on_terminal("get", "lamps/code").splitlines()
+    assert code in shown
+    assert max(len(line) for line in shown if line.startswith("Words")) <= 80
+
+
+def test_lines_to_paste_are_not_broken(kgd: Kgd) -> None:
+    shown = kgd.on_terminal("up", columns=60)
+    assert [line for line in shown.splitlines() if "mcpServers" in line and line.endswith("}}}")]
+
+
+def test_a_changed_relation_is_shown_as_a_relation(kgd: Kgd) -> None:
+    kgd("put", "lamps/porch", "--relations", "lights:lamps/door@0.3", "-q")
+    shown = kgd.on_terminal("history", "lamps/porch", "--diff", NO_COLOR="1", columns=100)
+    assert "+ -> lights concept:lamps/door @0.3" in shown
+
+
+def test_an_error_is_broken_between_words_on_a_terminal(kgd: Kgd) -> None:
+    asked = ("get", "lamps/a-lamp-that-nobody-has-ever-seen-in-this-house")
+    shown = kgd.on_terminal(*asked, columns=60, NO_COLOR="1").splitlines()
+    assert " ".join(line.strip() for line in shown) == " ".join(kgd.run(*asked).stderr.split())
+    assert all(line.startswith("     ") for line in shown[1:])
+
+
+PAGER = "sed s/^/paged:/"
+
+
+def test_output_higher_than_the_terminal_goes_through_the_pager(kgd: Kgd) -> None:
+    text = "\n".join(f"Line {number}." for number in range(40))
+    kgd("put", "lamps/long", "--content", "-", "-q", stdin=text)
+    asked = ("get", "lamps/long")
+    assert kgd.on_terminal(*asked, rows=24, KGD_PAGER=PAGER).count("paged:") > 40
+    assert kgd.on_terminal(*asked, rows=24, PAGER=PAGER, KGD_PAGER="cat").count("paged:") == 0
+    assert kgd.on_terminal(*asked, rows=24, PAGER=PAGER).count("paged:") > 40
+    assert "paged:" not in kgd.on_terminal(*asked, rows=100, KGD_PAGER=PAGER)
+    assert "paged:" not in kgd.on_terminal(*asked, "--no-pager", rows=24, KGD_PAGER=PAGER)
+    assert "paged:" not in kgd.run(*asked, KGD_PAGER=PAGER).stdout
+    assert "Line 39." in kgd.on_terminal(*asked, rows=24, KGD_PAGER=shlex.quote("/nothing/here"))
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_a_path_between_nodes_reads_from_top_to_bottom(kgd: Kgd, columns: int) -> None:
+    kgd("put", "lamps/a", "--summary", "The first lamp of a long corridor", "--relations", "leads_to:lamps/b", "-q")
+    kgd("put", "lamps/b", "--summary", "The second lamp", "-q")
+    shown = kgd.on_terminal("path", "lamps/a", "lamps/b", columns=columns, NO_COLOR="1")
+    assert [line.split()[-1] for line in shown.splitlines() if "concept:" in line or "↓" in line]
+    assert "↓ leads_to" in shown
+    assert max(map(len, shown.splitlines())) <= columns
