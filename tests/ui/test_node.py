@@ -276,6 +276,7 @@ def test_a_fact_is_fixed_with_three_clicks_or_keys_from_the_hit(desk: Desk, page
     at(page, "search?q=bakery+closes")
     page.get_by_role("link", name="Closing time").click()
     page.get_by_role("link", name="Edit").click()
+    expect(page.get_by_label("Summary")).to_be_focused()
     page.keyboard.press("End")
     page.keyboard.type(" thirty")
     page.keyboard.press("Enter")
@@ -295,9 +296,9 @@ def test_the_menu_works_by_keyboard_and_gives_the_node_as_a_file(desk: Desk, pag
     expect(page.get_by_label("Address")).not_to_be_visible()
     expect(menu).to_be_focused()
     place = page.url.replace("/node?", "/node/raw?")
-    stored = next((desk.code / ".kgd" / "nodes").rglob("bread*.yaml"))
-    until(stored.exists)
-    assert page.request.get(place).text() == stored.read_text()
+    stored = desk.git("ls-tree", "-r", "--name-only", HEAD, "nodes").split()
+    (path,) = [one for one in stored if one.endswith("/bread.yaml")]
+    assert page.request.get(place).text() == desk.git("show", f"{HEAD}:{path}")
     markdown = page.request.get(f"{place}&format=markdown")
     assert "Baked at *night*." in markdown.text()
     assert markdown.headers["content-disposition"] == 'attachment; filename="bread.md"'
