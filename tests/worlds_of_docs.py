@@ -150,7 +150,9 @@ END
         kgd put services/invoices --summary "what billing needs of it" -q
         echo '[{"op": "upsert", "uri": "concept://infra/services/learned", "summary": "learned"}]' >changes.json
         """,
-            2: """echo '[{"op": "upsert", "uri": "concept://infra/services/third", "summary": "third"}]' >third.json
+            2: """KGD_HOME=$T/hub/home kgd put services/tax --summary 19 --name Tax -q -C $T/hub/infra
+        echo '[{"op": "upsert", "uri": "concept://infra/services/third", "summary": "third"},
+            {"op": "upsert", "uri": "concept://infra/services/tax", "summary": "20", "name": "VAT"}]' >third.json
         kgd submit infra --changes third.json -m "the third"
         export KGD_HOME=$T/hub/home; cd $T/hub/infra
         SEEN=$(git rev-parse --short=10 refs/heads/proposals/billing-agent-1)""",

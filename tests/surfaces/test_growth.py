@@ -71,7 +71,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("coverage", {"limit": 5}),
     ("stale", {"limit": 5}),
     ("review", {"limit": 5}),
-    ("author", {"name": "Ann Person", "limit": 5}),
+    ("author", {"name": "Ann", "limit": 5}),
     ("proposals", {}),
     ("prime", {}),
     ("status", {}),
