@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kgd.cli import words
 from kgd.cli.printing import Answer
 from kgd.cli.terminal import bold, say
 
@@ -10,7 +9,7 @@ from kgd.cli.terminal import bold, say
 def author(answer: Answer) -> None:
     what = "agent" if answer["agent"] else "person"
     by = f" with {', '.join(answer['clients'])}" if answer["clients"] else ""
-    say(f"{bold(answer['name'])}  {what}{by}, {words.counted(answer['commits'], 'commits')}")
+    say(f"{bold(answer['name'])}  {what}{by}")
     for one in answer["nodes"]:
         say(f"  {one['uri']}  {one['at'][:10]}")
         if one.get("summary"):
@@ -26,4 +25,4 @@ def author(answer: Answer) -> None:
     if answer.get("cut"):
         say(f"  ! {answer['cut']}")
     if answer.get("cursor"):
-        say(f"{words.counted(answer['total'], 'nodes')} in all; the next page: --cursor {answer['cursor']}")
+        say(f"older nodes: --cursor {answer['cursor']}")

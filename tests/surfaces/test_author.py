@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,8 +23,8 @@ def person(ask: Ask) -> Ask:
     return Ask(replace(ask.session, client="kgd-cli"))
 
 
-def uris(answer: dict[str, object], kind: str = "nodes") -> list[str]:
-    return [one["uri"].removeprefix("concept://shop/") for one in answer[kind]]  # type: ignore[attr-defined]
+def uris(answer: Mapping[str, Any], kind: str = "nodes") -> list[str]:
+    return [one["uri"].removeprefix("concept://shop/") for one in answer[kind]]
 
 
 def test_nodes_are_newest_first_each_once_and_in_pages(ask: Ask, person: Ask) -> None:
@@ -30,7 +32,7 @@ def test_nodes_are_newest_first_each_once_and_in_pages(ask: Ask, person: Ask) ->
         ask.put(changes=upsert(f"x/{name}", summary=f"about {name}"))
     person.put(changes=[upsert("x/d", summary="by a person"), upsert("x/c", tags=["mine"])])
     answer = ask.author(name="test-client 1.0")
-    assert (uris(answer), answer["agent"], answer["total"]) == (["x/c", "x/b", "x/a"], True, 3)
+    assert (uris(answer), answer["agent"]) == (["x/c", "x/b", "x/a"], True)
     assert answer["namespaces"] == [{"namespace": "x", "nodes": 3}]
     first = ask.author(name="ANN person", limit=3)
     assert (first["name"], first["agent"]) == ("Ann Person", False)
@@ -61,6 +63,6 @@ def test_a_token_sees_only_its_part_of_an_author(ask: Ask, session: Session) -> 
     principal = Principal("tok00001", "reader", "agent", (Scope.of("shop", ["read"], ["/open/**"]),))
     reader = Session(session.daemon, client="claude", trusted=False, principal=principal)
     answer = AUTHOR.call(reader, {"name": "Ann Person"})
-    assert (uris(answer), answer["commits"]) == (["open/a"], 1)
+    assert uris(answer) == ["open/a"]
     with pytest.raises(NotFound, match="by this author"):
         AUTHOR.call(reader, {"name": "Nobody"})

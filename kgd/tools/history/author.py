@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kgd.workspace.answers import Entry
     from kgd.workspace.workspace import Workspace
 
-EXAMINED = 500
+EXAMINED = 100
 """Number of an author's newest nodes that are searched for areas and stale facts."""
 LISTED = 10
 """Largest number of areas, namespaces, proposals and stale facts in an answer."""
@@ -71,16 +71,14 @@ class KnownNamespace(TypedDict):
 class AuthorResult(TypedDict):
     """`nodes` are newest first. Areas, namespaces and stale facts are those of the newest `EXAMINED` nodes.
 
-    `clients` are the programs that wrote for the author; `agent` is true if all of them are agents. `cut` means that
-    older commits were not examined.
+    `clients` are the programs that wrote these nodes; `agent` is true if all of them are agents. `cut` means that older
+    commits were not examined.
     """
 
     workspace: str
     name: str
     agent: bool
     clients: list[str]
-    commits: int
-    total: int
     nodes: list[WrittenNode]
     areas: list[KnownArea]
     namespaces: list[KnownNamespace]
@@ -100,29 +98,21 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     workspace = addressing.choose(session, params.workspace)
     sees = visibility.sight(session, workspace.id)
     every, is_cut = entries(workspace, workspace.tip, None, None)
-    wanted = params.name.casefold()
-    own = [one for one in every if wanted in (name.casefold() for name in _names(one))]
-    last: dict[Uri, Entry] = {}
-    for entry in own:
-        for uri in entry.nodes:
-            if uri not in last and workspace.graph.card(uri) and (sees is None or sees(uri)):
-                last[uri] = entry
+    start = paging.index(paging.read("author", params.name, params.cursor), 0) if params.cursor else 0
+    end, wanted = start + params.limit, params.name.casefold()
+    last = _last_changes(workspace, every, wanted, sees, most=max(end + 1, EXAMINED))
     open_now = [one for one in seen(session, workspace, proposals.listed(workspace)) if wanted in _bare(one.author)]
     if not last and not open_now:
         search = Advice("Look for another spelling with ", Do("history"), ".")
         raise NotFound("no recent change is by this author", at=params.name[:80], next=search)
-    start = paging.index(paging.read("author", params.name, params.cursor), 0) if params.cursor else 0
-    page = list(islice(last.items(), start, start + params.limit))
     newest = list(islice(last, EXAMINED))
     stale = Freshness.of(workspace).unverified(newest)
     answer: AuthorResult = {
         "workspace": workspace.id,
-        "name": next((one.author for one in own if one.author.casefold() == wanted), params.name),
-        "agent": bool(own) and all(map(by_agent, own)),
-        "clients": sorted({one.client for one in own if one.client}),
-        "commits": sum(1 for one in own if sees is None or any(map(sees, one.nodes))),
-        "total": len(last),
-        "nodes": [_node(workspace, uri, entry) for uri, entry in page],
+        "name": next((one.author for one in last.values() if one.author.casefold() == wanted), params.name),
+        "agent": bool(last) and all(map(by_agent, last.values())),
+        "clients": sorted({one.client for one in last.values() if one.client}),
+        "nodes": [_node(workspace, uri, entry) for uri, entry in islice(last.items(), start, end)],
         "areas": _areas(workspace, newest, sees),
         "namespaces": _namespaces(newest),
         "proposals": [proposal_answer(workspace, one, proposals.look(workspace, one)) for one in open_now[:LISTED]],
@@ -135,14 +125,26 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         answer["more_stale"] = len(stale) - LISTED
     if is_cut:
         answer["cut"] = f"only the newest {MOST_COMMITS:,} commits were examined"
-    if start + len(page) < len(last):
-        answer["cursor"] = paging.write("author", params.name, [start + len(page)])
+    if end < len(last):
+        answer["cursor"] = paging.write("author", params.name, [end])
     return answer
 
 
-def _names(entry: Entry) -> tuple[str, ...]:
-    """The author, the program, and the holder of the token that pushed the commit."""
-    return entry.author, entry.client, entry.pushed_by.rpartition(" (")[0]
+def _last_changes(
+    workspace: Workspace, every: Iterable[Entry], wanted: str, sees: visibility.Sees | None, *, most: int
+) -> dict[Uri, Entry]:
+    """The last change of each of the author's nodes, newest first; ends when there are `most`."""
+    last: dict[Uri, Entry] = {}
+    for entry in every:
+        names = entry.author, entry.client, entry.pushed_by.rpartition(" (")[0]
+        if wanted not in [name.casefold() for name in names]:
+            continue
+        for uri in entry.nodes:
+            if uri not in last and workspace.graph.card(uri) and (sees is None or sees(uri)):
+                last[uri] = entry
+                if len(last) == most:
+                    return last
+    return last
 
 
 def _bare(author: str) -> tuple[str, ...]:
@@ -173,7 +175,8 @@ def _areas(workspace: Workspace, uris: Iterable[Uri], sees: visibility.Sees | No
             counts[uri] += 1
             continue
         try:
-            node = workspace.readable(uri)
+            data = workspace.stored(uri) or b""
+            node = workspace.readable(uri) if b"cites" in data or b"commit" in data or b"blob" in data else None
             cited = [one.path for one in citations.of(node, workspace.id)] if node else []
             counts.update(atlas.matching(cited, sees=sees).by_atom.keys() if cited else ())
         except KgdError:
