@@ -24,5 +24,3 @@ def author(answer: Answer) -> None:
         say(f"stale {one['uri']}: {one['unverified']['reason']}")
     if answer.get("cut"):
         say(f"  ! {answer['cut']}")
-    if answer.get("cursor"):
-        say(f"older nodes: --cursor {answer['cursor']}")

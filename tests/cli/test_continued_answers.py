@@ -25,6 +25,7 @@ PAGED = {
     "blame": ("blame", "page/long", "--budget", "50"),
     "proposals": ("proposals", "--limit", "1"),
     "review": ("review", "--limit", "1"),
+    "author": ("author", "kgd-cli", "--limit", "1"),
     "stale": ("stale", "--limit", "1"),
     "broken": ("broken", "--limit", "1"),
     "coverage": ("coverage", "--limit", "1"),
