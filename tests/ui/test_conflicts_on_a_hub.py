@@ -72,5 +72,6 @@ def test_the_overview_names_who_accepted_a_proposal(browser: BrowserContext, hub
     made = hub.post(proposer, "infra/submit_subgraph", {"changes": [change], "message": "Please"}).json
     assert hub.post(keeper, "infra/accept", {"name": made["proposal"], "only": [change["uri"]]}).status == 200
     page = signed_in(browser, hub, keeper, "w/infra/overview")
-    expect(page.locator("main")).to_contain_text("Dave accepted")
-    expect(page.locator("main")).not_to_contain_text("Carol accepted")
+    group = page.locator(".hour", has_text="accepted Asked")
+    expect(group).to_contain_text("Dave")
+    expect(group).not_to_contain_text("Carol")
