@@ -65,7 +65,8 @@ class AreaShown(TypedDict):
 
 class GraphViewResult(TraverseResult):
     """The answer of `traverse`. For a whole workspace it has `areas`, and the number of nodes of each of `types`; or,
-    with `group`, `groups` by `grouping` and the `links` between them. If `is_sample`, counts are estimates from `looked_at` nodes.
+    with `group`, `groups` by `grouping` and the `links` between them. If `is_sample`, counts are estimates from
+    `looked_at` nodes.
 
     `drawing` is an SVG for hosts that can show it.
     """

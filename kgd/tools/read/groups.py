@@ -64,8 +64,8 @@ class GroupLink(TypedDict):
 
 
 class GroupsResult(TypedDict):
-    """`grouping` is the criterion of the groups; `nodes_in_all` is the number of nodes. If `is_sample`, `looked_at` of them were read, and counts are
-    estimates."""
+    """`grouping` is the criterion of the groups; `nodes_in_all` is the number of nodes. If `is_sample`, `looked_at` of
+    them were read, and counts are estimates."""
 
     grouping: Grouping
     groups: list[GroupShown]
