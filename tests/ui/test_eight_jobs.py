@@ -110,6 +110,7 @@ def test_one_field_of_a_proposal_is_accepted_with_four_clicks(desk: Desk, page: 
     before = desk.node(GAPS)["summary"]
     hand.click(page.get_by_role("main").get_by_role("link", name="Describe the audit log").first)
     expect(page.get_by_role("main")).to_contain_text("1 node created, 2 nodes changed")
+    expect(page.locator("details.change strong")).to_have_text(["Payments", "Audit log", "Order numbers have gaps"])
     row = page.locator("details.change", has_text="Payments").first
     hand.click(row.locator("summary"))
     hand.click(row.get_by_role("checkbox", name="Summary"))
