@@ -138,7 +138,9 @@ class NodeRow:
 
     @property
     def label(self) -> str:
-        return self.name or self.uri
+        """The current name, or that of a new node, or the URI."""
+        new = next((one for one in self.fields if one.name == "name"), None) if self.change == "created" else None
+        return self.name or (new.marks[0].text if new and new.marks else "") or self.uri
 
     @property
     def gist(self) -> str:

@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 from kgd.errors import Advice
 from kgd.index.snippets import spans
 from kgd.tools import entries
+from kgd.tools.history.recent import OWN_CLIENTS
 from kgd.ui.markdown import laid_out, shown
 from kgd.ui.visit import ROOT, address
 
@@ -96,6 +97,7 @@ def _environment() -> Environment:
         "commands": commands,
         "place": place,
         "spoken": spoken,
+        "person": person,
     }
     made.globals |= {"asset": lambda name: f"{ROOT}/static/{name}?v={asset(name)[1]}", "address": address}
     return made
@@ -126,6 +128,17 @@ def place(at: str) -> str:
 def spoken(text: str) -> str:
     """Return a next step in the words of the pages."""
     return text.said(lambda do: entries()[do.operation]["page"]) if isinstance(text, Advice) else text
+
+
+def person(line: str) -> str:
+    """Return the name in a commit's author, without the address, and with the program only if it is an agent's.
+
+    >>> person("Ann Person (kgd ui) <ann@example.org>"), person("Ann Person (codex) <ann@example.org>")
+    ('Ann Person', 'Ann Person (codex)')
+    """
+    name = line.rpartition(" <")[0] or line
+    head, _, client = name.removesuffix(")").rpartition(" (")
+    return head if head and name.endswith(")") and client in OWN_CLIENTS else name
 
 
 def exact(text: str) -> Markup:

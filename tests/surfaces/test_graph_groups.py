@@ -53,6 +53,22 @@ def test_nodes_are_grouped_by_namespace_with_the_relations_between_groups(known:
     assert "billing 6" in answer["drawing"]
 
 
+def test_the_automatic_grouping_is_the_first_with_two_groups(session: Session) -> None:
+    call(session, "put", {"changes": [upsert("alone", type="note"), upsert("apart", type="rule")]})
+    answer = grouped(session, "auto")
+    assert (answer["grouping"], counts(answer)) == ("type", {"note": 1, "rule": 1})
+    call(session, "put", {"changes": [upsert("billing/n1")]})
+    assert grouped(session, "auto")["grouping"] == "namespace"
+
+
+def test_the_automatic_grouping_of_one_node_is_by_namespace(session: Session) -> None:
+    call(session, "put", {"changes": [upsert("alone", type="note")]})
+    assert (grouped(session, "auto")["grouping"], counts(grouped(session, "auto"))) == (
+        "namespace",
+        {"No namespace": 1},
+    )
+
+
 def test_nodes_are_grouped_by_type_and_by_area(known: Session) -> None:
     assert counts(grouped(known, "type")) == {"concept": 12, "note": 1}
     area = {"operation": "create", "knowledge": "-", "createdByTaskId": "https://example.org/1", "workspace": "shop"}

@@ -111,6 +111,20 @@ def test_an_area_shows_its_rules_its_facts_their_authors_and_its_files(desk: Des
     expect(page.locator(".note", has_text="Money").first).to_contain_text("Owns this file")
 
 
+def test_an_area_names_its_group_and_its_facts(desk: Desk, page: Page) -> None:
+    create = {"operation": "create", "createdByTaskId": TASK}
+    group = desk.call("manage_graph", entityType="molecule", name="Cash", **create)["data"]["molecule"]["id"]
+    made = desk.call("manage_graph", entityType="atom", name="Coins", paths=["coins/**"], moleculeId=group, **create)
+    uri = made["data"]["atom"]["id"]
+    desk.put(
+        "insight://shop/bags", name="Bags", summary="Fifty coins each", relations=[{"type": "about", "target": uri}]
+    )
+    until(lambda: desk.call("area_facts", area=uri)["total"] == 1)
+    at(page, f"area?uri={uri}")
+    expect(page.locator("aside").get_by_role("link", name="Cash")).to_be_visible()
+    expect(page.locator(".lately li")).to_contain_text("Bags · Ann Person, just now")
+
+
 def test_the_filter_finds_areas_by_their_words(desk: Desk, page: Page, watched: Watched) -> None:
     area(desk, "Checkout", "src/checkout.py", knowledge="Baskets expire after a day")
     at(page, "areas/all")

@@ -109,6 +109,7 @@ def test_versions_are_combined_by_parts_or_written_anew(desk: Desk, bob: Colleag
     page.get_by_role("group", name="Part 1").get_by_label("A", exact=True).check()
     page.get_by_role("group", name="Part 2").get_by_label("B", exact=True).check()
     expect(page.get_by_label("Use parts of both")).to_be_checked()
+    expect(page.get_by_label("Result, content")).not_to_have_value(ours)
     mixed_text = page.get_by_label("Result, content").input_value()
     page.get_by_label("Result, summary").fill("by both")
     page.get_by_role("button", name="Preview commit").click()

@@ -98,6 +98,13 @@ def test_the_picture_fills_the_window_beside_controls_that_collapse(page: Page) 
     assert after["y"] + after["height"] <= 800
 
 
+def test_the_controls_collapse_when_the_window_becomes_narrow(page: Page) -> None:
+    at(page, "graph?from=concept://shop/part0/n0")
+    expect(page.locator("#controls")).to_have_attribute("open", "")
+    page.set_viewport_size({"width": 390, "height": 800})
+    expect(page.locator("#controls")).not_to_have_attribute("open", "")
+
+
 def test_on_a_phone_the_card_is_a_sheet_at_the_bottom(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     at(page, "graph?from=concept://shop/part0/n0&node=insight://shop/part1/n1")

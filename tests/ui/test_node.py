@@ -270,6 +270,20 @@ def test_without_scripts_a_node_is_previewed_and_saved(desk: Desk, chromium: Bro
     context.close()
 
 
+def test_a_content_that_begins_with_the_summary_does_not_repeat_it(desk: Desk, page: Page) -> None:
+    uri = "insight://shop/oven"
+    desk.put(
+        uri, name="Oven", summary="The oven heats slowly", content="The oven heats\nslowly.\n\nStart it at four.\n"
+    )
+    at(page, f"node?uri={uri}")
+    expect(page.locator("h1")).to_have_text("The oven heats slowly")
+    expect(page.locator("main .content")).to_have_text("Start it at four.")
+    desk.put(uri, content="The oven heats slowly.\n", expect_version=1)
+    page.reload()
+    expect(page.locator("main .content")).to_have_count(0)
+    expect(page.get_by_role("main")).not_to_contain_text("No content")
+
+
 def test_a_fact_is_fixed_with_three_clicks_or_keys_from_the_hit(desk: Desk, page: Page) -> None:
     desk.put("insight://shop/closing", name="Closing time", summary="The bakery closes at six", content="Always.\n")
     until(lambda: desk.call("search", query="bakery closes")["hits"])

@@ -47,7 +47,7 @@ def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_stays_pending
     expect(page.locator(".warning")).to_contain_text("have changed here since")
     assert axe(page) == []
     picture(page, "proposal", height=900)
-    page.get_by_role("checkbox", name="Select concept://shop/payments/invoice").focus()
+    page.get_by_role("checkbox", name="Select invoice by a team").focus()
     page.keyboard.press("Space")
     expect(page.get_by_role("button", name="Accept 1 selected")).to_be_visible()
     page.get_by_role("button", name="Preview").focus()

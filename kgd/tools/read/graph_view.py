@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -43,7 +43,11 @@ class GraphViewParams(TraverseParams):
         Field(max_length=100, description="URIs or paths; none: the newest of `types`, or the whole workspace by area"),
     ] = Field(default_factory=list)
     group: Annotated[
-        Grouping | None, Field(description="without start: the whole workspace in groups, and relations between them")
+        Grouping | Literal["auto"] | None,
+        Field(
+            description="without start: the whole workspace in groups, and relations between them; `auto`: by the "
+            "first of these with at least two groups"
+        ),
     ] = None
     opened: Annotated[Many[str], Field(max_length=20, description="ids of groups whose nodes to show")] = Field(
         default_factory=list
@@ -61,11 +65,13 @@ class AreaShown(TypedDict):
 
 class GraphViewResult(TraverseResult):
     """The answer of `traverse`. For a whole workspace it has `areas`, and the number of nodes of each of `types`; or,
-    with `group`, `groups` and the `links` between them. If `is_sample`, counts are estimates from `looked_at` nodes.
+    with `group`, `groups` by `grouping` and the `links` between them. If `is_sample`, counts are estimates from
+    `looked_at` nodes.
 
     `drawing` is an SVG for hosts that can show it.
     """
 
+    grouping: NotRequired[Grouping]
     groups: NotRequired[list[GroupShown]]
     links: NotRequired[list[GroupLink]]
     nodes_in_all: NotRequired[int]
@@ -110,11 +116,12 @@ def _near(session: Session, params: TraverseParams) -> GraphViewResult:
 
 
 def _grouped(workspace: Workspace, params: GraphViewParams, sees: Sees | None) -> GraphViewResult:
-    found = groups.groups(workspace, params.group or "namespace", params.opened, sees)
+    grouping = params.group if params.group and params.group != "auto" else groups.informative(workspace, sees)
+    found = groups.groups(workspace, grouping, params.opened, sees)
     answer: Any = {**_nothing(workspace), **found}
     if not found["groups"]:
         answer["next"] = NOTHING_KNOWN
-    title = f"The workspace {workspace.id} by {params.group}"
+    title = f"The workspace {workspace.id} by {grouping}"
     answer["drawing"] = draw(scene_of_groups(answer), title=title, alone=True)
     return cast("GraphViewResult", answer)
 

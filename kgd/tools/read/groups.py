@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, get_args
 
 from typing_extensions import TypedDict
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kgd.tools.visibility import Sees
     from kgd.workspace.workspace import Workspace
 
-Grouping = Literal["namespace", "type", "area", "community"]
+Grouping = Literal["namespace", "area", "type", "community"]
 
 LOOKED_AT = 12_000
 """Largest number of nodes to read."""
@@ -64,9 +64,10 @@ class GroupLink(TypedDict):
 
 
 class GroupsResult(TypedDict):
-    """`nodes_in_all` is the number of nodes. If `is_sample`, `looked_at` of them were read, and counts are
-    estimates."""
+    """`grouping` is the criterion of the groups; `nodes_in_all` is the number of nodes. If `is_sample`, `looked_at` of
+    them were read, and counts are estimates."""
 
+    grouping: Grouping
     groups: list[GroupShown]
     links: list[GroupLink]
     edges: list[dict[str, Any]]
@@ -108,18 +109,35 @@ class Groups:
             return self._read, self._found[grouping]
 
 
+def informative(workspace: Workspace, sees: Sees | None) -> Grouping:
+    """Return the first grouping with at least two groups of nodes that the caller may read."""
+    every: tuple[Grouping, ...] = get_args(Grouping)
+    for grouping in every:
+        if sum(map(bool, _members(workspace, grouping, sees).values())) > 1:
+            return grouping
+    return every[0]
+
+
+def _members(workspace: Workspace, grouping: Grouping, sees: Sees | None) -> dict[str, list[Uri]]:
+    """Return the nodes of each group that the caller may read; an area may have none."""
+    is_area = grouping == "area"
+    members: dict[str, list[Uri]] = {id: [] for id in _areas(workspace, sees)} if is_area else {}
+    areas = frozenset(members)
+    for uri, id in Groups.of(workspace).by(grouping)[1].items():
+        if sees is None or sees(uri):
+            members.setdefault(OUTSIDE if is_area and id not in areas else id, []).append(uri)
+    return members
+
+
 def groups(workspace: Workspace, grouping: Grouping, opened: Sequence[str], sees: Sees | None) -> GroupsResult:
     """Group the nodes that the caller may read.
 
     Args:
         opened: The groups whose members to show.
     """
-    read, group_of = Groups.of(workspace).by(grouping)
+    read, _ = Groups.of(workspace).by(grouping)
     places = _areas(workspace, sees) if grouping == "area" else {}
-    members: dict[str, list[Uri]] = {id: [] for id in places}
-    for uri, id in group_of.items():
-        if sees is None or sees(uri):
-            members.setdefault(OUTSIDE if grouping == "area" and id not in places else id, []).append(uri)
+    members = _members(workspace, grouping, sees)
     if sees is not None and grouping == "community":  # the first member may be one that the caller must not know
         members = {id if id in NAMES else min(found): found for id, found in members.items()}
     order = sorted(members, key=lambda id: (id in NAMES, -len(members[id]), id))
@@ -144,6 +162,7 @@ def groups(workspace: Workspace, grouping: Grouping, opened: Sequence[str], sees
         answer.append(group)
     answer += _containers(answer, workspace, sees) if grouping == "area" else []
     return {
+        "grouping": grouping,
         "groups": answer,
         "links": _links(read, ids),
         "edges": _edges(workspace, visible),

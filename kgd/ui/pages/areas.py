@@ -7,6 +7,7 @@ from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.uri import build, scheme_of, segments_of, workspace_of
+from kgd.ui.node_reading import titles
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 ROWS = 100
@@ -74,6 +75,9 @@ def area(visit: Visit) -> Handled:
         told["stale"] = visit.call("get", uris=[uri], include=[])["nodes"][0].get("unverified")
         told["facts"] = visit.call("area_facts", area=uri, limit=FACTS, cursor=visit.query.get("facts"))
         told["facts_begun"] = "facts" in visit.query
+    related = [*(answer[kind].get("relatedAtoms") or ()), *(answer[kind].get("relatedMolecules") or ())]
+    around = [answer[kind].get("moleculeId"), *(one.get("atomId") or one.get("moleculeId") for one in related)]
+    told["named"] = titles(visit, filter(None, around))
     return Page("areas_one.html", told | _changelog(visit, kind, uri) | {"typed": visit.form, "error": None})
 
 

@@ -50,6 +50,7 @@ def saved(visit: Visit) -> Handled:
 def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     """Show the whole workspace in groups."""
     answer = visit.call("graph_view", group=wanted.group, opened=list(wanted.opened))
+    wanted = replace(wanted, group=answer["grouping"])
     scene = scene_of_groups(answer)
     groups, looked_at, in_all = answer["groups"], answer["looked_at"], answer["nodes_in_all"]
     sampled = f"Counts are estimates from a sample of {looked_at:,} of {in_all:,} nodes."
@@ -59,6 +60,7 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         if 0 < len(group.get("members", ())) < group["count"]
     ]
     told: dict[str, Any] = {"title": f"All of {visit.workspace}", "whole": True, "empty": answer.get("next", "")}
+    told["wanted"] = wanted
     if not groups:
         return told
     rows = [{"dot": dot, "node": _leads(visit, wanted, dot), "marks": [dot.told], "alone": ""} for dot in scene.dots]

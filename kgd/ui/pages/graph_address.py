@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
+from typing import get_args
 
 from kgd.errors import Invalid
+from kgd.tools.read.groups import Grouping
 from kgd.ui.visit import Visit
 
 COST, NODES = 1.0, 60
 DEAREST = 5
 """Maximum of the slider; the number field accepts more."""
 DIRECTIONS = {"both": "both", "out": "outgoing", "in": "incoming"}
-GROUPINGS = ("namespace", "type", "area", "community")
+GROUPINGS: tuple[str, ...] = get_args(Grouping)
+AUTO = "auto"
 MOST_STARTS, MOST_OPENED = 100, 20
 MOST_OFF = 60
 """Largest number of hidden types, of nodes and of relations each; every link of a picture repeats them."""
@@ -34,7 +37,7 @@ class Wanted:
     question: str = ""
     node: str = ""
     path_from: str = ""
-    group: str = GROUPINGS[0]
+    group: str = AUTO
     opened: tuple[str, ...] = ()
     cost: float = COST
     nodes: int = NODES
@@ -58,8 +61,8 @@ class Wanted:
         hidden, hidden_edges = _off(visit, "hide", "of", "show"), _off(visit, "hide_edge", "of_edge", "show_edge")
         if max(len(hidden), len(hidden_edges)) > MOST_OFF:
             raise Invalid(f"at most {MOST_OFF} types can be hidden", at="hide", next="Show some types.")
-        group = visit.query.get("group") or GROUPINGS[0]
-        if group not in GROUPINGS:
+        group = visit.query.get("group") or AUTO
+        if group not in (AUTO, *GROUPINGS):
             raise Invalid("unknown grouping", at="group", next=f"Known: {', '.join(GROUPINGS)}.")
         return cls(
             starts,
@@ -93,7 +96,7 @@ class Wanted:
             to=self.to,
             node=self.node,
             path_from=self.path_from,
-            group=self.group if self.is_whole and self.group != GROUPINGS[0] else "",
+            group=self.group if self.is_whole and self.group != AUTO else "",
             open=list(self.opened) if self.is_whole else [],
             q="" if self.starts else self.question,
             cost=_told(self.cost, COST),

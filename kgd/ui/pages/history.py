@@ -26,6 +26,7 @@ def history(visit: Visit) -> Handled:
         "node_history.html",
         {
             "uri": uri,
+            "name": titles(visit, [uri]).get(uri) or uri,
             "commits": shown,
             "cursor": answer.get("cursor", ""),
             "writes": visit.may("put"),

@@ -60,6 +60,7 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "data_shown": [(key, as_text(value)) for key, value in data.items() if key not in OWN_PLACE],
         "cites": cited(visit, uri, as_of) if stored else [],
         "headline": headline(found),
+        "content": below(headline(found), found["content"]),
         "changes": changes_of(found),
         "mentioned": mentioned(visit, found),
         "do": wanted if writes and wanted in (*FORMS, "relation") else "",
@@ -93,6 +94,16 @@ def headline(found: dict[str, Any]) -> str:
     """Return the title of a node's page: its summary; for the code tree, whose summaries are figures, its name."""
     summary = found.get("summary", "") if scheme_of(found["uri"]) not in (*CODE_TREE, "symbol") else ""
     return str(summary or found["name"] or found["uri"])
+
+
+def below(headline: str, content: str) -> str:
+    """Return the content without its first paragraph if that repeats the headline.
+
+    >>> below("Keys rotate", "Keys rotate.\n\nEvery night.\n")
+    'Every night.\n'
+    """
+    first, _, rest = content.lstrip().partition("\n\n")
+    return rest if " ".join(first.split()).rstrip(".") == headline.rstrip(".") else content
 
 
 def changes_of(found: dict[str, Any]) -> list[dict[str, Any]]:

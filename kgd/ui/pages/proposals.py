@@ -127,7 +127,7 @@ def _look(visit: Visit, id: str, part: Part, error: KgdError | str = "") -> Hand
         {
             "one": one,
             "groups": _groups(shown, one.get("reasons", ())),
-            "counts": _counts(shown),
+            "changes": _counts(shown),
             "alone": visit.query.get("uri", ""),
             "cursor": answer.get("cursor", ""),
             "begun": "cursor" in visit.query,

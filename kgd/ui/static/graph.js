@@ -394,7 +394,9 @@
   });
 
   document.documentElement.classList.add("scripted");
-  if (matchMedia("(max-width: 50rem)").matches) by("controls")?.removeAttribute("open");
+  const narrow = matchMedia("(max-width: 50rem)"), fold = () => { if (narrow.matches) by("controls")?.removeAttribute("open"); };
+  narrow.addEventListener("change", fold);
+  fold();
   document.addEventListener("kgd:shown", begin);
   begin();
 })();
