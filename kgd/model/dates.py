@@ -52,7 +52,10 @@ _NAMED = [
     )
 ]
 _MONTH_ALONE = re.compile(rf"(?<=\w )(?-i:(?=[A-Z])){_MONTH}(?! \d)", re.IGNORECASE)
-_AGO = re.compile(r"(?P<count>\d{1,5}|an?|one|two|three) (?P<unit>minute|hour|day|week)s?(?: ago)?|(?P<n>\d{1,5})(?P<short>min|h|d|w)")
+_AGO = re.compile(
+    r"(?P<count>\d{1,5}|an?|one|two|three) (?P<unit>minute|hour|day|week)s?(?: ago)?"
+    r"|(?P<n>\d{1,5})(?P<short>min|h|d|w)"
+)
 _RELATIVE = re.compile(
     rf"\b(?:today|yesterday|(?:last|this|previous) (?:week|month|year)|(?:last|this) (?:{'|'.join(_DAYS)})"
     r"|(?:\d{1,5}|an?|one|two|three) (?:minute|hour|day|week)s? ago)\b",
