@@ -31,12 +31,17 @@ def history(answer: Answer) -> None:
 
 def log(answer: Answer) -> None:
     rows = [
-        (commit(one["commit"]), when(one["at"], one["at"][:16]), one["author"], one["message"].partition("\n")[0])
+        (commit(one["commit"]), when(one["at"], one["at"][:16]), one["author"], _subject(one["message"]))
         for one in answer["commits"]
     ]
     table(("COMMIT", "WHEN", "AUTHOR", "SUBJECT"), rows, "{}  {:16}  {:<16.16}  {}".format)
     if not answer["commits"]:
         say("no commits")
+
+
+def _subject(message: str) -> str:
+    """The first line of a message, with addresses as `address` prints them."""
+    return " ".join(address(word) if "://" in word else word for word in message.partition("\n")[0].split(" "))
 
 
 def blame(answer: Answer) -> None:
