@@ -159,7 +159,7 @@ def test_a_file_that_is_not_a_page_is_not_read(name: str) -> None:
         manual.read(name, PLACES)
 
 
-@pytest.mark.parametrize("name", ["none.png", "../README.md", "", ".png", "a/b.png"])
+@pytest.mark.parametrize("name", ["none.png", "../README.md", "", ".png", "a/b.png", "profile-get.svg"])
 def test_a_file_that_is_not_a_picture_is_not_served(name: str) -> None:
     with pytest.raises(NotFound, match="no such picture"):
         manual.picture(name)

@@ -21,6 +21,7 @@ from kgd.cli.terminal import (
     red,
     say,
     when,
+    with_addresses,
 )
 from kgd.model.escaping import fenced, fenced_line
 
@@ -225,7 +226,10 @@ def _node(node: Answer, as_of: str | None = None) -> None:
         _message(message)
     for one in node.get("history", ()):
         at = when(one["at"], one["at"][:16])
-        say(f"  {commit(one['commit'])} {at}{',' * is_terminal()} {one['author']}: {one['message']}", hang=4)
+        say(
+            f"  {commit(one['commit'])} {at}{',' * is_terminal()} {one['author']}: {with_addresses(one['message'])}",
+            hang=4,
+        )
     for conflict in node.get("conflicts", ()):
         say(alert(f"  ! open conflict over {', '.join(conflict['fields'])}: `kgd conflicts {node['uri']}`"))
     if doubt := node.get("unverified"):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from kgd.cli.printing import Answer
-from kgd.cli.terminal import bold, say
+from kgd.cli.terminal import address, alert, bold, faint, say, when
 
 
 def author(answer: Answer) -> None:
     what = "agent" if answer["agent"] else "person"
-    by = f" with {', '.join(answer['clients'])}" if answer["clients"] else ""
-    say(f"{bold(answer['name'])}  {what}{by}")
+    by = f" through {', '.join(answer['clients'])}" if answer["clients"] else ""
+    say(f"{bold(answer['name'])}  {what}{by}", hang=4)
     for one in answer["nodes"]:
-        say(f"  {one['uri']}  {one['at'][:10]}")
+        say(f"  {address(one['uri'])}  {faint(when(one['at'], one['at'][:10]))}", hang=4)
         if one.get("summary"):
-            say(f"    {one['summary']}")
+            say(f"    {one['summary']}", hang=4)
     if answer["areas"]:
         say("knows " + ", ".join(f"{one['name']} ({one['facts']})" for one in answer["areas"]))
     if answer["namespaces"]:
@@ -21,6 +21,6 @@ def author(answer: Answer) -> None:
     for one in answer["proposals"]:
         say(f"proposes {one['id']}: {one['message']}")
     for one in answer["stale"]:
-        say(f"stale {one['uri']}: {one['unverified']['reason']}")
+        say(f"stale {address(one['uri'])}: {one['unverified']['reason']}")
     if answer.get("cut"):
-        say(f"  ! {answer['cut']}")
+        say(alert(f"  ! {answer['cut']}"))

@@ -23,7 +23,7 @@ _HEADINGS = {
 _NAMED = 20
 NO_LINE = (
     "no commit found for this line",
-    "Give a committed line of a file in the code tree, such as `kgd why src/app.py:12`.",
+    "Add the number of a committed line, such as `kgd why src/app.py:12`.",
 )
 """An error and its next step."""
 _OF_THE_FILE = ("code", "changes", "changed_together", "known_by", "unmatched_paths", "described")
@@ -41,11 +41,7 @@ def context(answer: Answer) -> None:
                 continue
             say(f"  {one['name']}  {one['uri']}")
             say(f"    {_one_line(one['why'])}")
-    for name, title in (("changes", "Recent changes"), ("tried_before", "Related past commits")):
-        if answer.get(name):
-            _section(title)
-            for one in answer[name]:
-                _change(one)
+    _changes(answer)
     if answer.get("likely_files"):
         _section("Likely files")
         for one in answer["likely_files"]:
@@ -76,10 +72,19 @@ def context(answer: Answer) -> None:
 def why(answer: Answer) -> None:
     """Print the origin of the lines and the knowledge about them, without the other context of the file."""
     _lines(answer)
-    if not answer.get("lines"):
-        complain(*NO_LINE)
     _items(answer)
+    if not answer.get("lines"):
+        _changes(answer)
+        complain(*NO_LINE)
     _cut([one for one in answer["cut"] if one["what"] not in _OF_THE_FILE])
+
+
+def _changes(answer: Answer) -> None:
+    for name, title in (("changes", "Recent changes"), ("tried_before", "Related past commits")):
+        if answer.get(name):
+            _section(title)
+            for one in answer[name]:
+                _change(one)
 
 
 def _section(title: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kgd.cli import words
 from kgd.cli.printing import diffs, put
-from kgd.cli.terminal import address, alert, bold, commit, faint, is_terminal, say, table, when
+from kgd.cli.terminal import address, alert, bold, commit, faint, is_terminal, say, table, when, with_addresses
 
 Answer = dict[str, Any]
 
@@ -19,7 +19,7 @@ def history(answer: Answer) -> None:
         at = f"  {when(entry['at'])}" if entry["at"] else ""  # the first commit has no time
         say(f"{commit(entry['commit'])}{at}  {words.by(entry)}{client}", hang=4)
         for line in entry["message"].splitlines():
-            say(f"    {line}")
+            say(f"    {with_addresses(line)}")
         for uri in entry["nodes"] if not (is_terminal() and entry.get("diff")) else ():
             say(f"    {address(uri)}")
         if entry.get("more_nodes"):
@@ -31,7 +31,12 @@ def history(answer: Answer) -> None:
 
 def log(answer: Answer) -> None:
     rows = [
-        (commit(one["commit"]), when(one["at"], one["at"][:16]), one["author"], one["message"].partition("\n")[0])
+        (
+            commit(one["commit"]),
+            when(one["at"], one["at"][:16]),
+            one["author"],
+            with_addresses(one["message"].partition("\n")[0]),
+        )
         for one in answer["commits"]
     ]
     table(("COMMIT", "WHEN", "AUTHOR", "SUBJECT"), rows, "{}  {:16}  {:<16.16}  {}".format)

@@ -189,6 +189,10 @@ def browsers(answer: Answer) -> None:
         say("no browser is signed in; `kgd ui` signs one in")
 
 
+def reindex(answer: Answer) -> None:
+    say(f"all derived data of {bold(answer['workspace'])} is rebuilt: {words.counted(answer['nodes'], 'nodes')}")
+
+
 def fsck(answer: Answer) -> None:
     for one in answer["problems"]:
         say(f"{red(format(one['level'], '<8'))} {one['path']}{printing.tail(one['reason'])}", hang=9)

@@ -96,6 +96,11 @@ def address(uri: str) -> str:
     return painted(uri, "address")
 
 
+def with_addresses(text: str) -> str:
+    """A line, with the addresses in it as `address` prints them."""
+    return " ".join(address(word) if "://" in word else word for word in text.split(" "))
+
+
 def when(at: str, exact: str | None = None) -> str:
     """A date, in relation to now on a terminal, as in ``3 days ago``; otherwise `exact`, by default the date itself."""
     plain = at if exact is None else exact

@@ -398,9 +398,9 @@ class ReadingTree:
     def _docs(self, path: str) -> list[Doc]:
         return [_doc(node) for node in self._inside.nodes(path)]
 
-    def _all_docs(self) -> Iterator[tuple[Uri, Sequence[Doc]]]:
-        for path in self._inside.files():
-            yield self._inside.file_uri(path), self._docs(path)
+    def _all_docs(self) -> Iterable[tuple[Uri, Sequence[Doc]]]:
+        paths = list(self._inside.files())
+        return _Counted(((self._inside.file_uri(path), self._docs(path)) for path in paths), len(paths))
 
     def _missing(self) -> list[dict[str, Any]]:
         """Languages of the tree's files without an installed parser."""
@@ -413,6 +413,19 @@ class ReadingTree:
             {"language": language, "files": count, "install": to_install(language)}
             for language, count in sorted(counts.items())
         ]
+
+
+class _Counted:
+    """Documents of files, read one file after the other, whose number is known."""
+
+    def __init__(self, docs: Iterator[tuple[Uri, Sequence[Doc]]], files: int) -> None:
+        self._docs, self._files = docs, files
+
+    def __iter__(self) -> Iterator[tuple[Uri, Sequence[Doc]]]:
+        return self._docs
+
+    def __length_hint__(self) -> int:
+        return self._files
 
 
 def _all_files(root: Directory | None) -> Iterator[tuple[str, File]]:

@@ -27,6 +27,7 @@ from kgd.git.objects import ObjectId
 from kgd.git.remote import PATIENCE, GitRemote, repository_at
 from kgd.git.remote_errors import Trouble
 from kgd.git.remote_settings import Remote
+from kgd.git.transfer_progress import Progress
 from kgd.shared_threads import Task, Threads
 from kgd.sync import round as rounds
 from kgd.sync.network import network_of
@@ -135,8 +136,16 @@ class Syncing:
     def machines(self) -> list[Machine]:
         return [one.machine for one in self._all()]
 
-    def sync(self, name: str | None = None, *, direction: str = "both", confirm: str = "") -> list[Answer]:
-        """Run a round with one remote or all, once a running round has ended.
+    def sync(
+        self,
+        name: str | None = None,
+        *,
+        direction: str = "both",
+        confirm: str = "",
+        progress: Progress | None = None,
+    ) -> list[Answer]:
+        """Run a round with one remote or all, once a running round has ended. `progress` is called from another
+        thread with the steps of each transfer.
 
         Raises:
             NotFound: There is no such remote, or there are no remotes.
@@ -149,7 +158,7 @@ class Syncing:
                 "this workspace has no remote",
                 next="`kgd share` publishes it to the remote of this repository, `kgd remote add NAME URL` to another.",
             )
-        return [one.round(direction, confirm, by_hand=True) for one in chosen]
+        return [one.round(direction, confirm, by_hand=True, progress=progress) for one in chosen]
 
     def transport(self, name: str) -> GitRemote:
         """The connection to a remote, with its current credential. Raises NotFound."""
@@ -262,6 +271,7 @@ class _Runner:
         self._told: ObjectId | None = None
         self._last = 0.0
         self._remote: GitRemote | None = None
+        self._progress: Progress | None = None
         self._watch: tuple[Watch, int] | None = None
         self._task = Task(THREADS, self._step)
 
@@ -281,16 +291,18 @@ class _Runner:
         if self._watch:
             self._watch[0].close()
 
-    def round(self, direction: str, confirm: str, *, by_hand: bool) -> Answer:
+    def round(self, direction: str, confirm: str, *, by_hand: bool, progress: Progress | None = None) -> Answer:
         if not self._busy.acquire(timeout=BUSY_SECONDS):
             raise Unavailable(
                 "a sync with this remote is running",
                 at=self.machine.remote.name,
                 next="Ask again in a moment; `kgd status` shows its progress.",
             )
+        self._progress = progress
         try:
             return self._round(direction, confirm, by_hand)
         finally:
+            self._progress = None
             self._busy.release()
 
     def is_cloned(self) -> bool:
@@ -380,7 +392,13 @@ class _Runner:
     def transport(self) -> GitRemote:
         syncing, remote = self._syncing, self.machine.remote
         reference = remote.token or syncing.registered_token(remote)
-        network = network_of(reference, environment=syncing.environment, patience=syncing.patience, stop=self._stopping)
+        network = network_of(
+            reference,
+            environment=syncing.environment,
+            patience=syncing.patience,
+            stop=self._stopping,
+            progress=self._progress,
+        )
         self._remote = self._remote or GitRemote(remote.url, syncing.workspace.store, network)
         self._remote.network = network
         return self._remote

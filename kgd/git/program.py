@@ -15,7 +15,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -98,6 +98,8 @@ class Bounds:
     memory_bytes: int | None = None
     stop: threading.Event | None = None
     """Setting it kills the program."""
+    hear: Callable[[bytes], None] | None = None
+    """Called with each piece of the error output, in another thread. It must not raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +273,8 @@ class _Running:
                 self._said += part
                 self.heard = time.monotonic()
                 del self._said[:-4096]
+                if self.bounds.hear is not None:
+                    self.bounds.hear(part)
 
 
 @contextlib.contextmanager

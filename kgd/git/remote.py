@@ -27,6 +27,7 @@ from kgd.git.refs import RefUpdate
 from kgd.git.remote_errors import PUSHED, LostRace, Trouble, of_failure, of_push
 from kgd.git.remote_url import HTTP, HTTPS, SSH, RemoteUrl
 from kgd.git.store import ObjectStore
+from kgd.git.transfer_progress import Progress, listener
 
 PATIENCE = 30.0
 """Seconds without progress after which a program that talks to a remote is killed."""
@@ -82,6 +83,8 @@ class Network:
     pack_bytes: int = PACK_BYTES
     memory_bytes: int = MEMORY_BYTES
     stop: threading.Event | None = None
+    progress: Progress | None = None
+    """Called with the steps of a transfer, in another thread."""
 
 
 class GitRemote:
@@ -303,7 +306,8 @@ class GitRemote:
                 next="Check the address; restore the repository, or create an empty one with `git init --bare`.",
             )
         network = self.network
-        bounds = Bounds(network.patience, network.total, network.pack_bytes, network.memory_bytes, network.stop)
+        hear = listener(network.progress) if network.progress else None
+        bounds = Bounds(network.patience, network.total, network.pack_bytes, network.memory_bytes, network.stop, hear)
         switches = [word for switch in _SWITCHES for word in ("-c", switch)]
         # Certificates are checked even if the user's shell says otherwise: a token may depend on it.
         theirs = {name: value for name, value in network.environment.items() if name != "GIT_SSL_NO_VERIFY"}

@@ -17,6 +17,7 @@ from kgd.model.node import Json
 DAY = 86_400
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _UNITS = {"minute": 60, "hour": 3600, "day": DAY, "week": 7 * DAY}
+_SHORT_UNITS = {"min": 60, "h": 3600, "d": DAY, "w": 7 * DAY}
 _MONTH_NAMES = """
 january jan januar janvier
 february feb februar février
@@ -51,7 +52,10 @@ _NAMED = [
     )
 ]
 _MONTH_ALONE = re.compile(rf"(?<=\w )(?-i:(?=[A-Z])){_MONTH}(?! \d)", re.IGNORECASE)
-_AGO = re.compile(r"(?P<count>\d{1,5}|an?|one|two|three) (?P<unit>minute|hour|day|week)s?(?: ago)?")
+_AGO = re.compile(
+    r"(?P<count>\d{1,5}|an?|one|two|three) (?P<unit>minute|hour|day|week)s?(?: ago)?"
+    r"|(?P<n>\d{1,5})(?P<short>min|h|d|w)"
+)
 _RELATIVE = re.compile(
     rf"\b(?:today|yesterday|(?:last|this|previous) (?:week|month|year)|(?:last|this) (?:{'|'.join(_DAYS)})"
     r"|(?:\d{1,5}|an?|one|two|three) (?:minute|hour|day|week)s? ago)\b",
@@ -151,8 +155,9 @@ def _in_words(said: str, now: datetime) -> Span | None:
     if weekday is not None:
         return _days(midnight - timedelta(days=(now.weekday() - weekday) % 7), 1)
     if ago := _AGO.fullmatch(rest):
-        count = {"two": 2, "three": 3}.get(ago["count"], int(ago["count"]) if ago["count"].isdigit() else 1)
-        begin = moment - count * _UNITS[ago["unit"]]
+        number = ago["n"] or ago["count"]
+        count = {"two": 2, "three": 3}.get(number, int(number) if number.isdigit() else 1)
+        begin = moment - count * (_UNITS[ago["unit"]] if ago["unit"] else _SHORT_UNITS[ago["short"]])
         return Span(begin, begin + 1)
     return None
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from kgd.config import person_environment
 from kgd.git.remote import PATIENCE, Network
+from kgd.git.transfer_progress import Progress
 from kgd.sync.hub_sign_in import bearer
 
 
@@ -16,6 +17,7 @@ def network_of(
     environment: Mapping[str, str] | None = None,
     patience: float = PATIENCE,
     stop: threading.Event | None = None,
+    progress: Progress | None = None,
 ) -> Network:
     """Network access with the credential that `token` refers to.
 
@@ -23,8 +25,10 @@ def network_of(
         environment: Replaces the user's environment, unless empty.
         patience: Seconds without progress before a call ends.
         stop: Ends a running call.
+        progress: Called with the steps of a transfer, in another thread.
 
     Raises:
         KgdError: The credential cannot be read.
     """
-    return Network(dict(environment or {}) or person_environment(), bearer(token) if token else "", patience, stop=stop)
+    variables = dict(environment or {}) or person_environment()
+    return Network(variables, bearer(token) if token else "", patience, stop=stop, progress=progress)

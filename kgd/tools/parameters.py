@@ -275,6 +275,6 @@ def _span(text: str, now: datetime, at: str) -> Span:
         raise Invalid(
             "this is not a date or time",
             at=at,
-            next="Write monday, last week, 2 days ago, May 2026, 2026-11-20 or 2026-11-20T14:00:00Z.",
+            next="Write monday, last week, 2 days ago, 2d, May 2026, 2026-11-20 or 2026-11-20T14:00:00Z.",
         )
     return span

@@ -27,6 +27,8 @@ INDEX = "README"
 GLOSSARY = ("concepts", "Glossary")
 """The page and heading of the glossary."""
 PICTURES = "pictures"
+_IS_PICTURE = re.compile(r"[\w-]+\.png|architecture\.svg").fullmatch
+"""The other SVG files are flame graphs with scripts."""
 SHORT = 24
 """Length of code in a sentence that stays on one line."""
 SHORT_CELL = 12
@@ -189,7 +191,7 @@ def picture(name: str) -> bytes:
         NotFound: The manual has no picture of that name.
     """
     place = folder().joinpath(PICTURES, name)
-    if not re.fullmatch(r"[\w-]+\.png", name) or not place.is_file():
+    if not _IS_PICTURE(name) or not place.is_file():
         raise NotFound("the manual has no such picture", at=name[:100], next="Go back to the manual.")
     return place.read_bytes()
 
@@ -197,7 +199,7 @@ def picture(name: str) -> bytes:
 def pictures() -> list[str]:
     """Return the names of all pictures."""
     place = folder().joinpath(PICTURES)
-    return sorted(one.name for one in place.iterdir() if one.name.endswith(".png")) if place.is_dir() else []
+    return sorted(one.name for one in place.iterdir() if _IS_PICTURE(one.name)) if place.is_dir() else []
 
 
 def anchor(title: str) -> str:

@@ -79,7 +79,7 @@ def forms(secret: str) -> list[bytes]:
     if short := next((line for line in lines if len(line) < SHORTEST), ""):
         raise Invalid(
             f"a line of the secret has {len(short)} characters; at least {SHORTEST} are needed",
-            next="Pass more of it: shorter text would also be removed where it is no secret.",
+            next="Pass more of it: a shorter text would also match elsewhere.",
         )
     found = {spelling for line in lines for spelling in (line, json.dumps(line)[1:-1], quote(line, safe=""))}
     return sorted((one.encode() for one in found), key=len, reverse=True)
@@ -127,7 +127,7 @@ def forget(
         files = sorted({found.sub(REMOVED, raw(path)).decode("utf-8", "replace") for path in made.paths})
         before = Forgotten(settings.workspace, len(made.commits), files, head.hex())
         if not made.commits and not rewriting.containing(store, found.search):
-            raise NotFound("nothing in this workspace contains this text", next="Check the text for typing errors.")
+            raise NotFound("nothing in this workspace contains this text", next="Check the text for typos.")
         if rehearse:
             return before
         done = before
@@ -152,7 +152,7 @@ def _check_state(layout: Layout, store: ObjectStore) -> ObjectId:
         raise Unavailable("this workspace has no commit", at=str(git_dir))
     if branch != head:
         raise Unavailable(
-            "not every change is published on the branch", at=layout.branch, next="`kgd status` says what it waits for."
+            "not every change is published on the branch", at=layout.branch, next="`kgd status` shows the reason."
         )
     if store.ref("refs/stash"):
         raise Unavailable(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import pytest
 
@@ -275,6 +276,21 @@ def test_nodes_of_a_code_file_are_found_until_the_file_is_removed(ws: Workspace,
     ws.note_tree(file, [])
     found = asked("quorum nodes")
     assert (uris(found), in_code(found), ws.text().tree_origins()) == ([uri("note")], [], set())
+
+
+def test_a_rebuild_knows_how_many_files_it_has_read(ws: Workspace) -> None:
+    reports: list[tuple[str, int, int]] = []
+
+    class Files(list[tuple[Uri, list[Doc]]]):
+        def __iter__(self) -> Iterator[tuple[Uri, list[Doc]]]:
+            for one in super().__iter__():
+                yield one
+                reports.append(ws.index_work)
+
+    texts = [[Doc(Uri(f"chunk://ws/{n}.md/{m:04d}"), "chunk", "Manual") for m in range(500)] for n in range(3)]
+    ws.code_docs = lambda: Files((Uri(f"file://ws/{n}.md"), docs) for n, docs in enumerate(texts))
+    ws.reindex()
+    assert reports == [("indexing code and documents", done, 3) for done in (1, 2, 3)]
 
 
 def test_unreadable_nodes_are_neither_hits_nor_path_nor_reason(ws: Workspace) -> None:

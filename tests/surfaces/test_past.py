@@ -50,6 +50,14 @@ def test_history_below_a_path_lists_only_its_commits_and_nodes(told: Ask, monkey
     assert subjects(told.history(path="a", cursor=first["cursor"])) == ["second", "first"]
 
 
+def test_history_below_a_path_of_the_code_lists_the_facts_about_it(told: Ask) -> None:
+    for name, about in (("expiry", "file://shop/src/auth/session.py"), ("rules", "dir://shop/src/auth")):
+        relation = {"op": "relate", "source": name, "target": about, "type": "about"}
+        told.put(changes=[upsert(name), relation], message=name)
+    assert subjects(told.history(path="src/auth")) == ["rules", "expiry"]
+    assert subjects(told.history(path="./src/auth/session.py")) == ["expiry"]
+
+
 @pytest.mark.requirement("E15")
 def test_the_diff_names_each_changed_field_with_before_and_after(told: Ask) -> None:
     newest = told.history(uri="a", diff=True)["commits"][0]

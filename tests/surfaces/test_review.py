@@ -108,6 +108,8 @@ def test_a_dry_run_reverts_nothing_and_an_unchanged_node_is_named(learned: Ask) 
         ("yesterday", datetime(2026, 11, 18, tzinfo=THURSDAY.tzinfo)),
         ("2 days ago", THURSDAY - timedelta(days=2)),
         ("an hour ago", THURSDAY - timedelta(hours=1)),
+        ("2d", THURSDAY - timedelta(days=2)),
+        ("90min", THURSDAY - timedelta(minutes=90)),
         ("3 weeks", THURSDAY - timedelta(weeks=3)),
         ("now", THURSDAY),
         ("2026-11-01", datetime(2026, 11, 1, tzinfo=UTC)),

@@ -57,8 +57,10 @@ class Person:
         self.daemon.open_shared()
 
     def call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
-        session = Session(self.daemon, cwd=self.tree, client="test", context_id=None)
-        return dict(tools.call(session, name, arguments))
+        return dict(tools.call(self.session(), name, arguments))
+
+    def session(self) -> Session:
+        return Session(self.daemon, cwd=self.tree, client="test", context_id=None)
 
     def sync(self, **arguments: Any) -> dict[str, Any]:
         """A round now; the answer for the only remote."""

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from kgd.git.remote import GitRemote, Network
 from kgd.git.remote_errors import LostRace, Trouble
 from kgd.git.remote_settings import remotes
 from kgd.sync import round as rounds
+from kgd.tools import call
 from tests.sync.people import Person, bare, git
 from tests.waiting import until
 
@@ -47,6 +49,26 @@ def test_the_first_share_creates_the_branch_and_the_second_gets_it(ann: Person, 
     assert bob.summary("a") == "by Ann"
     until(lambda: ann.has("b"))
     agree(ann, bob)
+
+
+def test_a_sync_reports_the_steps_of_its_transfers(ann: Person, bob: Person, hub: Path) -> None:
+    told: list[tuple[int, int | None, str]] = []
+
+    def steps(verb: str) -> list[tuple[int, int | None]]:
+        return [(done, total) for done, total, message in told if message.startswith(verb)]
+
+    ann.put("a", summary="by Ann")
+    ann.share(hub, sync=0)
+    bob.share(hub, sync=0)
+    bob.put("b", summary="by Bob")
+    session = replace(bob.session(), progress=lambda *step: told.append(step))
+    assert call(session, "sync", {})["ok"]
+    (*_, (done, total)) = steps("writing objects")
+    assert done == total, "the last step is the whole"
+    session = replace(ann.session(), progress=lambda *step: told.append(step))
+    assert call(session, "sync", {})["ok"]
+    assert ann.summary("b") == "by Bob"
+    assert steps("receiving objects") or steps("unpacking objects")
 
 
 def test_a_branch_that_began_long_ago_counts_as_the_commits_that_are_new(

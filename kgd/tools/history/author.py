@@ -103,7 +103,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     last = _last_changes(workspace, every, wanted, sees, most=max(end + 1, EXAMINED))
     open_now = [one for one in seen(session, workspace, proposals.listed(workspace)) if wanted in _bare(one.author)]
     if not last and not open_now:
-        search = Advice("Look for another spelling with ", Do("history"), ".")
+        search = Advice("Find the name with ", Do("history"), ".")
         raise NotFound("no recent change is by this author", at=params.name[:80], next=search)
     newest = list(islice(last, EXAMINED))
     stale = Freshness.of(workspace).unverified(newest)

@@ -12,7 +12,7 @@ from kgd.errors import Advice, Do, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.globs import Glob, place_of
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, scheme_of
 from kgd.tools import addressing, nodes, paging, similar_names, visibility
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.nodes import UNSEEN_MESSAGE, brought_by, line, made_at, sees_all
@@ -44,7 +44,9 @@ class HistoryParams(Params):
     since: When = None
     until: When = None
     author: str | None = None
-    path: Annotated[Many[str], Field(description="only nodes below, such as /services")] = Field(default_factory=list)
+    path: Annotated[Many[str], Field(description="only nodes below, or about code below, such as /services")] = Field(
+        default_factory=list
+    )
     diff: bool = False
     limit: Annotated[int, Field(ge=1, le=200)] = 20
     cursor: str | None = None
@@ -87,7 +89,7 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     if uri is not None and (sees is None or sees(workspace.graph.resolve(uri))):
         uri = workspace.graph.resolve(uri)
     names = [uri, *workspace.history.former(uri, sees)] if uri is not None else []
-    wanted = _below(params.path, sees) if params.path else sees
+    wanted = _below(workspace, params.path, sees) if params.path else sees
     question = [uri, params.commit, params.since, params.until, params.author, params.path, params.diff]
     begin = paging.read("history", question, params.cursor) if params.cursor else ["", 0]
     after, rounds = str(begin[0]), paging.index(begin, 1)
@@ -154,12 +156,19 @@ def _entries(
         after, size = page[-1].commit, min(2 * size, LOOKED_THROUGH)
 
 
-def _below(paths: Sequence[str], sees: visibility.Sees | None) -> visibility.Sees:
-    """Predicate for the readable nodes at or below one of these paths, which may be globs."""
+def _below(workspace: Workspace, paths: Sequence[str], sees: visibility.Sees | None) -> visibility.Sees:
+    """Predicate for the readable nodes at or below one of these paths, which may be globs, and for nodes with a
+    relation to a file or folder there, such as the facts about it."""
     globs = [Glob(f"/{path.removeprefix('./').strip('/')}/**") for path in paths]
 
-    def covered(uri: Uri) -> bool:
+    def is_there(uri: Uri) -> bool:
         return (sees is None or sees(uri)) and any(glob.covers(place_of(uri)) for glob in globs)
+
+    def covered(uri: Uri) -> bool:
+        if is_there(uri):
+            return True
+        code = (edge.target for edge in workspace.graph.out(uri) if scheme_of(edge.target) in ("file", "dir", "symbol"))
+        return (sees is None or sees(uri)) and any(map(is_there, code))
 
     return covered
 
@@ -312,7 +321,7 @@ def _commit(
     return answer
 
 
-BELOW = option("--path", "only nodes at or below this path, such as services/auth; may be repeated", "PATH")
+BELOW = option("--path", "only nodes at or below this path, and nodes about code there; may be repeated", "PATH")
 
 HISTORY = Operation(
     name="history",

@@ -155,7 +155,8 @@ def _chosen(session: Session, workspace: Workspace, nodes: list[str], fields: li
     for n, text in enumerate(fields):
         node, _, name = text.strip().partition(" ")
         if not name:
-            raise Invalid("a field is written as `URI FIELD`", at=f"fields[{n}]", next="For example `URI summary`.")
+            message = "a field is a node and a name, in quotes"
+            raise Invalid(message, at=f"fields[{n}]", next="Example: 'concept://shop/auth summary'.")
         by_node.setdefault(addressing.resolve(session, workspace, node, at=f"fields[{n}]"), []).append(name.strip())
     return Chosen(uris, {uri: names for uri, names in by_node.items() if uri not in uris})
 

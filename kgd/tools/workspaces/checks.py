@@ -307,5 +307,7 @@ REINDEX = Operation(
     Result=ReindexResult,
     hints=Hints(idempotent=True),
     run=reindex,
-    commands=(Command("Care", "delete all derived data and build it again", place=50, print="printing.facts"),),
+    commands=(
+        Command("Care", "delete all derived data and build it again", place=50, print="printing_running.reindex"),
+    ),
 )

@@ -68,7 +68,7 @@ def clone_to(
     else:
         layout = _free(where)
     url = parse_url(remote_of(entry), layout.work_tree)
-    network = network_of(entry.token, environment=environment)
+    network = network_of(entry.token, environment=environment, progress=session.progress)
     made = [one for one in (layout.git_dir.parent, *layout.git_dir.parent.parents) if not one.exists()]
     layout.git_dir.parent.mkdir(parents=True, exist_ok=True)
     try:

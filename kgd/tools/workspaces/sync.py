@@ -98,7 +98,7 @@ def sync(session: Session, params: SyncParams) -> RemotesResult:
         raise Invalid("only a commit can be confirmed", at="confirm", next="Give the commit that sync reported.")
     syncing = session.daemon.syncing(workspace)
     session.progress(0, None, f"syncing with {params.remote or 'all remotes'}")
-    answers = syncing.sync(params.remote, direction=params.direction, confirm=params.confirm)
+    answers = syncing.sync(params.remote, direction=params.direction, confirm=params.confirm, progress=session.progress)
     return _answer(workspace, [_after_round(one) for one in answers])
 
 
@@ -210,7 +210,7 @@ def _add(
     wanted, told = _with_credential(session, workspace, wanted, stored)
     remote_settings.add(layout, wanted)
     syncing.reload(waiting=True)
-    answers = syncing.sync(wanted.name, direction=wanted.direction)
+    answers = syncing.sync(wanted.name, direction=wanted.direction, progress=session.progress)
     error = answers[0].error
     if isinstance(error, Trouble) and error.kind in GIVEN_UP and shared.get(wanted.name) != wanted.ref:
         remote_settings.remove(layout, wanted.name)

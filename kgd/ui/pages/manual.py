@@ -32,7 +32,8 @@ def glossary(visit: Visit) -> Handled:
 
 
 def picture(visit: Visit) -> Handled:
-    return Download(manual.picture(visit.path["name"]), "image/png")
+    name = visit.path["name"]
+    return Download(manual.picture(name), "image/svg+xml" if name.endswith(".svg") else "image/png")
 
 
 ENTRIES = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from operator import length_hint
 
 from kgd.errors import Unavailable
 from kgd.git.objects import ObjectId
@@ -113,14 +114,13 @@ class IndexedText:
 
     def index_docs(self, docs: Iterable[tuple[Uri, Sequence[Doc]]]) -> None:
         """Replace the documents read from files of the code tree."""
-        some, size, done = list[tuple[Uri, Sequence[Doc]]](), 0, 0
-        for file, found in docs:
+        some, size, files = list[tuple[Uri, Sequence[Doc]]](), 0, length_hint(docs)
+        for done, (file, found) in enumerate(docs, 1):
             some.append((file, found))
             size += 1 + len(found)
             if size >= CHUNK:
                 self.worker.carry_out(text_writer.of_docs(some), size)
-                done += size
-                self.work = ("indexing code and documents", done, 0)
+                self.work = ("indexing code and documents", done, files)
                 some, size = [], 0
         if some:
             self.worker.carry_out(text_writer.of_docs(some), size)
