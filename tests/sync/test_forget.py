@@ -12,8 +12,11 @@ import pytest
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unavailable
 from kgd.git import rewriting
 from kgd.hooks.push_check import Update, check_push
+from kgd.model.change import Upsert
+from kgd.model.uri import Uri
+from kgd.workspace.proposals import proposals
 from kgd.workspace.tip import settings
-from tests.builders import commit_file
+from tests.builders import change, commit_file
 from tests.ssh_keys import allow, new_key
 from tests.sync.people import Person, bare, git
 from tests.sync.test_signed_sync import signing
@@ -70,6 +73,34 @@ def test_every_trace_is_removed_and_everything_else_stays(ann: Person) -> None:
     record = git(git_dir, "show", "--no-patch", "--format=%B", answer["commit"])
     assert record.startswith("forget a secret: it leaked")
     assert f"Kgd-Forgets: {before}" in record
+
+
+def test_names_that_become_equal_stay_apart(ann: Person) -> None:
+    for name in ("first-secret", "other-secret"):
+        ann.put(name, summary=name)
+    forget(ann, "first-secret")
+    forget(ann, "other-secret")
+    assert (ann.summary("REMOVED"), ann.summary("REMOVED-2")) == ("REMOVED", "REMOVED")
+    assert ann.call("fsck")["ok"]
+
+
+def test_a_secret_that_its_replacement_would_form_again_is_removed(ann: Person) -> None:
+    ann.put("a", summary="k: Daaaaaaaaaaaaaaaa")
+    forget(ann, "Daaaaa")
+    assert "Daaaaa" not in str(ann.summary("a"))
+    assert holding(ann.workspace.layout.git_dir, "Daaaaa") == []
+
+
+def test_comments_on_a_proposal_stay(ann: Person) -> None:
+    ann.put("a", summary=SECRET)
+    made = proposals.propose(
+        ann.workspace, change(Upsert(Uri("concept://infra/b"), summary=SECRET)), bytes.fromhex(ann.tip), holder="bob"
+    )[0]
+    ann.call("comment", name=made.name, text=f"why {SECRET}?")
+    forget(ann)
+    (one,) = ann.call("proposals", name=made.name)["proposals"]
+    assert [said["text"] for said in one["discussion"]] == ["why REMOVED?"]
+    assert holding(ann.workspace.layout.git_dir) == []
 
 
 def test_a_rehearsal_changes_nothing(ann: Person) -> None:
@@ -229,6 +260,12 @@ def detached(person: Person) -> None:
 @pytest.mark.parametrize(
     ("arrange", "secret", "refusal", "says"),
     [
+        (lambda person: None, "REMOVED", Invalid, "which replaces it"),
+        (lambda person: None, "workspace", Invalid, "settings need this text"),
+        (lambda person: None, "kgd.yaml", Invalid, "settings need this text"),
+        (lambda person: None, "concept:", Invalid, "would not be a node"),
+        (lambda person: None, "summary", Invalid, "a word of kgd's own files"),
+        (lambda person: None, "forget a secret", Invalid, "a part of the record"),
         (lambda person: None, "abc", Invalid, "at least 6 are needed"),
         (lambda person: None, " \n ", Invalid, "the secret is empty"),
         (lambda person: None, "not in here", NotFound, "nothing in this workspace"),
@@ -240,10 +277,10 @@ def detached(person: Person) -> None:
 def test_what_cannot_be_removed_safely_is_refused(
     ann: Person, arrange: Callable[[Person], None], secret: str, refusal: type[KgdError], says: str
 ) -> None:
-    ann.put("a", summary=SECRET)
+    ann.put("a", summary=f"forget a secret {SECRET}")
     arrange(ann)
     tip = ann.tip
     with pytest.raises(refusal, match=says):
         ann.call("forget", secret=secret)
     assert ann.tip == tip
-    assert ann.summary("a") == SECRET
+    assert ann.summary("a") == f"forget a secret {SECRET}"
