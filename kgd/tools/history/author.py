@@ -69,6 +69,7 @@ class KnownNamespace(TypedDict):
 
 class AuthorResult(TypedDict):
     """`nodes` are newest first. Areas, namespaces and stale facts are those of the newest `EXAMINED` nodes.
+    A token with a narrow scope gets no stale facts.
 
     `clients` are the programs that wrote these nodes; `agent` is true if all of them are agents. `cut` means that older
     commits were not examined.
