@@ -24,7 +24,7 @@ from kgd.codec import documents, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings, decode_settings
 from kgd.errors import Damaged, Invalid, KgdError, NotFound, Unavailable
-from kgd.git import integrity, pack_upkeep, program, refs, rewriting
+from kgd.git import checkout, integrity, pack_upkeep, refs, rewriting
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, raw, signature, with_trailers
 from kgd.git.rewriting import Rewriting
@@ -199,12 +199,12 @@ def _check_state(layout: Layout, store: ObjectStore) -> ObjectId:
             "the work tree has changes that are not committed", at=changed[0], next="Commit or discard them."
         )
     if _uncommitted(layout):  # left by an earlier call that was interrupted
-        _in_work_tree(layout, "read-tree", "--reset", "-u", head.hex())
+        checkout.run(layout, "read-tree", "--reset", "-u", head.hex())
     return head
 
 
 def _uncommitted(layout: Layout) -> list[str]:
-    lines = _in_work_tree(layout, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no").split(b"\0")
+    lines = checkout.run(layout, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no").split(b"\0")
     return [line[3:].decode("utf-8", "replace") for line in lines if line]
 
 
@@ -213,13 +213,6 @@ def _settings(store: ObjectStore, tree: ObjectId) -> Settings:
     if blob is None:
         raise Damaged("the workspace has no settings", at=SETTINGS, next="Restore the file from history.")
     return decode_settings(store.read(blob), newer=True)
-
-
-def _in_work_tree(layout: Layout, *arguments: str) -> bytes:
-    try:
-        return program.run(layout.git_dir, [f"--work-tree={layout.work_tree}", *arguments])
-    except program.GitFailed as error:
-        raise Unavailable(f"git cannot use the work tree: {error.said}", at=str(layout.work_tree)) from error
 
 
 class _Move:
@@ -251,8 +244,8 @@ class _Move:
         store.renew(anew=True)
         made.write()  # `new` may have made further objects, of tags
         if not layout.is_bare:  # first: after an interruption, files with the secret would look like edits by hand
-            _in_work_tree(layout, "update-index", "-q", "--refresh")
-            _in_work_tree(layout, "read-tree", "-m", "-u", head.hex(), record.hex())
+            trees = store.tree_of(head), store.tree_of(record)
+            checkout.move(layout, head, record, [path for path, was, _ in store.diff(*trees) if was is None])
         _clear(layout)  # first: the next start would keep a tip that the checkpoint names
         rewriting.move_refs(layout.git_dir, moved)
         listed = {name: (old.hex(), new.hex() if new else "") for name, (old, new) in moved.items()}

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unavailable
-from kgd.git import rewriting
+from kgd.git import checkout, rewriting
+from kgd.git.layout import Layout
 from kgd.hooks.push_check import Update, check_push
 from kgd.model.change import Upsert
 from kgd.model.uri import Uri
@@ -218,6 +219,38 @@ def test_an_interrupted_removal_is_completed_by_the_same_call(
     assert holding(git_dir) == []
     assert ann.summary("a") == "REMOVED"
     assert git(git_dir, "log", "--format=%s").count("forget a secret") == 1
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_an_interrupted_move_of_the_work_tree_deletes_no_nodes(
+    ann: Person, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
+    for name in ("a", "b", f"{SECRET[:11]}-c"):
+        ann.put(name, summary=SECRET)
+    ann.published()
+    run, folder = checkout.run, ann.work_tree / "nodes/concept"
+
+    def broken(layout: Layout, *arguments: str) -> bytes:
+        if arguments[0] == "checkout-index" and is_killed:
+            raise Unavailable("killed here")
+        if arguments[0] != "read-tree":
+            return run(layout, *arguments)
+        (folder / "a.yaml").unlink()
+        (folder / "b.yaml").write_text("uri: conc")
+        (folder / "REMOVED-c.yaml").write_text("uri: concept://infra/REMOVED-c\nsummary: new\n")
+        (layout.git_dir / "index.lock").touch()
+        raise Unavailable("killed here")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkout, "run", broken)
+        with pytest.raises(Unavailable, match="killed here"):
+            ann.call("forget", secret=f"{SECRET}\n{SECRET[:11]}")
+        ann.daemon.close()
+    ann.restart()
+    assert [ann.summary(name) for name in ("a", "b", f"{SECRET[:11]}-c")] == [SECRET] * 3
+    assert git(ann.work_tree, "status", "--porcelain") == ""
+    forget(ann, f"{SECRET}\n{SECRET[:11]}")
+    assert [ann.summary(name) for name in ("a", "b", "REMOVED-c")] == ["REMOVED"] * 3
 
 
 @pytest.mark.needs("ssh-keygen")
