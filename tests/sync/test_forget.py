@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kgd.daemon.jobs import FILE, Job
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unavailable
 from kgd.git import checkout, rewriting
 from kgd.git.layout import Layout
@@ -285,6 +288,12 @@ def stashed(person: Person) -> None:
     git(person.work_tree, "stash", "-q")
 
 
+def importing(person: Person) -> None:
+    job = Job("1", "x", "auto", "", ("Ann", "", ""), began=0.0)
+    path = person.workspace.layout.derived_dir / FILE
+    path.write_text(json.dumps({"jobs": [asdict(job)], "roots": {}}))
+
+
 def detached(person: Person) -> None:
     person.published()
     git(person.work_tree, "checkout", "-q", "--detach")
@@ -305,6 +314,7 @@ def detached(person: Person) -> None:
         (dirty, SECRET, Unavailable, "not committed"),
         (stashed, SECRET, Unavailable, "stashed changes"),
         (detached, SECRET, Unavailable, "detached"),
+        (importing, SECRET, Unavailable, "an import is running"),
     ],
 )
 def test_what_cannot_be_removed_safely_is_refused(
