@@ -73,9 +73,9 @@ def recover(layout: Layout, *, budget: float = BUDGET) -> Report:
     found = ref_repair.repair(layout, good)
     report.repaired_refs, report.notes = found.repaired, found.notes
     ref_repair.keep_dropped(layout, good.get(refs.HEAD), _checkpoint_time(layout))
-    _drop_overtaken_locks(layout, report)
     with contextlib.suppress(KgdError, OSError):  # the next startup repeats it
         checkout.settle(layout)
+    _drop_overtaken_locks(layout, report)
     if not report.unchecked:
         with contextlib.suppress(OSError):  # the disk is full: the next startup checks more
             checkpoint(layout)

@@ -1,7 +1,7 @@
 """Removal of a secret from the whole history of a closed workspace.
 
 Each commit that contains the secret, and each later one, is made again without it (`kgd.git.rewriting`). One commit on
-top records what was removed, and lists the removed commits, so that no old copy can bring them back
+top records the removal, and lists the removed commits, so that no old copy can bring them back
 (`kgd.workspace.history.forgotten`). Then the old objects are deleted. See docs/decisions/0054-forget.md.
 
 Everything before the move of the refs leaves the workspace unchanged. The move is one transaction of git. After an
@@ -56,7 +56,7 @@ Progress = Callable[[int, str], object]
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was removed, or would be: `rewritten` counts commits, and `paths` are the files that held the secret.
+    """The result of a removal or a rehearsal: `rewritten` counts commits, `paths` are the files with the secret.
 
     `moved` are the refs with their old and new commits, and `record` is the commit on top; empty on a rehearsal.
     `signed` tells whether the record is signed.
@@ -108,7 +108,7 @@ def forget(
     Args:
         secret: Its lines are removed one by one.
         reason: Goes into the record; must not contain the secret.
-        rehearse: Only report what would be removed.
+        rehearse: Only report the files and commits.
 
     Raises:
         NotFound: No object contains the secret.
@@ -153,7 +153,7 @@ def forget(
 
 
 def _removing(found: re.Pattern[bytes]) -> rewriting.Edit:
-    """Replaces what is found, until nothing is: a replacement may form the secret again with its neighbours.
+    """Replaces the secret until it is gone: a replacement may form it again with its neighbours.
 
     Raises:
         Invalid: The secret is a part of its own replacement, or a field of nodes.
