@@ -53,7 +53,7 @@ def move(layout: Layout, before: ObjectId, after: ObjectId, added: Iterable[str]
 
 
 def settle(layout: Layout) -> None:
-    """After an interrupted move, write all files anew as the index has them; else nothing.
+    """After an interrupted move, write all files anew as the branch has them; else nothing.
 
     Edits of these files since the interruption are lost.
 
@@ -68,5 +68,6 @@ def settle(layout: Layout) -> None:
     for path in filter(None, mark.read_bytes().split(b"\0")):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(layout.work_tree / text(path))
+    run(layout, "read-tree", "--reset", layout.branch)  # git may have finished after kgd was killed
     run(layout, "checkout-index", "--all", "--force", "--quiet")
     mark.unlink()
