@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgd.errors import KgdError
-from kgd.git import pack, ref_repair, refs
+from kgd.git import checkout, pack, ref_repair, refs
 from kgd.git.files import replace
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, parse_id
@@ -73,6 +73,8 @@ def recover(layout: Layout, *, budget: float = BUDGET) -> Report:
     found = ref_repair.repair(layout, good)
     report.repaired_refs, report.notes = found.repaired, found.notes
     ref_repair.keep_dropped(layout, good.get(refs.HEAD), _checkpoint_time(layout))
+    with contextlib.suppress(KgdError, OSError):  # the next startup repeats it
+        checkout.settle(layout)
     _drop_overtaken_locks(layout, report)
     if not report.unchecked:
         with contextlib.suppress(OSError):  # the disk is full: the next startup checks more

@@ -8,11 +8,14 @@ history and the edit, so an interrupted rewriting can be repeated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, count
 from pathlib import Path
 
 from kgd.errors import Damaged, Unavailable
 from kgd.git import pack, program
+from kgd.git.files import replace
 from kgd.git.objects import FOLDER, Entry, Object, ObjectId, make, parse_id, signed_parts, text, tree_body
+from kgd.git.refs import list_refs
 from kgd.git.store import ObjectStore
 
 Edit = Callable[[bytes], bytes]
@@ -50,7 +53,7 @@ class Rewriting:
         different file.
 
         Raises:
-            Damaged: An object cannot be read, or two names in a folder would become equal.
+            Damaged: An object cannot be read.
         """
         for number, id in enumerate(commits, 1):
             self._of_commit(id)
@@ -115,10 +118,9 @@ class Rewriting:
             return known
         entries = self._store.tree(id)
         changed = dict[bytes, Entry]()
+        names = self._names(entries)
         for name, (mode, child) in entries.items():
-            path, to = folder + text(name), self._edit(name)
-            if to in changed:
-                raise Damaged("two names in a folder would become equal", at=path)
+            path, to = folder + text(name), names[name]
             if mode == FOLDER:
                 child = self._of_tree(child, path + "/")
             elif mode != SUBMODULE:
@@ -129,6 +131,18 @@ class Rewriting:
         made = id if changed == entries else self._keep(make("tree", tree_body(changed)))
         self._same[id] = made
         return made
+
+    def _names(self, entries: Iterable[bytes]) -> dict[bytes, bytes]:
+        """The new name of each entry of a folder. Names that would become equal get a number."""
+        names = {name: self._edit(name) for name in entries}
+        taken = {name for name, to in names.items() if name == to}
+        for name, to in names.items():
+            if name != to:
+                stem, dot, suffix = to.partition(b".")
+                numbered = (b"%b-%d%b%b" % (stem, number, dot, suffix) for number in count(2))
+                names[name] = next(one for one in chain([to], numbered) if one not in taken)
+                taken.add(names[name])
+        return names
 
     def _of_blob(self, id: ObjectId, path: str) -> ObjectId:
         if (known := self._same.get(id)) is None:
@@ -167,7 +181,7 @@ def commits_of(store: ObjectStore, leaving_out: Iterable[str] = ()) -> Iterator[
 
 
 def move_refs(git_dir: Path, moved: Mapping[str, tuple[ObjectId, ObjectId | None]]) -> None:
-    """Move refs from their first value to the second (None: remove them), all or none, and remove all reflogs.
+    """Move refs from their first value to the second (None: remove them), all or none.
 
     Raises:
         Unavailable: A ref changed in the meantime, or cannot be written; no ref was moved.
@@ -178,9 +192,31 @@ def move_refs(git_dir: Path, moved: Mapping[str, tuple[ObjectId, ObjectId | None
     ]
     try:
         program.run(git_dir, ["update-ref", "--no-deref", "--stdin"], input="".join(lines).encode())
-        program.run(git_dir, ["reflog", "expire", "--expire=now", "--expire-unreachable=now", "--all"])
     except program.GitFailed as error:
         raise Unavailable(f"the refs cannot be moved: {error.said}", next="Repeat the command.") from error
+
+
+def logs(git_dir: Path) -> list[Path]:
+    """The files of all reflogs."""
+    return [path for path in sorted((git_dir / "logs").rglob("*")) if path.is_file()]
+
+
+def edit_logs(git_dir: Path, kept: tuple[str, ...], edit: Edit) -> None:
+    """Edit the lines of reflogs whose refs begin with `kept`, and remove all other reflogs. Old values are replaced by
+    the ref's own.
+
+    Raises:
+        OSError: The disk is full, read-only or broken.
+    """
+    values = list_refs(git_dir)
+    for path in logs(git_dir):
+        name = path.relative_to(git_dir / "logs").as_posix()
+        if name not in values or not name.startswith(kept):
+            path.unlink()
+            continue
+        value = values[name].hex().encode()
+        lines = (line.split(b" ", 2) for line in path.read_bytes().splitlines(keepends=True))
+        replace(path, b"".join(b"%b %b %b" % (value, value, edit(line[2])) for line in lines if len(line) == 3))
 
 
 def scrub(git_dir: Path) -> None:

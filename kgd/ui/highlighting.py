@@ -58,7 +58,7 @@ def highlighted(text: str, path: str) -> tuple[Markup, ...]:
 
     Takes about 60 ms for 1,000 lines, once.
     """
-    text = shown(text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = shown(text.replace("\r\n", "\n"))
     lexer = _lexer(path.rpartition("/")[2])
     if lexer is None or len(text) > LONGEST or any(len(line) > LONGEST_LINE for line in text.split("\n")):
         return tuple(escape(line) for line in text.split("\n"))

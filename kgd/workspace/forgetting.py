@@ -1,7 +1,7 @@
 """Removal of a secret from the whole history of a closed workspace.
 
 Each commit that contains the secret, and each later one, is made again without it (`kgd.git.rewriting`). One commit on
-top records what was removed, and lists the removed commits, so that no old copy can bring them back
+top records the removal, and lists the removed commits, so that no old copy can bring them back
 (`kgd.workspace.history.forgotten`). Then the old objects are deleted. See docs/decisions/0054-forget.md.
 
 Everything before the move of the refs leaves the workspace unchanged. The move is one transaction of git. After an
@@ -15,21 +15,24 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
+from itertools import count
 from urllib.parse import quote
 
 from kgd.codec import documents, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings, decode_settings
 from kgd.errors import Damaged, Invalid, KgdError, NotFound, Unavailable
-from kgd.git import integrity, pack_upkeep, program, refs, rewriting
+from kgd.git import checkout, integrity, pack_upkeep, refs, rewriting
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, raw, signature, with_trailers
 from kgd.git.rewriting import Rewriting
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.model.change import Author
+from kgd.model.node import Node, Relation
+from kgd.model.uri import Uri
 from kgd.workspace.history import forgotten, pushers
 from kgd.workspace.history.signed_history import GOOD, SignedHistory
 from kgd.workspace.publishing import git_state
@@ -42,6 +45,8 @@ REMOVED = b"REMOVED"
 SHORTEST = 6
 """Fewest characters of a secret's line: a shorter one would also occur elsewhere."""
 TRAILER = "Kgd-Forgets"
+KEPT_LOGS = refs.PROPOSALS, refs.INCOMING, refs.REJECTED
+"""Prefixes of refs whose reflogs are records: of proposers, comments and reasons of rejections."""
 LEDGERS = "refs/kgd/ledger/"
 """Prefix of refs with the ledgers that remotes have; derived from the ledger itself."""
 PATHS = 100
@@ -51,7 +56,7 @@ Progress = Callable[[int, str], object]
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was removed, or would be: `rewritten` counts commits, and `paths` are the files that held the secret.
+    """The result of a removal or a rehearsal: `rewritten` counts commits, `paths` are the files with the secret.
 
     `moved` are the refs with their old and new commits, and `record` is the commit on top; empty on a rehearsal.
     `signed` tells whether the record is signed.
@@ -103,37 +108,40 @@ def forget(
     Args:
         secret: Its lines are removed one by one.
         reason: Goes into the record; must not contain the secret.
-        rehearse: Only report what would be removed.
+        rehearse: Only report the files and commits.
 
     Raises:
         NotFound: No object contains the secret.
-        Invalid: The secret is too short.
+        Invalid: The secret is too short, or a part of kgd's own format; nothing was changed.
         Unavailable: Another process has the workspace open, or its git state does not allow a rewriting.
         Forbidden: The workspace requires signed commits, and there is no allowed key.
         Damaged: An object cannot be read; nothing was changed.
     """
     found = re.compile(b"|".join(map(re.escape, forms(secret))))
+    edit = _removing(found)
     owner = Ownership(layout.derived_dir)
     try:
         integrity.recover(layout)
         store = layout.open()
         head = _check_state(layout, store)
         seal = Seal(layout.git_dir)
-        made = Rewriting(store, lambda body: found.sub(REMOVED, body), lambda old, body: seal.renewed(store, old, body))
+        made = Rewriting(store, edit, lambda old, body: seal.renewed(store, old, body))
         commits = rewriting.commits_of(store, (refs.NOTES, f"{LEDGERS}*"))
         made.of_commits(commits, lambda done: progress(done, "reading commits"))
         progress(len(made.commits), "looking for the secret")
         settings = _settings(store, store.tree_of(head))
-        files = sorted({found.sub(REMOVED, raw(path)).decode("utf-8", "replace") for path in made.paths})
+        files = sorted({edit(raw(path)).decode("utf-8", "replace") for path in made.paths})
         before = Forgotten(settings.workspace, len(made.commits), files, head.hex())
-        if not made.commits and not rewriting.containing(store, found.search):
+        in_logs = any(found.search(path.read_bytes()) for path in rewriting.logs(layout.git_dir))
+        if not made.commits and not in_logs and not rewriting.containing(store, found.search):
             raise NotFound("nothing in this workspace contains this text", next="Check the text for typos.")
         if rehearse:
             return before
         done = before
         if made.commits:
-            done = _Move(layout, store, made, signing).run(before, author, found.sub(b"REMOVED", reason.encode()), now)
+            done = _Move(layout, store, made, signing, found).run(before, author, edit(reason.encode()), now)
         progress(done.rewritten, "removing old objects")
+        rewriting.edit_logs(layout.git_dir, KEPT_LOGS, edit)
         rewriting.scrub(layout.git_dir)
         _clear(layout)
         pack_upkeep.renew_graph(layout.git_dir)
@@ -142,6 +150,26 @@ def forget(
         return done
     finally:
         owner.release()
+
+
+def _removing(found: re.Pattern[bytes]) -> rewriting.Edit:
+    """Replaces the secret until it is gone: a replacement may form it again with its neighbours.
+
+    Raises:
+        Invalid: The secret is a part of its own replacement, or a field of nodes.
+    """
+    if found.search(REMOVED * 3):
+        raise Invalid(f"the secret is a part of `{REMOVED.decode()}`, which replaces it", next="Pass more of it.")
+
+    if word := next((one.name for kind in (Node, Relation) for one in fields(kind) if found.search(raw(one.name))), ""):
+        raise Invalid(f"`{word}` is a word of kgd's own files", next="Pass more of the secret.")
+
+    def edit(body: bytes) -> bytes:
+        while found.search(body):
+            body = found.sub(REMOVED, body)
+        return body
+
+    return edit
 
 
 def _check_state(layout: Layout, store: ObjectStore) -> ObjectId:
@@ -171,12 +199,12 @@ def _check_state(layout: Layout, store: ObjectStore) -> ObjectId:
             "the work tree has changes that are not committed", at=changed[0], next="Commit or discard them."
         )
     if _uncommitted(layout):  # left by an earlier call that was interrupted
-        _in_work_tree(layout, "read-tree", "--reset", "-u", head.hex())
+        checkout.run(layout, "read-tree", "--reset", "-u", head.hex())
     return head
 
 
 def _uncommitted(layout: Layout) -> list[str]:
-    lines = _in_work_tree(layout, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no").split(b"\0")
+    lines = checkout.run(layout, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no").split(b"\0")
     return [line[3:].decode("utf-8", "replace") for line in lines if line]
 
 
@@ -187,18 +215,13 @@ def _settings(store: ObjectStore, tree: ObjectId) -> Settings:
     return decode_settings(store.read(blob), newer=True)
 
 
-def _in_work_tree(layout: Layout, *arguments: str) -> bytes:
-    try:
-        return program.run(layout.git_dir, [f"--work-tree={layout.work_tree}", *arguments])
-    except program.GitFailed as error:
-        raise Unavailable(f"git cannot use the work tree: {error.said}", at=str(layout.work_tree)) from error
-
-
 class _Move:
     """The record, the ledger and the refs of a rewritten history."""
 
-    def __init__(self, layout: Layout, store: ObjectStore, made: Rewriting, signing: CommitSigning) -> None:
-        self._layout, self._store, self._made, self._signing = layout, store, made, signing
+    def __init__(
+        self, layout: Layout, store: ObjectStore, made: Rewriting, signing: CommitSigning, found: re.Pattern[bytes]
+    ) -> None:
+        self._layout, self._store, self._made, self._signing, self._found = layout, store, made, signing, found
 
     def run(self, found: Forgotten, author: Author, reason: bytes, now: int) -> Forgotten:
         layout, store, made = self._layout, self._store, self._made
@@ -221,8 +244,8 @@ class _Move:
         store.renew(anew=True)
         made.write()  # `new` may have made further objects, of tags
         if not layout.is_bare:  # first: after an interruption, files with the secret would look like edits by hand
-            _in_work_tree(layout, "update-index", "-q", "--refresh")
-            _in_work_tree(layout, "read-tree", "-m", "-u", head.hex(), record.hex())
+            trees = store.tree_of(head), store.tree_of(record)
+            checkout.move(layout, head, record, [path for path, was, _ in store.diff(*trees) if was is None])
         _clear(layout)  # first: the next start would keep a tip that the checkpoint names
         rewriting.move_refs(layout.git_dir, moved)
         listed = {name: (old.hex(), new.hex() if new else "") for name, (old, new) in moved.items()}
@@ -243,6 +266,7 @@ class _Move:
         """Write the commit that records the removal, on top of the rewritten tip."""
         store = self._store
         parent = self._made.new(bytes.fromhex(found.before))
+        self._check(store.tree_of(bytes.fromhex(found.before)), store.tree_of(parent))
         if {*self._made.first} <= {*forgotten.listed(store, parent)}:  # an earlier call was interrupted after it
             return parent
         by = signature(author, now)
@@ -256,8 +280,30 @@ class _Move:
         lines += [f"Rewrote {found.rewritten} commits. The secret was in:", *listed, *more]
         message = with_trailers("\n".join(lines), [("Kgd-Op", "forget"), (TRAILER, found.before)])
         commit = staging.commit(staging.write_tree(), [parent], by, message)
+        if any(self._found.search(one.body) for one in staging.objects):
+            raise Invalid("the secret is also a part of the record of its removal", next="Pass more of it.")
         store.write(staging.objects)
         return commit
+
+    def _check(self, before: ObjectId, after: ObjectId) -> None:
+        """Raise Invalid if the text is a part of the format, so that the workspace or a node would be unreadable."""
+        old = _settings(self._store, before)
+        try:
+            new = _settings(self._store, after)
+            is_same = (old.workspace, old.sharded) == (new.workspace, new.sharded)
+        except KgdError:
+            is_same = False
+        if not is_same:
+            raise Invalid("the workspace's settings need this text", at=SETTINGS, next="Pass more of the secret.")
+        for path, was, now in self._store.diff(before, after):
+            if not (was and now and path.startswith("nodes/")):
+                continue
+            if _is_node(self._store.read(was)) and not _is_node(self._store.read(now)):
+                raise Invalid(
+                    "without this text, the file would not be a node",
+                    at=path,
+                    next="Pass more of the secret, or edit the node first.",
+                )
 
     def _move_files(self, staging: Staging, before: ObjectId, after: ObjectId) -> None:
         """Move nodes and conflict records whose path follows from content that has changed."""
@@ -268,13 +314,23 @@ class _Move:
             data = self._store.read(new)
             with contextlib.suppress(KgdError):  # an unreadable file stays where it is
                 if path.startswith("nodes/"):
-                    place = paths.path_of(documents.decode(data).uri, sharded)
+                    node = first = documents.decode(data)
+                    numbers = count(2)  # two nodes whose names differed only in secrets
+                    while (place := paths.path_of(node.uri, sharded)) != path and staging.blob_at(place):
+                        node = replace(first, uri=Uri(f"{first.uri}-{next(numbers)}"))
+                    data = data if node is first else documents.rewrite(data, node)
                 else:
                     conflict = documents.decode_conflict(data)
                     place = paths.conflict_path(conflict.uri, conflict.digest, sharded)
                 if place != path:
                     staging.remove(path)
-                    staging.put(place, data)
+                staging.put(place, data)
+
+
+def _is_node(data: bytes) -> bool:
+    with contextlib.suppress(KgdError):
+        return bool(documents.decode(data))
+    return False
 
 
 def _clear(layout: Layout) -> None:

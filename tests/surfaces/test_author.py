@@ -55,6 +55,11 @@ def test_areas_follow_from_the_cited_files_and_stale_facts_are_listed(ask: Ask, 
     answer = ask.author(name="Ann Person")
     assert answer["areas"] == [{"uri": "atom://shop/auth", "name": "Auth", "facts": 2}]
     assert uris(answer, "stale") == ["fact/keys"]
+    principal = Principal("tok00001", "reader", "agent", (Scope.of("shop", ["read", "write"], ["/fact/**"]),))
+    seen = AUTHOR.call(
+        Session(ask.session.daemon, client="x", trusted=False, principal=principal), {"name": "Ann Person"}
+    )
+    assert (len(seen["nodes"]), seen["areas"], seen["stale"]) == (2, [], []), "a token learns nothing about files"
 
 
 def test_a_token_sees_only_its_part_of_an_author(ask: Ask, session: Session) -> None:

@@ -127,6 +127,17 @@ def test_callers_learn_nothing_about_nodes_that_they_may_not_read(known: Session
     assert (answer["nodes_in_all"], sum(group["count"] for group in answer["groups"])) == (6, 6)
 
 
+def test_hidden_nodes_join_no_communities_and_change_no_order(known: Session) -> None:
+    hidden = [{"type": "uses", "target": f"billing/n{n}"} for n in range(PER_PART)]
+    call(known, "put", {"changes": [upsert("auth/x", relations=hidden), upsert("auth/y", relations=hidden)]})
+    scope = Scope.of("shop", [Verb.READ], ["/auth/**"])
+    known.principal, known.trusted = Principal("tok1", "agent", "agent", (scope,)), False
+    answer = GRAPH_VIEW.call(known, {"workspace": "shop", "group": "community"})
+    assert counts(answer) == {"auth 0": 6, "Without relations": 2}
+    (opened,) = GRAPH_VIEW.call(known, {"workspace": "shop", "group": "namespace", "opened": ["auth"]})["groups"]
+    assert [one["name"] for one in opened["members"]][-2:] == ["x", "y"]
+
+
 def test_an_empty_workspace_says_how_to_begin(session: Session) -> None:
     answer = grouped(session, "namespace")
     assert answer["groups"] == []

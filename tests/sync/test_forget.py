@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kgd.daemon.jobs import FILE, Job
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unavailable
-from kgd.git import rewriting
+from kgd.git import checkout, rewriting
+from kgd.git.layout import Layout
 from kgd.hooks.push_check import Update, check_push
+from kgd.model.change import Upsert
+from kgd.model.uri import Uri
+from kgd.workspace.proposals import proposals
 from kgd.workspace.tip import settings
-from tests.builders import commit_file
+from tests.builders import change, commit_file
 from tests.ssh_keys import allow, new_key
 from tests.sync.people import Person, bare, git
 from tests.sync.test_signed_sync import signing
@@ -70,6 +77,34 @@ def test_every_trace_is_removed_and_everything_else_stays(ann: Person) -> None:
     record = git(git_dir, "show", "--no-patch", "--format=%B", answer["commit"])
     assert record.startswith("forget a secret: it leaked")
     assert f"Kgd-Forgets: {before}" in record
+
+
+def test_names_that_become_equal_stay_apart(ann: Person) -> None:
+    for name in ("first-secret", "other-secret"):
+        ann.put(name, summary=name)
+    forget(ann, "first-secret")
+    forget(ann, "other-secret")
+    assert (ann.summary("REMOVED"), ann.summary("REMOVED-2")) == ("REMOVED", "REMOVED")
+    assert ann.call("fsck")["ok"]
+
+
+def test_a_secret_that_its_replacement_would_form_again_is_removed(ann: Person) -> None:
+    ann.put("a", summary="k: Daaaaaaaaaaaaaaaa")
+    forget(ann, "Daaaaa")
+    assert "Daaaaa" not in str(ann.summary("a"))
+    assert holding(ann.workspace.layout.git_dir, "Daaaaa") == []
+
+
+def test_comments_on_a_proposal_stay(ann: Person) -> None:
+    ann.put("a", summary=SECRET)
+    made = proposals.propose(
+        ann.workspace, change(Upsert(Uri("concept://infra/b"), summary=SECRET)), bytes.fromhex(ann.tip), holder="bob"
+    )[0]
+    ann.call("comment", name=made.name, text=f"why {SECRET}?")
+    forget(ann)
+    (one,) = ann.call("proposals", name=made.name)["proposals"]
+    assert [said["text"] for said in one["discussion"]] == ["why REMOVED?"]
+    assert holding(ann.workspace.layout.git_dir) == []
 
 
 def test_a_rehearsal_changes_nothing(ann: Person) -> None:
@@ -189,6 +224,38 @@ def test_an_interrupted_removal_is_completed_by_the_same_call(
     assert git(git_dir, "log", "--format=%s").count("forget a secret") == 1
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_an_interrupted_move_of_the_work_tree_deletes_no_nodes(
+    ann: Person, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
+    for name in ("a", "b", f"{SECRET[:11]}-c"):
+        ann.put(name, summary=SECRET)
+    ann.published()
+    run, folder = checkout.run, ann.work_tree / "nodes/concept"
+
+    def broken(layout: Layout, *arguments: str) -> bytes:
+        if arguments[0] == "checkout-index" and is_killed:
+            raise Unavailable("killed here")
+        if "-m" not in arguments:
+            return run(layout, *arguments)
+        (folder / "a.yaml").unlink()
+        (folder / "b.yaml").write_text("uri: conc")
+        (folder / "REMOVED-c.yaml").write_text("uri: concept://infra/REMOVED-c\nsummary: new\n")
+        (layout.git_dir / "index.lock").touch()
+        raise Unavailable("killed here")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkout, "run", broken)
+        with pytest.raises(Unavailable, match="killed here"):
+            ann.call("forget", secret=f"{SECRET}\n{SECRET[:11]}")
+        ann.daemon.close()
+    ann.restart()
+    assert [ann.summary(name) for name in ("a", "b", f"{SECRET[:11]}-c")] == [SECRET] * 3
+    assert git(ann.work_tree, "status", "--porcelain") == ""
+    forget(ann, f"{SECRET}\n{SECRET[:11]}")
+    assert [ann.summary(name) for name in ("a", "b", "REMOVED-c")] == ["REMOVED"] * 3
+
+
 @pytest.mark.needs("ssh-keygen")
 def test_the_record_is_signed_and_vouches_for_what_was_signed(ann: Person, tmp_path: Path) -> None:
     (tmp_path / "keys").mkdir()
@@ -221,6 +288,12 @@ def stashed(person: Person) -> None:
     git(person.work_tree, "stash", "-q")
 
 
+def importing(person: Person) -> None:
+    job = Job("1", "x", "auto", "", ("Ann", "", ""), began=0.0)
+    path = person.workspace.layout.derived_dir / FILE
+    path.write_text(json.dumps({"jobs": [asdict(job)], "roots": {}}))
+
+
 def detached(person: Person) -> None:
     person.published()
     git(person.work_tree, "checkout", "-q", "--detach")
@@ -229,21 +302,28 @@ def detached(person: Person) -> None:
 @pytest.mark.parametrize(
     ("arrange", "secret", "refusal", "says"),
     [
+        (lambda person: None, "REMOVED", Invalid, "which replaces it"),
+        (lambda person: None, "workspace", Invalid, "settings need this text"),
+        (lambda person: None, "kgd.yaml", Invalid, "settings need this text"),
+        (lambda person: None, "concept:", Invalid, "would not be a node"),
+        (lambda person: None, "summary", Invalid, "a word of kgd's own files"),
+        (lambda person: None, "forget a secret", Invalid, "a part of the record"),
         (lambda person: None, "abc", Invalid, "at least 6 are needed"),
         (lambda person: None, " \n ", Invalid, "the secret is empty"),
         (lambda person: None, "not in here", NotFound, "nothing in this workspace"),
         (dirty, SECRET, Unavailable, "not committed"),
         (stashed, SECRET, Unavailable, "stashed changes"),
         (detached, SECRET, Unavailable, "detached"),
+        (importing, SECRET, Unavailable, "an import is running"),
     ],
 )
 def test_what_cannot_be_removed_safely_is_refused(
     ann: Person, arrange: Callable[[Person], None], secret: str, refusal: type[KgdError], says: str
 ) -> None:
-    ann.put("a", summary=SECRET)
+    ann.put("a", summary=f"forget a secret {SECRET}")
     arrange(ann)
     tip = ann.tip
     with pytest.raises(refusal, match=says):
         ann.call("forget", secret=secret)
     assert ann.tip == tip
-    assert ann.summary("a") == SECRET
+    assert ann.summary("a") == f"forget a secret {SECRET}"

@@ -47,3 +47,8 @@ def test_invisible_characters_are_spelled_out() -> None:
 def test_a_text_with_a_very_long_line_or_without_a_known_language_has_no_classes() -> None:
     assert "<span" not in "".join(highlighted("x = 1\n" + "y" * (LONGEST_LINE + 1), "x.py"))
     assert highlighted("def x", "notes.unknown") == ("def x",)
+
+
+def test_a_carriage_return_alone_begins_no_line() -> None:
+    """git, and so each citation and origin of a line, counts line feeds."""
+    assert [str(line) for line in highlighted("a\rb\r\nc", "x.unknown")] == ["a⟨U+000D⟩b", "c"]

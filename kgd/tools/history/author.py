@@ -13,7 +13,6 @@ from typing_extensions import TypedDict
 from kgd.areas.atlas import ATOM, Atlas
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.freshness import citations
-from kgd.freshness.freshness import Freshness
 from kgd.model.access import Verb
 from kgd.model.uri import Uri, name_of, path_of, scheme_of
 from kgd.tools import addressing, paging, visibility
@@ -23,7 +22,7 @@ from kgd.tools.operation import CURSOR, Command, Hints, Operation, option
 from kgd.tools.parameters import Params
 from kgd.tools.proposals.seen import ProposalAnswer, proposal_answer, seen
 from kgd.tools.session import Session
-from kgd.tools.verified_marks import as_answer
+from kgd.tools.verified_marks import marks
 from kgd.workspace.proposals import proposals
 
 if TYPE_CHECKING:
@@ -70,6 +69,7 @@ class KnownNamespace(TypedDict):
 
 class AuthorResult(TypedDict):
     """`nodes` are newest first. Areas, namespaces and stale facts are those of the newest `EXAMINED` nodes.
+    A token with a narrow scope gets no stale facts.
 
     `clients` are the programs that wrote these nodes; `agent` is true if all of them are agents. `cut` means that older
     commits were not examined.
@@ -106,7 +106,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         search = Advice("Find the name with ", Do("history"), ".")
         raise NotFound("no recent change is by this author", at=params.name[:80], next=search)
     newest = list(islice(last, EXAMINED))
-    stale = Freshness.of(workspace).unverified(newest)
+    stale = marks(workspace, newest, sees)
     answer: AuthorResult = {
         "workspace": workspace.id,
         "name": next((one.author for one in last.values() if one.author.casefold() == wanted), params.name),
@@ -117,8 +117,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         "namespaces": _namespaces(newest),
         "proposals": [proposal_answer(workspace, one, proposals.look(workspace, one)) for one in open_now[:LISTED]],
         "stale": [
-            {**_node(workspace, uri, last[uri]), "unverified": as_answer(one)}
-            for uri, one in islice(stale.items(), LISTED)
+            {**_node(workspace, uri, last[uri]), "unverified": one} for uri, one in islice(stale.items(), LISTED)
         ],
     }
     if len(stale) > LISTED:

@@ -78,11 +78,12 @@ class GroupsResult(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The nodes of a sample with their relations, and the number of all nodes."""
+    """The nodes of a sample with their relations, and the number of all nodes; of hidden ones, nothing."""
 
     targets: Mapping[Uri, Mapping[Uri, float]]
     degrees: Mapping[Uri, int]
     in_all: int
+    is_sample: bool
 
 
 class Groups:
@@ -98,15 +99,19 @@ class Groups:
     def of(cls, workspace: Workspace) -> Groups:
         return workspace.beside(cls, cls)
 
-    def by(self, grouping: Grouping) -> tuple[Read, Mapping[Uri, str]]:
-        """The read nodes, and the group of each."""
+    def by(self, grouping: Grouping, sees: Sees | None) -> tuple[Read, Mapping[Uri, str]]:
+        """The read nodes, and the group of each. Groups of a restricted caller are not kept."""
         with self._lock:
             if self._read is None or self._tip != self._workspace.tip:
                 self._tip, self._found = self._workspace.tip, {}
                 self._read = _read(self._workspace)
-            if grouping not in self._found:
-                self._found[grouping] = KINDS[grouping](self._workspace, self._read)
-            return self._read, self._found[grouping]
+            read = self._read
+            if sees is None:
+                if grouping not in self._found:
+                    self._found[grouping] = KINDS[grouping](self._workspace, read)
+                return read, self._found[grouping]
+        seen = _seen(read, sees)
+        return seen, KINDS[grouping](self._workspace, seen)
 
 
 def informative(workspace: Workspace, sees: Sees | None) -> Grouping:
@@ -123,9 +128,8 @@ def _members(workspace: Workspace, grouping: Grouping, sees: Sees | None) -> dic
     is_area = grouping == "area"
     members: dict[str, list[Uri]] = {id: [] for id in _areas(workspace, sees)} if is_area else {}
     areas = frozenset(members)
-    for uri, id in Groups.of(workspace).by(grouping)[1].items():
-        if sees is None or sees(uri):
-            members.setdefault(OUTSIDE if is_area and id not in areas else id, []).append(uri)
+    for uri, id in Groups.of(workspace).by(grouping, sees)[1].items():
+        members.setdefault(OUTSIDE if is_area and id not in areas else id, []).append(uri)
     return members
 
 
@@ -135,11 +139,9 @@ def groups(workspace: Workspace, grouping: Grouping, opened: Sequence[str], sees
     Args:
         opened: The groups whose members to show.
     """
-    read, _ = Groups.of(workspace).by(grouping)
+    read, _ = Groups.of(workspace).by(grouping, sees)
     places = _areas(workspace, sees) if grouping == "area" else {}
     members = _members(workspace, grouping, sees)
-    if sees is not None and grouping == "community":  # the first member may be one that the caller must not know
-        members = {id if id in NAMES else min(found): found for id, found in members.items()}
     order = sorted(members, key=lambda id: (id in NAMES, -len(members[id]), id))
     shown, rest = order[:SHOWN], order[SHOWN:]
     if rest:
@@ -166,9 +168,9 @@ def groups(workspace: Workspace, grouping: Grouping, opened: Sequence[str], sees
         "groups": answer,
         "links": _links(read, ids),
         "edges": _edges(workspace, visible),
-        "nodes_in_all": read.in_all if sees is None else len(ids),
-        "looked_at": looked_at if sees is None else len(ids),
-        "is_sample": more > 1,
+        "nodes_in_all": read.in_all,
+        "looked_at": looked_at,
+        "is_sample": read.is_sample,
     }
 
 
@@ -176,7 +178,19 @@ def _read(workspace: Workspace) -> Read:
     graph = workspace.graph
     targets = communities.relations(graph, communities.sample(graph.freeze().layers, LOOKED_AT))
     degrees = {uri: len(found) + graph.sources_of(uri) for uri, found in targets.items()}
-    return Read(targets, degrees, max(len(graph), len(targets)))
+    return Read(targets, degrees, max(len(graph), len(targets)), len(graph) > len(targets))
+
+
+def _seen(read: Read, sees: Sees) -> Read:
+    """The nodes that a caller may read. Hidden nodes and relations affect no group, order or count."""
+    targets = {
+        uri: {to: weight for to, weight in found.items() if sees(to)}
+        for uri, found in read.targets.items()
+        if sees(uri)
+    }
+    degrees = Counter({uri: len(found) for uri, found in targets.items()})
+    degrees.update(to for found in targets.values() for to in found if to in targets)
+    return Read(targets, degrees, len(targets), read.is_sample)
 
 
 def _by_namespace(workspace: Workspace, read: Read) -> dict[Uri, str]:

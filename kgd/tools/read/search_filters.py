@@ -100,15 +100,15 @@ def _about(workspace: Workspace, uri: Uri) -> Iterator[Uri]:
 
 def _areas(session: Session, workspace: Workspace, text: str) -> frozenset[Uri]:
     """The area with this URI, id or name, in any case; of a molecule, with its atoms."""
-    found = set[Uri]()
+    found, sees = set[Uri](), visibility.sight(session, workspace.id) or anybody
     for kind in KINDS:
         with suppress(Invalid, NotFound):
             found.add(ids.area(session, workspace, kind, text, at="area"))
     if not found:
-        sees = visibility.sight(session, workspace.id) or anybody
         found = {one.uri for one, _ in workspace.text_so_far().called(text, sees, types=KINDS)}
     if not found:
         raise NotFound(
             "there is no such area", at="area", next=Advice("Look for it with ", Do("search", types=ATOM), ".")
         )
-    return frozenset(found.union(*([atom.uri for atom in Atlas.of(workspace).atoms_of(uri)] for uri in found)))
+    atoms = (atom.uri for uri in tuple(found) for atom in Atlas.of(workspace).atoms_of(uri))
+    return frozenset(found.union(filter(sees, atoms)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.daemon import jobs
 from kgd.errors import Forbidden, KgdError, Unavailable
 from kgd.git.refs import NOTES, RefUpdate
 from kgd.git.remote_errors import LostRace
@@ -71,6 +72,8 @@ def forget(session: Session, params: ForgetParams) -> ForgetResult:
             "them again.",
         )
     workspace = addressing.choose(session, params.workspace)
+    if jobs.unfinished(workspace.layout):
+        raise Unavailable("an import is running", next="`kgd status` shows it. Repeat the command when it is done.")
     author, id, now, key = session.author(workspace), workspace.id, workspace.now(), workspace.signing
     syncing = daemon.syncing(workspace)
     remotes = [one.remote for one in syncing.machines()]
