@@ -16,13 +16,12 @@ _STEPS = re.compile(
 
 
 def listener(report: Progress) -> Callable[[bytes], None]:
-    """Report the newest step in each piece of git's error output, with its own count: ``receiving objects``."""
+    """Report the newest step of each phase in each piece of git's error output, as in ``receiving objects``."""
 
     def hear(part: bytes) -> None:
-        steps = list(_STEPS(part))
-        if steps:
-            verb, noun, done, total = steps[-1].groups()
-            with contextlib.suppress(KgdError):  # the client has disconnected; the transfer continues
-                report(int(done), int(total), f"{verb.decode().lower()} {noun.decode()}")
+        newest = {step[1] + b" " + step[2]: (int(step[3]), int(step[4])) for step in _STEPS(part)}
+        with contextlib.suppress(KgdError):  # the client has disconnected; the transfer continues
+            for phase, (done, total) in newest.items():
+                report(done, total, phase.decode().lower())
 
     return hear
