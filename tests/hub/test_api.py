@@ -389,6 +389,7 @@ def test_every_operation_answers_what_the_document_says(hub: Hub) -> None:
         "reject": {"name": "nobody-1"},
         "comment": {"name": "nobody-1", "text": "Why?"},
         "author": {"name": "billing-agent"},
+        "code_file": {"uri": "file://infra/api/a.py"},
         "conflicts": {},
         "resolve": {"resolutions": [{"id": "concept://infra/api/a", "take": "a"}]},
         "submit_subgraph": {"changes": [{"op": "append", "uri": "concept://infra/api/a", "text": "again"}]},
