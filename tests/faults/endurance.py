@@ -36,11 +36,14 @@ UNDER_WAY = 32
 class Vitals:
     """Resource use of a daemon at rest. Sizes in KiB; `repository` counts only the objects.
 
-    `settled`: freed memory had been returned to the system.
+    `settled`: freed memory had been returned to the system. `kept`: descriptors of closed connections, which SQLite
+    keeps for reuse while another connection holds a lock; at most as many as threads have used a file at once.
+    `descriptors` does not count them.
     """
 
     settled: bool
     descriptors: int
+    kept: int
     threads: int
     rss: int
     anonymous: int
@@ -106,9 +109,12 @@ class Served:
             last = [time.monotonic(), self._rss()]
             until(lambda: self._is_settled(last), 60)
         status = Path(f"/proc/{self.pid}/status").read_text()
+        opened = self._open_files()
+        kept = sum(name.endswith(".sqlite") for name in opened) - sum(name.endswith(".sqlite-wal") for name in opened)
         return Vitals(
             settled=settled,
-            descriptors=len(os.listdir(f"/proc/{self.pid}/fd")),
+            descriptors=len(opened) - kept,
+            kept=kept,
             threads=_number(status, "Threads"),
             rss=_number(status, "VmRSS"),
             anonymous=_number(status, "RssAnon"),
@@ -116,6 +122,13 @@ class Served:
             derived=_size(self.git_dir / "kgd"),
             repository=_size(self.git_dir / "objects"),
         )
+
+    def _open_files(self) -> list[str]:
+        found = list[str]()
+        for descriptor in Path(f"/proc/{self.pid}/fd").iterdir():
+            with suppress(OSError):  # it has been closed
+                found.append(os.readlink(descriptor))
+        return found
 
     def _rss(self) -> int:
         return _number(Path(f"/proc/{self.pid}/status").read_text(), "VmRSS")
@@ -191,6 +204,8 @@ def complaints(served: Served, seen: list[Vitals]) -> list[str]:
     found = []
     if last.descriptors > first.descriptors + 8:
         found.append(f"descriptors: {first.descriptors}, later {last.descriptors}")
+    if last.kept > last.threads:
+        found.append(f"descriptors that SQLite keeps: {first.kept}, later {last.kept}")
     if last.threads > first.threads + 2:
         found.append(f"threads: {first.threads}, later {last.threads}")
     for earlier, later in pairwise(vitals.rss for vitals in seen if vitals.settled):
