@@ -146,6 +146,6 @@ def test_the_person_of_the_hubs_machine_names_any(hub: Hub, names: dict[str, str
 
 def test_a_forged_cursor_opens_no_other_commit(hub: Hub, names: dict[str, str]) -> None:
     token = hub.mint("read")
-    question = [*[None] * 5, [], False]
+    question: list[object] = [*[None] * 5, [], False]
     answer = hub.post(token, "infra/history", {"cursor": paging.write("history", question, [names["proposal"], 0])})
     assert answer.status == 404, answer.body
