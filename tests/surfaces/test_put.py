@@ -9,6 +9,7 @@ import pytest
 
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, NotFound, Refused, Stale
 from tests.surfaces.conftest import Ask, git, upsert
+from tests.waiting import until
 
 
 @pytest.mark.requirement("B3")
@@ -340,6 +341,7 @@ def test_a_malformed_citation_is_refused_with_the_correct_form(ask: Ask, cites: 
 def test_a_dry_run_names_nodes_similar_to_a_new_one(ask: Ask) -> None:
     ask.put(changes=upsert("one", name="Session token rotation"))
     change = upsert("two", name="Session token rotation rules")
+    until(lambda: ask.put(changes=change, dry_run=True)["similar"])  # none while the index is behind
     would = ask.put(changes=change, dry_run=True)
     assert would["similar"] == [{"uri": "concept://shop/two", "like": ["concept://shop/one"]}]
     assert would["similar"] == ask.put(changes=change)["similar"]
