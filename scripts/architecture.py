@@ -26,12 +26,12 @@ LETTER = 6.3
 STYLE = """
   .paper { fill: #fbfaf7; } .band { fill: #eceee9; } .room { fill: #ffffff; stroke: #c3c9c1; }
   text { font: 600 14px system-ui, sans-serif; fill: #1d2320; text-anchor: middle; }
-  .library { font: 11px ui-monospace, monospace; fill: #1a634a; } .purpose { font: 12px system-ui, sans-serif; }
+  .package { font: 11px ui-monospace, monospace; fill: #1a634a; } .purpose { font: 12px system-ui, sans-serif; }
   .down { font-weight: 400; } .down, .purpose { fill: #565f59; }
   .arrow { stroke: #565f59; stroke-width: 1.5; fill: none; }
   @media (prefers-color-scheme: dark) {
     .paper { fill: #141816; } .band { fill: #1f2623; } .room { fill: #2a322e; stroke: #4a554f; }
-    text { fill: #e6e9e5; } .library { fill: #7fd1b0; } .down, .purpose { fill: #a7b0aa; } .arrow { stroke: #a7b0aa; }
+    text { fill: #e6e9e5; } .package { fill: #7fd1b0; } .down, .purpose { fill: #a7b0aa; } .arrow { stroke: #a7b0aa; }
   }
 """
 
@@ -88,7 +88,7 @@ def _lines(room: str, libraries: list[str], width: float) -> list[tuple[str, str
     letters = int((width - 12) / LETTER)
     purpose = textwrap.wrap(_purpose(room), letters) if width >= WIDE else []
     listed = textwrap.wrap(", ".join(libraries), letters, break_long_words=False)
-    return [("purpose", line) for line in purpose] + [("library", line) for line in listed]
+    return [("purpose", line) for line in purpose] + [("package", line) for line in listed]
 
 
 def _room(name: str, lines: list[tuple[str, str]], x: float, y: int, width: float, height: int) -> Iterator[str]:
