@@ -7,6 +7,7 @@ history and the edit, so an interrupted rewriting can be repeated.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, count
 from pathlib import Path
@@ -232,6 +233,7 @@ def scrub(git_dir: Path) -> None:
     objects = git_dir / "objects"
     (objects / "pack" / "multi-pack-index").unlink(missing_ok=True)
     (objects / "info" / "commit-graph").unlink(missing_ok=True)
+    shutil.rmtree(objects / "info" / "commit-graphs", ignore_errors=True)
     for stem in pack.stems(objects / "pack"):
         stem.with_suffix(".keep").unlink(missing_ok=True)
     bounds = program.Bounds(DEADLINE, DEADLINE)

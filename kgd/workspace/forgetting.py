@@ -4,8 +4,8 @@ Each commit that contains the secret, and each later one, is made again without 
 top records the removal, and lists the removed commits, so that no old copy can bring them back
 (`kgd.workspace.history.forgotten`). Then the old objects are deleted. See docs/decisions/0054-forget.md.
 
-Everything before the move of the refs leaves the workspace unchanged. The move is one transaction of git. After an
-interruption, the same call completes the rest: the new objects depend only on the old history and on the secret.
+The work tree moves first, then the refs, in one transaction of git. After an interruption, the same call completes the
+rest: the new objects depend only on the old history and on the secret.
 """
 
 from __future__ import annotations
@@ -160,7 +160,6 @@ def _removing(found: re.Pattern[bytes]) -> rewriting.Edit:
     """
     if found.search(REMOVED * 3):
         raise Invalid(f"the secret is a part of `{REMOVED.decode()}`, which replaces it", next="Pass more of it.")
-
     if word := next((one.name for kind in (Node, Relation) for one in fields(kind) if found.search(raw(one.name))), ""):
         raise Invalid(f"`{word}` is a word of kgd's own files", next="Pass more of the secret.")
 
@@ -194,11 +193,12 @@ def _check_state(layout: Layout, store: ObjectStore) -> ObjectId:
         return head
     if busy := git_state.busy(git_state.signature(git_dir, layout.branch), git_dir, layout.branch):
         raise Unavailable(busy.reason, at=str(layout.work_tree))
-    if changed := [path for path in _uncommitted(layout) if path != forgotten.PATH]:
+    changed = _uncommitted(layout)
+    if others := [path for path in changed if path != forgotten.PATH]:
         raise Unavailable(
-            "the work tree has changes that are not committed", at=changed[0], next="Commit or discard them."
+            "the work tree has changes that are not committed", at=others[0], next="Commit or discard them."
         )
-    if _uncommitted(layout):  # left by an earlier call that was interrupted
+    if changed:  # left by an earlier call that was interrupted
         checkout.run(layout, "read-tree", "--reset", "-u", head.hex())
     return head
 
@@ -227,14 +227,14 @@ class _Move:
         layout, store, made = self._layout, self._store, self._made
         head = bytes.fromhex(found.before)
         good = self._good(head)
-        made.write()
-        record = self._record(found, author, reason.decode(), now)
         moved: dict[str, tuple[ObjectId, ObjectId | None]] = {}
         for name, old in refs.list_refs(layout.git_dir).items():
             if name.startswith(LEDGERS):
                 moved[name] = old, None
             elif name != refs.NOTES and (new := made.new(old)) != old:
                 moved[name] = old, new
+        made.write()
+        record = self._record(found, author, reason.decode(), now)
         moved[refs.HEAD] = moved[layout.branch] = head, record
         sign = self._signing if self._signing.is_on else None
         if ledger := pushers.replaced(store, made.commits, good, now, sign):
@@ -242,7 +242,6 @@ class _Move:
             # a new ledger shares no commit with the old one
             moved[refs.NOTES] = store.ref(refs.NOTES) or bytes(20), ledger[0]
         store.renew(anew=True)
-        made.write()  # `new` may have made further objects, of tags
         if not layout.is_bare:  # first: after an interruption, files with the secret would look like edits by hand
             trees = store.tree_of(head), store.tree_of(record)
             checkout.move(layout, head, record, [path for path, was, _ in store.diff(*trees) if was is None])
@@ -257,7 +256,8 @@ class _Move:
         """The commits whose signature or attestation is verified now, if kgd signs: rewriting removes signatures."""
         if not self._signing.is_on:
             return []
-        history = SignedHistory(self._store, head, frozenset())
+        sharded = _settings(self._store, self._store.tree_of(head)).sharded
+        history = SignedHistory(self._store, head, sharded)
         attested = pushers.attestations(self._store)
         rewritten = (id for id in self._made.commits if id not in attested and history.verdict(id).state in GOOD)
         return [*attested, *rewritten]
