@@ -26,8 +26,10 @@ OUTPUT_LIMIT = 256 << 20
 _RECORD_PARTS = 256
 STOP_SECONDS = 0.1
 """Maximum delay in seconds until a stoppable program notices its stop event."""
-GRACE_SECONDS = 1.0
-"""How long a program and its children may take to end after SIGTERM, before SIGKILL."""
+GRACE_SECONDS = 5.0
+"""How long a program and its children may take to end after SIGTERM, before SIGKILL. Most end in milliseconds. On a
+machine with a heavy load they may need more than a second, and a lock file that SIGKILL leaves has to be removed by
+hand."""
 
 _HARDENED = {
     "GIT_CONFIG_GLOBAL": os.devnull,

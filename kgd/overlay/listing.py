@@ -235,10 +235,18 @@ class Pending(NamedTuple):
 
 
 class Walk:
-    """One pass over a tree: `list` it, then `read` the changed files. Readers do not see the pass."""
+    """One pass over a tree: `list` it, then `read` the changed files. Readers do not see the pass.
 
-    def __init__(self, root: str, workspace: str, rules: Rules, stop: threading.Event) -> None:
+    With `candidates`, files and directories that are neither known nor among these paths are left out.
+    """
+
+    def __init__(
+        self, root: str, workspace: str, rules: Rules, stop: threading.Event, candidates: set[str] | None = None
+    ) -> None:
         self.skipped: Counter[str] = Counter()
+        self.new: set[str] = set()
+        """Paths of listed files and directories that were not known."""
+        self._candidates = candidates
         self._root, self._workspace, self._rules, self._stop = root, workspace, rules, stop
         self._pending: list[Pending] = []
 
@@ -278,6 +286,8 @@ class Walk:
             if not self._has_uri("file", prefix + name, depth, room):
                 continue
             file = known.files.get(name) if known else None
+            if file is None and not self._is_candidate(prefix + name):
+                continue
             if file is None or not file.has_stamps_of(found):
                 file = unread(found)
                 if not file.file_type:
@@ -286,7 +296,10 @@ class Walk:
         for name in folder.folders:
             if not self._has_uri("dir", prefix + name, depth, room):
                 continue
-            inner = self._list(prefix + name, depth + 1, known.folders.get(name) if known else None)
+            below = known.folders.get(name) if known else None
+            if below is None and not self._is_candidate(prefix + name):
+                continue
+            inner = self._list(prefix + name, depth + 1, below)
             if inner is not None:
                 made.folders[name] = inner
         if known is not None and not pending and _is_same(known, made):
@@ -295,6 +308,12 @@ class Walk:
         if pending:
             self._pending.append(Pending(made, prefix, pending))
         return made
+
+    def _is_candidate(self, path: str) -> bool:
+        if self._candidates is not None and path not in self._candidates:
+            return False
+        self.new.add(path)
+        return True
 
     def _has_uri(self, scheme: str, path: str, depth: int, room: int) -> bool:
         if depth < MAX_SEGMENTS and room > 3 * 255:

@@ -205,10 +205,8 @@ class Overlay:
         absence = self._absence()
         if absence:
             return self._be_absent(absence)
-        self._rules = rules_of(self.root, self._environment, self._rules)
-        walk = Walk(str(self.root), self.workspace, self._rules, stop)
         try:
-            made = walk.list(self._known)
+            walk, made = self._list(stop)
         except Stopped:
             return Delta(complete=False)
         # A tree that disappears during the walk looks as if all its files were deleted.
@@ -225,6 +223,26 @@ class Overlay:
         delta = self._serve(made)
         self._mode, self._reason, self._skipped = "ready", "", walk.skipped
         return delta
+
+    def _list(self, stop: threading.Event) -> tuple[Walk, Directory | None]:
+        """List the tree.
+
+        git names the ignored files that exist when it is asked. New files of the walk may have appeared after that, so
+        git is asked again about them. If there are more ignored files now, the tree is listed without them and without
+        files that are newer still.
+
+        Raises:
+            Stopped: `stop` was set.
+        """
+        rules = self._rules = rules_of(self.root, self._environment, self._rules)
+        walk = Walk(str(self.root), self.workspace, rules, stop)
+        made = walk.list(self._known)
+        if rules.repository and walk.new:
+            self._rules = rules_of(self.root, self._environment, rules)
+            if not self._rules.ignored <= rules.ignored:
+                walk = Walk(str(self.root), self.workspace, self._rules, stop, candidates=walk.new)
+                made = walk.list(self._known)
+        return walk, made
 
     def _absence(self) -> str:
         """The reason why the tree cannot be served, or an empty string."""

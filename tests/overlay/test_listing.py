@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import tempfile
 from pathlib import Path
@@ -67,6 +68,42 @@ def test_ignored_files_are_left_out_and_tracked_ones_are_not(tmp_path: Path) -> 
     assert paths(overlay) == {".gitignore", "kept.log", "src/.gitignore", "src/a.c"}
     assert overlay.report().ignored == 3
     assert overlay.card(folder("out")) is None
+
+
+def test_ignored_files_that_appear_during_a_scan_are_never_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = repository(tmp_path / "r", {".gitignore": ".env\nbuild/\n", "a.c": ""})
+    overlay = scanned(root)
+    answers = [{".env": "password\n", "b.c": ""}, {"sub/.env": "password\n", "build/keys": "", "c.c": ""}, {}]
+    followed_by(monkeypatch, tmp_path, root, answers)
+    assert overlay.rescan().added == (file("b.c"),)
+    assert overlay.rescan().added == (file("c.c"),)
+
+
+def followed_by(monkeypatch: pytest.MonkeyPatch, place: Path, root: Path, answers: list[dict[str, str]]) -> None:
+    """From now on the files of `answers` appear as soon as git has answered for the first time, the second, and so on.
+
+    After the last answer nothing more appears.
+    """
+    programs = place / "programs"
+    programs.mkdir()
+    for number, files in enumerate(answers):
+        (programs / str(number)).mkdir()
+        write(programs / str(number), files)
+    (programs / "git").write_text(
+        f"""#!/bin/sh
+{shutil.which("git")} "$@"
+status=$?
+for waiting in {programs}/[0-9]*; do
+    cp -r $waiting/. {root} && rm -r $waiting
+    break
+done
+exit $status
+"""
+    )
+    (programs / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
 
 
 def test_a_persons_own_ignore_file_counts(tmp_path: Path) -> None:
