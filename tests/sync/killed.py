@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from kgd.errors import KgdError
 from kgd.git.refs import HEAD
@@ -29,6 +30,8 @@ NAMES = ("ann", "bob")
 SHARED = 4
 """Nodes that both append to."""
 AGREE_SECONDS = 90.0
+LOCKED_SECONDS = 10.0
+"""A lock of a ref that is older was left by a program that was killed."""
 CHORES = (
     ("gc", "--prune=now", "-q"),
     ("repack", "-adq"),
@@ -46,6 +49,8 @@ class Seen:
     repeated: int = 0
     """Changes that were asked for again after a kill, and had been carried out."""
     chores: Counter[str] = field(default_factory=Counter)
+    locks: int = 0
+    """Lock files that killed programs left in the repository that both push to."""
 
 
 def work(line: Connection, folder: str, seed: int) -> None:
@@ -161,14 +166,25 @@ def killed_while_syncing(place: Path, kills: int, seed: int, chores: Sequence[tu
     return _audit(place, seen)
 
 
+def _follow_the_advice_on_locks(place: Path, said: list[Any]) -> int:
+    """Remove the lock files that kgd names; the number of them. git that was killed can leave one, and runs no more."""
+    reasons = [wait["reason"] for answer in said for remote in answer["remotes"] for wait in remote["waits"]]
+    named = {reason.rsplit(" ", 1)[1] for reason in reasons if reason.endswith(".lock")}
+    for lock in named:
+        (place / "hub.git" / lock).unlink(missing_ok=True)
+    return len(named)
+
+
 def _audit(place: Path, seen: Seen) -> Seen:
     people = [Person(place / name, id=WS) for name in NAMES]
     try:
-        end = time.monotonic() + AGREE_SECONDS
+        began = time.monotonic()
         while len({person.tip for person in people}) > 1:
-            assert time.monotonic() < end, f"they do not agree: {[person.call('sync') for person in people]}"
-            for person in people:
-                person.sync()
+            waited = time.monotonic() - began
+            said = [person.call("sync") for person in people]
+            assert waited < AGREE_SECONDS, f"they do not agree: {said}"
+            if waited > LOCKED_SECONDS:
+                seen.locks += _follow_the_advice_on_locks(place, said)
         store = people[0].workspace.store
         tip = store.ref(HEAD)
         assert tip is not None
