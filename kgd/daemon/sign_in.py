@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 BACK = "/ui/signed-in"
 """The page to which a browser returns."""
 BEGUN_SECONDS = 600
-"""Time for a person to sign in."""
+"""Seconds that a person has to complete a sign-in."""
 FORGET_SECONDS = 30 * 86_400
 """The token of a sign-in is deleted this long after the sign-in ended; the audit log keeps its id and account."""
 RENEW_SHARE = 3
 """A browser's token is renewed in the last third of its life."""
 REST_SECONDS = 15.0
-"""Pause after the issuer did not answer, while the token is still valid."""
+"""Seconds until the next attempt if the issuer does not answer and the token is still valid."""
 _BROWSER, _DEVICE, _KEPT = "browser", "device", "kept"
 
 log = logging.getLogger("kgd.sign_in")
@@ -194,7 +194,7 @@ class SignIns:
         return Given(made.text, made.record, text)
 
     def exchange(self, id_token: str) -> Given:
-        """A token for a program, for its ID token.
+        """Exchange a program's ID token for a token of this hub.
 
         Raises:
             Unauthorized: The ID token is not valid, or not for this hub.

@@ -26,7 +26,7 @@ MOST_RINGS = 10
 MOST_ROWS = 80
 TOP = -pi / 2
 STEP_RIGHT, STEP_DOWN = 150.0, 64.0
-"""From each node of a path to the next."""
+"""Distance from each node of a path to the next."""
 
 
 @dataclass(frozen=True, slots=True)

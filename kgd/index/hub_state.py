@@ -65,7 +65,7 @@ CREATE TABLE IF NOT EXISTS seals (number INTEGER PRIMARY KEY, hash TEXT NOT NULL
 """
 """Tables that earlier versions of kgd ignore, so that they can still use the file. `seals` chains the audit log."""
 TURN_SECONDS = 25.0
-"""Longest wait for a turn: longer than two requests to a sign-in server."""
+"""Longest wait in seconds for a turn: longer than two requests to a sign-in server."""
 _LINE = "number, at, token, action, workspace, detail"
 _SEALED_LINE = "number, at, token, action, workspace, detail, coalesce(hash, '')"
 _SEALED = "trail LEFT JOIN seals USING (number)"

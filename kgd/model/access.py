@@ -19,7 +19,7 @@ from kgd.model.uri import Uri, is_workspace_id, parse, settings_uri, workspace_o
 MAX_GLOBS = 64
 MAX_NAME = 80
 ACCOUNT = "oidc-"
-"""Begins the id of an account; ids of tokens have no dash."""
+"""Prefix of an account's id; ids of tokens contain no dash."""
 
 
 class Verb(StrEnum):

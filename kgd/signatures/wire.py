@@ -11,13 +11,13 @@ from kgd.errors import Invalid
 
 MAGIC = b"SSHSIG"
 GIT = b"git"
-"""The namespace of commits: a signature of another namespace cannot stand for one."""
+"""The namespace of commit signatures. kgd accepts no other namespace for a commit."""
 HASHES = {b"sha512": hashlib.sha512, b"sha256": hashlib.sha256}
 _BEGIN, _END = "-----BEGIN SSH SIGNATURE-----", "-----END SSH SIGNATURE-----"
 _VERSION = 1
 _WIDTH = 70
 LARGEST = 16_384
-"""Largest signature in characters; a key of RSA with 16,384 bits needs 6,000."""
+"""Largest signature in characters; a signature by an RSA key of 16,384 bits needs 6,000."""
 
 
 class Fields:

@@ -47,7 +47,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a person has to do: open `url`, and compare or enter `code`."""
+    """Instructions for a person: open `url`, and compare or enter `code`."""
 
     url: str
     code: str
@@ -74,7 +74,7 @@ def bearer(reference: str) -> str:
 
 
 def read(text: str) -> Credential:
-    """The stored credential. Raises Unauthorized if it is not one."""
+    """The stored credential. Raises Unauthorized if it is malformed."""
     try:
         values = orjson.loads(text)
         return Credential(str(values["hub"]), str(values["token"]), str(values["refresh"]), int(values["expires"]))

@@ -42,7 +42,7 @@ RECORDS_READ = 1_000
 NAME = "Kgd-Proposal"
 """The trailer of a record with the proposal's name."""
 OF_ONE = (*REMEMBERED, "gone", "vanished", "other")
-"""Kinds of trouble with one proposal. After others, the upstream cannot be used at all."""
+"""Kinds of trouble with one proposal. Any other kind means that the upstream cannot be used at all."""
 
 log = logging.getLogger("kgd.hubs")
 

@@ -1,6 +1,6 @@
 """Removal of a secret from the whole history of a closed workspace.
 
-Each commit that contains the secret, and each later one, is made again without it (`kgd.git.rewriting`). One commit on
+Each commit that contains the secret, and each later one, is rewritten without it (`kgd.git.rewriting`). One commit on
 top records the removal, and lists the removed commits, so that no old copy can bring them back
 (`kgd.workspace.history.forgotten`). Then the old objects are deleted. See docs/decisions/0054-forget.md.
 
@@ -72,11 +72,11 @@ class Forgotten:
 
 
 def forms(secret: str) -> list[bytes]:
-    """The spellings under which a secret is looked for: each of its lines as it is, in a quoted string of JSON or YAML,
-    and percent-encoded, longest first.
+    """The spellings of a secret to search for, longest first: each of its lines as it is, in a quoted string of JSON or
+    YAML, and percent-encoded.
 
     Raises:
-        Invalid: A line is too short to be looked for.
+        Invalid: A line is too short to search for.
     """
     lines = [line.strip() for line in secret.splitlines() if line.strip()]
     if not lines:

@@ -71,7 +71,8 @@ def questions(session: Session, params: QuestionsParams) -> QuestionsResult:
 def note(session: Session, workspace: Workspace, question: Question, *, found: bool) -> None:
     """Record that a search of a user of this machine found nothing, or that its question now has an answer.
 
-    A narrowed search is not recorded, since its filters may be the reason; nor is one of depth 0, as type-ahead makes.
+    A narrowed search is not recorded, since its filters may be the reason; nor is a search of depth 0, which
+    suggestions during typing use.
     """
     if session.principal is not None or not question.query.strip():
         return

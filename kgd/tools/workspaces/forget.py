@@ -41,7 +41,7 @@ class RemoteResult(TypedDict):
 
 
 class ForgetResult(TypedDict):
-    """`files` held the secret, in any commit; `rewritten` counts commits. `to_do` lists the steps that are left."""
+    """`files` held the secret, in any commit; `rewritten` counts commits. `to_do` lists the remaining steps."""
 
     workspace: str
     rewritten: int
@@ -59,7 +59,7 @@ def forget(session: Session, params: ForgetParams) -> ForgetResult:
 
     Raises:
         NotFound: The workspace is unknown, or nothing in it contains the secret.
-        Unavailable: Several hubs share the workspace, its git state does not allow it, or a remote is not in step.
+        Unavailable: Several hubs share the workspace, its git state does not allow it, or a remote has other commits.
         KgdError: As `kgd.workspace.forgetting.forget`.
     """
     daemon = session.daemon

@@ -81,7 +81,7 @@ def file(visit: Visit) -> Handled:
 
 
 def redirected(visit: Visit) -> Redirect | None:
-    """Return the way from the page of a node to the page of its file; None for all other nodes.
+    """Return a redirect from the page of a node to the page of its file; None if it has none.
 
     A stored definition has its own page, and so has an address with more than the node, such as a version or a form.
     """
