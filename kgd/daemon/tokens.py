@@ -186,7 +186,7 @@ class Tokens:
             self._refuse_taken(name, above)
         if len(self.lineage(above)) >= GENERATIONS:
             raise Limit(
-                f"child tokens can be at most {GENERATIONS} levels deep", next="Make it from this token's parent."
+                f"child tokens can be at most {GENERATIONS} levels deep", next="Create it from this token's parent."
             )
         made = self._make(name, kind, tuple(scopes), expires, parent=parent, quota=above.quota, root=above.holder.line)
         try:

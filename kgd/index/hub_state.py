@@ -233,7 +233,9 @@ class SqliteHubState:
         with self._lock:
             turn = self._turns.setdefault(name, threading.Lock())
         if not turn.acquire(timeout=TURN_SECONDS):
-            raise Unavailable("another request of the same sign-in still runs", next="Repeat the call in a moment.")
+            raise Unavailable(
+                "another request of the same sign-in is still running", next="Repeat the call in a moment."
+            )
         try:
             yield
         finally:

@@ -291,7 +291,7 @@ def check_narrower(child: Principal, parent: Principal) -> None:
         raise Forbidden("a token cannot expire later than its parent", at="expires", next="Choose an earlier time.")
     if child.kind == "person" and parent.kind != "person":
         raise Forbidden(
-            "only a person's token can create a token for a person", at="kind", next="Make it for an agent."
+            "only a person's token can create a token for a person", at="kind", next="Create it for an agent."
         )
 
 

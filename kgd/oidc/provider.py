@@ -240,7 +240,7 @@ class Provider:
         try:
             client = HttpClient(Address.parse(url, of="sign-in server"), called=called)
         except Invalid as error:
-            raise self._unusable(f"names an address that kgd does not use: {url[:80]}") from error
+            raise self._unusable(f"names an address that kgd does not accept: {url[:80]}") from error
         sent = {"Accept": "application/json", "User-Agent": "kgd", **headers}
         if time.monotonic() < self._resting_until:
             raise self._unusable("did not answer a moment ago")

@@ -278,11 +278,11 @@ class Database:
             raise Unavailable(
                 f"the hub's state in PostgreSQL cannot be used at the moment: {_first_line(error)}",
                 at=self.name,
-                next="The hub connects again by itself; repeat the call with the same request_id.",
+                next="The hub reconnects by itself; repeat the call with the same request_id.",
             ) from error
         except self._wrong as error:
             raise Damaged(
-                f"the tables of the hub's state do not have the expected form: {_first_line(error)}",
+                f"the hub's tables do not have the expected structure: {_first_line(error)}",
                 at=self.name,
                 next="Restore the database from a backup.",
             ) from error

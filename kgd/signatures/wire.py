@@ -79,11 +79,11 @@ def parse(armored: str) -> SshSignature:
     except (binascii.Error, ValueError):
         raise Invalid("the signature is not base64") from None
     if fields.take(len(MAGIC)) != MAGIC or fields.number() != _VERSION:
-        raise Invalid("this version of SSH signatures is not known")
+        raise Invalid("this version of SSH signatures is not supported")
     key, namespace, _, hash, value = (fields.string() for _ in range(5))
     fields.end()
     if hash not in HASHES:
-        raise Invalid("the hash of the signature is not known")
+        raise Invalid("the signature's hash algorithm is not supported")
     return SshSignature(key, namespace, hash, value)
 
 

@@ -79,7 +79,7 @@ def read(text: str) -> Credential:
         values = orjson.loads(text)
         return Credential(str(values["hub"]), str(values["token"]), str(values["refresh"]), int(values["expires"]))
     except (ValueError, TypeError, KeyError):
-        raise Unauthorized("the stored sign-in cannot be read", next="Run `kgd join URL` again.") from None
+        raise Unauthorized("the stored sign-in is malformed", next="Run `kgd join URL` again.") from None
 
 
 def sign_in(url: str, prompt: Callable[[Prompt], None], alive: Callable[[], None]) -> Credential:

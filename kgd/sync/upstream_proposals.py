@@ -236,7 +236,7 @@ class UpstreamProposals:
                     self._close(ref.removeprefix(self._prefix), here[ref])
             self._show()
         except (OSError, RefMoved) as error:
-            raise Unavailable(f"a proposal of another hub cannot be kept here: {error}"[:300]) from None
+            raise Unavailable(f"a proposal of another hub cannot be stored here: {error}"[:300]) from None
 
     def _list(self) -> dict[str, ObjectId]:
         remote, transport = self._upstream()

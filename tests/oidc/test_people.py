@@ -98,7 +98,8 @@ def test_an_answer_is_accepted_once_and_only_in_the_browser_that_began_the_sign_
     thief = Person()
     assert thief.open(back).status == 401  # a stolen address, in another browser
     begun(hub, thief)
-    assert "begun elsewhere" in thief.open(back).text  # a stolen address, in a browser that began a sign-in of its own
+    # a stolen address, in a browser that began a sign-in of its own
+    assert "started in another browser" in thief.open(back).text
     cookies = dict(browser.cookies)
     changed = back.replace(query(back)["state"], query(back)["state"][::-1])
     assert browser.open(changed).status == 401

@@ -249,7 +249,7 @@ def test_hubs_that_start_at_the_same_time_create_the_tables_once(url: str) -> No
 def test_tables_that_are_not_kgds_are_reported(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as other:
         other.execute("CREATE TABLE tokens (something text)")
-    with pytest.raises(Damaged, match="do not have the expected form"):
+    with pytest.raises(Damaged, match="do not have the expected structure"):
         HubState(url)
 
 

@@ -56,7 +56,7 @@ DEEPEST = 10_000
 TYPES_SHOWN = 40
 LIKELY = 30
 """Largest number of files that past commits suggest."""
-PARTIAL = "Texts are still being embedded; until this is done, some are found only by their words."
+PARTIAL = "Texts are still being embedded; until this is done, search finds some only by words."
 INDEXING = "The text index is being built; until this is done, a search finds only some of the texts."
 CONTINUES = "; the cursor leads to the others"
 KNOWLEDGE_SHARE = 65

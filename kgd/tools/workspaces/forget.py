@@ -150,12 +150,12 @@ def _to_do(remotes: list[Remote], results: list[RemoteResult], found: Forgotten)
                 f"git push --force-with-lease={remote.ref}:{found.before} {remote.name} {found.record}:{remote.ref}"
             )
             steps.append(
-                f"The remote '{remote.name}' still has the secret. Its owner runs `kgd forget` there, or allows "
-                f"`{command}`."
+                f"The remote '{remote.name}' still has the secret. Ask its owner to run `kgd forget` there, "
+                f"or to allow `{command}`."
             )
     if remotes:
         steps += [
-            "Every clone: clone the workspace again, and delete the old copy. kgd refuses to merge old copies.",
+            "Replace every other clone: clone the workspace again, and delete the old copy. kgd refuses to merge it.",
             "The server of a remote may keep old commits in caches, proposals and backups: ask its operator.",
         ]
     return [*steps, "Backups, and the sessions of agents that have read the secret, still contain it."]
