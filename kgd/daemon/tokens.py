@@ -266,8 +266,8 @@ class Tokens:
         return gone
 
     def end_sign_in(self, id: str, why: str) -> None:
-        """Revoke the token of a sign-in that its person or the issuer ended. Unlike `revoke`, this is not recorded
-        outside the state: after a restored backup, the issuer decides about a renewal."""
+        """Revoke the token of a sign-in that the person or the issuer ended. Unlike `revoke`, this is not recorded
+        outside the state: after the restoration of a backup, the issuer decides whether to renew it."""
         self._revoke(id, why)
 
     def _record(self, gone: Collection[str]) -> None:

@@ -84,8 +84,8 @@ class GraphViewResult(TraverseResult):
 
 
 def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
-    """Draw a walk from some nodes; without nodes, a walk from the newest nodes of some types, or the whole workspace by
-    area."""
+    """Draw a walk from the given nodes; without nodes, a walk from the newest nodes of the given types, or the whole
+    workspace in groups."""
     given = params.model_dump(exclude={"start", "group", "opened"})
     if params.start:
         return _near(session, TraverseParams(start=params.start, **given))
