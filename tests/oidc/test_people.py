@@ -233,7 +233,7 @@ def test_a_refresh_token_renews_and_does_nothing_else(hub: Hub) -> None:
     assert (status, said["error"]) == (400, "invalid_grant")
 
 
-def test_a_token_made_from_a_persons_token_lives_no_longer(hub: Hub) -> None:
+def test_a_token_made_from_a_persons_token_expires_no_later(hub: Hub) -> None:
     answer = on_device(hub, "ann")
     child = hub.post(answer["access_token"], "tokens", {"name": "helper", "verbs": ["read"], "expires": "1d"})
     assert child.status == 403

@@ -115,7 +115,7 @@ def test_a_rehearsal_changes_nothing(ann: Person) -> None:
     assert ann.summary("a") == SECRET
 
 
-def test_a_request_from_before_is_still_applied_once(ann: Person) -> None:
+def test_an_earlier_request_is_still_applied_only_once(ann: Person) -> None:
     ann.put("a", summary=SECRET)
     change = {"changes": [{"op": "append", "uri": "concept://infra/a", "text": "once"}]}
     ann.call("put", **change, request_id="one")
