@@ -20,7 +20,7 @@ from kgd.workspace.proposals.comments import LONGEST
 
 class CommentParams(Params):
     name: Annotated[str, Field(description="a proposal's id or name")]
-    text: Annotated[str, Field(max_length=LONGEST, description="the remark, one paragraph")]
+    text: Annotated[str, Field(max_length=LONGEST, description="the comment, one paragraph")]
     workspace: str | None = None
 
 

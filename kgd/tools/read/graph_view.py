@@ -46,7 +46,7 @@ class GraphViewParams(TraverseParams):
         Grouping | Literal["auto"] | None,
         Field(
             description="without start: the whole workspace in groups, and relations between them; `auto`: by the "
-            "first of these with at least two groups"
+            "first of these that gives at least two groups"
         ),
     ] = None
     opened: Annotated[Many[str], Field(max_length=20, description="ids of groups whose nodes to show")] = Field(

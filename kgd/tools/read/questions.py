@@ -19,7 +19,7 @@ from kgd.workspace.workspace import Workspace
 
 
 class QuestionsParams(Params):
-    dismiss: Annotated[str | None, Field(description="the id of a question to forget first")] = None
+    dismiss: Annotated[str | None, Field(description="id of a question to remove before listing")] = None
     limit: Annotated[int, Field(ge=1, le=200)] = 20
     workspace: str | None = None
 

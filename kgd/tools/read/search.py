@@ -74,7 +74,7 @@ class SearchParams(Params):
     area: Annotated[str, Field(max_length=2_000, description="an area: its files and the facts about them")] = ""
     stale: Annotated[bool, Field(description="only stale facts")] = False
     include: Annotated[
-        Many[Literal["edges", "updated"]], Field(description="also the hits' relations; time and author")
+        Many[Literal["edges", "updated"]], Field(description="also relations of hits; time and author")
     ] = Field(default_factory=list)
     lanes: Annotated[Literal["two", "one"], Field(description="one: a single list, code after knowledge")] = "two"
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0

@@ -28,8 +28,8 @@ Refs = Mapping[str, bytes]
 
 
 class ForgetParams(WorkspaceParams):
-    secret: Annotated[str, Field(description="the text to remove; each of its lines by itself")]
-    reason: Annotated[str, Field(description="why, for the record; without the secret")] = ""
+    secret: Annotated[str, Field(description="the text to remove, line by line")]
+    reason: Annotated[str, Field(description="reason for the record; must not contain the secret")] = ""
     push: Annotated[bool, Field(description="replace the history of the remotes too")] = False
     dry_run: bool = False
 
@@ -176,7 +176,7 @@ FORGET = Operation(
             "remove a leaked secret from the whole history; reads it from standard input",
             (
                 option("--file", "read the secret from FILE", "FILE"),
-                option("-m --reason", "why, for the record", "TEXT", dest="reason"),
+                option("-m --reason", "reason for the record", "TEXT", dest="reason"),
                 option("--push"),
             ),
             place=66,
