@@ -307,7 +307,7 @@ def detached(person: Person) -> None:
         (lambda person: None, "kgd.yaml", Invalid, "settings need this text"),
         (lambda person: None, "concept:", Invalid, "would not be a valid node"),
         (lambda person: None, "summary", Invalid, "kgd's own files need the word"),
-        (lambda person: None, "forget a secret", Invalid, "a part of the record"),
+        (lambda person: None, "forget a secret", Invalid, "the record of the removal would contain the secret"),
         (lambda person: None, "abc", Invalid, "at least 6 are needed"),
         (lambda person: None, " \n ", Invalid, "the secret is empty"),
         (lambda person: None, "not in here", NotFound, "nothing in this workspace"),

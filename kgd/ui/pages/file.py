@@ -115,7 +115,7 @@ def _asked(visit: Visit) -> str:
         return from_path("file", visit.workspace, path)
     uri = visit.required("uri")
     if _workspace_of_code(uri) is None or scheme_of(uri) != "file":
-        raise NotFound("this is not a file of the code", at=uri[:100], next="Open it from the list of folders.")
+        raise NotFound("this is not a file of the code tree", at=uri[:100], next="Open it from the list of folders.")
     return uri
 
 
