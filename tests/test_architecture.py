@@ -32,7 +32,7 @@ def test_imports_follow_the_layers() -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
 
-def test_the_picture_shows_the_layers_of_today() -> None:
+def test_the_picture_shows_the_current_layers() -> None:
     script = [sys.executable, "scripts/architecture.py"]
     picture = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert (ROOT / "docs/pictures/architecture.svg").read_text() == picture, "run: make pictures"

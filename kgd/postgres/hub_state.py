@@ -11,7 +11,7 @@ from kgd.postgres.database import SEAL_LOCK, Database
 from kgd.postgres.quotas import Quotas
 
 TURN_SECONDS = 25.0
-"""Longest wait for a turn: longer than two requests to a sign-in server."""
+"""Longest wait in seconds for a turn: longer than two requests to a sign-in server."""
 
 _COLUMNS = "id, parent, holder, digest, quota, created, revoked, last_used"
 _INSERT = f"INSERT INTO tokens ({_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"

@@ -18,8 +18,8 @@ META = "kgd/at"
 MOST = 8
 """Largest number of positions of one read."""
 KEPT_SECONDS = 600.0
-"""Seconds that a position is sent. Hubs follow their upstream much sooner. A position that a restored backup does not
-have would be refused permanently."""
+"""Seconds for which a position is sent. Hubs follow their upstream much sooner. A position that a restored backup does
+not have would be refused permanently."""
 
 
 def split(positions: str) -> list[str]:

@@ -164,7 +164,7 @@ def test_without_postgresql_calls_are_unavailable_and_they_work_again_once_it_is
 
 
 @pytest.mark.slow
-def test_a_server_that_stands_still_is_given_up_within_seconds() -> None:
+def test_a_server_that_hangs_is_abandoned_within_seconds() -> None:
     with postgres_server.server() as own, own.schema() as url:
         state = HubState(url)
         with own.standing_still():
@@ -249,12 +249,12 @@ def test_hubs_that_start_at_the_same_time_create_the_tables_once(url: str) -> No
 def test_tables_that_are_not_kgds_are_reported(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as other:
         other.execute("CREATE TABLE tokens (something text)")
-    with pytest.raises(Damaged, match="do not have the expected form"):
+    with pytest.raises(Damaged, match="do not have the expected structure"):
         HubState(url)
 
 
 @pytest.mark.parametrize("wrong", ["", "mysql://h/d", "hub.db", "postgres"])
-def test_a_wrong_url_is_explained(wrong: str) -> None:
+def test_the_error_for_a_malformed_url_names_the_mistake(wrong: str) -> None:
     with pytest.raises(Invalid) as refused:
         HubState(wrong)
     assert refused.value.at == "--state"

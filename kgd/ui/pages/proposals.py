@@ -102,7 +102,7 @@ def _accepted(visit: Visit, done: Mapping[str, Any]) -> Handled:
 
 def _comment(visit: Visit, id: str) -> Handled:
     visit.call("comment", name=id, text=visit.text("text"))
-    return Redirect(f"{visit.to('proposal', id=id)}#discussion", said="Commented. The author can read it.")
+    return Redirect(f"{visit.to('proposal', id=id)}#discussion", said="Comment added. The author can read it.")
 
 
 def _reject(visit: Visit, id: str) -> Handled:
