@@ -28,6 +28,9 @@ Waiting = Generator[Any, Any, Any]
 """The type of psycopg's waits for sockets."""
 SEAL_LOCK = 0x6B6765
 """Key of the advisory lock under which lines of the audit log are sealed."""
+NUMBER_LOCK = 0x6B6766
+"""Key of the advisory lock that every transaction shares which adds lines to the audit log: after their numbers were
+drawn, two transactions may commit in either order."""
 UPGRADE_LOCK = 0x6B6764
 """Key of the advisory lock under which tables are created: `kgd`."""
 
@@ -51,7 +54,7 @@ STEPS = (
     CREATE TABLE trail (
         number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at bigint NOT NULL, token text NOT NULL,
         action text NOT NULL, workspace text NOT NULL, detail text NOT NULL,
-        written_by xid8 NOT NULL DEFAULT pg_current_xact_id()
+        written_by xid8 NOT NULL DEFAULT pg_current_xact_id()  -- for hubs of earlier versions
     );
     CREATE INDEX trail_of ON trail (token, number);
     CREATE TABLE keys (name text PRIMARY KEY, key bytea NOT NULL);
