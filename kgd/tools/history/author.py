@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 from kgd.areas.atlas import ATOM, Atlas
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.freshness import citations
+from kgd.git.objects import author_and_client
 from kgd.model.access import Verb
 from kgd.model.uri import Uri, name_of, path_of, scheme_of
 from kgd.tools import addressing, paging, visibility
@@ -101,7 +102,8 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     start = paging.index(paging.read("author", params.name, params.cursor), 0) if params.cursor else 0
     end, wanted = start + params.limit, params.name.casefold()
     last = _last_changes(workspace, every, wanted, sees, most=max(end + 1, EXAMINED))
-    open_now = [one for one in seen(session, workspace, proposals.listed(workspace)) if wanted in _bare(one.author)]
+    every_open = seen(session, workspace, proposals.listed(workspace))
+    open_now = [one for one in every_open if wanted in author_and_client(one.author.casefold())]
     if not last and not open_now:
         search = Advice("Find the name with ", Do("history"), ".")
         raise NotFound("no recent change is by this author", at=params.name[:80], next=search)
@@ -144,12 +146,6 @@ def _last_changes(
                 if len(last) == most:
                     return last
     return last
-
-
-def _bare(author: str) -> tuple[str, ...]:
-    """The name of a proposal's author and its program: ``Ann (codex)`` is by Ann and by codex."""
-    name, _, client = author.casefold().removesuffix(")").partition(" (")
-    return name, client
 
 
 def _node(workspace: Workspace, uri: Uri, entry: Entry) -> WrittenNode:
