@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 SETTLED_WITHIN = 20.0
 MOVED_WITHIN = 1.0
-_SIGNS = (b"cites", b"verified", b"commit", b"blob")
-"""The file of a citing node contains at least one of these words."""
 _AREA = "atom:"
 AGAIN_AFTER = 5.0
 """Seconds before the text index is tried again after an error."""
@@ -298,7 +296,7 @@ class Freshness:
         """The node if it may cite something; other nodes need not be parsed."""
         try:
             data = self._workspace.store.read(blob) if blob else b""
-            return documents.decode(data, at=uri) if any(word in data for word in _SIGNS) else None
+            return documents.decode(data, at=uri) if citations.may_cite(data) else None
         except KgdError:
             return None
 
