@@ -152,9 +152,9 @@ class Freshness:
         with self._lock:
             return sorted(self._by_path.get(path, ()))
 
-    def cited(self, uri: Uri) -> bool:
-        """Whether a node is known to cite code."""
-        return uri in self._citing
+    def citations(self, uri: Uri) -> tuple[Citation, ...]:
+        """The known citations of a node. Takes one look-up."""
+        return self._citing.get(uri, ())
 
     def checked(self, uri: Uri, node: Node) -> list[Checked]:
         """The citations of the node `uri`, each compared with the code. Runs git for code that has changed."""
