@@ -120,13 +120,7 @@ class Freshness:
         if self.code is None or not (self._dirty or self._by_citation or self._by_area):
             return {}
         asked = list(uris)
-        if self._dirty:
-            with self._lock:
-                fresh = [uri for uri in asked if uri in self._dirty]
-            for uri in fresh:
-                self._judge(uri, deep=False)
-            if fresh:
-                self._sum_up()
+        self._check_written(asked)
         found = {uri: mark for uri in asked if (mark := self._by_citation.get(uri) or self._by_area.get(uri))}
         if any(not mark.since_commit for mark in found.values()):
             self._look_again(found)
@@ -153,8 +147,20 @@ class Freshness:
             return sorted(self._by_path.get(path, ()))
 
     def citations(self, uri: Uri) -> tuple[Citation, ...]:
-        """The known citations of a node. Takes one look-up."""
+        """The known citations of a node. Takes one look-up, unless the node was just written."""
+        self._check_written((uri,))
         return self._citing.get(uri, ())
+
+    def _check_written(self, uris: Iterable[Uri]) -> None:
+        """Check those of these nodes that were just written."""
+        if not self._dirty:
+            return
+        with self._lock:
+            fresh = [uri for uri in uris if uri in self._dirty]
+        for uri in fresh:
+            self._judge(uri, deep=False)
+        if fresh:
+            self._sum_up()
 
     def checked(self, uri: Uri, node: Node) -> list[Checked]:
         """The citations of the node `uri`, each compared with the code. Runs git for code that has changed."""

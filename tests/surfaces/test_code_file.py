@@ -80,6 +80,18 @@ def test_a_relation_to_a_definition_is_a_note_about_its_lines(ask: Ask, keys: Pa
     assert outline == [("sign", "function", 4, 5), ("Keys", "class", 8, 10), ("Keys.rotate", "method", 9, 10)]
 
 
+def test_a_changed_citation_is_shown_at_once(ask: Ask, keys: Path) -> None:
+    assert keys.is_dir()
+    ask.put(changes=upsert("gotcha:a", data={"cites": [f"{KEYS}#sign"]}))
+    until(lambda: ask.code_file(uri=f"./{KEYS}")["notes"])
+    for symbol in ("Keys.rotate", "sign", "Keys"):
+        ask.put(changes=upsert("gotcha:a", data={"cites": [f"{KEYS}#{symbol}"]}))
+        (note,) = ask.code_file(uri=f"./{KEYS}")["notes"]
+        assert [place["symbol"] for place in note["places"]] == [symbol]
+    ask.put(changes=upsert("gotcha:a", data={"cites": ["src/checkout.py"]}))
+    assert ask.code_file(uri=f"./{KEYS}")["notes"] == []
+
+
 def test_notes_beyond_the_limit_are_counted_once(ask: Ask, keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert keys.is_dir()
     monkeypatch.setattr(code_file, "NOTES", 1)

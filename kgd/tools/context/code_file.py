@@ -267,7 +267,8 @@ def _about(workspace: Workspace, path: str, symbols: Sequence[Node]) -> Iterator
     than once. Each with the reason and the cited definitions."""
     freshness = Freshness.of(workspace)
     for uri in freshness.citing(path):
-        yield uri, "cites", [one.symbol for one in freshness.citations(uri) if one.path == path and one.symbol]
+        if cited := [one.symbol for one in freshness.citations(uri) if one.path == path]:
+            yield uri, "cites", [*filter(None, cited)]
     for edge in workspace.graph.into(from_path("file", workspace.id, path)):
         yield edge.target, edge.type, []
     for symbol in symbols:
