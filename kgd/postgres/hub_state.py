@@ -96,8 +96,8 @@ class PostgresHubState:
     def renote(self, number: int, detail: str) -> None:
         text = storable(detail[:DETAIL_LIMIT])
         with self._database.write(durable=False) as db:
-            # A hub that is sealing the line holds this lock; the next statement then sees the seal.
-            db.execute("SELECT FROM trail WHERE number = %s FOR UPDATE", (number,))
+            # Waits for a hub that is sealing; the next statement then sees the seal.
+            db.execute("LOCK TABLE trail IN ROW EXCLUSIVE MODE")
             if db.execute("SELECT FROM seals WHERE number = %s", (number,)).rowcount:
                 copied = "at, token, action, workspace"
                 sql = f"INSERT INTO trail ({copied}, detail) SELECT {copied}, %s FROM trail WHERE number = %s"
@@ -110,6 +110,8 @@ class PostgresHubState:
             [(is_free,)] = db.execute("SELECT pg_try_advisory_xact_lock(%s)", (SEAL_LOCK,))
             if not is_free:  # another hub seals these lines
                 return 0
+            # Numbers are given before lines can be seen: waits until all lines that have a number are there.
+            db.execute("LOCK TABLE trail IN SHARE MODE")
             last, before = db.execute("SELECT number, hash FROM seals ORDER BY number DESC LIMIT 1").fetchone() or (
                 0,
                 "",
@@ -118,8 +120,7 @@ class PostgresHubState:
             newest = (db.execute(ripe, (now - SEAL_SECONDS,)).fetchone() or (0,))[0]
             sql = f"""
             SELECT number, {_FIELDS} FROM trail
-            WHERE number > %s AND number <= %s AND written_by < pg_snapshot_xmin(pg_current_snapshot())
-            ORDER BY number LIMIT %s FOR UPDATE
+            WHERE number > %s AND number <= %s ORDER BY number LIMIT %s FOR UPDATE
             """
             rows = db.execute(sql, (last, newest, SEALED_AT_ONCE)).fetchall()
             hashes = sealed(before, [(row[0], AuditEntry(*row[1:])) for row in rows])
