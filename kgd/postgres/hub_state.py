@@ -22,6 +22,8 @@ WITH RECURSIVE tree(id) AS (
 SELECT tokens.id FROM tokens JOIN tree USING (id) WHERE revoked = 0 ORDER BY tokens.id FOR UPDATE OF tokens
 """
 _FIELDS = "at, token, action, workspace, detail"
+_ALL_WRITTEN = "LOCK TABLE trail IN SHARE MODE"
+"""Waits until every line that has a number can be seen: hubs commit in another order than their numbers."""
 
 
 class PostgresHubState:
@@ -110,8 +112,7 @@ class PostgresHubState:
             [(is_free,)] = db.execute("SELECT pg_try_advisory_xact_lock(%s)", (SEAL_LOCK,))
             if not is_free:  # another hub seals these lines
                 return 0
-            # Numbers are given before lines can be seen: waits until all lines that have a number are there.
-            db.execute("LOCK TABLE trail IN SHARE MODE")
+            db.execute(_ALL_WRITTEN)
             last, before = db.execute("SELECT number, hash FROM seals ORDER BY number DESC LIMIT 1").fetchone() or (
                 0,
                 "",
@@ -129,12 +130,12 @@ class PostgresHubState:
         return len(hashes)
 
     def lines(self, after: int, limit: int) -> list[tuple[int, AuditEntry]]:
-        # Two hubs may commit in another order than their numbers: lines wait for the transactions that began before.
         sql = f"""
         SELECT number, {_FIELDS}, coalesce(hash, '') FROM trail LEFT JOIN seals USING (number)
-        WHERE number > %s AND written_by < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY number LIMIT %s
+        WHERE number > %s ORDER BY number LIMIT %s
         """
-        with self._database.read() as db:
+        with self._database.write() as db:
+            db.execute(_ALL_WRITTEN)
             return [(row[0], AuditEntry(*row[1:])) for row in db.execute(sql, (after, limit))]
 
     def trail(self, token: str | None, limit: int) -> list[AuditEntry]:
