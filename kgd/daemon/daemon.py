@@ -8,7 +8,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -196,9 +196,9 @@ class Daemon:
         entry = self.registry.current().entries.get(id)
         if entry is None:
             return None
-        for one in self.opened():
+        for one in self.opened((id,)):
             place = _entry(one).path if entry.path else str(self.clones.place(entry))
-            if one.id == id and place == (entry.path or str(one.layout.work_tree)):
+            if place == (entry.path or str(one.layout.work_tree)):
                 return one if self.use(one) else None
         return None
 
@@ -217,11 +217,13 @@ class Daemon:
         if known is None or known.path != entry.path:
             self.registry.register(entry, replace=replace, is_alive=self._still_there)
 
-    def opened(self) -> list[Workspace]:
-        """The open workspaces that have not been moved, sorted by id."""
+    def opened(self, ids: Collection[str] | None = None) -> list[Workspace]:
+        """The open workspaces with these ids, or all, that have not been moved, sorted by id. Looks at a file of each
+        of them."""
         if self._looked.opened is not None:
-            return list(self._looked.opened)
-        there = [one.workspace for one in self.open_workspaces.all() if one.workspace.is_in_place]
+            return [one for one in self._looked.opened if ids is None or one.id in ids]
+        known = (one.workspace for one in self.open_workspaces.all())
+        there = [one for one in known if (ids is None or one.id in ids) and one.is_in_place]
         return sorted(there, key=lambda one: one.id)
 
     @contextmanager
@@ -520,8 +522,8 @@ class Daemon:
 
     def _close_other_copies(self, found: Workspace) -> None:
         """Close a copy of the workspace that was opened before the registry named this path."""
-        for one in self.opened():
-            if one.id == found.id and one is not found:
+        for one in self.opened((found.id,)):
+            if one is not found:
                 log.warning("another copy is registered now", extra={"workspace": one.id, "path": one.layout.git_dir})
                 self.forget(one)
 

@@ -27,8 +27,8 @@ _STARTED = time.time()
 
 def text(daemon: Daemon, workspaces: Collection[str] | None = None) -> str:
     """All metrics. Metrics per workspace are limited to these ids, and to `WORKSPACES` open workspaces."""
-    opened = [one for one in daemon.opened() if workspaces is None or one.id in workspaces][:WORKSPACES]
-    registered, open_now = len(daemon.workspace_ids()), len(daemon.opened())
+    opened, registered = daemon.opened(), len(daemon.workspace_ids())
+    shown = [one for one in opened if workspaces is None or one.id in workspaces][:WORKSPACES]
     return metrics.exposition(
         [
             *metrics.counted(),
@@ -37,9 +37,9 @@ def text(daemon: Daemon, workspaces: Collection[str] | None = None) -> str:
                 "kgd_workspaces",
                 "gauge",
                 "Workspaces of this hub.",
-                [Sample(registered, {"state": "registered"}), Sample(open_now, {"state": "open"})],
+                [Sample(registered, {"state": "registered"}), Sample(len(opened), {"state": "open"})],
             ),
-            *_per_workspace(daemon, opened),
+            *_per_workspace(daemon, shown),
         ]
     )
 

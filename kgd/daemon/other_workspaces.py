@@ -44,7 +44,7 @@ class Opener(Protocol):
     """The workspaces of a daemon."""
 
     def workspace(self, id: str | None = None, *, directory: Path | None = None) -> Workspace: ...
-    def opened(self) -> list[Workspace]: ...
+    def opened(self, ids: Collection[str] | None = None) -> list[Workspace]: ...
 
 
 class Elsewhere:
@@ -240,7 +240,7 @@ class World:
         return replies
 
     def _open(self) -> Iterable[Workspace]:
-        return [one for one in self._daemon.opened() if self._allowed is None or one.id in self._allowed]
+        return self._daemon.opened(self._allowed)
 
 
 class LastSeen:

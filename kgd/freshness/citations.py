@@ -24,6 +24,8 @@ VERIFIED = "verified"
 MOST = 100
 """Maximum number of citations to read per node."""
 
+_SIGNS = (b"cites", b"verified", b"commit", b"blob")
+"""The file of a citing node contains at least one of these words."""
 _FORM = re.compile(
     r"(?P<path>[^\n]+?)(?:@(?P<at>[0-9a-f]{7,40}))?(?:#(?P<symbol>[\w$][^\s#@]*))?(?:@(?P<late>[0-9a-f]{7,40}))?"
 ).fullmatch
@@ -49,6 +51,11 @@ def parse(text: str, workspace: str) -> Citation | None:
     if found is None or path is None:
         return None
     return Citation(text, path, found["symbol"] or "", found["at"] or found["late"] or "")
+
+
+def may_cite(data: bytes) -> bool:
+    """Whether the file of a node may have a citation; other files need not be parsed."""
+    return any(word in data for word in _SIGNS)
 
 
 def of(node: Node, workspace: str) -> list[Citation]:

@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 SETTLED_WITHIN = 20.0
 MOVED_WITHIN = 1.0
-_SIGNS = (b"cites", b"verified", b"commit", b"blob")
-"""The file of a citing node contains at least one of these words."""
 _AREA = "atom:"
 AGAIN_AFTER = 5.0
 """Seconds before the text index is tried again after an error."""
@@ -122,13 +120,7 @@ class Freshness:
         if self.code is None or not (self._dirty or self._by_citation or self._by_area):
             return {}
         asked = list(uris)
-        if self._dirty:
-            with self._lock:
-                fresh = [uri for uri in asked if uri in self._dirty]
-            for uri in fresh:
-                self._judge(uri, deep=False)
-            if fresh:
-                self._sum_up()
+        self._check_written(asked)
         found = {uri: mark for uri in asked if (mark := self._by_citation.get(uri) or self._by_area.get(uri))}
         if any(not mark.since_commit for mark in found.values()):
             self._look_again(found)
@@ -154,9 +146,21 @@ class Freshness:
         with self._lock:
             return sorted(self._by_path.get(path, ()))
 
-    def cited(self, uri: Uri) -> bool:
-        """Whether a node is known to cite code."""
-        return uri in self._citing
+    def citations(self, uri: Uri) -> tuple[Citation, ...]:
+        """The known citations of a node. Takes one look-up, unless the node was just written."""
+        self._check_written((uri,))
+        return self._citing.get(uri, ())
+
+    def _check_written(self, uris: Iterable[Uri]) -> None:
+        """Check those of these nodes that were just written."""
+        if not self._dirty:
+            return
+        with self._lock:
+            fresh = [uri for uri in uris if uri in self._dirty]
+        for uri in fresh:
+            self._judge(uri, deep=False)
+        if fresh:
+            self._sum_up()
 
     def checked(self, uri: Uri, node: Node) -> list[Checked]:
         """The citations of the node `uri`, each compared with the code. Runs git for code that has changed."""
@@ -298,7 +302,7 @@ class Freshness:
         """The node if it may cite something; other nodes need not be parsed."""
         try:
             data = self._workspace.store.read(blob) if blob else b""
-            return documents.decode(data, at=uri) if any(word in data for word in _SIGNS) else None
+            return documents.decode(data, at=uri) if citations.may_cite(data) else None
         except KgdError:
             return None
 

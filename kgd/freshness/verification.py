@@ -103,7 +103,7 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
     restated = edit.content is not None or edit.summary is not None
     cites = edit.data.get(CITES)
     symbols = [one for relation in edit.relations if (one := _about_symbol(relation, workspace.id))]
-    if cites is None and not symbols and not (restated and freshness.cited(uri)):
+    if cites is None and not symbols and not (restated and freshness.citations(uri)):
         return edit
     before = workspace.node(uri) or Node(uri)
     texts = [one for one in (cites if isinstance(cites, list) else [cites]) if isinstance(one, str)]

@@ -223,7 +223,7 @@ class Api:
         theirs, reflects = caller.known(), tool.reflects
         if theirs is None or arguments.get("context_id") or Reflects.NOW in reflects:
             return ""
-        opened = [one for one in self._daemon.opened() if one.id in caller.workspaces]
+        opened = self._daemon.opened(caller.workspaces)
         session = caller.session("")
         histories = {
             one.id: CodeHistory.of(one)

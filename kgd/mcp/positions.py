@@ -33,7 +33,7 @@ def answered_at(
     for id, positions in _positions(asked).items():
         if id in own:
             daemon.reach(id, positions, required=reads)
-    before = {one.id: one.tip for one in daemon.opened() if reads and one.id in own}
+    before = {one.id: one.tip for one in daemon.opened(own)} if reads else {}
     found = answer()
     named = (found.get("workspace"), workspace, *(own if len(own) == 1 else ()))
     id = next((one for one in named if isinstance(one, str)), "")

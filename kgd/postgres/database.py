@@ -28,9 +28,6 @@ Waiting = Generator[Any, Any, Any]
 """The type of psycopg's waits for sockets."""
 SEAL_LOCK = 0x6B6765
 """Key of the advisory lock under which lines of the audit log are sealed."""
-NUMBER_LOCK = 0x6B6766
-"""Key of the advisory lock that every transaction shares which adds lines to the audit log: after their numbers were
-drawn, two transactions may commit in either order."""
 UPGRADE_LOCK = 0x6B6764
 """Key of the advisory lock under which tables are created: `kgd`."""
 

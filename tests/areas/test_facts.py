@@ -9,7 +9,11 @@ import pytest
 
 from kgd.errors import Forbidden, Invalid, NotFound
 from kgd.model.access import Principal, Scope
+from kgd.model.change import Author, Upsert
+from kgd.model.uri import Uri
 from kgd.tools.areas.facts import AREA_FACTS
+from kgd.workspace.workspace import Workspace
+from tests import builders
 from tests.areas.conftest import Ask
 from tests.areas.test_covering import area
 from tests.surfaces.conftest import git, upsert
@@ -47,6 +51,14 @@ def test_facts_about_the_area_or_its_files_are_listed_with_their_files(ask: Ask,
     assert [(one["name"], one["facts"]) for one in answer["authors"]] == [("Ann Person", 3)]
     files = ask.coverage(area=auth)["files"]
     assert [(one["path"], one["facts"]) for one in files] == [(KEYS, 1), (SESSION, 2)]
+
+
+def test_an_author_has_the_name_by_which_the_author_tool_finds_them(ask: Ask, ws: Workspace, auth: str) -> None:
+    edit = Upsert(Uri("gotcha://shop/sign"), summary="Signing is very slow.")
+    ws.submit(builders.change(edit, author=Author("Bob (Ops) Builder", "bob@example.org", "tests")))
+    (name,) = {one["name"] for one in ask.area_facts(area=auth)["authors"]} - {"Ann Person"}
+    assert name == "Bob (Ops) Builder"
+    assert [one["uri"] for one in ask.author(name=name)["nodes"]] == ["gotcha://shop/sign"]
 
 
 def test_stale_facts_come_first_then_the_newest(ask: Ask, auth: str, code: Path) -> None:

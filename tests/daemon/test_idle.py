@@ -101,6 +101,22 @@ def test_the_least_recently_used_workspaces_are_closed_and_the_next_call_opens_t
     assert checks["registry"].startswith("6 workspaces, ")
 
 
+def test_a_call_looks_only_at_the_files_of_its_own_workspace(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (0, 1):
+        put(session, f"w{number}", "a")
+    looked, mine, look = set[str](), threading.get_ident(), vars(Workspace)["is_in_place"].fget
+
+    def is_in_place(workspace: Workspace) -> bool:
+        if threading.get_ident() == mine:
+            looked.add(workspace.id)
+        return bool(look(workspace))
+
+    monkeypatch.setattr(Workspace, "is_in_place", property(is_in_place))
+    tools.call(session, "history", {"workspace": "w1"})
+    assert looked == {"w1"}
+    assert {"w0", "w1"} <= set(opened(session))
+
+
 def test_calls_that_open_workspaces_fast_do_not_exceed_the_limit_for_long(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

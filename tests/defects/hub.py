@@ -181,8 +181,8 @@ BUGS = {
     "27-other-workspaces": Bug(
         "a validator changes with workspaces outside the token",
         "kgd/hub/v1.py",
-        " if one.id in caller.workspaces]",
-        "]",
+        "opened(caller.workspaces)",
+        "opened()",
         ("tests/hub/test_api.py::test_a_validator_tells_nothing_of_workspaces_that_a_token_is_not_for",),
     ),
     "27-recall": Bug(

@@ -14,7 +14,10 @@ from kgd.freshness.freshness import Freshness
 from kgd.model.access import Principal, Scope
 from kgd.tools.history.author import AUTHOR
 from kgd.tools.session import Session
+from kgd.workspace.proposals import deciding
+from kgd.workspace.proposals.proposals import Proposal
 from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.touched_nodes import Touched
 from tests.surfaces.conftest import Ask, git, upsert
 
 
@@ -62,6 +65,15 @@ def test_areas_follow_from_the_cited_files_and_stale_facts_are_listed(ask: Ask, 
     assert (len(seen["nodes"]), seen["areas"], seen["stale"]) == (2, [], []), "a token learns nothing about files"
 
 
+def test_a_verified_relation_to_a_file_counts_for_its_area(ask: Ask) -> None:
+    area = upsert("atom://shop/auth", name="Auth", content="Rules.", data={"paths": ["src/auth/**"]})
+    about = [{"type": "about", "target": "./src/auth/keys.py"}]
+    ask.put(changes=[area, upsert("fact/keys", summary="keys", relations=about)])
+    assert ask.author(name="Ann Person")["areas"][0]["facts"] == 1
+    ask.put(changes={"op": "verify", "uri": "fact/keys"})
+    assert ask.author(name="Ann Person")["areas"][0]["facts"] == 2
+
+
 def test_a_token_sees_only_its_part_of_an_author(ask: Ask, session: Session) -> None:
     ask.put(changes=[upsert("open/a", name="A"), upsert("closed/b", name="B")])
     ask.put(changes=upsert("closed/c", name="C"))
@@ -71,3 +83,26 @@ def test_a_token_sees_only_its_part_of_an_author(ask: Ask, session: Session) -> 
     assert uris(answer) == ["open/a"]
     with pytest.raises(NotFound, match="by this author"):
         AUTHOR.call(reader, {"name": "Nobody"})
+
+
+def test_open_proposals_of_the_author_are_listed_to_those_who_may_read_them(
+    ask: Ask, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def holder(name: str, *verbs: str, paths: str = "/**") -> Ask:
+        principal = Principal(f"tok-{name}", name, "agent", (Scope.of("shop", verbs, [paths]),))
+        return Ask(Session(session.daemon, client="claude", trusted=False, principal=principal))
+
+    for name, place in (("carol", "open/a"), ("carol", "closed/b"), ("dave", "open/c")):
+        holder(name, "read", "propose").submit_subgraph(changes=upsert(place, name=place))
+    every = [one["nodes"] for one in ask.author(name="Carol")["proposals"]]
+    assert every == [["concept://shop/open/a"], ["concept://shop/closed/b"]]
+    examined, touches = list[Proposal](), deciding.touches
+
+    def counted(workspace: Workspace, one: Proposal) -> Touched:
+        examined.append(one)
+        return touches(workspace, one)
+
+    monkeypatch.setattr(deciding, "touches", counted)
+    answer = AUTHOR.call(holder("reader", "read", paths="/open/**").session, {"name": "Carol"})
+    assert [one["nodes"] for one in answer["proposals"]] == [["concept://shop/open/a"]]
+    assert len(examined) == 2, "other authors' proposals are not read"

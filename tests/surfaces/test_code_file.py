@@ -14,6 +14,7 @@ from kgd.errors import Invalid, NotFound
 from kgd.git.code_file import LARGEST
 from kgd.model.access import Principal, Scope
 from kgd.model.change import Author
+from kgd.tools.context import code_file
 from kgd.tools.context.code_file import CODE_FILE
 from kgd.tools.session import Session
 from kgd.workspace.proposals import deciding, proposals
@@ -77,6 +78,27 @@ def test_a_relation_to_a_definition_is_a_note_about_its_lines(ask: Ask, keys: Pa
         (one["name"], one["kind"], one["first"], one["last"]) for one in ask.code_file(uri=f"./{KEYS}")["symbols"]
     ]
     assert outline == [("sign", "function", 4, 5), ("Keys", "class", 8, 10), ("Keys.rotate", "method", 9, 10)]
+
+
+def test_a_changed_citation_is_shown_at_once(ask: Ask, keys: Path) -> None:
+    assert keys.is_dir()
+    ask.put(changes=upsert("gotcha:a", data={"cites": [f"{KEYS}#sign"]}))
+    until(lambda: ask.code_file(uri=f"./{KEYS}")["notes"])
+    for symbol in ("Keys.rotate", "sign", "Keys"):
+        ask.put(changes=upsert("gotcha:a", data={"cites": [f"{KEYS}#{symbol}"]}))
+        (note,) = ask.code_file(uri=f"./{KEYS}")["notes"]
+        assert [place["symbol"] for place in note["places"]] == [symbol]
+    ask.put(changes=upsert("gotcha:a", data={"cites": ["src/checkout.py"]}))
+    assert ask.code_file(uri=f"./{KEYS}")["notes"] == []
+
+
+def test_notes_beyond_the_limit_are_counted_once(ask: Ask, keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert keys.is_dir()
+    monkeypatch.setattr(code_file, "NOTES", 1)
+    about = [{"type": "about", "target": f"./{KEYS}"}]
+    ask.put(changes=[upsert(f"gotcha:{name}", data={"cites": [KEYS]}, relations=about) for name in ("a", "b", "c")])
+    until(lambda: ask.code_file(uri=f"./{KEYS}").get("more_notes") == 2)
+    assert [note["why"] for note in ask.code_file(uri=f"./{KEYS}")["notes"]] == ["cites"]
 
 
 def test_a_deleted_file_has_the_text_of_its_last_version(ask: Ask, keys: Path, ws: Workspace) -> None:

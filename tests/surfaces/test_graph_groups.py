@@ -127,6 +127,25 @@ def test_callers_learn_nothing_about_nodes_that_they_may_not_read(known: Session
     assert (answer["nodes_in_all"], sum(group["count"] for group in answer["groups"])) == (6, 6)
 
 
+def test_a_caller_gets_the_first_grouping_with_two_readable_groups_and_each_is_made_once(
+    known: Session, monkeypatch: Any
+) -> None:
+    ring = {f"auth/m{n}": [{"type": "uses", "target": f"auth/m{(n + 1) % 3}"}] for n in range(3)}
+    call(known, "put", {"changes": [upsert(name, relations=relations) for name, relations in ring.items()]})
+    made, divide = list[int](), communities.communities
+
+    def counted(targets: Mapping[Uri, Mapping[Uri, float]]) -> list[list[Uri]]:
+        made.append(len(targets))
+        return divide(targets)
+
+    monkeypatch.setattr(communities, "communities", counted)
+    scope = Scope.of("shop", [Verb.READ], ["/auth/**"])
+    known.principal, known.trusted = Principal("tok1", "agent", "agent", (scope,)), False
+    answer = GRAPH_VIEW.call(known, {"workspace": "shop", "group": "auto"})
+    assert (answer["grouping"], sorted(counts(answer).values())) == ("community", [3, 6])
+    assert made == [9]
+
+
 def test_hidden_nodes_join_no_communities_and_change_no_order(known: Session) -> None:
     hidden = [{"type": "uses", "target": f"billing/n{n}"} for n in range(PER_PART)]
     call(known, "put", {"changes": [upsert("auth/x", relations=hidden), upsert("auth/y", relations=hidden)]})

@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from kgd.code_history.history import CodeHistory
 from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound
+from kgd.model.access import Principal, Scope
 from kgd.tools import call
 from kgd.tools.session import Session
+from kgd.tools.workspaces.status import STATUS
+from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import FILES, Ask, git, make_code, upsert
 from tests.waiting import until
 
@@ -34,6 +38,19 @@ def test_status_outside_of_any_workspace_shows_the_daemon(daemon: object, tmp_pa
     answer = call(Session(daemon, cwd=tmp_path), "status")  # type: ignore[arg-type]
     assert "workspace" not in answer
     assert "kgd up" in answer["next"]
+
+
+def test_status_of_a_token_reads_nothing_that_it_does_not_show(
+    ask: Ask, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask.put(changes=[upsert("a"), upsert("b")])
+    monkeypatch.delattr(Workspace, "broken_links")
+    monkeypatch.delattr(CodeHistory, "findings")
+    holder = Principal("tok1", "Bob", "person", (Scope.of("shop", ["read"], ["/**"]),))
+    answer = STATUS.call(replace(session, trusted=False, principal=holder), {})
+    assert (answer["counts"], answer["proposals"], answer["stages"]) == ({"nodes": 2}, 0, [])
+    with pytest.raises(AttributeError):
+        ask.status()
 
 
 def test_up_again_changes_nothing_and_leaves_the_code_repository_alone(session: Session, code: Path) -> None:

@@ -16,6 +16,7 @@ from kgd.model.access import Principal, Scope
 from kgd.tools import LOCAL, call
 from kgd.tools.history import history
 from kgd.tools.history.blame import BlameParams, blame
+from kgd.tools.read.complete import COMPLETE
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, upsert
@@ -415,3 +416,10 @@ def test_blame_of_a_node_that_moved_out_of_scope_answers_as_for_a_missing_node(f
             blame(mine.session, BlameParams(uri=f"concept://shop/{path}"))
         told.append((refused.value.message, refused.value.next, refused.value.at == f"concept://shop/{path}"))
     assert told[0] == told[1] == (told[0][0], told[0][1], True)
+
+
+def test_a_token_cannot_complete_addresses(holds: As) -> None:
+    reader = holds("read", "/infra/**").session
+    for kind in ("node", "workspace"):
+        with pytest.raises(Forbidden, match="users of this machine"):
+            COMPLETE.call(reader, {"kind": kind})

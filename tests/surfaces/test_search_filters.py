@@ -57,6 +57,12 @@ def test_an_area_narrows_to_its_files_and_the_facts_about_them(ask: Ask, area: s
         ask.search(query="tokens", area="atom://shop/nothing")
 
 
+def test_facts_related_to_the_former_address_of_an_area_are_in_it(ask: Ask, area: str) -> None:
+    moved = "atom://shop/signing-in"
+    ask.put(changes=[{"op": "move", "uri": area, "to": moved}])
+    assert hits(ask.search(query="tokens", area=moved)) == {moved, CITING, RELATED}
+
+
 def test_an_author_narrows_to_the_facts_that_they_changed_last(ask: Ask, ws: Workspace, area: str) -> None:
     assert area
     by_bob(ws, OTHER, "tokens of the bus are made of brass")

@@ -14,7 +14,6 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, NotFound
-from kgd.freshness import citations
 from kgd.freshness.code import spans_of
 from kgd.freshness.freshness import Freshness
 from kgd.git import code_file, code_log
@@ -230,12 +229,12 @@ def _add_notes(
     sees: Sees | None,
 ) -> None:
     found: dict[Uri, NoteAnswer] = {}
-    more = 0
+    more = set[Uri]()
     for uri, why, cited in _about(workspace, path, symbols):
         if scheme_of(uri) in CODE_TREE or (sees is not None and not sees(uri)):
             continue
         if uri not in found and len(found) == NOTES:
-            more += 1
+            more.add(uri)
             continue
         card = workspace.graph.card(uri)
         if card is None:
@@ -260,17 +259,16 @@ def _add_notes(
     answer["notes"] = sorted(found.values(), key=_in_order)
     mark(workspace, answer["notes"], sees)
     if more:
-        answer["more_notes"] = more
+        answer["more_notes"] = len(more)
 
 
 def _about(workspace: Workspace, path: str, symbols: Sequence[Node]) -> Iterator[tuple[Uri, str, list[str]]]:
     """The nodes that cite the file, those related to it, then those related to its definitions; a node may come more
     than once. Each with the reason and the cited definitions."""
-    for uri in Freshness.of(workspace).citing(path):
-        node = workspace.readable(uri)
-        cited = [one for one in citations.of(node, workspace.id) if one.path == path] if node is not None else []
-        if cited:
-            yield uri, "cites", [one.symbol for one in cited if one.symbol]
+    freshness = Freshness.of(workspace)
+    for uri in freshness.citing(path):
+        if cited := [one.symbol for one in freshness.citations(uri) if one.path == path]:
+            yield uri, "cites", [*filter(None, cited)]
     for edge in workspace.graph.into(from_path("file", workspace.id, path)):
         yield edge.target, edge.type, []
     for symbol in symbols:

@@ -13,7 +13,6 @@ from typing_extensions import TypedDict
 
 from kgd.code_history import reading
 from kgd.errors import Invalid, KgdError
-from kgd.freshness import citations
 from kgd.freshness.freshness import Freshness
 from kgd.git import code_log
 from kgd.git.code_log import LineOrigin, blame
@@ -108,9 +107,9 @@ def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
                 symbols[node.name] = node
                 for edge in workspace.graph.into(node.uri):
                     findings.add(edge.target, DIRECT, f"{edge.type} {node.name}, which contains the line", -1.0)
-        for uri in Freshness.of(workspace).citing(one.path):
-            citing = workspace.readable(uri) if scheme_of(uri) not in AREAS else None
-            for cited in citations.of(citing, workspace.id) if citing is not None else ():
+        freshness = Freshness.of(workspace)
+        for uri in freshness.citing(one.path):
+            for cited in freshness.citations(uri) if scheme_of(uri) not in AREAS else ():
                 if cited.path == one.path and cited.symbol in symbols:
                     findings.add(uri, DIRECT, f"cites {cited.symbol}, which contains the line", -1.0)
 

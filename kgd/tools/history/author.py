@@ -11,8 +11,10 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.areas.atlas import ATOM, Atlas
+from kgd.codec import documents
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.freshness import citations
+from kgd.git.objects import author_and_client
 from kgd.model.access import Verb
 from kgd.model.uri import Uri, name_of, path_of, scheme_of
 from kgd.tools import addressing, paging, visibility
@@ -101,7 +103,8 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     start = paging.index(paging.read("author", params.name, params.cursor), 0) if params.cursor else 0
     end, wanted = start + params.limit, params.name.casefold()
     last = _last_changes(workspace, every, wanted, sees, most=max(end + 1, EXAMINED))
-    open_now = [one for one in seen(session, workspace, proposals.listed(workspace)) if wanted in _bare(one.author)]
+    theirs = (one for one in proposals.listed(workspace) if wanted in author_and_client(one.author.casefold()))
+    open_now = list(islice(seen(session, workspace, theirs), LISTED))
     if not last and not open_now:
         search = Advice("Find the name with ", Do("history"), ".")
         raise NotFound("no recent change is by this author", at=params.name[:80], next=search)
@@ -115,7 +118,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         "nodes": [_node(workspace, uri, entry) for uri, entry in islice(last.items(), start, end)],
         "areas": _areas(workspace, newest, sees),
         "namespaces": _namespaces(newest),
-        "proposals": [proposal_answer(workspace, one, proposals.look(workspace, one)) for one in open_now[:LISTED]],
+        "proposals": [proposal_answer(workspace, one, proposals.look(workspace, one)) for one in open_now],
         "stale": [
             {**_node(workspace, uri, last[uri]), "unverified": one} for uri, one in islice(stale.items(), LISTED)
         ],
@@ -146,12 +149,6 @@ def _last_changes(
     return last
 
 
-def _bare(author: str) -> tuple[str, ...]:
-    """The name of a proposal's author and its program: ``Ann (codex)`` is by Ann and by codex."""
-    name, _, client = author.casefold().removesuffix(")").partition(" (")
-    return name, client
-
-
 def _node(workspace: Workspace, uri: Uri, entry: Entry) -> WrittenNode:
     card = workspace.graph.card(uri)
     found: WrittenNode = {
@@ -175,7 +172,7 @@ def _areas(workspace: Workspace, uris: Iterable[Uri], sees: visibility.Sees | No
             continue
         try:
             data = workspace.stored(uri) or b""
-            node = workspace.readable(uri) if b"cites" in data or b"commit" in data or b"blob" in data else None
+            node = documents.decode(data, at=uri) if citations.may_cite(data) else None
             cited = [one.path for one in citations.of(node, workspace.id)] if node else []
             counts.update(atlas.matching(cited, sees=sees).by_atom.keys() if cited else ())
         except KgdError:

@@ -18,7 +18,7 @@ from kgd.model.uri import OWNED, Uri, build, from_path
 from kgd.tools.areas import ids
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.proposals import outbound, submit
-from kgd.tools.proposals.outbound import SubmitParams, Target
+from kgd.tools.proposals.outbound import SubmitParams, Target, subject
 from kgd.tools.session import Session
 from kgd.tools.write.changes import edits
 from kgd.workspace.proposals.submission import expecting
@@ -91,8 +91,8 @@ def _tried(session: Session, workspace: Workspace, params: SubmitParams, outcome
     changed = {uri for uri, _ in found.nodes} | set(found.deleted)
     planned: list[Planned] = []
     for index, (given, edit) in enumerate(zip(params.changes or [], made, strict=True)):
-        uri = str(getattr(edit, "uri", None) or getattr(edit, "source", None) or getattr(edit, "commit", ""))
-        is_news = uri in changed or workspace.resolve(Uri(uri)) in changed or given.op == "revert"
+        uri = subject(edit)
+        is_news = uri in changed or workspace.resolve(uri) in changed or given.op == "revert"
         planned.append({"index": index, "op": given.op, "uri": uri, "outcome": outcome if is_news else "unchanged"})
     answer = _plan(workspace.id, planned, look)
     if found.warnings:

@@ -18,7 +18,8 @@ from kgd.errors import Invalid, KgdError, NotFound, Unavailable
 from kgd.git.remote import GitRemote
 from kgd.git.remote_errors import LostRace
 from kgd.git.remote_settings import Remote, parse_stored, remote
-from kgd.model.change import ChangeSet
+from kgd.model.change import ChangeSet, Edit
+from kgd.model.uri import Uri
 from kgd.sync.hub_sign_in import bearer
 from kgd.sync.hubs import HubClient
 from kgd.sync.network import network_of
@@ -201,7 +202,6 @@ def _to_git(
     session: Session, copy: Workspace, to: Remote, token: str, params: SubmitParams, changes: list[dict[str, Any]]
 ) -> SubmitResult:
     read = SubmitParams.model_validate({"changes": changes}).changes or []
-
     made = edits(session, copy, read)
     given = ChangeSet(made, session.author(copy), params.message, params.request_id, operation="submit")
     transport = GitRemote(to.url, copy.store, network_of(token))
@@ -217,7 +217,7 @@ def _to_git(
         "why": "a plain git server only takes proposals",
         "changes": [
             {"index": index, "uri": uri, "outcome": "proposed" if outcome.repeated or uri in changed else "unchanged"}
-            for index, uri in enumerate(str(getattr(e, "uri", None) or getattr(e, "source", "")) for e in made)
+            for index, uri in enumerate(map(subject, made))
         ],
         "look": f"It waits at the remote as {done.ref} until its owner accepts or merges it.",
     }
@@ -226,6 +226,11 @@ def _to_git(
     if outcome.repeated:
         answer["repeated"] = True
     return answer
+
+
+def subject(edit: Edit) -> Uri:
+    """The node that an edit changes or, for a revert, the commit that it reverts."""
+    return Uri(str(getattr(edit, "uri", None) or getattr(edit, "source", None) or getattr(edit, "commit", "")))
 
 
 def decided_there(session: Session, workspace: str, tool: str, given: Mapping[str, Any], result: Any) -> Any:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound
 from kgd.model.access import Verb
-from kgd.model.change import ChangeSet, Edit
+from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri
 from kgd.tools import addressing
 from kgd.tools.areas import ids
 from kgd.tools.operation import USUAL, WRITE, Command, Hints, Operation, option
 from kgd.tools.parameters import refuse_unseen
 from kgd.tools.proposals import outbound, own_nodes
-from kgd.tools.proposals.outbound import Became, SubmitParams, SubmitResult
+from kgd.tools.proposals.outbound import Became, SubmitParams, SubmitResult, subject
 from kgd.tools.proposals.own_nodes import Piece
 from kgd.tools.session import Session
 from kgd.tools.write.changes import edits, naming_similar
@@ -135,7 +135,7 @@ def _here(session: Session, params: SubmitParams) -> SubmitResult:
     )
     with naming_similar(session, workspace):
         found = submit_here(session, workspace, changes, base=params.base)
-    return answer(workspace, [_subject(edit) for edit in made], found)
+    return answer(workspace, [subject(edit) for edit in made], found)
 
 
 def submit_here(session: Session, workspace: Workspace, changes: ChangeSet, *, base: str = "") -> Submission:
@@ -205,11 +205,6 @@ def _look(found: Submission) -> str:
     if found.outcome.commit:
         return f"`kgd history --commit {found.outcome.commit[:12]} --diff` shows it."
     return "The workspace already has these changes."
-
-
-def _subject(edit: Edit) -> Uri:
-    """The node that an edit changes or, for a revert, the commit that it reverts."""
-    return Uri(str(getattr(edit, "uri", None) or getattr(edit, "source", None) or getattr(edit, "commit", "")))
 
 
 def _most(session: Session) -> int | None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from typing_extensions import TypedDict
 
+from kgd.errors import Advice, Do, Forbidden
 from kgd.model.uri import OWNED
-from kgd.tools import addressing, visibility
+from kgd.tools import addressing
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
@@ -40,24 +41,23 @@ def complete(session: Session, params: CompleteParams) -> CompleteResult:
     The cost does not depend on the number of nodes.
 
     Raises:
+        Forbidden: The caller holds a token; hidden nodes would have to be skipped one by one.
         KgdError: The workspace is unknown.
     """
+    if session.principal is not None:
+        raise Forbidden("only users of this machine can complete addresses", next=Advice("Use ", Do("search"), "."))
     if params.kind == "workspace":
         found: Iterator[str] = (id for id in addressing.visible(session) if id.startswith(params.text))
     else:
-        found = _nodes(session, addressing.choose(session, params.workspace), params)
+        found = _nodes(addressing.choose(session, params.workspace), params)
     return {"values": sorted(set(islice(found, MOST)))}
 
 
-def _nodes(session: Session, workspace: Workspace, params: CompleteParams) -> Iterator[str]:
-    sees = visibility.sight(session, workspace.id)
-
+def _nodes(workspace: Workspace, params: CompleteParams) -> Iterator[str]:
     def under(scheme: str, path: str, spelled: str) -> Iterator[str]:
         """The nodes of a scheme below the beginning of a path; `spelled` replaces scheme and workspace."""
         head = f"{scheme}://{workspace.id}/"
-        for uri in workspace.graph.beginning(head + path):
-            if sees is None or sees(uri):
-                yield spelled + uri[len(head) :]
+        return (spelled + uri[len(head) :] for uri in workspace.graph.beginning(head + path))
 
     text, (scheme, colon, rest) = params.text, params.text.partition(":")
     if colon and rest.startswith("//"):

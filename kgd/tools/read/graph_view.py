@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast, get_args
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -116,12 +116,12 @@ def _near(session: Session, params: TraverseParams) -> GraphViewResult:
 
 
 def _grouped(workspace: Workspace, params: GraphViewParams, sees: Sees | None) -> GraphViewResult:
-    grouping = params.group if params.group and params.group != "auto" else groups.informative(workspace, sees)
-    found = groups.groups(workspace, grouping, params.opened, sees)
+    by = (params.group,) if params.group and params.group != "auto" else get_args(Grouping)
+    found = groups.groups(workspace, by, params.opened, sees)
     answer: Any = {**_nothing(workspace), **found}
     if not found["groups"]:
         answer["next"] = NOTHING_KNOWN
-    title = f"The workspace {workspace.id} by {grouping}"
+    title = f"The workspace {workspace.id} by {found['grouping']}"
     answer["drawing"] = draw(scene_of_groups(answer), title=title, alone=True)
     return cast("GraphViewResult", answer)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, get_args
+from typing import TYPE_CHECKING, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -99,49 +100,58 @@ class Groups:
     def of(cls, workspace: Workspace) -> Groups:
         return workspace.beside(cls, cls)
 
-    def by(self, grouping: Grouping, sees: Sees | None) -> tuple[Read, Mapping[Uri, str]]:
-        """The read nodes, and the group of each. Groups of a restricted caller are not kept."""
+    def divided(self, by: Sequence[Grouping], sees: Sees | None) -> tuple[Grouping, Read, dict[str, list[Uri]]]:
+        """Divide the nodes that the caller may read by the first of these groupings that has at least two groups with
+        nodes, or by the first of all. Groups of a restricted caller are not kept.
+
+        Returns:
+            The grouping, the read nodes, and the nodes of each group. An area may have none.
+        """
+        read, found = self._latest()
+        if sees is not None:
+            read, found = _seen(read, sees), {}
+        members: dict[Grouping, dict[str, list[Uri]]] = {}
+        for grouping in by:
+            with self._lock if sees is None else nullcontext():
+                if grouping not in found:
+                    found[grouping] = KINDS[grouping](self._workspace, read)
+            members[grouping] = _members(self._workspace, grouping, found[grouping], sees)
+            if sum(map(bool, members[grouping].values())) > 1:
+                break
+        else:
+            grouping = by[0]
+        return grouping, read, members[grouping]
+
+    def _latest(self) -> tuple[Read, dict[Grouping, dict[Uri, str]]]:
+        """The nodes at the tip, and the group of each by the groupings so far."""
         with self._lock:
             if self._read is None or self._tip != self._workspace.tip:
                 self._tip, self._found = self._workspace.tip, {}
                 self._read = _read(self._workspace)
-            read = self._read
-            if sees is None:
-                if grouping not in self._found:
-                    self._found[grouping] = KINDS[grouping](self._workspace, read)
-                return read, self._found[grouping]
-        seen = _seen(read, sees)
-        return seen, KINDS[grouping](self._workspace, seen)
+            return self._read, self._found
 
 
-def informative(workspace: Workspace, sees: Sees | None) -> Grouping:
-    """Return the first grouping with at least two groups of nodes that the caller may read."""
-    every: tuple[Grouping, ...] = get_args(Grouping)
-    for grouping in every:
-        if sum(map(bool, _members(workspace, grouping, sees).values())) > 1:
-            return grouping
-    return every[0]
-
-
-def _members(workspace: Workspace, grouping: Grouping, sees: Sees | None) -> dict[str, list[Uri]]:
-    """Return the nodes of each group that the caller may read; an area may have none."""
+def _members(
+    workspace: Workspace, grouping: Grouping, ids: Mapping[Uri, str], sees: Sees | None
+) -> dict[str, list[Uri]]:
+    """The nodes of each group."""
     is_area = grouping == "area"
     members: dict[str, list[Uri]] = {id: [] for id in _areas(workspace, sees)} if is_area else {}
     areas = frozenset(members)
-    for uri, id in Groups.of(workspace).by(grouping, sees)[1].items():
+    for uri, id in ids.items():
         members.setdefault(OUTSIDE if is_area and id not in areas else id, []).append(uri)
     return members
 
 
-def groups(workspace: Workspace, grouping: Grouping, opened: Sequence[str], sees: Sees | None) -> GroupsResult:
+def groups(workspace: Workspace, by: Sequence[Grouping], opened: Sequence[str], sees: Sees | None) -> GroupsResult:
     """Group the nodes that the caller may read.
 
     Args:
+        by: The groupings to choose from; see `Groups.divided`.
         opened: The groups whose members to show.
     """
-    read, _ = Groups.of(workspace).by(grouping, sees)
+    grouping, read, members = Groups.of(workspace).divided(by, sees)
     places = _areas(workspace, sees) if grouping == "area" else {}
-    members = _members(workspace, grouping, sees)
     order = sorted(members, key=lambda id: (id in NAMES, -len(members[id]), id))
     shown, rest = order[:SHOWN], order[SHOWN:]
     if rest:

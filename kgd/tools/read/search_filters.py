@@ -84,16 +84,15 @@ class Filter:
 
 
 def _about(workspace: Workspace, uri: Uri) -> Iterator[Uri]:
-    """The file of a hit in the code; the targets of relations and the cited files of any other node."""
+    """The file of a hit in the code; the targets of relations, by their present URIs, and the cited files of any other
+    node."""
     own = file_of(uri)
     if scheme_of(own) in CODE_TREE:
         yield own
         return
+    yield from (edge.target for edge in workspace.graph.out(uri))
     node = workspace.readable(uri)
-    if node is None:
-        return
-    yield from (relation.target for relation in node.relations)
-    for one in citations.of(node, workspace.id):
+    for one in citations.of(node, workspace.id) if node is not None else ():
         if file := uri_at("file", workspace.id, one.path):
             yield file
 

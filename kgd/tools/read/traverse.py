@@ -403,7 +403,7 @@ def _shown(answer: Mapping[str, Any]) -> list[Counted]:
 
 
 def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri], most: int) -> list[ConflictAnswer]:
-    opened = {one.id: one for one in session.daemon.opened()}
+    opened = {one.id: one for one in session.daemon.opened(ids)}
     shown: list[ConflictAnswer] = []
     for workspace in (opened[id] for id in ids if id in opened):
         sees = visibility.sight(session, workspace.id)
@@ -413,7 +413,7 @@ def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri], 
 
 def _mark(session: Session, ids: Sequence[str], answers: Sequence[Reached]) -> None:
     """Mark the unverified nodes of this machine's workspaces that the walk visited."""
-    opened = {one.id: one for one in session.daemon.opened()}
+    opened = {one.id: one for one in session.daemon.opened(ids)}
     for id in ids:
         if id in opened:
             mark(opened[id], answers, visibility.sight(session, id))

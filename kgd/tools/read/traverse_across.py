@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NotRequired
 
 from typing_extensions import TypedDict
@@ -126,7 +127,6 @@ class Sources:
 
     def __init__(self, session: Session, crossing: Crossing) -> None:
         self._session, self._crossing = session, crossing
-        self._open = {one.id: one for one in session.daemon.opened()}
         self._trust: dict[str, origins.Trust] = {}
 
     def of(self, node: Visited) -> list[Origin]:
@@ -135,6 +135,10 @@ class Sources:
             return []
         holders = [self._crossing.home if origin in ("", "tree") else origin for origin in node.origins]
         return [self._origin(holder, node.uri) for holder in dict.fromkeys(holders)]
+
+    @cached_property
+    def _open(self) -> dict[str, Workspace]:
+        return {one.id: one for one in self._session.daemon.opened()}
 
     def _origin(self, holder: str, uri: Uri) -> Origin:
         region = self._crossing.regions.get(self._crossing.hubs.get(holder, ""))

@@ -148,10 +148,10 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
             answer["daemon"] = _known_to(session, answer["daemon"])
             answer["degraded"] = []
     else:
-        _add_workspace(answer, workspace, daemon.stages(workspace))
-        answer["degraded"] += daemon.degraded(workspace)
         if session.principal is not None:
             return _for_holder(session, workspace, answer)
+        _add_workspace(answer, workspace, daemon.stages(workspace))
+        answer["degraded"] += daemon.degraded(workspace)
         answer["jobs"] = jobs.listed(daemon.jobs(workspace))
     states = {stage["state"] for stage in answer["stages"]} | ({"degraded"} if answer["degraded"] else set())
     answer["health"] = next((s for s in ("blocked", "degraded", "waiting") if s in states), "ok")
@@ -181,9 +181,9 @@ def _for_holder(session: Session, workspace: Workspace, answer: StatusResult) ->
         "conflicts": workspace.conflicts.count(about=sees),
         "invalid_files": [],
         "broken_links": [],
-        "proposals": answer["proposals"] if sees is None else 0,
+        "proposals": proposals.count(workspace) if sees is None else 0,
         "jobs": [],
-        "counts": {"nodes": answer["counts"]["nodes"]} if sees is None else {},
+        "counts": {"nodes": len(workspace.graph)} if sees is None else {},
     }
 
 

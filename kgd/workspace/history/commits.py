@@ -12,7 +12,7 @@ from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.git.history import Change as FileChange
 from kgd.git.history import LogEntry, changes_of
 from kgd.git.history import log as git_log
-from kgd.git.objects import Commit, ObjectId, trailers
+from kgd.git.objects import Commit, ObjectId, author_and_client, trailers
 from kgd.git.program import GitFailed, run
 from kgd.git.refs import HEAD
 from kgd.git.store import ObjectStore
@@ -33,7 +33,6 @@ _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,200}(?:[~^][0-9]*)*\Z").ma
 _OF_TIP = re.compile(r"(?:HEAD|head)(?:[~^][0-9]*)*\Z|[0-9a-f]{7,40}\Z").match
 _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 """For checking whether a text is a date, which does not depend on the current time."""
-_CLIENT = re.compile(r"(.*?)(?: \(([^()]*)\))?\Z", re.S).match
 
 Blobs = tuple[str, ObjectId | None, ObjectId | None]
 File = Blobs | FileChange
@@ -179,7 +178,7 @@ class Past:
         about = (self.about(path, new or old, store) for path, old, new, *_ in changed)
         uris = list(dict.fromkeys(uri for uri in about if uri))
         noted = dict(trailers(commit.message))
-        name, client = _CLIENT(commit.author_name).groups()  # type: ignore[union-attr]
+        name, client = author_and_client(commit.author_name)
         subject, _, rest = commit.message.partition("\n")
         pusher, accepted = pushers.of(self.store, commit.id), noted.get(ACCEPTED_BY, "")
         if accepted and not self.was_made_by_kgd(commit.id):
@@ -191,7 +190,7 @@ class Past:
             body=_without_trailers(rest),
             author=name,
             email=commit.author_email,
-            client=client or "",
+            client=client,
             at=commit.author_time,
             operation=noted.get("Kgd-Op", "commit"),
             nodes=tuple(uris[:limit]),

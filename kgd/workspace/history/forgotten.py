@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import product
 
 from kgd.errors import Forbidden
 from kgd.git.objects import ObjectId
@@ -35,13 +34,13 @@ def with_lines(before: bytes | None, commits: Iterable[ObjectId], note: str) -> 
     return (before or HEADER) + lines
 
 
-def brought_back(store: ObjectStore, listing: ObjectId, tip: ObjectId) -> ObjectId | None:
-    """A commit in the history of `tip` that the tree of `listing` lists as removed.
+def brought_back(store: ObjectStore, listing: ObjectId, *tips: ObjectId) -> ObjectId | None:
+    """A commit in the history of one of these tips that the tree of `listing` lists as removed.
 
     Costs a look-up in that tree; the history is searched only if the repository still holds a removed commit.
     """
-    found = (id for id in listed(store, listing) if store.exists(id) and store.is_ancestor(id, tip))
-    return next(found, None)
+    kept = filter(store.exists, listed(store, listing))
+    return next((id for id in kept if any(store.is_ancestor(id, tip) for tip in tips)), None)
 
 
 def refuse(store: ObjectStore, *tips: ObjectId) -> None:
@@ -51,8 +50,8 @@ def refuse(store: ObjectStore, *tips: ObjectId) -> None:
         Forbidden: It does.
         Damaged: A tip cannot be read.
     """
-    for listing, tip in product(tips, tips):
-        if id := brought_back(store, listing, tip):
+    for listing in tips:
+        if id := brought_back(store, listing, *tips):
             raise Forbidden(
                 f"this history contains commit {id.hex()[:10]}, which `kgd forget` removed because of a secret",
                 at=id.hex(),

@@ -121,7 +121,7 @@ def archive(workspace: Workspace, name: str, commit: ObjectId, by: str, reason: 
     flat = REJECTED + name.replace("/", ".")
     known = list_refs(git_dir, REJECTED)
     kept = flat if known.get(flat, commit) == commit else f"{flat}-{commit.hex()[:10]}"
-    note = f"kgd: rejected by {by}" + (f": {reason}" if reason else "")
+    note = f"{_BY}{by}" + (f": {reason}" if reason else "")
     if kept not in known:
         move_ref(git_dir, scratch, kept, None, commit, note=note[:500])
     return kept
