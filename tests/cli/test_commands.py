@@ -219,7 +219,11 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["serch", "x"], "kgd: there is no command 'serch'\n     Did you mean `kgd search`?\n"),
         (["zzzzzz"], "`kgd --help` lists the commands."),
         (["traverse", "shelf", "--max-nodes", "0"], "(--max-nodes)"),
-        (["get", "shelf", "--nosuch"], "kgd: unrecognized arguments: --nosuch\n     See `kgd get --help`.\n"),
+        (["get", "shelf", "--nosuch"], "kgd: there is no option '--nosuch'\n     See `kgd get --help`.\n"),
+        (["log", "--autor", "Ann"], "kgd: there is no option '--autor'\n     Did you mean `--author`?\n"),
+        (["log", "--dry-run"], "kgd: there is no option '--dry-run'\n     See `kgd log --help`.\n"),
+        (["forget", "leaked_secret"], "Pipe it in, as in `kgd forget < FILE`"),
+        (["author", "Ann", "Person"], "'Person'\n     Quote a text with spaces. See `kgd author --help`.\n"),
         (["join", "https://hub.example.org", "kgd_person_Ab3_secret"], "Pipe it in, as in `kgd join URL < FILE`"),
         (["conflicts", "nosuch"], "kgd: there is no such node (concept://shop/nosuch)\n"),
         (["sync", "--confirm", "nonsense"], "kgd: only a commit can be confirmed (--confirm)\n"),
@@ -227,7 +231,7 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["remote", "rm", "nosuch"], "kgd: there is no remote 'nosuch'\n"),
         (["remote", "add", "origin", "/no/where"], "kgd: there is no such directory at /no/where"),
     ],
-    ids=range(23),
+    ids=range(27),
 )
 def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")
@@ -235,7 +239,7 @@ def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: st
     assert said in error
     assert "changes[" not in error
     assert "resolutions[" not in error
-    assert "secret" not in error
+    assert "_secret" not in error
 
 
 def test_outside_of_all_workspaces_the_option_that_names_one_is_named(kgd: Kgd, tmp_path: Path) -> None:

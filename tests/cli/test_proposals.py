@@ -54,7 +54,8 @@ def test_new_knowledge_is_reviewed_and_reverted(kgd: Kgd) -> None:
     said = kgd("review")
     assert "added concept://shop/seen/a" in said
     assert "+ summary: learned" in said
-    assert kgd.json("review", "--by", "agent", "--since", "yesterday")["authors"] == []
+    for option in ("--author", "--by"):
+        assert kgd.json("review", option, "agent", "--since", "yesterday")["authors"] == []
     kgd("review", "--since", "today", "--revert", "seen/a")
     assert kgd.run("get", "seen/a").returncode == 3
     kgd("review", "--accept", "-q")
