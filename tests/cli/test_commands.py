@@ -430,10 +430,15 @@ def test_without_arguments_the_help_is_printed(kgd: Kgd) -> None:
     assert kgd() == kgd("--help")
 
 
-def test_a_line_without_a_commit_is_not_found(kgd: Kgd) -> None:
-    asked = kgd.run("why", "src/auth/session.py:99999")
-    assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]
-    assert asked.stderr.startswith("kgd: no commit found for this line\n")
+def test_a_line_that_does_not_exist_is_not_found(kgd: Kgd) -> None:
+    for named, said in (
+        ("src/auth/session.py:99999", r"src/auth/session.py has \d+ lines?"),
+        ("src/auth/nosuch.py:1", "there is no readable file src/auth/nosuch.py in the code tree"),
+        ("src/auth/session.py", "no line with a commit is named\n     Write a file .*"),
+    ):
+        asked = kgd.run("why", named)
+        assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]
+        assert re.fullmatch(f"kgd: {said}\n", asked.stderr)
     assert kgd.run("why", "src/auth/session.py:1", "-q").returncode == 0
 
 

@@ -210,6 +210,6 @@ def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_f
     ]
     printing_context.why({**answer, "lines": []})
     assert capsys.readouterr().err == (
-        "kgd: no commit found for this line\n"
-        "     Add the number of a committed line, such as `kgd why src/app.py:12`.\n"
+        "kgd: no line with a commit is named\n"
+        "     Write a file relative to the top of the code, and a line: `kgd why src/app.py:12`.\n"
     )

@@ -135,6 +135,24 @@ def answers(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
     return found
 
 
+def unknown(session: Session, workspace: Workspace, asked: Sequence[AskedLines]) -> list[str]:
+    """A sentence for each file that lacks the requested lines; empty for the holder of a token."""
+    root = workspace.layout.code_tree
+    if session.principal is not None or not asked:
+        return []
+    code = find_place(root) if root is not None else None
+    if code is None:
+        return ["this workspace has no code tree"]
+    found = []
+    for one in asked:
+        length = code_log.length(code, one.path)
+        if length is None:
+            found.append(printable(f"there is no readable file {one.path.rstrip('/')} in the code tree"))
+        elif length < one.first:
+            found.append(printable(f"{one.path} has {length} line{'' if length == 1 else 's'}"))
+    return found
+
+
 def _joined(
     session: Session, workspace: Workspace, code: Place, path: str, origins: Sequence[LineOrigin]
 ) -> Iterator[LineAnswer]:
