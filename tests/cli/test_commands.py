@@ -254,7 +254,11 @@ def test_counts_are_in_words_and_nothing_is_repeated(kgd: Kgd) -> None:
     assert kgd("get", "https://example.org/paper").splitlines()[0].count("https://example.org/paper") == 1
     assert kgd("get", "https://example.org/paper").count("https://example.org/paper") == 1
     assert kgd("path", "https://example.org/paper", "./src/auth").splitlines()[1] == "        <- see -"
-    assert "no path leads to" in kgd("path", "https://example.org/paper", "./src/auth", "--direction", "out")
+    refused = kgd("path", "https://example.org/paper", "./src/auth", "--direction", "out")
+    assert "no path leads to dir://shop/src/auth along relations of these types and directions\n" in refused
+    assert "no path leads to dir://shop/src/auth within these limits\n" in kgd(
+        "path", "./src/auth/session.py", "./src/auth", "--max-depth", "0"
+    )
     assert "no path leads to" in kgd(
         "traverse", "https://example.org/paper", "--to", "./src/auth", "--direction", "out"
     )
