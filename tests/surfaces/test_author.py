@@ -71,3 +71,17 @@ def test_a_token_sees_only_its_part_of_an_author(ask: Ask, session: Session) -> 
     assert uris(answer) == ["open/a"]
     with pytest.raises(NotFound, match="by this author"):
         AUTHOR.call(reader, {"name": "Nobody"})
+
+
+@pytest.mark.parametrize("name", ["Ann", "ann persn", "ann@example.org"])
+def test_an_unknown_name_is_answered_with_the_closest_author_on_this_machine(
+    ask: Ask, session: Session, name: str
+) -> None:
+    ask.put(changes=upsert("open/a", name="A"))
+    with pytest.raises(NotFound) as refused:
+        ask.author(name=name)
+    assert refused.value.next == "Did you mean 'Ann Person'?"
+    principal = Principal("tok00001", "reader", "agent", (Scope.of("shop", ["read"], ["/**"]),))
+    with pytest.raises(NotFound) as refused:
+        AUTHOR.call(Session(session.daemon, client="claude", trusted=False, principal=principal), {"name": name})
+    assert "Ann Person" not in str(refused.value.next)
