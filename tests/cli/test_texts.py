@@ -61,6 +61,21 @@ def test_the_problem_of_a_step_is_shown_once(capsys: pytest.CaptureFixture[str])
     assert (told.count("it is down"), told.count("no remote answers")) == (1, 1)
 
 
+def test_languages_that_the_same_package_reads_share_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    missing = [
+        {"language": "go", "files": 1, "install": "the extra"},
+        {"language": "lua", "files": 1, "install": "tree-sitter-lua"},
+        {"language": "java", "files": 2, "install": "the extra"},
+    ]
+    code = {"languages": {}, "documents": 0, "state": "read", "left_out": {}, "missing": missing}
+    workspace = {"proposals": 0, "conflicts": 0, "counts": {}, "stages": [], "degraded": [], "invalid_files": []}
+    daemon = {"version": "1", "pid": 1, "since": "now", "log": "log"}
+    printing_running.status({"daemon": daemon, "health": "ok", "code": code, **workspace})
+    told = capsys.readouterr().out
+    assert "  ! go, java: 3 files not read; install the extra\n" in told
+    assert "  ! lua: 1 file not read; install tree-sitter-lua\n" in told
+
+
 def test_a_summary_that_is_the_name_again_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
     node = {"uri": "insight://shop/a", "type": "insight", "version": 1, "name": "Keys rotate", "summary": "Keys rotate"}
     printing.get({"nodes": [node], "missing": []})
