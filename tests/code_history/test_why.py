@@ -130,6 +130,12 @@ def test_lines_that_do_not_exist_are_reported_to_callers_on_this_machine(ask: As
     ]
     (code / "src/auth/one.py").write_text("x = 1\n")
     assert ask.context(paths="src/auth/one.py:2")["unknown_lines"] == ["src/auth/one.py has 1 line"]
+    (code / ".gitignore").write_text("secret.env\n")
+    (code / "secret.env").write_text("KEY = hidden\n")
+    for path in ("secret.env", ".git/config"):
+        told = ask.context(paths=f"{path}:1")
+        assert "lines" not in told
+        assert told["unknown_lines"] == [f"there is no readable file {path} in the code tree"]
     whole = Principal("t1", "bob", "person", (Scope.of(ws.id, ["read"], ["/**"]),))
     remote = Session(ask.session.daemon, cwd=code, client="remote", trusted=False, principal=whole)
     assert "unknown_lines" not in call(remote, "context", asked)

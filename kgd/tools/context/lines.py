@@ -19,7 +19,7 @@ from kgd.git import code_log
 from kgd.git.code_log import LineOrigin, blame
 from kgd.git.discovery import find_place
 from kgd.git.program import GitFailed
-from kgd.model.uri import scheme_of
+from kgd.model.uri import from_path, scheme_of
 from kgd.tools.context.findings import AREAS, DIRECT, Findings
 from kgd.tools.context.recent import history_of
 from kgd.tools.nodes import moment, overlay_of, printable
@@ -125,6 +125,8 @@ def answers(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
     found: list[LineAnswer] = []
     for one in asked if code is not None else ():
         assert code is not None
+        if not is_served(workspace, one.path):
+            continue
         try:
             origins = blame(code, one.path, one.first, one.last)
             if session.principal is not None:
@@ -133,6 +135,12 @@ def answers(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
         except (GitFailed, KgdError) as error:
             log.warning("lines cannot be attributed", extra={"path": one.path, "reason": str(error)[:300]})
     return found
+
+
+def is_served(workspace: Workspace, path: str) -> bool:
+    """Whether the path is a file of the code tree now. Ignored files and git's own are not."""
+    overlay = overlay_of(workspace)
+    return overlay is None or overlay.exists(from_path("file", workspace.id, path.rstrip("/")))
 
 
 def unknown(session: Session, workspace: Workspace, asked: Sequence[AskedLines]) -> list[str]:
@@ -145,7 +153,7 @@ def unknown(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
         return ["this workspace has no code tree"]
     found = []
     for one in asked:
-        length = code_log.length(code, one.path)
+        length = code_log.length(code, one.path) if is_served(workspace, one.path) else None
         if length is None:
             found.append(printable(f"there is no readable file {one.path.rstrip('/')} in the code tree"))
         elif length < one.first:
