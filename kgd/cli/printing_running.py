@@ -293,9 +293,11 @@ MOST_ANSWERED = 100
 
 def ingested(answer: Answer) -> None:
     """Print the counts and nodes of an ingest, then its problems."""
-    did = "would be ingested" if answer.get("dry_run") else "scanned" if answer["kind"] == "tree" else "ingested"
+    did = "scanned" if answer["kind"] == "tree" else "would be ingested" if answer.get("dry_run") else "ingested"
     what = answer["source"] or "the text"
     say(f"{what} {did}: {words.counts(answer['counts']) or 'nothing new'}")
+    if stored := answer.get("stored"):
+        say(f"stored as {words.counted(stored, 'nodes')}")
     nodes = answer.get("nodes", [])
     for uri in nodes[:SHOWN]:
         say(f"  {address(uri)}")

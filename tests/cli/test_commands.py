@@ -434,6 +434,11 @@ def test_without_arguments_the_help_is_printed(kgd: Kgd) -> None:
     assert kgd() == kgd("--help")
 
 
+def test_a_scan_of_the_code_tree_is_reported_in_a_sentence(kgd: Kgd) -> None:
+    (scanned,) = kgd("bootstrap").splitlines()
+    assert re.fullmatch(r"\S+/shop scanned: \d+ files?, .*", scanned)
+
+
 def test_a_line_that_does_not_exist_is_not_found(kgd: Kgd) -> None:
     for named, said in (
         ("src/auth/session.py:99999", r"src/auth/session.py has \d+ lines?"),

@@ -40,6 +40,11 @@ def test_ingested_items_are_counted_in_plain_words(capsys: pytest.CaptureFixture
     assert (told[0], told[-1].strip()) == ("docs ingested: 1 chunk new, 293 documents new", last)
 
 
+def test_a_stored_code_tree_is_counted_in_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    printing_running.ingested({"kind": "tree", "source": "/shop", "counts": {"files": 2}, "stored": 1, "commits": []})
+    assert capsys.readouterr().out == "/shop scanned: 2 files\nstored as 1 node\n"
+
+
 def test_the_problem_of_a_step_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
     stages = [
         {"name": "embedding", "state": "degraded", "about": "5 of 6 texts", "blocker": "it is down"},
