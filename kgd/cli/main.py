@@ -35,6 +35,7 @@ from kgd.config import Home
 from kgd.errors import Invalid, KgdError
 
 _TOKEN = re.compile(r"kgd_[a-z]+_\w").search
+_NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: (.*)").fullmatch
 _IN_SIGHT = "does not belong on the command line, where others can see it"
 _MINE = ("json", "directory", "quiet", "no_pager", "verb")
 
@@ -147,6 +148,8 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str, then: str = "") -> Any:
         then = then or f"See `{self.prog} --help`."
+        if wrong := _NO_NUMBER(message):
+            message = f"{wrong[1]} must be a {'whole ' if wrong[2] == 'int' else ''}number, not {wrong[3]}"
         if _TOKEN(message):  # never shown again
             message = f"a token {_IN_SIGHT}"
             then = "Pipe it in, as in `kgd join URL < FILE`, or type it when you are asked."

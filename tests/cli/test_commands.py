@@ -222,6 +222,8 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["get", "shelf", "--nosuch"], "kgd: there is no option '--nosuch'\n     See `kgd get --help`.\n"),
         (["log", "--autor", "Ann"], "kgd: there is no option '--autor'\n     Did you mean `--author`?\n"),
         (["log", "--dry-run"], "kgd: there is no option '--dry-run'\n     See `kgd log --help`.\n"),
+        (["log", "--limit", "ten"], "kgd: --limit must be a whole number, not 'ten'\n     See `kgd log --help`.\n"),
+        (["link", "a", "b", "--weight", "x"], "kgd: --weight must be a number, not 'x'\n"),
         (["forget", "leaked_secret"], "Pipe it in, as in `kgd forget < FILE`"),
         (["author", "Ann", "Person"], "'Person'\n     Quote a text with spaces. See `kgd author --help`.\n"),
         (["join", "https://hub.example.org", "kgd_person_Ab3_secret"], "Pipe it in, as in `kgd join URL < FILE`"),
@@ -231,7 +233,7 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["remote", "rm", "nosuch"], "kgd: there is no remote 'nosuch'\n"),
         (["remote", "add", "origin", "/no/where"], "kgd: there is no such directory at /no/where"),
     ],
-    ids=range(27),
+    ids=range(29),
 )
 def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")
