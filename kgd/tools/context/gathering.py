@@ -18,9 +18,11 @@ from kgd.memories.keywords import keywords
 from kgd.memories.tasks import Task
 from kgd.model.node import cut_at_word
 from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, uri_at, workspace_of
+from kgd.retrieval.query import Question
 from kgd.tools import visibility
 from kgd.tools.context.file_paths import Places, above
 from kgd.tools.context.findings import ANSWER, AREAS, DIRECT, FAR, MEMORIES, NEAR, Findings, Found
+from kgd.tools.read import questions
 
 if TYPE_CHECKING:
     from kgd.retrieval.query import Answered
@@ -121,6 +123,9 @@ def by_question(findings: Findings, question: str) -> None:
     workspace = findings.workspace
     files: list[str] = []
     answers = findings.answers(question, HITS)
+    if answers.hits or not workspace.meaning.is_partial:
+        asked = Question(question, since=findings.since, until=findings.until)
+        questions.note(findings.session, workspace, asked, found=bool(answers.hits))
     for number, hit in enumerate(answers.hits):
         findings.add(hit.uri, ANSWER, _found(hit), number)
     for hit in answers.code[:CODE_HITS]:
