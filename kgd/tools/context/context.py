@@ -149,6 +149,8 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     asked = _gathered(session, workspace, params)
     if params.question.strip() and not asked.findings.ordered() and workspace.meaning.catch_up(EMBEDDED_WITHIN):
         asked = _gathered(session, workspace, params)  # texts written a moment ago may match by meaning now
+    if params.question.strip():
+        gathering.note_question(asked.findings, params.question)
     found = asked.findings.dated()
     answer: dict[str, Any] = {
         "workspace": workspace.id,

@@ -116,6 +116,14 @@ def by_keywords(findings: Findings, text: str) -> None:
             findings.add_code(answer.uri, _found(answer))
 
 
+def note_question(findings: Findings, question: str) -> None:
+    """Record whether the search of `by_question` found an answer."""
+    found = any(one.closeness == ANSWER for one in findings.ordered())
+    if found or not findings.workspace.meaning.is_partial:
+        asked = Question(question, since=findings.since, until=findings.until)
+        questions.note(findings.session, findings.workspace, asked, found=found)
+
+
 def by_question(findings: Findings, question: str) -> None:
     """Find the hits of a search, best first; then the areas that the hits refer to, and the areas of files that the
     hits refer to; then nodes related to these areas or to the best hits.
@@ -123,9 +131,6 @@ def by_question(findings: Findings, question: str) -> None:
     workspace = findings.workspace
     files: list[str] = []
     answers = findings.answers(question, HITS)
-    if answers.hits or not workspace.meaning.is_partial:
-        asked = Question(question, since=findings.since, until=findings.until)
-        questions.note(findings.session, workspace, asked, found=bool(answers.hits))
     for number, hit in enumerate(answers.hits):
         findings.add(hit.uri, ANSWER, _found(hit), number)
     for hit in answers.code[:CODE_HITS]:
