@@ -178,6 +178,12 @@ def test_the_site_is_asked_for_with_one_folder(capsys: pytest.CaptureFixture[str
     assert "usage: python -m kgd.ui.site FOLDER" in capsys.readouterr().err
 
 
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert site.main([str(tmp_path / "file")]) == 1
+    assert capsys.readouterr().err.startswith(f"{tmp_path}/file cannot be written: File exists")
+
+
 @pytest.mark.slow
 def test_a_wheel_carries_the_manual_and_what_the_pages_are_made_of(tmp_path: Path) -> None:
     build = f"import hatchling.build; print(hatchling.build.build_wheel({str(tmp_path)!r}))"

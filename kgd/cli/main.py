@@ -35,6 +35,8 @@ from kgd.config import Home
 from kgd.errors import Invalid, KgdError
 
 _TOKEN = re.compile(r"kgd_[a-z]+_\w").search
+_NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: (.*)").fullmatch
+_IN_SIGHT = "does not belong on the command line, where others can see it"
 _MINE = ("json", "directory", "quiet", "no_pager", "verb")
 
 
@@ -127,10 +129,29 @@ class _Parser(argparse.ArgumentParser):
         sys.stderr.write(f"kgd: there is no command '{value}'\n     {advice}\n")
         sys.exit(EXIT_CODES["VALIDATION_ERROR"][0])
 
-    def error(self, message: str) -> Any:
-        then = f"See `{self.prog} --help`."
+    def unexpected(self, word: str, chosen: Verb) -> None:
+        """Refuse a word that the command does not accept, with a similar option if there is one."""
+        if not word.startswith("-"):
+            if chosen.name == "forget":
+                self.error(
+                    f"a secret {_IN_SIGHT}", "Pipe it in, as in `kgd forget < FILE`, or type it when you are asked."
+                )
+            self.error(f"unexpected argument '{word}'", f"Quote a text with spaces. See `{self.prog} --help`.")
+        from difflib import get_close_matches
+
+        flags = [flag for one in (*chosen.arguments, DRY_RUN, *GLOBAL) for flag in one.flags if flag.startswith("--")]
+        if not chosen.writes:
+            flags.remove(DRY_RUN.flags[0])
+        option = word.partition("=")[0]
+        close = get_close_matches(option, flags, 1)
+        self.error(f"there is no option '{option}'", f"Did you mean `{close[0]}`?" if close else "")
+
+    def error(self, message: str, then: str = "") -> Any:
+        then = then or f"See `{self.prog} --help`."
+        if wrong := _NO_NUMBER(message):
+            message = f"{wrong[1]} must be a {'whole ' if wrong[2] == 'int' else ''}number, not {wrong[3]}"
         if _TOKEN(message):  # never shown again
-            message = "a token does not belong on the command line, where others can see it"
+            message = f"a token {_IN_SIGHT}"
             then = "Pipe it in, as in `kgd join URL < FILE`, or type it when you are asked."
         sys.stderr.write(f"kgd: {message}\n     {then}\n")
         sys.exit(EXIT_CODES["VALIDATION_ERROR"][0])
@@ -145,11 +166,11 @@ def _read(argv: Sequence[str]) -> dict[str, Any]:
     options, unknown = parser.parse_known_args(argv)
     if unknown:
         parser.prog = f"kgd {options.verb}"
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        parser.unexpected(unknown[0], verb(options.verb))
     return vars(options)
 
 
-def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+def _parser(argv: Sequence[str]) -> _Parser:
     """The parser of this command line. Only the command in use gets its arguments, which saves most of the time."""
     parser = _Parser(
         prog="kgd",

@@ -145,7 +145,8 @@ def _drawn(via: Answer) -> str:
 
 def _unreached(answer: Answer) -> None:
     if end := answer.get("unreached"):
-        say(f"no path leads to {end} with these options; try without --direction, --max-cost and --max-depth")
+        cause = "within these limits" if answer["cut"] else "along relations of these types and directions"
+        say(f"no path leads to {end} {cause}")
 
 
 def _cut(answer: Answer) -> None:

@@ -22,8 +22,8 @@ _HEADINGS = {
 }
 _NAMED = 20
 NO_LINE = (
-    "no commit found for this line",
-    "Add the number of a committed line, such as `kgd why src/app.py:12`.",
+    "no line with a commit is named",
+    "Write a file relative to the top of the code, and a line: `kgd why src/app.py:12`.",
 )
 """An error and its next step."""
 _OF_THE_FILE = ("code", "changes", "changed_together", "known_by", "unmatched_paths", "described")
@@ -73,9 +73,13 @@ def why(answer: Answer) -> None:
     """Print the origin of the lines and the knowledge about them, without the other context of the file."""
     _lines(answer)
     _items(answer)
+    unknown = answer.get("unknown_lines", ())
     if not answer.get("lines"):
         _changes(answer)
-        complain(*NO_LINE)
+        if not unknown:
+            complain(*NO_LINE)
+    for one in unknown:
+        complain(one)
     _cut([one for one in answer["cut"] if one["what"] not in _OF_THE_FILE])
 
 

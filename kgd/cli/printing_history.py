@@ -70,7 +70,7 @@ def review(answer: Answer) -> None:
     if not answer["authors"]:
         say("no new knowledge")
     if answer.get("more"):
-        say(f"and {words.counted(answer['more'], 'nodes')} more: narrow it by --path, --by or --since")
+        say(f"and {words.counted(answer['more'], 'nodes')} more: narrow it by --path, --author or --since")
     if answer.get("cut"):
         say(alert(f"  ! {answer['cut']}: narrow it by --since"))
     if answer.get("accepted"):

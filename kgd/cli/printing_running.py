@@ -279,8 +279,10 @@ def code(answer: dict[str, Any]) -> None:
         field("inside", "; ".join(parts))
     if told["left_out"]:
         field("not read", ", ".join(f"{reason}: {count}" for reason, count in told["left_out"].items()))
-    for one in told["missing"]:
-        say(f"  ! {one['language']}: {words.counted(one['files'], 'files')} not read; install {one['install']}")
+    for install in dict.fromkeys(one["install"] for one in told["missing"]):
+        rows = [one for one in told["missing"] if one["install"] == install]
+        files = words.counted(sum(one["files"] for one in rows), "files")
+        say(f"  ! {', '.join(one['language'] for one in rows)}: {files} not read; install {install}", hang=4)
 
 
 SHOWN = 10
@@ -291,9 +293,11 @@ MOST_ANSWERED = 100
 
 def ingested(answer: Answer) -> None:
     """Print the counts and nodes of an ingest, then its problems."""
-    did = "would be ingested" if answer.get("dry_run") else "scanned" if answer["kind"] == "tree" else "ingested"
+    did = "scanned" if answer["kind"] == "tree" else "would be ingested" if answer.get("dry_run") else "ingested"
     what = answer["source"] or "the text"
     say(f"{what} {did}: {words.counts(answer['counts']) or 'nothing new'}")
+    if stored := answer.get("stored"):
+        say(f"stored as {words.counted(stored, 'nodes')}")
     nodes = answer.get("nodes", [])
     for uri in nodes[:SHOWN]:
         say(f"  {address(uri)}")

@@ -211,7 +211,7 @@ def blame(code: Place, path: str, first: int, last: int) -> list[LineOrigin]:
     Raises:
         GitFailed, Unavailable, Limit: git cannot read the history, or needs more than ten seconds.
     """
-    now = _lines_of(_content(code.top, path)) if code.top is not None else []
+    now = _lines_of(_content(code.top, path) or b"") if code.top is not None else []
     wanted = range(first, min(last, len(now)) + 1)
     tip = head(code)
     committed: list[str] = []
@@ -278,15 +278,21 @@ def _is_header(text: str) -> bool:
     return len(first) in (40, 64) and all(word.isdigit() for word in rest.split(" "))
 
 
-def _content(top: Path, path: str) -> bytes:
-    """A regular file's content; empty if it is missing, too large or unreadable."""
+def length(code: Place, path: str) -> int | None:
+    """The number of lines of the file in the work tree; None if it is missing, too large or unreadable."""
+    content = _content(code.top, path) if code.top is not None else None
+    return None if content is None else len(_lines_of(content))
+
+
+def _content(top: Path, path: str) -> bytes | None:
+    """A regular file's content; None if it is missing, too large or unreadable."""
     with contextlib.suppress(OSError, ValueError):
         fd = os.open(top / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:
             found = os.fstat(fd)
             if stat.S_ISREG(found.st_mode) and found.st_size <= FILE_BYTES:
                 return file.read(FILE_BYTES)
-    return b""
+    return None
 
 
 def _lines_of(content: bytes) -> list[str]:

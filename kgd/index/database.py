@@ -172,7 +172,7 @@ class Database:
         path: an old file combined with a new log would damage both."""
         self._era = 0
         self._met_read_only = False
-        self.on_damage: Callable[[], None] = lambda: None
+        self.on_damage: Callable[[IndexDamaged], None] = lambda damage: None
         """Called when a reader finds damage, before its call fails. It must not block."""
         if path.is_dir() and not path.is_symlink():  # a person made this folder, so its content is kept
             with contextlib.suppress(OSError):
@@ -316,8 +316,8 @@ class Database:
                     if not keep:
                         with self._naming:  # on closing, SQLite looks up log and shared memory by path
                             connection.close()
-        except IndexDamaged:
-            self.on_damage()
+        except IndexDamaged as damage:
+            self.on_damage(damage)
             raise
 
     def close(self) -> None:
@@ -411,6 +411,13 @@ class Database:
                 connection.close()
                 raise
             return connection
+
+
+def cause_of(damage: IndexDamaged) -> str:
+    """The error behind the damage, for the log. It contains no text of the index."""
+    cause = damage.__cause__
+    name = getattr(cause, "sqlite_errorname", "")
+    return f"{name}: {cause}"[:200] if name else type(cause or damage).__name__
 
 
 @contextlib.contextmanager

@@ -62,7 +62,7 @@ def _beside(workspace: Workspace, folder: str) -> Sequence[str]:
 
 def _is_near(name: str, uri: str, title: str) -> bool:
     """Whether the URI's last segment and the title have half of a name's words, complete, abbreviated or misspelt."""
-    wanted, there = _name_words(name), _name_words(f"{uri.rpartition('/')[2]} {title}")
+    wanted, there = _name_words(_stem(name)), _name_words(f"{uri.rpartition('/')[2]} {title}")
     begun = [word for word in there if len(word) >= BEGINNING]
     near = sum(
         bool(get_close_matches(word, there, n=1, cutoff=ALIKE))
@@ -70,6 +70,12 @@ def _is_near(name: str, uri: str, title: str) -> bool:
         for word in wanted
     )
     return 0 < len(wanted) <= 2 * near
+
+
+def _stem(name: str) -> str:
+    """The name of a file without its extension, which many names share."""
+    stem, _, extension = name.rpartition(".")
+    return stem if stem and extension.isalpha() else name
 
 
 def _name_words(name: str) -> list[str]:

@@ -103,7 +103,12 @@ def main(words: list[str]) -> int:
         sys.stderr.write("usage: python -m kgd.ui.site FOLDER\n")
         return 2
     folder = Path(words[0])
-    sys.stdout.write(f"{write(folder)} pages in {folder}: open {folder / 'index.html'}\n")
+    try:
+        count = write(folder)
+    except OSError as error:
+        sys.stderr.write(f"{folder} cannot be written: {error.strerror} ({error.filename})\n")
+        return 1
+    sys.stdout.write(f"{count} pages in {folder}: open {folder / 'index.html'}\n")
     return 0
 
 

@@ -277,7 +277,8 @@ class _Move:
         listed = [f"- {path}" for path in found.paths[:PATHS]]
         more = [f"- and {len(found.paths) - PATHS} more"] if len(found.paths) > PATHS else []
         lines = [f"forget a secret: {reason}" if reason else "forget a secret", ""]
-        lines += [f"Rewrote {found.rewritten} commits. The secret was in:", *listed, *more]
+        commits = f"{found.rewritten} commit{'' if found.rewritten == 1 else 's'}"
+        lines += [f"Rewrote {commits}. The secret was in:", *listed, *more]
         message = with_trailers("\n".join(lines), [("Kgd-Op", "forget"), (TRAILER, found.before)])
         commit = staging.commit(staging.write_tree(), [parent], by, message)
         if any(self._found.search(one.body) for one in staging.objects):

@@ -219,7 +219,13 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["serch", "x"], "kgd: there is no command 'serch'\n     Did you mean `kgd search`?\n"),
         (["zzzzzz"], "`kgd --help` lists the commands."),
         (["traverse", "shelf", "--max-nodes", "0"], "(--max-nodes)"),
-        (["get", "shelf", "--nosuch"], "kgd: unrecognized arguments: --nosuch\n     See `kgd get --help`.\n"),
+        (["get", "shelf", "--nosuch"], "kgd: there is no option '--nosuch'\n     See `kgd get --help`.\n"),
+        (["log", "--autor", "Ann"], "kgd: there is no option '--autor'\n     Did you mean `--author`?\n"),
+        (["log", "--dry-run"], "kgd: there is no option '--dry-run'\n     See `kgd log --help`.\n"),
+        (["log", "--limit", "ten"], "kgd: --limit must be a whole number, not 'ten'\n     See `kgd log --help`.\n"),
+        (["link", "a", "b", "--weight", "x"], "kgd: --weight must be a number, not 'x'\n"),
+        (["forget", "leaked_secret"], "Pipe it in, as in `kgd forget < FILE`"),
+        (["author", "Ann", "Person"], "'Person'\n     Quote a text with spaces. See `kgd author --help`.\n"),
         (["join", "https://hub.example.org", "kgd_person_Ab3_secret"], "Pipe it in, as in `kgd join URL < FILE`"),
         (["conflicts", "nosuch"], "kgd: there is no such node (concept://shop/nosuch)\n"),
         (["sync", "--confirm", "nonsense"], "kgd: only a commit can be confirmed (--confirm)\n"),
@@ -227,7 +233,7 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["remote", "rm", "nosuch"], "kgd: there is no remote 'nosuch'\n"),
         (["remote", "add", "origin", "/no/where"], "kgd: there is no such directory at /no/where"),
     ],
-    ids=range(23),
+    ids=range(29),
 )
 def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")
@@ -235,7 +241,7 @@ def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: st
     assert said in error
     assert "changes[" not in error
     assert "resolutions[" not in error
-    assert "secret" not in error
+    assert "_secret" not in error
 
 
 def test_outside_of_all_workspaces_the_option_that_names_one_is_named(kgd: Kgd, tmp_path: Path) -> None:
@@ -250,7 +256,11 @@ def test_counts_are_in_words_and_nothing_is_repeated(kgd: Kgd) -> None:
     assert kgd("get", "https://example.org/paper").splitlines()[0].count("https://example.org/paper") == 1
     assert kgd("get", "https://example.org/paper").count("https://example.org/paper") == 1
     assert kgd("path", "https://example.org/paper", "./src/auth").splitlines()[1] == "        <- see -"
-    assert "no path leads to" in kgd("path", "https://example.org/paper", "./src/auth", "--direction", "out")
+    refused = kgd("path", "https://example.org/paper", "./src/auth", "--direction", "out")
+    assert "no path leads to dir://shop/src/auth along relations of these types and directions\n" in refused
+    assert "no path leads to dir://shop/src/auth within these limits\n" in kgd(
+        "path", "./src/auth/session.py", "./src/auth", "--max-depth", "0"
+    )
     assert "no path leads to" in kgd(
         "traverse", "https://example.org/paper", "--to", "./src/auth", "--direction", "out"
     )
@@ -426,10 +436,20 @@ def test_without_arguments_the_help_is_printed(kgd: Kgd) -> None:
     assert kgd() == kgd("--help")
 
 
-def test_a_line_without_a_commit_is_not_found(kgd: Kgd) -> None:
-    asked = kgd.run("why", "src/auth/session.py:99999")
-    assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]
-    assert asked.stderr.startswith("kgd: no commit found for this line\n")
+def test_a_scan_of_the_code_tree_is_reported_in_a_sentence(kgd: Kgd) -> None:
+    (scanned,) = kgd("bootstrap").splitlines()
+    assert re.fullmatch(r"\S+/shop scanned: \d+ files?, .*", scanned)
+
+
+def test_a_line_that_does_not_exist_is_not_found(kgd: Kgd) -> None:
+    for named, said in (
+        ("src/auth/session.py:99999", r"src/auth/session.py has \d+ lines?"),
+        ("src/auth/nosuch.py:1", "there is no readable file src/auth/nosuch.py in the code tree"),
+        ("src/auth/session.py", "no line with a commit is named\n     Write a file .*"),
+    ):
+        asked = kgd.run("why", named)
+        assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]
+        assert re.fullmatch(f"kgd: {said}\n", asked.stderr)
     assert kgd.run("why", "src/auth/session.py:1", "-q").returncode == 0
 
 

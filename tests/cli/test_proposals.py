@@ -37,7 +37,8 @@ def test_a_proposal_is_listed_shown_accepted_in_part_and_rejected(kgd: Kgd, tmp_
     would = kgd("accept", one["id"], "--dry-run")
     assert "nothing was written" in would
     assert "concept://shop/wait/a was also changed here" in would
-    assert "concept://shop/wait/c" in kgd("accept", one["id"], "--only", "wait/c", "--dry-run")
+    assert "concept://shop/wait/c  new" in kgd("accept", one["id"], "--only", "wait/c", "--dry-run")
+    assert "concept://shop/wait/a  version 3" in would
     assert kgd.run("get", "wait/c").returncode == 3
     said = kgd("accept", one["id"], "--only", "wait/c")
     assert f"1 node of {one['id']} left to decide" in said
@@ -54,7 +55,8 @@ def test_new_knowledge_is_reviewed_and_reverted(kgd: Kgd) -> None:
     said = kgd("review")
     assert "added concept://shop/seen/a" in said
     assert "+ summary: learned" in said
-    assert kgd.json("review", "--by", "agent", "--since", "yesterday")["authors"] == []
+    for option in ("--author", "--by"):
+        assert kgd.json("review", option, "agent", "--since", "yesterday")["authors"] == []
     kgd("review", "--since", "today", "--revert", "seen/a")
     assert kgd.run("get", "seen/a").returncode == 3
     kgd("review", "--accept", "-q")

@@ -40,6 +40,11 @@ def test_ingested_items_are_counted_in_plain_words(capsys: pytest.CaptureFixture
     assert (told[0], told[-1].strip()) == ("docs ingested: 1 chunk new, 293 documents new", last)
 
 
+def test_a_stored_code_tree_is_counted_in_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    printing_running.ingested({"kind": "tree", "source": "/shop", "counts": {"files": 2}, "stored": 1, "commits": []})
+    assert capsys.readouterr().out == "/shop scanned: 2 files\nstored as 1 node\n"
+
+
 def test_the_problem_of_a_step_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
     stages = [
         {"name": "embedding", "state": "degraded", "about": "5 of 6 texts", "blocker": "it is down"},
@@ -59,6 +64,21 @@ def test_the_problem_of_a_step_is_shown_once(capsys: pytest.CaptureFixture[str])
     printing_running.status(answer)
     told = capsys.readouterr().out
     assert (told.count("it is down"), told.count("no remote answers")) == (1, 1)
+
+
+def test_languages_that_the_same_package_reads_share_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    missing = [
+        {"language": "go", "files": 1, "install": "the extra"},
+        {"language": "lua", "files": 1, "install": "tree-sitter-lua"},
+        {"language": "java", "files": 2, "install": "the extra"},
+    ]
+    code = {"languages": {}, "documents": 0, "state": "read", "left_out": {}, "missing": missing}
+    workspace = {"proposals": 0, "conflicts": 0, "counts": {}, "stages": [], "degraded": [], "invalid_files": []}
+    daemon = {"version": "1", "pid": 1, "since": "now", "log": "log"}
+    printing_running.status({"daemon": daemon, "health": "ok", "code": code, **workspace})
+    told = capsys.readouterr().out
+    assert "  ! go, java: 3 files not read; install the extra\n" in told
+    assert "  ! lua: 1 file not read; install tree-sitter-lua\n" in told
 
 
 def test_a_summary_that_is_the_name_again_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,6 +230,6 @@ def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_f
     ]
     printing_context.why({**answer, "lines": []})
     assert capsys.readouterr().err == (
-        "kgd: no commit found for this line\n"
-        "     Add the number of a committed line, such as `kgd why src/app.py:12`.\n"
+        "kgd: no line with a commit is named\n"
+        "     Write a file relative to the top of the code, and a line: `kgd why src/app.py:12`.\n"
     )

@@ -121,6 +121,26 @@ def test_a_range_without_lines_or_with_too_many_is_refused(ask: Ask, lines: str)
         ask.context(paths=f"{SESSION}:{lines}")
 
 
+def test_lines_that_do_not_exist_are_reported_to_callers_on_this_machine(ask: Ask, code: Path, ws: Workspace) -> None:
+    asked = {"paths": [f"{SESSION}:8", "src/auth/nosuch.py:1", "src/auth:1", f"{SESSION}:7"], "workspace": ws.id}
+    assert ask.context(**asked)["unknown_lines"] == [
+        f"{SESSION} has 7 lines",
+        "there is no readable file src/auth/nosuch.py in the code tree",
+        "there is no readable file src/auth in the code tree",
+    ]
+    (code / "src/auth/one.py").write_text("x = 1\n")
+    assert ask.context(paths="src/auth/one.py:2")["unknown_lines"] == ["src/auth/one.py has 1 line"]
+    (code / ".gitignore").write_text("secret.env\n")
+    (code / "secret.env").write_text("KEY = hidden\n")
+    for path in ("secret.env", ".git/config"):
+        told = ask.context(paths=f"{path}:1")
+        assert "lines" not in told
+        assert told["unknown_lines"] == [f"there is no readable file {path} in the code tree"]
+    whole = Principal("t1", "bob", "person", (Scope.of(ws.id, ["read"], ["/**"]),))
+    remote = Session(ask.session.daemon, cwd=code, client="remote", trusted=False, principal=whole)
+    assert "unknown_lines" not in call(remote, "context", asked)
+
+
 @pytest.mark.requirement("N3")
 def test_the_holder_of_a_token_sees_no_history_of_the_code(ask: Ask, code: Path, ws: Workspace) -> None:
     whole = Principal("t1", "bob", "person", (Scope.of(ws.id, ["read"], ["/**"]),))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Unavailable
-from kgd.index.database import LOG_BYTES, LOG_KEPT, Database, IndexDamaged
+from kgd.index.database import LOG_BYTES, LOG_KEPT, Database, IndexDamaged, cause_of
 from kgd.index.text import Doc, TextIndex
 from kgd.model.uri import Uri
 
@@ -75,8 +75,11 @@ def test_damage_under_a_running_daemon_is_reported_and_recreate_repairs_it(datab
     data = bytearray(database.path.read_bytes())
     data[4096:] = b"\xff" * (len(data) - 4096)
     database.path.write_bytes(data)
+    causes: list[str] = []
+    database.on_damage = lambda damage: causes.append(cause_of(damage))
     with pytest.raises(IndexDamaged):
         index.search("auth word")
+    assert [cause.partition(":")[0] for cause in causes] == ["SQLITE_CORRUPT"]
     with pytest.raises(IndexDamaged):
         fill(database)
     database.recreate()

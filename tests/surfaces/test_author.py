@@ -106,3 +106,17 @@ def test_open_proposals_of_the_author_are_listed_to_those_who_may_read_them(
     answer = AUTHOR.call(holder("reader", "read", paths="/open/**").session, {"name": "Carol"})
     assert [one["nodes"] for one in answer["proposals"]] == [["concept://shop/open/a"]]
     assert len(examined) == 2, "other authors' proposals are not read"
+
+
+@pytest.mark.parametrize("name", ["Ann", "ann persn", "ann@example.org"])
+def test_an_unknown_name_is_answered_with_the_closest_author_on_this_machine(
+    ask: Ask, session: Session, name: str
+) -> None:
+    ask.put(changes=upsert("open/a", name="A"))
+    with pytest.raises(NotFound) as refused:
+        ask.author(name=name)
+    assert refused.value.next == "Did you mean 'Ann Person'?"
+    principal = Principal("tok00001", "reader", "agent", (Scope.of("shop", ["read"], ["/**"]),))
+    with pytest.raises(NotFound) as refused:
+        AUTHOR.call(Session(session.daemon, client="claude", trusted=False, principal=principal), {"name": name})
+    assert "Ann Person" not in str(refused.value.next)

@@ -117,6 +117,8 @@ def test_a_missing_node_is_answered_with_similar_names(ask: Ask) -> None:
     ask.put(changes=upsert("services/auth", name="Auth service", summary="s"))
     (missing,) = ask.get(uris="concept://shop/service/auth")["missing"]
     assert missing["similar"][0] == "concept://shop/services/auth"
+    (missing,) = ask.get(uris="./src/nosuch.py")["missing"]
+    assert missing["similar"] == [], "an extension alone makes no names similar"
 
 
 def test_a_broken_hand_edit_is_named_while_the_last_good_value_is_served(ask: Ask, ws: Any) -> None:

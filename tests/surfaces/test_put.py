@@ -320,6 +320,14 @@ def test_a_blank_text_is_refused(ask: Ask, text: str) -> None:
         ask.remember(text=text)
 
 
+def test_a_type_like_a_known_one_gets_a_warning_when_the_node_is_new(ask: Ask) -> None:
+    (told,) = ask.remember(text="Never cache a key.", type="gotch")["warnings"]
+    assert told == "concept://shop/never-cache-a-key has the type gotch; did you mean gotcha?"
+    for type in ("service", "gotcha"):
+        assert ask.put(changes={"op": "upsert", "type": type, "name": f"a {type}"})["warnings"] == []
+    assert ask.put(changes=upsert("never-cache-a-key", summary="Keys change."))["warnings"] == []
+
+
 def test_an_append_to_a_mistyped_uri_creates_no_node_and_suggests_the_likely_one(ask: Ask) -> None:
     ask.put(changes=upsert("services/checkout", content="One.\n"))
     with pytest.raises(NotFound) as refused:

@@ -52,6 +52,15 @@ def test_a_question_that_now_has_an_answer_is_forgotten(ask: Ask) -> None:
     assert texts(ask) == []
 
 
+def test_a_question_to_context_without_an_answer_is_kept_once_until_it_has_one(ask: Ask) -> None:
+    ask.context(question="zeppelin mooring")
+    ask.context(question="zeppelin landing", since="2020-01-01")
+    assert [(one["text"], one["count"]) for one in ask.questions()["questions"]] == [("zeppelin mooring", 1)]
+    ask.put(changes=[upsert("zeppelins", name="Zeppelin mooring", summary="at forty metres")])
+    assert ask.context(question="zeppelin mooring")["items"]
+    assert texts(ask) == []
+
+
 def test_narrowed_searches_addresses_and_long_texts_are_not_kept(ask: Ask) -> None:
     for query in (
         {"query": "zeppelin", "types": ["insight"]},

@@ -282,3 +282,9 @@ def test_an_unknown_submission_target_is_refused_with_the_known_ones(ask: Ask) -
     for one in (ask, elsewhere):
         with pytest.raises(NotFound, match=r"no workspace or remote 'nosuch'.*Known workspaces: infra, shop"):
             one.submit_subgraph(remote="nosuch", changes=upsert("infra/a", summary="s"))
+
+
+def test_nodes_are_not_submitted_to_their_own_workspace(ask: Ask) -> None:
+    ask.put(changes=upsert("infra/a", name="A"))
+    with pytest.raises(Invalid, match="'shop' is this workspace"):
+        ask.submit_subgraph(remote="shop", roots=["infra/a"])

@@ -92,6 +92,8 @@ def test_a_secret_that_its_replacement_would_form_again_is_removed(ann: Person) 
     ann.put("a", summary="k: Daaaaaaaaaaaaaaaa")
     forget(ann, "Daaaaa")
     assert "Daaaaa" not in str(ann.summary("a"))
+    record = git(ann.workspace.layout.git_dir, "log", "-1", "--format=%b", ann.tip)
+    assert record.startswith("Rewrote 1 commit. The secret was in:\n- nodes/concept/a.yaml")
     assert holding(ann.workspace.layout.git_dir, "Daaaaa") == []
 
 

@@ -12,7 +12,7 @@ from kgd.client.connection import Connection
 from kgd.errors import Advice, Do
 from kgd.ui import rendering
 from kgd.ui.pages.attention import Waiting
-from kgd.ui.pages.overview import sentence
+from kgd.ui.pages.overview import sentence, unread
 from tests.ui.conftest import Desk, at, axe
 from tests.waiting import at_rest, until
 
@@ -153,11 +153,19 @@ def test_only_backticks_become_markup() -> None:
     assert rendering.commands("a lone ` stays") == "a lone ` stays"
 
 
+def test_languages_that_the_same_package_reads_share_a_warning() -> None:
+    rows = (("go", 1, "the extra"), ("lua", 1, "tree-sitter-lua"), ("java", 2, "the extra"))
+    missing = [{"language": language, "files": files, "install": install} for language, files, install in rows]
+    assert unread({"code": {"missing": missing}}) == [(3, "go, java", "the extra"), (1, "lua", "tree-sitter-lua")]
+    assert unread({}) == []
+
+
 @pytest.mark.slow
 @browser
 @pytest.mark.requirement("E9")
 def test_a_broken_link_is_listed_until_its_target_is_written(desk: Desk, page: Page) -> None:
-    desk.put("concept://shop/a", name="A", relations=[{"type": "needs", "target": "concept://shop/absent"}])
+    desk.put("concept://shop/a", name="A fact.", relations=[{"type": "needs", "target": "concept://shop/absent"}])
+    expect(page.get_by_text("Needed by A fact.", exact=True)).to_be_visible()
     page.get_by_role("link", name="1 broken link").click()
     missing = page.get_by_role("link", name="concept://shop/absent", exact=True)
     expect(missing).to_have_class("broken")

@@ -22,6 +22,7 @@ from kgd.model.access import Verb
 from kgd.model.node import Node
 from kgd.model.uri import CODE_TREE, Uri, from_path, name_of, path_of, scheme_of
 from kgd.tools import addressing, visibility
+from kgd.tools.context.lines import is_served
 from kgd.tools.context.recent import history_of
 from kgd.tools.nodes import Stamp, UnverifiedAnswer, moment, overlay_of, printable, stamp
 from kgd.tools.operation import ADDRESS, Hints, Operation, Reflects
@@ -184,7 +185,7 @@ def _shown(session: Session, workspace: Workspace, place: Place | None, path: st
         found, changed = committed, False
     else:
         found = code_file.in_work_tree(root, path)
-        if found.state != "absent" and not _belongs(workspace, path):
+        if found.state != "absent" and not is_served(workspace, path):
             return _Shown("ignored")
         changed = bool(tip) and _even(found.data) != _even(committed.data)
     if found.state == "absent":
@@ -206,11 +207,6 @@ def _deleted(
         if last.state == "text":
             return _Shown("deleted", last.data, last.size, gone.id)
     return _Shown("absent")
-
-
-def _belongs(workspace: Workspace, path: str) -> bool:
-    overlay = overlay_of(workspace)
-    return overlay is None or overlay.exists(from_path("file", workspace.id, path))
 
 
 def _even(data: bytes) -> bytes:

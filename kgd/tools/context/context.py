@@ -40,7 +40,7 @@ EMBEDDED_WITHIN = 3.0
 """Seconds that a question without results waits for texts to be embedded."""
 MOST_CODE = 20
 """Largest number of nodes of the code tree in an answer."""
-OPTIONAL = ("described", "code", "lines", *recent.OPTIONAL)
+OPTIONAL = ("described", "code", "lines", "unknown_lines", *recent.OPTIONAL)
 """Lists that are left out of an answer if they are empty."""
 SHRUNK = (
     "working_set",
@@ -54,6 +54,7 @@ SHRUNK = (
     "missing",
     "items",
     "lines",
+    "unknown_lines",
     "unmatched_paths",
     "cut",
 )
@@ -95,8 +96,9 @@ class ContextResult(TypedDict):
     nodes if nothing in `items` answers the question. `unmatched_paths` do not belong to an area; `described` are those
     of them to which other nodes refer.
 
-    `lines`: the commits of the requested lines. `likely_files` and `tried_before`: from past commits about a task.
-    `working_set`: with a `context_id`, the nodes that the conversation saw before this call, the most recent first.
+    `lines`: the commits of the requested lines; `unknown_lines`: sentences about lines that do not exist.
+    `likely_files` and `tried_before`: from past commits about a task. `working_set`: with a `context_id`, the nodes
+    that the conversation saw before this call, the most recent first.
     """
 
     workspace: str
@@ -106,6 +108,7 @@ class ContextResult(TypedDict):
     changes: list[ChangeAnswer]
     changed_together: list[TogetherAnswer]
     lines: NotRequired[list[LineAnswer]]
+    unknown_lines: NotRequired[list[str]]
     known_by: NotRequired[list[KnownByAnswer]]
     likely_files: NotRequired[list[LikelyFileAnswer]]
     tried_before: NotRequired[list[ChangeAnswer]]
@@ -146,6 +149,8 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     asked = _gathered(session, workspace, params)
     if params.question.strip() and not asked.findings.ordered() and workspace.meaning.catch_up(EMBEDDED_WITHIN):
         asked = _gathered(session, workspace, params)  # texts written a moment ago may match by meaning now
+    if params.question.strip():
+        gathering.note_question(asked.findings, params.question)
     found = asked.findings.dated()
     answer: dict[str, Any] = {
         "workspace": workspace.id,
@@ -164,6 +169,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         "described": list(map(printable, asked.covered.described)),
         "code": list(asked.findings.code.values())[:MOST_CODE],
         "lines": lines.answers(session, workspace, asked.lines),
+        "unknown_lines": lines.unknown(session, workspace, asked.lines),
         **recent.sides(asked.findings, asked.places.asked, asked.places.files, asked.query),
     }
     room = packing.room_of(params.budget, size_of(answer) + len("described") + 6)

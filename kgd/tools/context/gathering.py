@@ -18,9 +18,11 @@ from kgd.memories.keywords import keywords
 from kgd.memories.tasks import Task
 from kgd.model.node import cut_at_word
 from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, uri_at, workspace_of
+from kgd.retrieval.query import Question
 from kgd.tools import visibility
 from kgd.tools.context.file_paths import Places, above
 from kgd.tools.context.findings import ANSWER, AREAS, DIRECT, FAR, MEMORIES, NEAR, Findings, Found
+from kgd.tools.read import questions
 
 if TYPE_CHECKING:
     from kgd.retrieval.query import Answered
@@ -112,6 +114,14 @@ def by_keywords(findings: Findings, text: str) -> None:
                 findings.add(answer.uri, close, _found(answer), number)
         for answer in answers.code[:CODE_HITS]:
             findings.add_code(answer.uri, _found(answer))
+
+
+def note_question(findings: Findings, question: str) -> None:
+    """Record whether the search of `by_question` found an answer."""
+    found = any(one.closeness == ANSWER for one in findings.ordered())
+    if found or not findings.workspace.meaning.is_partial:
+        asked = Question(question, since=findings.since, until=findings.until)
+        questions.note(findings.session, findings.workspace, asked, found=found)
 
 
 def by_question(findings: Findings, question: str) -> None:

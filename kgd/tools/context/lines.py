@@ -18,7 +18,7 @@ from kgd.git import code_log
 from kgd.git.code_log import LineOrigin, blame
 from kgd.git.discovery import find_place
 from kgd.git.program import GitFailed
-from kgd.model.uri import scheme_of
+from kgd.model.uri import from_path, scheme_of
 from kgd.tools.context.findings import AREAS, DIRECT, Findings
 from kgd.tools.context.recent import history_of
 from kgd.tools.nodes import moment, overlay_of, printable
@@ -124,6 +124,8 @@ def answers(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
     found: list[LineAnswer] = []
     for one in asked if code is not None else ():
         assert code is not None
+        if not is_served(workspace, one.path):
+            continue
         try:
             origins = blame(code, one.path, one.first, one.last)
             if session.principal is not None:
@@ -131,6 +133,30 @@ def answers(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
             found += _joined(session, workspace, code, one.path, origins)
         except (GitFailed, KgdError) as error:
             log.warning("lines cannot be attributed", extra={"path": one.path, "reason": str(error)[:300]})
+    return found
+
+
+def is_served(workspace: Workspace, path: str) -> bool:
+    """Whether the path is a file of the code tree now. Ignored files and git's own are not."""
+    overlay = overlay_of(workspace)
+    return overlay is None or overlay.exists(from_path("file", workspace.id, path.rstrip("/")))
+
+
+def unknown(session: Session, workspace: Workspace, asked: Sequence[AskedLines]) -> list[str]:
+    """A sentence for each file that lacks the requested lines; empty for the holder of a token."""
+    root = workspace.layout.code_tree
+    if session.principal is not None or not asked:
+        return []
+    code = find_place(root) if root is not None else None
+    if code is None:
+        return ["this workspace has no code tree"]
+    found = []
+    for one in asked:
+        length = code_log.length(code, one.path) if is_served(workspace, one.path) else None
+        if length is None:
+            found.append(printable(f"there is no readable file {one.path.rstrip('/')} in the code tree"))
+        elif length < one.first:
+            found.append(printable(f"{one.path} has {length} line{'' if length == 1 else 's'}"))
     return found
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, NotRequired
 
@@ -106,8 +107,9 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     theirs = (one for one in proposals.listed(workspace) if wanted in author_and_client(one.author.casefold()))
     open_now = list(islice(seen(session, workspace, theirs), LISTED))
     if not last and not open_now:
-        search = Advice("Find the name with ", Do("history"), ".")
-        raise NotFound("no recent change is by this author", at=params.name[:80], next=search)
+        close = _similar(every, wanted) if session.principal is None else ""
+        advice = f"Did you mean {close}?" if close else Advice("Find the name with ", Do("history"), ".")
+        raise NotFound("no recent change is by this author", at=params.name[:80], next=advice)
     newest = list(islice(last, EXAMINED))
     stale = marks(workspace, newest, sees)
     answer: AuthorResult = {
@@ -147,6 +149,15 @@ def _last_changes(
                 if len(last) == most:
                     return last
     return last
+
+
+def _similar(every: Sequence[Entry], wanted: str) -> str:
+    """Up to three authors, in quotes, whose name contains or resembles the wanted one, or whose address it is."""
+    names = {one.author.casefold(): one.author for one in every}
+    mails = [one.author.casefold() for one in every if one.email.casefold() == wanted]
+    inside = [name for name in names if wanted in name]
+    found = dict.fromkeys([*mails, *inside, *get_close_matches(wanted, names, 3)])
+    return ", ".join(f"'{names[name]}'" for name in islice(found, 3))
 
 
 def _node(workspace: Workspace, uri: Uri, entry: Entry) -> WrittenNode:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Advice, Do, NotFound
+from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.globs import Glob, place_of
@@ -159,6 +159,12 @@ def _entries(
 def _below(workspace: Workspace, paths: Sequence[str], sees: visibility.Sees | None) -> visibility.Sees:
     """Predicate for the readable nodes at or below one of these paths, which may be globs, and for nodes with a
     relation to a file or folder there, such as the facts about it."""
+    if uri := next((path for path in paths if "://" in path), None):
+        raise Invalid(
+            "a path is expected, not a URI",
+            at="path",
+            next=Advice("Write its path, or see one node with ", Do("history", uri=uri), "."),
+        )
     globs = [Glob(f"/{path.removeprefix('./').strip('/')}/**") for path in paths]
 
     def is_there(uri: Uri) -> bool:

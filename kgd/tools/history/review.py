@@ -298,7 +298,9 @@ def _revert(
     wanted = [addressing.resolve(session, workspace, text, at=f"revert[{n}]") for n, text in enumerate(params.revert)]
     untouched = [uri for uri in wanted if not learned.commits_of(uri)]
     if untouched:
-        raise NotFound("no reviewed commit changed this node", at=untouched[0], next="Widen --since, --by or --path.")
+        raise NotFound(
+            "no reviewed commit changed this node", at=untouched[0], next="Widen --since, --author or --path."
+        )
     only = frozenset(wanted)
     commits = set[str]().union(*(learned.commits_of(uri) for uri in wanted))
     edits = tuple(Revert(one.commit, only) for one in entries if one.commit in commits)
@@ -340,7 +342,7 @@ REVIEW = Operation(
             "review new knowledge by author; accept it, or revert parts",
             (
                 option("--since", "monday, yesterday, 2 days ago, 2026-11-20 (your last review)", "WHEN"),
-                option("--by", value="WHO"),
+                option("--author --by", value="WHO", dest="by"),
                 option("--path", "only nodes of these paths, such as '/services/**'; may be repeated", "GLOB"),
                 option("--accept"),
                 option("--revert", "revert the changes to this node; may be repeated", "URI"),

@@ -151,7 +151,7 @@ BOOTSTRAP = Operation(
             "read the code tree; it is served from disk, and nothing is stored",
             (option("--store", "store the nodes, for a tree that your colleagues do not have"),),
             place=10,
-            print="printing.facts",
+            print="printing_running.ingested",
         ),
     ),
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, KgdError, NotFound, Unavailable
+from kgd.errors import Advice, Do, Invalid, KgdError, NotFound, Unavailable
 from kgd.git.remote import GitRemote
 from kgd.git.remote_errors import LostRace
 from kgd.git.remote_settings import Remote, parse_stored, remote
@@ -165,7 +165,11 @@ def piece_of(session: Session, target: Target | None, params: SubmitParams) -> t
     }
     there = _there(session, target, params.remote or only_receiver(own) or "")
     if target is None and there.id == own.id:
-        raise Invalid("roots can only go to another workspace", at="remote", next="Name the target workspace.")
+        raise Invalid(
+            f"'{own.id}' is this workspace, and nodes are submitted to another one",
+            at="remote",
+            next=Advice("Name that workspace, or change this one with ", Do("put"), "."),
+        )
     return own, piece(own, there.id, there, roots, base=params.base)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
 
@@ -37,6 +38,7 @@ from kgd.workspace.proposals.proposals import Proposal
 from kgd.workspace.proposals.records import LONGEST_REASON
 
 if TYPE_CHECKING:
+    from kgd.workspace.answers import Outcome
     from kgd.workspace.writing.touched_nodes import Permit
 from kgd.workspace.workspace import Workspace
 
@@ -178,16 +180,31 @@ def _accepted(
             dry_run=dry_run,
         )
     outcome = session.seen(workspace, outcome)
-    nodes = tuple((uri, workspace.version(workspace.path(uri))) for uri, _ in outcome.nodes if workspace.exists(uri))
+    written = _written(workspace, outcome, dry_run=dry_run)
     answer = answer_of(workspace, outcome, dry_run=dry_run)
-    if not dry_run:
-        answer["nodes"] = [{"uri": uri, "version": version} for uri, version in nodes]
     left = [one for one in proposals.listed(workspace) if one.ref == found.ref]
     count = len(proposals.look(workspace, left[0]).changes) if left else 0
-    result = cast(AcceptResult, {**answer, "proposal": found.id, "left": count})
+    result = cast(AcceptResult, {**answer, **written, "proposal": found.id, "left": count})
     if dry_run and outcome.would:
         result["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
     return result
+
+
+def _written(workspace: Workspace, outcome: Outcome, *, dry_run: bool) -> dict[str, Any]:
+    """The accepted nodes with their versions; for a dry run, the predicted ones."""
+
+    def versions(uris: Iterable[Uri], later: int = 0) -> list[dict[str, Any]]:
+        return [{"uri": uri, "version": workspace.version(workspace.path(uri)) + later} for uri in uris]
+
+    if not dry_run:
+        return {"nodes": versions(uri for uri, _ in outcome.nodes if workspace.exists(uri))}
+    would = {one.uri: one for one in outcome.would.nodes} if outcome.would else {}
+    nodes = [would[uri] for uri, _ in outcome.nodes if uri in would]
+    return {
+        "nodes": versions((one.uri for one in nodes if one.after), 1),
+        "created": [one.uri for one in nodes if one.before is None],
+        "deleted": [one.uri for one in nodes if one.after is None],
+    }
 
 
 class RejectParams(Params):

@@ -70,6 +70,7 @@ def overview(visit: Visit) -> Handled:
         "stages": stages,
         "stuck": stuck,
         "degraded": _degraded(status),
+        "unread": unread(status),
         "sentence": sentence(work, [one.title for one in stuck]),
         "feed": feed(visit),
         "questions": visit.call("questions", limit=QUESTIONS) if visit.can("questions") else None,
@@ -112,6 +113,17 @@ def _stage(stage: Mapping[str, Any]) -> Stage:
         stage.get("blocker", "").rstrip("."),
         stage.get("next", ""),
     )
+
+
+def unread(status: Mapping[str, Any]) -> list[tuple[int, str, str]]:
+    """The number of files without a parser, their languages, and the package to install, for each package."""
+    rows: dict[str, list[Mapping[str, Any]]] = {}
+    for one in status.get("code", {}).get("missing", ()):
+        rows.setdefault(one["install"], []).append(one)
+    return [
+        (sum(one["files"] for one in found), ", ".join(one["language"] for one in found), install)
+        for install, found in rows.items()
+    ]
 
 
 def _degraded(status: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -24,7 +24,7 @@ from kgd.git.files import replace as replace_file
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 from kgd.index.change_feed import Feed
-from kgd.index.database import Database, IndexDamaged
+from kgd.index.database import Database, IndexDamaged, cause_of
 from kgd.index.text import FILE_NAME, Doc, FileDoc, TextIndex
 from kgd.index.version_cache import VersionFile
 from kgd.model.uri import Uri
@@ -284,7 +284,7 @@ class Derived:
         self.versions.begin()
         self._enqueue(self._anew)
 
-    def _met_damage(self) -> None:
+    def _met_damage(self, damage: IndexDamaged) -> None:
         """A reader hit the damage. Its call fails; later calls wait for the rebuild."""
         if self._task is None or self._task.is_mine or self._closing:
             return  # `_attempt` or the next start repairs it
@@ -292,7 +292,7 @@ class Derived:
             if self._is_mending:
                 return
             self._is_mending = True
-        log.warning("the index is damaged and is being rebuilt")
+        log.warning("the index is damaged and is being rebuilt", extra={"reason": cause_of(damage)})
         self._mend()
 
     def _catch_up(self, *, so_far: bool = False) -> None:
@@ -368,8 +368,8 @@ class Derived:
         try:
             try:
                 step()
-            except IndexDamaged:
-                log.warning("the index was damaged and is being rebuilt")
+            except IndexDamaged as damage:
+                log.warning("the index was damaged and is being rebuilt", extra={"reason": cause_of(damage)})
                 self.versions.begin()
                 self._anew()
             self._state = Stage("index", "ok", self._clock())

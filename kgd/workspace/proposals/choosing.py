@@ -86,7 +86,8 @@ def _with_fields(
     values = {one.field: one.after for one in field_diff(before, documents.decode(data, at=path))}
     for name in names:
         if name not in values:
-            raise NotFound(f"the proposal does not change the field '{name[:60]}'", at=uri)
+            told = f"the proposal does not change the field '{name[:60]}'"
+            raise NotFound(told, at=uri, next="`kgd proposals NAME` shows the changed fields.")
         node = _with_value(node, name, values[name])
     made = documents.rewrite(old, node)
     check(path, made, old, Home(workspace.id, workspace.sharded, staging.read))

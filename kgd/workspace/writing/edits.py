@@ -66,6 +66,9 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
         )
     node = upserted(old or Node(uri), edit)
     node, is_new = with_detail(draft, old, node, edit)
+    meant = get_close_matches(node.type, OWNED, n=1, cutoff=LIKE_A_TYPE) if old is None else ()
+    if meant and node.type not in OWNED:
+        draft.warnings.append(f"{uri} has the type {node.type}; did you mean {meant[0]}?")
     if old is not None and node == old and not is_new:
         draft.warnings.append(f"{uri} already has these values; nothing changed")
     draft.put(node)
