@@ -151,8 +151,7 @@ def tree_body(entries: Mapping[bytes, Entry]) -> bytes:
 
 def signature(author: Author, when: int) -> Signature:
     """The author of a change as a commit's signature: with the client's name, without characters that git refuses."""
-    name = f"{author.name} ({author.client})" if author.client else author.name
-    return Signature(name, author.email, when)
+    return Signature(author.signed, author.email, when)
 
 
 def commit_body(

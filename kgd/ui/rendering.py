@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 
 from kgd.errors import Advice
 from kgd.index.snippets import spans
+from kgd.model.change import Author
 from kgd.tools import entries
 from kgd.tools.history.recent import OWN_CLIENTS
 from kgd.ui.markdown import laid_out, shown
@@ -136,9 +137,8 @@ def person(line: str) -> str:
     >>> person("Ann Person (kgd ui) <ann@example.org>"), person("Ann Person (codex) <ann@example.org>")
     ('Ann Person', 'Ann Person (codex)')
     """
-    name = line.rpartition(" <")[0] or line
-    head, _, client = name.removesuffix(")").rpartition(" (")
-    return head if head and name.endswith(")") and client in OWN_CLIENTS else name
+    author = Author.of(line)
+    return author.name if author.client in OWN_CLIENTS else author.signed
 
 
 def exact(text: str) -> Markup:

@@ -14,6 +14,7 @@ from kgd.areas.atlas import ATOM, Atlas
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.freshness import citations
 from kgd.model.access import Verb
+from kgd.model.change import Author
 from kgd.model.uri import Uri, name_of, path_of, scheme_of
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.history.recent import MOST_COMMITS, by_agent, entries
@@ -92,6 +93,8 @@ class AuthorResult(TypedDict):
 def author(session: Session, params: AuthorParams) -> AuthorResult:
     """Return the recent work of one author, from the newest commits.
 
+    ``Ann (codex)`` means Ann, unless an author has that name.
+
     Raises:
         NotFound: No recent commit and no open proposal is by this author.
     """
@@ -99,17 +102,21 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     sees = visibility.sight(session, workspace.id)
     every, is_cut = entries(workspace, workspace.tip, None, None)
     start = paging.index(paging.read("author", params.name, params.cursor), 0) if params.cursor else 0
-    end, wanted = start + params.limit, params.name.casefold()
-    last = _last_changes(workspace, every, wanted, sees, most=max(end + 1, EXAMINED))
-    open_now = [one for one in seen(session, workspace, proposals.listed(workspace)) if wanted in _bare(one.author)]
-    if not last and not open_now:
+    end, pending = start + params.limit, list(seen(session, workspace, proposals.listed(workspace)))
+    for name in dict.fromkeys((params.name, Author.of(params.name).name)):
+        wanted = name.casefold()
+        last = _last_changes(workspace, every, wanted, sees, most=max(end + 1, EXAMINED))
+        open_now = [one for one in pending if wanted in _names(Author.of(one.author))]
+        if last or open_now:
+            break
+    else:
         search = Advice("Find the name with ", Do("history"), ".")
         raise NotFound("no recent change is by this author", at=params.name[:80], next=search)
     newest = list(islice(last, EXAMINED))
     stale = marks(workspace, newest, sees)
     answer: AuthorResult = {
         "workspace": workspace.id,
-        "name": next((one.author for one in last.values() if one.author.casefold() == wanted), params.name),
+        "name": next((one.author for one in last.values() if one.author.casefold() == wanted), name),
         "agent": bool(last) and all(map(by_agent, last.values())),
         "clients": sorted({one.client for one in last.values() if one.client}),
         "nodes": [_node(workspace, uri, entry) for uri, entry in islice(last.items(), start, end)],
@@ -146,10 +153,8 @@ def _last_changes(
     return last
 
 
-def _bare(author: str) -> tuple[str, ...]:
-    """The name of a proposal's author and its program: ``Ann (codex)`` is by Ann and by codex."""
-    name, _, client = author.casefold().removesuffix(")").partition(" (")
-    return name, client
+def _names(author: Author) -> tuple[str, ...]:
+    return author.name.casefold(), author.client.casefold()
 
 
 def _node(workspace: Workspace, uri: Uri, entry: Entry) -> WrittenNode:

@@ -18,6 +18,7 @@ from kgd.git.refs import HEAD
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card, Edge, EdgeSource
 from kgd.graph.live_graph import LiveGraph
+from kgd.model.change import Author
 from kgd.model.dates import span_of
 from kgd.model.fields import join, plain, plain_relation
 from kgd.model.node import FIELDS, Json, Node
@@ -33,7 +34,6 @@ _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,200}(?:[~^][0-9]*)*\Z").ma
 _OF_TIP = re.compile(r"(?:HEAD|head)(?:[~^][0-9]*)*\Z|[0-9a-f]{7,40}\Z").match
 _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 """For checking whether a text is a date, which does not depend on the current time."""
-_CLIENT = re.compile(r"(.*?)(?: \(([^()]*)\))?\Z", re.S).match
 
 Blobs = tuple[str, ObjectId | None, ObjectId | None]
 File = Blobs | FileChange
@@ -179,7 +179,7 @@ class Past:
         about = (self.about(path, new or old, store) for path, old, new, *_ in changed)
         uris = list(dict.fromkeys(uri for uri in about if uri))
         noted = dict(trailers(commit.message))
-        name, client = _CLIENT(commit.author_name).groups()  # type: ignore[union-attr]
+        author = Author.of(commit.author_name)
         subject, _, rest = commit.message.partition("\n")
         pusher, accepted = pushers.of(self.store, commit.id), noted.get(ACCEPTED_BY, "")
         if accepted and not self.was_made_by_kgd(commit.id):
@@ -189,9 +189,9 @@ class Past:
             parents=tuple(parent.hex() for parent in commit.parents),
             subject=subject,
             body=_without_trailers(rest),
-            author=name,
+            author=author.name,
             email=commit.author_email,
-            client=client or "",
+            client=author.client,
             at=commit.author_time,
             operation=noted.get("Kgd-Op", "commit"),
             nodes=tuple(uris[:limit]),
