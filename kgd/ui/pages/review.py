@@ -113,10 +113,9 @@ def take_back(visit: Visit) -> Handled:
 
 
 def accept(visit: Visit) -> Handled:
-    """Mark the changes up to the shown commit as reviewed."""
-    until = visit.required("until")
-    visit.call("review", accept=True, until=until, limit=1)
-    return Redirect(visit.to("review"), said=f"Reviewed up to {until[:10]}.")
+    """Mark the changes up to the shown commit as reviewed; without one, all changes."""
+    accepted = visit.call("review", accept=True, until=visit.text("until") or None, limit=1)["accepted"]
+    return Redirect(visit.to("review"), said=f"Reviewed up to {accepted[:10]}.")
 
 
 def _narrowed(given: Mapping[str, str]) -> Narrowed:
