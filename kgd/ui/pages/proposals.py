@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgd.errors import KgdError, NotFound, Stale
+from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model.access import Verb
 from kgd.ui.changes import NodeRow, previewed_commit, rows
 from kgd.ui.node_reading import titles
@@ -59,7 +59,8 @@ def proposal(visit: Visit) -> Handled:
         if step == "comment":
             return _comment(visit, id)
         if step == "make-part" and not part:
-            return _look(visit, id, part, "Select at least one node or field, or accept all.")
+            nothing = Invalid("nothing is selected", next="Select at least one node or field, or accept all.")
+            return _look(visit, id, part, nothing)
         taken = part if step != "make-all" else Part([], [], part.message)
         done = visit.call(
             "accept",
@@ -112,7 +113,7 @@ def _reject(visit: Visit, id: str) -> Handled:
     return Redirect(visit.to("proposals"), said=said)
 
 
-def _look(visit: Visit, id: str, part: Part, error: KgdError | str = "") -> Handled:
+def _look(visit: Visit, id: str, part: Part, error: KgdError | None = None) -> Handled:
     answer = visit.call(
         "proposals", name=id, uri=visit.query.get("uri") or None, cursor=visit.query.get("cursor") or None
     )
