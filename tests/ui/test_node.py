@@ -390,7 +390,7 @@ def test_the_menu_copies_the_address_and_closes_with_escape(desk: Desk, page: Pa
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert page.evaluate("window.copied") == "concept://shop/copied"
     expect(page.get_by_role("button", name="Copy the address")).to_be_visible()
-    page.evaluate("navigator.clipboard.writeText = async () => { throw new Error(); }")
+    page.evaluate("() => { navigator.clipboard.writeText = async () => { throw new Error(); }; }")
     press(page, "Copy the address")
     expect(page.locator("#address")).to_be_focused()
     assert page.evaluate("document.activeElement.selectionEnd") == len("concept://shop/copied")
