@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import time
 
 import pytest
 
@@ -59,7 +58,8 @@ def test_an_upstream_that_is_away_and_a_hub_that_stands_still_cost_only_time(tea
         paused.send_signal(signal.SIGSTOP)
         server.kill()
         server.wait()
-        time.sleep(3)
+        refused = running.ledger.refusals.total()
+        until(lambda: running.ledger.refusals.total() > refused + 3, 60)
         with git_server(team.folder, port):
             before = len(running.ledger.acknowledged)
             paused.send_signal(signal.SIGCONT)
