@@ -17,7 +17,7 @@ from itertools import count
 IDLE_SECONDS = 10.0
 """Seconds without work after which a thread ends, unless it is the last one for open tasks."""
 AGAIN_SECONDS = 30.0
-"""Seconds until a step runs again that failed because of a defect."""
+"""Seconds until a step that failed because of a defect runs again."""
 _NEVER = float("inf")
 
 log = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ class Task:
     """A step that shared threads run whenever it is due.
 
     Args:
-        gap: Least seconds between two runs.
+        gap: Minimum number of seconds between two runs.
 
     Raises:
         RuntimeError: No thread can be started for it.
@@ -149,7 +149,7 @@ class Task:
     def __init__(self, threads: Threads, step: Step, *, gap: float = 0.0) -> None:
         self._threads, self._step, self._gap = threads, step, gap
         self._due = self._again = _NEVER
-        """When it runs next; when it runs again after its current run."""
+        """The times of the next run, and of the run after the current one."""
         self._not_before = 0.0
         self._is_queued = self._is_closed = False
         self._runner = 0

@@ -10,6 +10,10 @@ import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pygit2
+import pygit2._pygit2
+from pygit2.repository import BaseRepository
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -28,7 +32,7 @@ def test_imports_follow_the_layers() -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
 
-def test_the_picture_shows_the_layers_of_today() -> None:
+def test_the_picture_shows_the_current_layers() -> None:
     script = [sys.executable, "scripts/architecture.py"]
     picture = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert (ROOT / "docs/pictures/architecture.svg").read_text() == picture, "run: make pictures"
@@ -68,3 +72,15 @@ def test_no_test_runs_an_event_loop_in_the_thread_that_a_browser_may_occupy() ->
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"asyncio.run", "anyio.run", "trio.run"}
     }
     assert found <= in_their_own_threads_or_processes
+
+
+def test_threads_share_a_repository_only_in_calls_that_hold_the_interpreters_lock() -> None:
+    """pygit2's functions in C hold it, except `walk`; the functions in Python release it, through cffi."""
+    used = {
+        node.attr
+        for node in ast.walk(ast.parse((ROOT / "kgd/git/store.py").read_text()))
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in {"self._repository", "repository", "handle"}
+    }
+    in_c = set(vars(pygit2._pygit2.Repository)) - set(vars(pygit2.Repository)) - set(vars(BaseRepository)) - {"walk"}
+    assert used
+    assert used <= in_c

@@ -129,5 +129,5 @@ def _advised(answer: dict[str, Any], advice: dict[str, Advice]) -> dict[str, Any
 def _gone() -> KgdError:
     return Gone(
         "the kgd daemon ended before it answered",
-        next="Ask again; a change with the same request_id is applied only once.",
+        next="Repeat the call; a change with the same request_id is applied only once.",
     )

@@ -35,7 +35,10 @@ LINE_LIMIT = 8 * 2**20
 LAST_ANSWERS_SECONDS = 10.0
 REPLAY_SECONDS = 15.0
 UNINSTALLED = "kgd was uninstalled"
-GONE = "the kgd daemon stopped before it answered. Ask again: a change with the same request_id is applied only once."
+GONE = (
+    "the kgd daemon stopped before it answered. "
+    "Repeat the call: a change with the same request_id is applied only once."
+)
 
 
 class Pump:

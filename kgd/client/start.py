@@ -209,7 +209,7 @@ def _wait_until_it_listens(home: Home, pid: int, deadline: float) -> None:
         if not running(home):
             raise _unavailable(home, "the kgd daemon ended during startup")
         if time.monotonic() > deadline:
-            raise _unavailable(home, f"the kgd daemon (pid {pid}) is not ready in time")
+            raise _unavailable(home, f"the kgd daemon (pid {pid}) was not ready in time")
         time.sleep(0.005)
     sock.close()
 

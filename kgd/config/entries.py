@@ -128,7 +128,7 @@ class Settings:
         30, range(1, 1_441), "minutes without use after which a workspace without a work tree is closed"
     )
     question_days: int = _setting(
-        30, range(31), "days that questions without an answer are kept on this machine, for the overview; 0 keeps none"
+        30, range(31), "days for which unanswered questions are kept on this machine, for the overview; 0 keeps none"
     )
     http_port: int = _setting(
         0,

@@ -19,7 +19,7 @@ from kgd.errors import Advice, KgdError, Limit, of_defect
 ANSWER_LIMIT = 64 * 2**20
 PROGRESS_SECONDS = 0.05
 LONG_LIVED = "subscriptions/listen"
-"""A request answered only when it ends. A daemon that leaves does not wait for it; the client sends it again."""
+"""A request that is answered only when it ends. A daemon that stops does not wait for it; the client sends it again."""
 
 ENDS = 4096
 """Number of bytes kept from the beginning and from the end of an oversized message."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EVERY_SECONDS = 300.0
 """Seconds between two checks of the same closed workspace, if there are at most 100 of them."""
 LEAST_SECONDS = 3.0
-"""Least seconds between the checks of two closed workspaces."""
+"""Minimum number of seconds between checks of two different closed workspaces."""
 
 log = logging.getLogger("kgd.sync")
 

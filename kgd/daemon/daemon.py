@@ -56,7 +56,7 @@ OnChange = Callable[[str, frozenset[Uri]], object]
 """Called with a workspace id and the changed URIs, on the thread that changed them; must not block."""
 
 REACH_SECONDS = 2.0
-"""Longest wait of a read for a commit of another hub."""
+"""Longest wait of a call for a commit of another hub."""
 
 LOOK_SECONDS = 5.0
 """Seconds between two searches for idle workspaces."""
@@ -267,12 +267,16 @@ class Daemon:
         """The background jobs of an open workspace. Raises Unavailable if the workspace has been closed."""
         return self._opened_of(workspace).jobs
 
-    def reach(self, id: str, positions: Sequence[str]) -> None:
+    def reach(self, id: str, positions: Sequence[str], *, required: bool = True) -> None:
         """Wait until the workspace with this id contains these commits (hex), which other hubs may have written.
+
+        Args:
+            required: Whether to fail without them. A write needs no more than a good chance to find what the same
+                client wrote before: it is decided by the upstream.
 
         Raises:
             Invalid: A position is not a commit id, or there are too many.
-            Unavailable: A commit did not arrive within `REACH_SECONDS`.
+            Unavailable: A required commit did not arrive within `REACH_SECONDS`.
         """
         if len(positions) > MOST or not all(map(is_id, positions)):
             raise Invalid(
@@ -281,8 +285,9 @@ class Daemon:
                 next="Send the value that a hub returned.",
             )
         workspace, deadline = self.workspace(id), time.monotonic() + REACH_SECONDS
-        for position in positions:
-            self._reach(workspace, position, deadline)
+        with contextlib.nullcontext() if required else contextlib.suppress(Unavailable):
+            for position in positions:
+                self._reach(workspace, position, deadline)
 
     def _reach(self, workspace: Workspace, position: str, deadline: float) -> None:
         commit, tip = bytes.fromhex(position), workspace.read_tip

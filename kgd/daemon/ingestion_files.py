@@ -143,7 +143,7 @@ def read_file(path: Path, limit: int) -> bytes:
             raise Unreadable(f"it cannot be read: {error.strerror}") from None
         if data is not None:
             return data
-    raise Unreadable("it changed twice while it was being read", next="Ingest it again when nothing is writing it.")
+    raise Unreadable("it changed twice while it was being read", next="Ingest it again when it no longer changes.")
 
 
 def beginning(path: Path, length: int) -> bytes:

@@ -112,7 +112,7 @@ class OpenWorkspaces:
 
     @contextmanager
     def holding(self) -> Iterator[None]:
-        """Within the block, workspaces that this thread uses are not closed because they are idle."""
+        """Within the block, workspaces that this thread uses do not count as idle."""
         if self._thread.held is not None:
             yield
             return
@@ -193,7 +193,7 @@ class OpenWorkspaces:
 
 
 def most_open(settings: Settings) -> int:
-    """The number of workspaces that may be open; lower if the process may open only few files."""
+    """Maximum number of open workspaces; lower if the process has few file descriptors."""
     return min(settings.open_workspaces, max(1, process.limit() // FILES_EACH))
 
 

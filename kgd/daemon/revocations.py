@@ -1,4 +1,4 @@
-"""Revoked tokens of several hubs stay revoked if an older backup of their database is restored.
+"""Revocations that survive the restoration of an older backup of the database that several hubs share.
 
 Each revocation is also listed in the upstream of the token's workspace (`kgd.sync.revocations`). A hub reads this list
 before it accepts the first token for a workspace, and again after the database was restarted or replaced. It then
@@ -45,7 +45,7 @@ class Revocations:
 
     def refresh(self, holder: Principal) -> bool:
         """Read the lists of a token's workspaces if necessary, and revoke the listed tokens. Returns whether a list was
-        read: the token may have been revoked by this.
+        read; the token may then have been revoked.
 
         Raises:
             Unavailable: A list could not be read.

@@ -45,8 +45,7 @@ class SharedState:
     """One hub's part of the shared state. Safe for threads.
 
     Args:
-        url: The URL of the database.
-        name: The name of this hub, which stays the same when it starts again.
+        url: The URL of the database. name: The name of this hub, the same after a restart.
 
     Raises:
         Invalid, Unavailable: As in `Database`.

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 BACK = "/ui/signed-in"
 """The page to which a browser returns."""
 BEGUN_SECONDS = 600
-"""Time for a person to sign in."""
+"""Seconds that a person has to complete a sign-in."""
 FORGET_SECONDS = 30 * 86_400
 """The token of a sign-in is deleted this long after the sign-in ended; the audit log keeps its id and account."""
 RENEW_SHARE = 3
 """A browser's token is renewed in the last third of its life."""
 REST_SECONDS = 15.0
-"""Pause after the issuer did not answer, while the token is still valid."""
+"""Seconds until the next attempt if the issuer does not answer and the token is still valid."""
 _BROWSER, _DEVICE, _KEPT = "browser", "device", "kept"
 
 log = logging.getLogger("kgd.sign_in")
@@ -107,7 +107,7 @@ class SignIns:
     def _finished(self, cookie: str, answer: Mapping[str, str]) -> tuple[TokenRecord, str]:
         begun = self._begun(_BROWSER, cookie)
         if not hmac.compare_digest(answer.get("state", "").encode(), begun["state"].encode()):
-            raise Unauthorized("this sign-in was begun elsewhere", next="Sign in again.")
+            raise Unauthorized("this sign-in was started in another browser", next="Sign in again.")
         provider = self._of_people(begun["issuer"])
         url = provider.issuer.url
         if answer.get("iss", "" if provider.names_itself() else url) != url:
@@ -194,7 +194,7 @@ class SignIns:
         return Given(made.text, made.record, text)
 
     def exchange(self, id_token: str) -> Given:
-        """A token for a program, for its ID token.
+        """Exchange a program's ID token for a token of this hub.
 
         Raises:
             Unauthorized: The ID token is not valid, or not for this hub.
@@ -262,7 +262,9 @@ class SignIns:
     def _begun(self, purpose: str, sealed: str) -> dict[str, Any]:
         begun = self._sealing.open(purpose, sealed)
         if begun is None or begun["until"] < self._tokens.now():
-            raise Unauthorized("this sign-in was begun elsewhere, or more than ten minutes ago", next="Sign in again.")
+            raise Unauthorized(
+                "this sign-in was started elsewhere, or more than ten minutes ago", next="Sign in again."
+            )
         return begun
 
     def _sealed(self, kept: Mapping[str, Any]) -> bytes:
@@ -340,7 +342,7 @@ class SignIns:
             raise Unauthorized("your sign-in has ended", next="Sign in again.")
         provider = self._providers[kept["issuer"]]
         if not kept["refresh"]:
-            raise Unauthorized("the sign-in server allows no renewal", next="Sign in again.")
+            raise Unauthorized("the sign-in server does not allow renewals", next="Sign in again.")
 
         def keep(refresh: str) -> None:
             """Store an issuer's new refresh token at once: the old one is no longer valid."""

@@ -186,7 +186,7 @@ class Tokens:
             self._refuse_taken(name, above)
         if len(self.lineage(above)) >= GENERATIONS:
             raise Limit(
-                f"child tokens can be at most {GENERATIONS} levels deep", next="Make it from this token's parent."
+                f"child tokens can be at most {GENERATIONS} levels deep", next="Create it from this token's parent."
             )
         made = self._make(name, kind, tuple(scopes), expires, parent=parent, quota=above.quota, root=above.holder.line)
         try:
@@ -266,8 +266,8 @@ class Tokens:
         return gone
 
     def end_sign_in(self, id: str, why: str) -> None:
-        """Revoke the token of a sign-in that its person or the issuer ended. Unlike `revoke`, this is not recorded
-        outside the state: after a restored backup, the issuer decides about a renewal."""
+        """Revoke the token of a sign-in that the person or the issuer ended. Unlike `revoke`, this is not recorded
+        outside the state: after the restoration of a backup, the issuer decides whether to renew it."""
         self._revoke(id, why)
 
     def _record(self, gone: Collection[str]) -> None:

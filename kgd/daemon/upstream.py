@@ -102,6 +102,6 @@ def _error_of(answers: Iterable[Answer]) -> KgdError | None:
             reason = answer.error.message if answer.error else waits[0].reason
             return Unavailable(
                 f"it is kept here, but the upstream '{answer.machine.remote.name}' has not accepted it: {reason}"[:320],
-                next="It is pushed as soon as possible; to find out, ask again with the same request_id.",
+                next="kgd pushes it as soon as possible; to check, repeat the call with the same request_id.",
             )
     return None

@@ -221,7 +221,7 @@ class Watch(FileSystemEventHandler):
         self.hint(None)
 
     def _deliver(self) -> None:
-        """Until closed: wait until no more hints arrive, or for the next periodic scan, and call `on_change`."""
+        """Until `close`: wait until hints stop arriving, or for the next periodic scan, and call `on_change`."""
         due = time.monotonic() + self._interval()
         while self._wait(due):
             changed = self._taken()

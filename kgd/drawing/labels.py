@@ -25,7 +25,7 @@ TEXT = 13
 HEIGHT, CHARACTER = 15.0, 7.2
 """The height of a label, and the width of its character; a wide character takes twice the width."""
 GAP = 4.0
-"""Between a dot and its label."""
+"""Gap between a dot and its label."""
 CELL = 48.0
 
 Box = tuple[float, float, float, float]
@@ -70,7 +70,7 @@ def radius(dot: Dot, layout: Layout) -> float:
 
 
 def distance(dot: Dot, layout: Layout) -> float:
-    """From the middle of a dot to its label."""
+    """Distance from the centre of a dot to its label."""
     return radius(dot, layout) + GAP + (4 if dot.marks else 0)
 
 
@@ -105,7 +105,7 @@ def width(text: str) -> int:
 
 
 def middle(dot: Dot, layout: Layout, side: Side, size: int = 1) -> Point:
-    """Where the label begins, ends or has its middle, depending on its side."""
+    """The horizontal anchor of the label: its start, end or middle, depending on its side."""
     point, away = layout.points[dot.uri], distance(dot, layout)
     across = {"left": -away, "right": away}.get(side, 0.0)
     down = {"above": -away - HEIGHT / size / 2, "below": away + HEIGHT / size / 2}.get(side, 0.0)

@@ -1,5 +1,5 @@
-"""Layout: positions of dots. Around starts, the distance from the middle is set by cost, and the angle by the tree of
-cheapest paths.
+"""Layout: positions of dots. Around starts, the cost sets the distance from the centre, and the tree of cheapest paths
+the angle.
 
 Equal scenes have equal layouts. A dot's share of the circle is proportional to the number of leaves behind it. Dots of
 one cost are on one ring, in several rows if the ring is crowded.
@@ -26,12 +26,12 @@ MOST_RINGS = 10
 MOST_ROWS = 80
 TOP = -pi / 2
 STEP_RIGHT, STEP_DOWN = 150.0, 64.0
-"""From each node of a path to the next."""
+"""Distance from each node of a path to the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A dot's position; `angle` is measured at the middle of the picture."""
+    """A dot's position; `angle` is measured at the centre of the picture."""
 
     x: float
     y: float
@@ -49,7 +49,7 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`sizes` are the radii of dots whose figure is not of their own size: opened groups."""
+    """`sizes` has the radii of the circles of groups; the circle of an opened group is larger than its dot."""
 
     points: Mapping[str, Point]
     rings: tuple[Ring, ...] = ()

@@ -12,14 +12,14 @@ from kgd.drawing.scene import Dot
 MEMBER = 34.0
 """Distance between the members of an opened group."""
 MARGIN = 26.0
-"""Between two circles, and between a circle and its content; a label has room there."""
+"""Gap between two circles, and between a circle and its content; a label fits into it."""
 GOLDEN = pi * (3 - sqrt(5))
 ROUNDS = 60
 WIDE = 1.5
 """Width of the picture divided by its height."""
 
 Circle = tuple[float, float, float]
-"""The middle, and the radius."""
+"""Centre and radius."""
 
 
 def layout_groups(dots: Sequence[Dot]) -> dict[str, Circle]:
@@ -31,7 +31,7 @@ def layout_groups(dots: Sequence[Dot]) -> dict[str, Circle]:
 
 
 def _placed(inside: Mapping[str, Sequence[Dot]], parent: str, x: float, y: float) -> tuple[dict[str, Circle], float]:
-    """The circles in a group whose middle is at a place, and the radius that they need."""
+    """The circles of a group centred at a point, and the radius that they need."""
     parts = {dot.uri: _placed(inside, dot.uri, 0.0, 0.0) for dot in inside.get(parent, ())}
     sizes = {dot.uri: max(dot.size, parts[dot.uri][1]) for dot in inside.get(parent, ())}
     nodes_only = all(dot.shape == "node" for dot in inside.get(parent, ()))
@@ -46,12 +46,12 @@ def _placed(inside: Mapping[str, Sequence[Dot]], parent: str, x: float, y: float
 
 
 def _sunflower(uris: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Places at equal distances, the first in the middle."""
+    """Points at equal distances, the first in the centre."""
     return {uri: (MEMBER * sqrt(n) * cos(n * GOLDEN), MEMBER * sqrt(n) * sin(n * GOLDEN)) for n, uri in enumerate(uris)}
 
 
 def _packed(sizes: Mapping[str, float], wide: float) -> dict[str, tuple[float, float]]:
-    """Places of circles, the largest near the middle, none over another."""
+    """Positions of circles without overlap, the largest near the centre."""
     order = sorted(sizes, key=lambda uri: (-sizes[uri], uri))
     places: dict[str, list[float]] = {}
     area = 0.0
@@ -86,7 +86,7 @@ def _pushed_apart(order: Sequence[str], places: Mapping[str, list[float]], sizes
 def _near(
     order: Sequence[str], places: Mapping[str, list[float]], sizes: Mapping[str, float]
 ) -> list[tuple[str, str, float, float]]:
-    """The pairs that are too near, with the distance that they need and have."""
+    """The pairs of circles that are too close, with the required and the actual distance."""
     found = []
     for one, other in combinations(order, 2):
         need = sizes[one] + sizes[other] + MARGIN

@@ -28,7 +28,7 @@ class Format:
 
     Args:
         name: Its name for `--from` and `--to`.
-        title: A few words, for lists.
+        title: A short title for lists.
         shape: Whether an export is one file or a folder.
         sniff: Whether a source looks like this format, judged by names and a few bytes.
         read: Returns the plan in a source; raises KgdError only if nothing can be read.

@@ -156,7 +156,7 @@ class Rules:
             self.troubles.append(Trouble(path, f"larger than {KNOWLEDGE // 1024} KB, the limit of an area; skipped"))
             return None
         if not text.strip():
-            self.troubles.append(Trouble(path, "it has only text written by kgd"))
+            self.troubles.append(Trouble(path, "it contains only text that kgd wrote"))
             return None
         try:
             node = self.node(path, page)

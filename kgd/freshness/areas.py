@@ -1,7 +1,7 @@
 """Staleness of areas: whether an area's files changed a lot since its knowledge was last confirmed.
 
-An area has patterns instead of citations. Writing or verifying an area confirms it. From then on, lines changed by
-commits in its files are counted; from `SHARE` of the area's lines, it is stale (docs/staleness.md has the
+An area has patterns instead of citations. Writing or verifying an area confirms it. From then on, the lines that
+commits change in its files are counted; at `SHARE` of the area's lines, it is stale (docs/staleness.md has the
 measurements).
 """
 

@@ -10,7 +10,7 @@ from kgd.freshness.code import Code, spans_of
 from kgd.model.text_merge import Run, common_parts
 
 AROUND = 5
-"""Lines of code before and after the cited lines; of a file that is cited as a whole, its first lines."""
+"""Number of lines before and after the cited lines, and from the top of a file that is cited as a whole."""
 CITED = 20
 """Largest number of cited lines in an excerpt."""
 DIFFERENCE = 60
@@ -23,8 +23,8 @@ WIDEST = 400
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Lines of a file, from line `first` on, which counts from 1. `cited` are the first and the last cited line; for a
-    file that is cited as a whole, both are 0. The lines of a long definition end before its last line."""
+    """Lines of a file, beginning with line `first` (counted from 1). `cited` are the first and the last cited line; for
+    a file that is cited as a whole, both are 0. The lines of a long definition end before its last line."""
 
     text: str
     first: int

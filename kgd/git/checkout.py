@@ -53,7 +53,7 @@ def move(layout: Layout, before: ObjectId, after: ObjectId, added: Iterable[str]
 
 
 def settle(layout: Layout) -> None:
-    """After an interrupted move, write all files anew as the branch has them; else nothing.
+    """After an interrupted move, restore all files from the branch; otherwise do nothing.
 
     Edits of these files since the interruption are lost.
 

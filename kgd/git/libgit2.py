@@ -2,6 +2,10 @@
 
 `pygit2.Odb.read_header` (1.21) is not safe: if the base of a delta is broken, its error path writes a zero byte beyond
 a buffer on the stack, at an offset of the object's size, and the process crashes. So libgit2's own function is called.
+
+Threads share the handle of a repository and take turns, because pygit2 holds the interpreter's lock in most calls. It
+releases the lock in `Repository.walk` and in all functions that it calls through cffi, such as `ahead_behind` and
+`blame`. These must not be used with a shared handle: libgit2 would then refresh, read and free packs at the same time.
 """
 
 from __future__ import annotations

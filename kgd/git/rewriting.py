@@ -1,4 +1,4 @@
-"""Rewriting of a whole history: each object that contains a text is made again without it.
+"""Rewriting of a whole history: each object that contains a text is replaced by one without the text.
 
 Objects without the text keep their ids, and so does every commit that has no rewritten ancestor. A rewritten commit
 keeps its author, times and message, but loses its signature, which covered other bytes. The result depends only on the
@@ -168,7 +168,7 @@ class Rewriting:
 
 
 def commits_of(store: ObjectStore, leaving_out: Iterable[str] = ()) -> Iterator[ObjectId]:
-    """All commits that refs lead to, parents before children.
+    """All commits reachable from refs, parents before children.
 
     Raises:
         Damaged: The history has a hole.
@@ -221,7 +221,7 @@ def edit_logs(git_dir: Path, kept: tuple[str, ...], edit: Edit) -> None:
 
 
 def scrub(git_dir: Path) -> None:
-    """Remove every object that no ref leads to, and the files in which git remembers earlier commits.
+    """Remove every unreachable object, and the files in which git records earlier commits.
 
     No other process may use the repository.
 
@@ -245,7 +245,7 @@ def scrub(git_dir: Path) -> None:
 
 
 def containing(store: ObjectStore, has: Callable[[bytes], object]) -> list[ObjectId]:
-    """All objects of the repository for whose bytes `has` is true, reachable or not. Reads every object.
+    """All objects, reachable or not, for whose bytes `has` returns true. Reads every object.
 
     Raises:
         Damaged: An object cannot be read.

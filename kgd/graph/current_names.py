@@ -11,8 +11,8 @@ from kgd.model.uri import Uri
 
 
 class CurrentNames:
-    """Layers seen with current URIs. If a node has the same relation to several names of another node, the cheapest is
-    used.
+    """A view of layers in which every node has its current URI. If a node has the same relation to several names of
+    another node, the cheapest is used.
 
     Args:
         aliases: The former URIs of each node. A URI that belongs to an existing node again is not an alias of another.

@@ -402,7 +402,7 @@ def _units(max_cost: float | None) -> int | None:
     if max_cost is None or (isinf(max_cost) and max_cost > 0):
         return None
     if isnan(max_cost) or max_cost < 0:
-        raise Invalid("a cost limit must be a number that is not negative", at="max_cost", next="null means no limit.")
+        raise Invalid("a cost limit must be a number, 0 or greater", at="max_cost", next="null means no limit.")
     return int(max_cost * UNIT + 0.5)
 
 

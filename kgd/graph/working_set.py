@@ -36,7 +36,7 @@ class ActiveContext:
             return [self._seen.popitem(last=False)[0] for _ in range(surplus)]
 
     def take_started_empty(self) -> bool:
-        """True only on the first call: the conversation is new and gets one hint."""
+        """True only on the first call, so that a new conversation gets one hint."""
         with self._lock:
             fresh, self._fresh = self._fresh, False
             return fresh

@@ -21,12 +21,12 @@ BEFORE = ".before-kgd"
 _WORK = {
     "pre-commit": "checks the node files of a commit before it is made",
     "pre-merge-commit": "checks the node files of a merge before it is made",
-    "post-commit": "tells the daemon about a commit",
-    "post-merge": "tells the daemon about a merge",
+    "post-commit": "notifies the daemon of a commit",
+    "post-merge": "notifies the daemon of a merge",
     "post-checkout": "tells the daemon that files were checked out",
     "post-rewrite": "tells the daemon that commits were rewritten",
     "pre-receive": "checks the changes of a push, and refuses the whole push if any of them is not allowed",
-    "post-receive": "tells the daemon about a push",
+    "post-receive": "notifies the daemon of a push",
 }
 CLIENT = ("pre-commit", "pre-merge-commit", "post-commit", "post-merge", "post-checkout", "post-rewrite")
 SERVER = ("pre-receive", "post-receive")

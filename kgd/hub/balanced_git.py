@@ -1,7 +1,7 @@
 """Fetches and pushes whose requests a load balancer sends to different hubs.
 
-Each request of git relies on the refs that the request before it showed. Therefore a hub first catches up with the
-others. If it cannot, git serves the hub's present state.
+Each request relies on the refs that the previous request showed, so a hub first catches up with the others. If it
+cannot, git serves the hub's present state.
 """
 
 from __future__ import annotations

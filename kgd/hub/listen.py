@@ -136,7 +136,7 @@ class Listen:
 
     def _check(self) -> None:
         if not 0 <= self.drain <= DRAIN_LIMIT:
-            raise Invalid(f"a hub drains for 0 to {DRAIN_LIMIT} seconds", at="--drain")
+            raise Invalid(f"the drain must be 0 to {DRAIN_LIMIT} seconds", at="--drain")
         if bool(self.cert) != bool(self.key):
             raise Invalid("TLS needs both a certificate and its key", at="--tls-cert", next="Give --tls-key as well.")
         if self.cert:

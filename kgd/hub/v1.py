@@ -170,11 +170,12 @@ class Api:
         if tool and asked.request_id and "request_id" in tool.Params.model_fields:
             arguments.setdefault("request_id", asked.request_id)
         session = caller.session(asked.client)
-        if tool is None or not tool.hints.read_only:
+        reads = tool is not None and tool.hints.read_only
+        if positions := split(asked.request.headers.get(POSITION, "")):
+            self._daemon.reach(workspace, positions, required=reads)
+        if tool is None or not reads:
             answer = caller.call(session, name, arguments)
             return _json(answer, headers={**NO_STORE, **self._position(workspace)})
-        if positions := split(asked.request.headers.get(POSITION, "")):
-            self._daemon.reach(workspace, positions)
         reached = self._position(workspace)
         validator = self._validator(caller, tool, arguments)
         if validator and validator in _tags(asked.request.headers.get("if-none-match", "")):

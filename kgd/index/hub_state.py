@@ -65,7 +65,7 @@ CREATE TABLE IF NOT EXISTS seals (number INTEGER PRIMARY KEY, hash TEXT NOT NULL
 """
 """Tables that earlier versions of kgd ignore, so that they can still use the file. `seals` chains the audit log."""
 TURN_SECONDS = 25.0
-"""Longest wait for a turn: longer than two requests to a sign-in server."""
+"""Longest wait in seconds for a turn: longer than two requests to a sign-in server."""
 _LINE = "number, at, token, action, workspace, detail"
 _SEALED_LINE = "number, at, token, action, workspace, detail, coalesce(hash, '')"
 _SEALED = "trail LEFT JOIN seals USING (number)"
@@ -233,7 +233,9 @@ class SqliteHubState:
         with self._lock:
             turn = self._turns.setdefault(name, threading.Lock())
         if not turn.acquire(timeout=TURN_SECONDS):
-            raise Unavailable("another request of the same sign-in still runs", next="Repeat the call in a moment.")
+            raise Unavailable(
+                "another request of the same sign-in is still running", next="Repeat the call in a moment."
+            )
         try:
             yield
         finally:

@@ -19,7 +19,8 @@ def answered_at(
     Args:
         asked: The `_meta` of the request.
         workspace: The requested workspace, if the request names one.
-        reads: Whether the call only reads. It then waits for the positions in `asked`.
+        reads: Whether the call only reads. It then fails without the positions in `asked`; a write waits for them
+            and goes on.
 
     Raises:
         Invalid: The positions are malformed.
@@ -29,10 +30,9 @@ def answered_at(
     if session.principal is None:
         return answer(), {}
     daemon, own = session.daemon, {scope.workspace for scope in session.principal.scopes}
-    if reads:
-        for id, positions in _positions(asked).items():
-            if id in own:
-                daemon.reach(id, positions)
+    for id, positions in _positions(asked).items():
+        if id in own:
+            daemon.reach(id, positions, required=reads)
     before = {one.id: one.tip for one in daemon.opened() if reads and one.id in own}
     found = answer()
     named = (found.get("workspace"), workspace, *(own if len(own) == 1 else ()))

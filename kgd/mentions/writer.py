@@ -16,7 +16,7 @@ from kgd.workspace.derived.node_texts import opened_feed
 
 PROGRAM = ("-m", "kgd.mentions.writer")
 BATCH, LOOKED_THROUGH = 400, 50
-"""Texts that are added, and that are searched, in one transaction."""
+"""Number of texts added, and of texts searched, in one transaction."""
 MANY = 500
 """New names above which all texts are searched again, if they are a quarter of all texts too."""
 LONGEST_TEXT = 200_000

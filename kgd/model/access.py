@@ -19,7 +19,7 @@ from kgd.model.uri import Uri, is_workspace_id, parse, settings_uri, workspace_o
 MAX_GLOBS = 64
 MAX_NAME = 80
 ACCOUNT = "oidc-"
-"""Begins the id of an account; ids of tokens have no dash."""
+"""Prefix of an account's id; ids of tokens contain no dash."""
 
 
 class Verb(StrEnum):
@@ -291,7 +291,7 @@ def check_narrower(child: Principal, parent: Principal) -> None:
         raise Forbidden("a token cannot expire later than its parent", at="expires", next="Choose an earlier time.")
     if child.kind == "person" and parent.kind != "person":
         raise Forbidden(
-            "only a person's token can create a token for a person", at="kind", next="Make it for an agent."
+            "only a person's token can create a token for a person", at="kind", next="Create it for an agent."
         )
 
 

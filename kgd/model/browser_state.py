@@ -78,8 +78,8 @@ class BrowserState(Protocol):
         """Record a use of a session."""
 
     def tidy(self, oldest: float, now: float) -> None:
-        """Forget the sessions that were last used before `oldest`. No session was used after `now`: a clock that was
-        ahead must not extend it."""
+        """Delete the sessions that were last used before `oldest`. A later last use than `now` becomes `now`, so that a
+        clock that was ahead does not extend a session."""
 
     def end(self, digests: Collection[str]) -> None:
         """End sessions. After Unavailable, the sessions may continue after a restart."""
@@ -90,4 +90,4 @@ class BrowserState(Protocol):
         """Keep a message for the session's next page; may be lost."""
 
     def said(self, digest: str) -> str:
-        """The message for the session's next page, once."""
+        """Return and delete the message for the session's next page."""

@@ -93,7 +93,7 @@ class HubState(Protocol):
         """The newest lines, newest first; those of one token, if given."""
 
     def key(self, name: str, proposed: bytes) -> bytes:
-        """The secret key of this name; the first proposal becomes the key."""
+        """The secret key of this name; the first value that a hub proposes becomes the key."""
 
     def add_sign_in(self, record: TokenRecord, kept: bytes, until: int, oldest: int) -> None:
         """Add the token of a sign-in that ends at `until`, with the data for its renewal, and delete the tokens of
@@ -103,11 +103,12 @@ class HubState(Protocol):
         """The data for the renewal of a sign-in; None if there is none."""
 
     def renew(self, record: TokenRecord, kept: bytes) -> bool:
-        """Replace the holder, the digest and the data of a sign-in; returns whether it still exists unrevoked."""
+        """Replace the holder, the digest and the data of a sign-in; returns whether it still exists and is not
+        revoked."""
 
     def turn(self, name: str) -> AbstractContextManager[None]:
-        """A context that one thread of all hubs at a time may enter, by name. Raises Unavailable if others occupy it
-        for many seconds."""
+        """A named lock, as a context: only one thread of all hubs holds it at a time. Raises Unavailable if others
+        occupy it for many seconds."""
 
     def close(self) -> None:
         """Release files and connections."""

@@ -5,8 +5,8 @@ because otherwise every relation would confirm itself. After half an hour withou
 
 A suggestion compares use with chance. A new relation is suggested if conversations read two nodes together more often
 than expected by chance, given how often each node is read and how many nodes conversations read. A greater weight is
-suggested if a relation was shown repeatedly but never followed, while others were followed. Both tests require odds
-below `ALPHA`, divided by the number of cases (Bonferroni), so that random use suggests nothing.
+suggested if a relation was shown repeatedly but never followed, while others were followed. Both tests require a
+probability below `ALPHA`, divided by the number of cases (Bonferroni), so that random use suggests nothing.
 """
 
 from __future__ import annotations
@@ -207,8 +207,8 @@ def _unfollowed(tally: Tally, weight_of: Weight) -> list[Suggestion]:
 def expected_meetings(tally: Tally, a: Uri, b: Uri) -> float:
     """The expected number of conversations with both nodes if each conversation read at random.
 
-    A conversation with `n` reads has n(n - 1) places for the two nodes. Long conversations expect more joint reads;
-    otherwise they would make all nodes seem related.
+    A conversation with `n` reads has n(n - 1) places for the two nodes. Long conversations raise the expected number of
+    joint reads; otherwise they would make all nodes seem related.
     """
     if not tally.reads:
         return 0.0

@@ -49,7 +49,7 @@ class Issuer:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """`url` is the hub's public address: the browsers' way back, and the audience of programs' ID tokens."""
+    """`url` is the hub's public address: browsers return to it, and programs' ID tokens have it as their audience."""
 
     url: str
     issuers: Mapping[str, Issuer]

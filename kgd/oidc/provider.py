@@ -29,15 +29,15 @@ METADATA_SECONDS = 3_600
 KEYS_SECONDS = 600
 """A key that the issuer has removed is accepted for at most this time."""
 REST_SECONDS = 3.0
-"""Pause after the issuer did not answer, so that an outage does not keep many threads waiting."""
+"""Seconds without requests after the issuer did not answer, so that an outage does not keep many threads waiting."""
 KEYS_AGAIN = 6
-"""Number of times a minute that an unknown key makes the hub read the keys again."""
+"""Maximum number of times per minute that the hub reads the keys again because of an unknown key id."""
 PENDING = ("authorization_pending", "slow_down")
 _OPERATORS = (
     *("invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"),
     *("server_error", "temporarily_unavailable"),
 )
-"""Errors that a new sign-in does not cure."""
+"""Errors that another sign-in would not fix."""
 
 
 class Refused(Unauthorized):
@@ -240,7 +240,7 @@ class Provider:
         try:
             client = HttpClient(Address.parse(url, of="sign-in server"), called=called)
         except Invalid as error:
-            raise self._unusable(f"names an address that kgd does not use: {url[:80]}") from error
+            raise self._unusable(f"names an address that kgd does not accept: {url[:80]}") from error
         sent = {"Accept": "application/json", "User-Agent": "kgd", **headers}
         if time.monotonic() < self._resting_until:
             raise self._unusable("did not answer a moment ago")

@@ -1,4 +1,4 @@
-"""Sealed values: data that a client keeps for the hub, and that only the hubs with the key can read or make."""
+"""Sealed values: data that a client keeps for the hub, and that only hubs with the key can read or create."""
 
 from __future__ import annotations
 

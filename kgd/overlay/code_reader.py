@@ -220,7 +220,7 @@ def unpacked(data: bytes) -> Symbols:
 
 
 def shape_of(symbols: Symbols) -> str:
-    """A digest of what other files can see of a file; other changes do not affect those files."""
+    """A digest of the parts of a file that other files can see; no other change affects those files."""
     kinds = {one.name: one.kind for one in symbols.symbols}
     types = {at: chain for at, chain in symbols.types.items() if kinds.get(at[0], "") not in ("function", "method")}
     for scope in [scope for scope, name in symbols.types if name == "()"]:

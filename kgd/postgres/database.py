@@ -17,16 +17,20 @@ if TYPE_CHECKING:
 
 SCHEMES = ("postgres", "postgresql")
 WAIT_SECONDS = 4.0
-"""Longest wait for a connection, for an answer, and for a lock of another hub: a caller hears within five seconds."""
+"""Longest wait in seconds for a connection, an answer, or a lock of another hub: a caller gets an answer within five
+seconds."""
 STILL_SECONDS = WAIT_SECONDS + 0.3
-"""The same on the side of the hub, if the server stands still; longer, so that the server reports a reason first."""
+"""The hub's own limit, if the server hangs; longer, so that the server can report a reason first."""
 LOST_SECONDS = 1.0
-"""Seconds in which calls fail at once after a vain wait for a connection."""
+"""Seconds for which calls fail at once after the wait for a connection timed out."""
 CONNECTIONS = 8
 Waiting = Generator[Any, Any, Any]
-"""What psycopg waits for: sockets to become ready."""
+"""The type of psycopg's waits for sockets."""
 SEAL_LOCK = 0x6B6765
 """Key of the advisory lock under which lines of the audit log are sealed."""
+NUMBER_LOCK = 0x6B6766
+"""Key of the advisory lock that every transaction shares which adds lines to the audit log: after their numbers were
+drawn, two transactions may commit in either order."""
 UPGRADE_LOCK = 0x6B6764
 """Key of the advisory lock under which tables are created: `kgd`."""
 
@@ -50,7 +54,7 @@ STEPS = (
     CREATE TABLE trail (
         number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at bigint NOT NULL, token text NOT NULL,
         action text NOT NULL, workspace text NOT NULL, detail text NOT NULL,
-        written_by xid8 NOT NULL DEFAULT pg_current_xact_id()
+        written_by xid8 NOT NULL DEFAULT pg_current_xact_id()  -- for hubs of earlier versions
     );
     CREATE INDEX trail_of ON trail (token, number);
     CREATE TABLE keys (name text PRIMARY KEY, key bytea NOT NULL);
@@ -120,7 +124,7 @@ class Database:
         how: dict[str, Any] = {"autocommit": True, "connect_timeout": 3, "application_name": "kgd"}
         bounded = _bounded(psycopg.Connection)
         self.era = 0
-        """Changes when the server was started again, or its tables were replaced: it may have an older state now."""
+        """Changes when the server restarts or its tables are replaced, since it may then have an older state."""
         self._server: tuple[Any, ...] | None = None
         self._tables = 0
         self._connect = functools.partial(bounded.connect, url, **how)
@@ -176,8 +180,8 @@ class Database:
 
     @contextlib.contextmanager
     def _taken(self) -> Iterator[psycopg.Connection[Any]]:
-        """A connection of the pool. After a vain wait, the next calls fail at once, so that a request that needs
-        several queries does not wait for each."""
+        """A connection of the pool. If none is available in time, the next calls fail at once, so that a request with
+        several queries waits only once."""
         if time.monotonic() < self._lost_until:
             raise self._no_connection("the server could not be reached a moment ago")
         with contextlib.ExitStack() as held:
@@ -236,7 +240,7 @@ class Database:
             self.era += 1
 
     def _begin(self, connection: psycopg.Connection[Any]) -> None:
-        """Prepare a new connection of the pool. All earlier ones are lost when the server is started again."""
+        """Prepare a new connection of the pool. A restart of the server ends all earlier ones."""
         _configure(connection)
         started = connection.execute("SELECT pg_postmaster_start_time()").fetchone()
         if started != self._server:
@@ -277,11 +281,11 @@ class Database:
             raise Unavailable(
                 f"the hub's state in PostgreSQL cannot be used at the moment: {_first_line(error)}",
                 at=self.name,
-                next="The hub connects again by itself; repeat the call with the same request_id.",
+                next="The hub reconnects by itself; repeat the call with the same request_id.",
             ) from error
         except self._wrong as error:
             raise Damaged(
-                f"the tables of the hub's state do not have the expected form: {_first_line(error)}",
+                f"the hub's tables do not have the expected structure: {_first_line(error)}",
                 at=self.name,
                 next="Restore the database from a backup.",
             ) from error
@@ -295,7 +299,7 @@ def _configure(connection: psycopg.Connection[Any]) -> None:
 
 
 def _bounded(base: type[psycopg.Connection[Any]]) -> type[psycopg.Connection[Any]]:
-    """A connection that is given up if the server stands still, and so does not end a statement by its own limits."""
+    """A connection that is abandoned if the server hangs and does not enforce its own limits."""
     from psycopg import OperationalError
 
     class Bounded(base):  # type: ignore[misc, valid-type]

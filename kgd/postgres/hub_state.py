@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 
 from kgd.model.audit_chain import SEAL_SECONDS, SEALED_AT_ONCE, sealed
 from kgd.model.token import DETAIL_LIMIT, AuditEntry, TokenRecord, from_row, storable, to_row
-from kgd.postgres.database import SEAL_LOCK, Database
+from kgd.postgres.database import NUMBER_LOCK, SEAL_LOCK, Database
 from kgd.postgres.quotas import Quotas
 
 TURN_SECONDS = 25.0
-"""Longest wait for a turn: longer than two requests to a sign-in server."""
+"""Longest wait in seconds for a turn: longer than two requests to a sign-in server."""
 
 _COLUMNS = "id, parent, holder, digest, quota, created, revoked, last_used"
 _INSERT = f"INSERT INTO tokens ({_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
@@ -22,6 +22,8 @@ WITH RECURSIVE tree(id) AS (
 SELECT tokens.id FROM tokens JOIN tree USING (id) WHERE revoked = 0 ORDER BY tokens.id FOR UPDATE OF tokens
 """
 _FIELDS = "at, token, action, workspace, detail"
+DRAW_NUMBERS = f"SELECT pg_advisory_xact_lock_shared({NUMBER_LOCK})"
+"""Run before lines are added to the audit log; see `NUMBER_LOCK`."""
 
 
 class PostgresHubState:
@@ -89,6 +91,7 @@ class PostgresHubState:
     def note(self, entry: AuditEntry) -> int:
         values = (entry.at, *map(storable, (entry.token, entry.action, entry.workspace, entry.detail[:DETAIL_LIMIT])))
         with self._database.write() as db:
+            db.execute(DRAW_NUMBERS)
             sql = f"INSERT INTO trail ({_FIELDS}) VALUES (%s, %s, %s, %s, %s) RETURNING number"
             row = db.execute(sql, values).fetchone()
         return int(row[0]) if row else 0
@@ -99,6 +102,7 @@ class PostgresHubState:
             # A hub that is sealing the line holds this lock; the next statement then sees the seal.
             db.execute("SELECT FROM trail WHERE number = %s FOR UPDATE", (number,))
             if db.execute("SELECT FROM seals WHERE number = %s", (number,)).rowcount:
+                db.execute(DRAW_NUMBERS)
                 copied = "at, token, action, workspace"
                 sql = f"INSERT INTO trail ({copied}, detail) SELECT {copied}, %s FROM trail WHERE number = %s"
                 db.execute(sql, (text, number))
@@ -106,6 +110,7 @@ class PostgresHubState:
                 db.execute("UPDATE trail SET detail = %s WHERE number = %s", (text, number))
 
     def seal(self, now: int) -> int:
+        complete = self._complete()
         with self._database.write() as db:
             [(is_free,)] = db.execute("SELECT pg_try_advisory_xact_lock(%s)", (SEAL_LOCK,))
             if not is_free:  # another hub seals these lines
@@ -114,12 +119,11 @@ class PostgresHubState:
                 0,
                 "",
             )
-            ripe = "SELECT number FROM trail WHERE at < %s ORDER BY number DESC LIMIT 1"
-            newest = (db.execute(ripe, (now - SEAL_SECONDS,)).fetchone() or (0,))[0]
+            ripe = "SELECT number FROM trail WHERE at < %s AND number <= %s ORDER BY number DESC LIMIT 1"
+            newest = (db.execute(ripe, (now - SEAL_SECONDS, complete)).fetchone() or (0,))[0]
             sql = f"""
             SELECT number, {_FIELDS} FROM trail
-            WHERE number > %s AND number <= %s AND written_by < pg_snapshot_xmin(pg_current_snapshot())
-            ORDER BY number LIMIT %s FOR UPDATE
+            WHERE number > %s AND number <= %s ORDER BY number LIMIT %s FOR UPDATE
             """
             rows = db.execute(sql, (last, newest, SEALED_AT_ONCE)).fetchall()
             hashes = sealed(before, [(row[0], AuditEntry(*row[1:])) for row in rows])
@@ -128,13 +132,20 @@ class PostgresHubState:
         return len(hashes)
 
     def lines(self, after: int, limit: int) -> list[tuple[int, AuditEntry]]:
-        # Two hubs may commit in another order than their numbers: lines wait for the transactions that began before.
         sql = f"""
         SELECT number, {_FIELDS}, coalesce(hash, '') FROM trail LEFT JOIN seals USING (number)
-        WHERE number > %s AND written_by < pg_snapshot_xmin(pg_current_snapshot()) ORDER BY number LIMIT %s
+        WHERE number > %s AND number <= %s ORDER BY number LIMIT %s
         """
+        complete = self._complete()
         with self._database.read() as db:
-            return [(row[0], AuditEntry(*row[1:])) for row in db.execute(sql, (after, limit))]
+            return [(row[0], AuditEntry(*row[1:])) for row in db.execute(sql, (after, complete, limit))]
+
+    def _complete(self) -> int:
+        """The number up to which no more lines can appear. Waits for the transactions that are adding lines."""
+        with self._database.write() as db:
+            db.execute("SELECT pg_advisory_xact_lock(%s)", (NUMBER_LOCK,))
+            [(number,)] = db.execute("SELECT coalesce(max(number), 0) FROM trail")
+        return int(number)
 
     def trail(self, token: str | None, limit: int) -> list[AuditEntry]:
         which, names = ("WHERE token = %s", (storable(token),)) if token else ("", ())

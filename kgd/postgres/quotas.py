@@ -22,7 +22,7 @@ DAY_BLOCKS = 500
 """A block is this part of a limit, but at least the needed amount. A killed hub loses a block until the window ends, so
 the parts of daily limits are small."""
 IDLE_SECONDS = 20.0
-"""A lease is returned after it was not used for this time, checked every `LOOK_SECONDS`."""
+"""A lease that was unused for this long is returned; checked every `LOOK_SECONDS`."""
 LOOK_SECONDS = 10.0
 
 _TAKE = """

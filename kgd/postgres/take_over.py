@@ -10,6 +10,7 @@ from kgd.errors import InvariantViolation
 from kgd.model.hub_state import HubContents, Moved
 from kgd.model.token import storable, to_row
 from kgd.postgres.database import Database
+from kgd.postgres.hub_state import DRAW_NUMBERS
 
 if TYPE_CHECKING:
     import psycopg
@@ -55,6 +56,7 @@ def take_over(database: Database, contents: HubContents) -> Moved:
         tokens = _add(db, _TOKENS, map(to_row, contents.tokens))
         _add(db, _SPENT, contents.spent)
         answers = _add(db, _ANSWERS, ((a, storable(b), c, storable(d), at) for a, b, c, d, at in contents.answers))
+        db.execute(DRAW_NUMBERS)
         last, lines = known[0] if known else 0, 0
         for part in contents.lines(last):
             rows = [(one.at, one.token, one.action, one.workspace, one.detail) for _, one in part]

@@ -1,4 +1,4 @@
-"""Hubs tell each other through PostgreSQL that a workspace has a new tip, and take turns at writing to it.
+"""Notifications of new tips between hubs, and turns at writing to a workspace, through PostgreSQL.
 
 Both only save time. A lost notification is made up for by the regular sync, and the upstream's ref decides races.
 """

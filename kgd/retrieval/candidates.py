@@ -158,7 +158,7 @@ class Pool:
         return Uri(f"document://{uri.split('/', 3)[2]}/{path}") if path else uri
 
     def nearness(self, unit: Unit) -> float:
-        """The nearness of a unit: 0 for the farthest text that was compared, 1 for the nearest."""
+        """The relative similarity of a unit: 0 for the farthest text that was compared, 1 for the nearest."""
         similarity, (floor, top) = unit.likeness, self.ranges.get(unit.lane, (0.0, 0.0))
         if similarity is None or top <= floor:
             return 0.0

@@ -27,7 +27,7 @@ LACKING, WORDS, SHORTEST, ANSWERED = 6.0, 2.0, 3, 4.5
 """A question of n words is answered if `best - LACKING * lacking + WORDS * ln(n + SHORTEST) >= ANSWERED`; see `needed`.
 The more words a question has, the smaller the share of them that a note has."""
 LEAST, OF_BEST = 1.2, 0.4
-"""Least evidence of a hit, and its least share of the best evidence."""
+"""Minimum evidence of a hit, absolute and as a share of the best evidence."""
 
 _SENTENCE = re.compile(r"(?<=[.!?;:])\s+|(?<=[。！？；])|\n\s*\n|\n(?=\s*[-*#|])")
 _FEWEST = 9
@@ -58,7 +58,7 @@ def evidence(covered: float, likeness: float) -> float:
 
 
 def needed(best: float, lacking: float, words: int) -> float:
-    """The least evidence of a hit; infinite if no note answers the question.
+    """The minimum evidence of a hit; infinite if no note answers the question.
 
     Args:
         best: The best evidence of all notes.

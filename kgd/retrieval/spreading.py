@@ -196,8 +196,8 @@ def _add(pool: Pool, around: Surroundings, texts: Iterable[Found]) -> None:
 
 
 def _near_together(unit: Unit, pool: Pool, around: Surroundings) -> float:
-    """Nearness of a message together with its neighbours: the vector of joined texts is approximately the mean of their
-    vectors."""
+    """Similarity of a message together with its neighbours: the vector of joined texts is approximately the mean of
+    their vectors."""
     edges = (*around.stored.out(unit.key), *around.stored.into(unit.key))
     beside = [pool.units.get(edge.target) for edge in edges if edge.type == "REPLIED_BY"][:4]
     return (unit.vec + sum(other.vec for other in beside if other)) / (1 + len(beside))

@@ -158,7 +158,7 @@ def _value(key: Private, data: bytes) -> bytes:
 
 
 def _of_agent(path: Path, data: bytes, environment: Mapping[str, str]) -> SigningKey:
-    """A key whose private part is in an agent. Each signature takes a process."""
+    """A key whose private part is in an agent. Each signature starts a process."""
 
     def sign(message: bytes) -> str:
         command = ["ssh-keygen", "-Y", "sign", "-q", "-n", GIT.decode(), "-f", str(path)]

@@ -11,13 +11,13 @@ from kgd.errors import Invalid
 
 MAGIC = b"SSHSIG"
 GIT = b"git"
-"""The namespace of commits: a signature of another namespace cannot stand for one."""
+"""The namespace of commit signatures. kgd accepts no other namespace for a commit."""
 HASHES = {b"sha512": hashlib.sha512, b"sha256": hashlib.sha256}
 _BEGIN, _END = "-----BEGIN SSH SIGNATURE-----", "-----END SSH SIGNATURE-----"
 _VERSION = 1
 _WIDTH = 70
 LARGEST = 16_384
-"""Largest signature in characters; a key of RSA with 16,384 bits needs 6,000."""
+"""Largest signature in characters; a signature by an RSA key of 16,384 bits needs 6,000."""
 
 
 class Fields:
@@ -79,11 +79,11 @@ def parse(armored: str) -> SshSignature:
     except (binascii.Error, ValueError):
         raise Invalid("the signature is not base64") from None
     if fields.take(len(MAGIC)) != MAGIC or fields.number() != _VERSION:
-        raise Invalid("this version of SSH signatures is not known")
+        raise Invalid("this version of SSH signatures is not supported")
     key, namespace, _, hash, value = (fields.string() for _ in range(5))
     fields.end()
     if hash not in HASHES:
-        raise Invalid("the hash of the signature is not known")
+        raise Invalid("the signature's hash algorithm is not supported")
     return SshSignature(key, namespace, hash, value)
 
 

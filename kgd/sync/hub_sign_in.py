@@ -47,7 +47,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a person has to do: open `url`, and compare or enter `code`."""
+    """Instructions for a person: open `url`, and compare or enter `code`."""
 
     url: str
     code: str
@@ -74,12 +74,12 @@ def bearer(reference: str) -> str:
 
 
 def read(text: str) -> Credential:
-    """The stored credential. Raises Unauthorized if it is not one."""
+    """The stored credential. Raises Unauthorized if it is malformed."""
     try:
         values = orjson.loads(text)
         return Credential(str(values["hub"]), str(values["token"]), str(values["refresh"]), int(values["expires"]))
     except (ValueError, TypeError, KeyError):
-        raise Unauthorized("the stored sign-in cannot be read", next="Run `kgd join URL` again.") from None
+        raise Unauthorized("the stored sign-in is malformed", next="Run `kgd join URL` again.") from None
 
 
 def sign_in(url: str, prompt: Callable[[Prompt], None], alive: Callable[[], None]) -> Credential:

@@ -1,7 +1,8 @@
 """Positions of the writes and reads of a hub's client, so that its next read includes them.
 
 Several hubs may serve one workspace, and a load balancer may send each request to another hub. An answer carries the
-commit that it includes, its *position*. A read that carries positions waits until its hub has them.
+commit that it includes, its *position*. A call that carries positions waits until its hub has them, since a write may
+also refer to what the client has just written. A read then fails without them; a write goes on.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ HEADER = "x-kgd-at"
 META = "kgd/at"
 """The key in `_meta` of MCP: an object with positions by workspace."""
 MOST = 8
-"""Largest number of positions of one read."""
+"""Largest number of positions of one call."""
 KEPT_SECONDS = 600.0
-"""Seconds that a position is sent. Hubs follow their upstream much sooner. A position that a restored backup does not
-have would be refused permanently."""
+"""Seconds for which a position is sent. Hubs follow their upstream much sooner. A position that a restored backup does
+not have would be refused permanently."""
 
 
 def split(positions: str) -> list[str]:

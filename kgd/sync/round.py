@@ -221,7 +221,7 @@ def _refuse_forgotten(host: Host, store: ObjectStore, theirs: ObjectId) -> None:
         raise Trouble(
             "forgotten",
             "the remote removed a secret from its history, and this copy still contains it; nothing was merged",
-            next="Clone the workspace again, repeat there what you have not sent, and delete this copy "
+            next="Clone the workspace again, repeat your unpushed changes there, and delete this copy "
             "(docs/forget.md).",
         )
     if forgotten.brought_back(store, ours, theirs):

@@ -42,7 +42,7 @@ RECORDS_READ = 1_000
 NAME = "Kgd-Proposal"
 """The trailer of a record with the proposal's name."""
 OF_ONE = (*REMEMBERED, "gone", "vanished", "other")
-"""Kinds of trouble with one proposal. After others, the upstream cannot be used at all."""
+"""Kinds of trouble with one proposal. Any other kind means that the upstream cannot be used at all."""
 
 log = logging.getLogger("kgd.hubs")
 
@@ -236,7 +236,7 @@ class UpstreamProposals:
                     self._close(ref.removeprefix(self._prefix), here[ref])
             self._show()
         except (OSError, RefMoved) as error:
-            raise Unavailable(f"a proposal of another hub cannot be kept here: {error}"[:300]) from None
+            raise Unavailable(f"a proposal of another hub cannot be stored here: {error}"[:300]) from None
 
     def _list(self) -> dict[str, ObjectId]:
         remote, transport = self._upstream()

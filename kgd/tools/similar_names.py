@@ -31,7 +31,7 @@ PIECES = frozenset({"chunk", "message", "symbol"})
 
 def similar(workspace: Workspace, uri: Uri, sees: Sees | None, limit: int = 3) -> list[str]:
     """Suggestions for a missing URI: nodes in its folder with a similar name, then search results whose names share
-    half of the words of its name. None if no node is near.
+    half of the words of its name. None if there is no similar node.
 
     A concept may be a misspelt path, so files of the same folder are suggested too.
 

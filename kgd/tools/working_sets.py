@@ -1,4 +1,4 @@
-"""Conversations: answers add their nodes to a working set, hints report evicted nodes (E6, E7); counts reads."""
+"""Conversations: working sets of the nodes in answers, hints about evicted nodes (E6, E7), and counts of reads."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ HOUR = len("2026-11-20T13")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One node of a commit; `there` says whether it still exists. a plain edit has no `deed`."""
+    """One node of a commit; `there` tells whether it still exists. A plain edit has no `deed`."""
 
     uri: str
     name: str

@@ -19,13 +19,13 @@ INCOMING = {
     "uses": "is used by",
     "works_on": "is worked on by",
 }
-"""What the target of a relation says about its source."""
+"""Phrases for incoming relations, from the target's point of view."""
 
 
 def words_of(type: str, is_incoming: bool = False) -> str:
     """Return a type of relation as a phrase between this node and the other nodes: ``depends on``, ``is used by``.
 
-    The incoming phrase of another type has this node as its object: ``needs`` becomes ``this node (needs) from``.
+    The incoming phrase of any other type names the type: ``needs`` becomes ``“needs” from``.
     """
     words = " ".join(type.replace("_", " ").split()) or type
     return INCOMING.get(type, f"“{words}” from") if is_incoming else words

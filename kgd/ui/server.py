@@ -290,11 +290,11 @@ class Ui:
 
     def _reach(self, visit: Visit, request: Request) -> None:
         """Wait for the browser's last change, or for the change that a page is refreshed for; other hubs may have made
-        them. Raises Unavailable."""
-        if self._daemon.shared and request.method == "GET" and visit.workspace:
+        them. Raises Unavailable if a page cannot show them."""
+        if self._daemon.shared and visit.workspace:
             asked = (request.cookies.get(POSITION, ""), request.headers.get(REFRESHED_FOR, ""))
             if positions := list(filter(is_id, asked)):
-                self._daemon.reach(visit.workspace, positions)
+                self._daemon.reach(visit.workspace, positions, required=request.method == "GET")
 
     def _visit(self, request: Request, form: FormData | ImmutableMultiDict[str, Any]) -> Visit:
         """Describe a request.

@@ -142,7 +142,7 @@ class Sessions:
                     return state.say(_digest(key), text)
 
     def said(self, key: str) -> str:
-        """The message for the next page of a session, once; empty if there is none."""
+        """Return and delete the message for the next page of a session; empty if there is none."""
         with contextlib.suppress(Unavailable):
             return next(filter(None, (state.said(_digest(key)) for state in self._states())), "")
         return ""

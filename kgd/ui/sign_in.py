@@ -80,8 +80,8 @@ class SignInPages:
         return response
 
     async def back(self, request: Request) -> Response:
-        """Start a session for the person who signed in. The answer is a page that opens the wanted one: after a
-        redirect, a browser that another site sent here would not send its new cookie."""
+        """Start a session for the person who signed in. The answer is a page that opens the requested page: after a
+        redirect, a browser that comes from another site would not send its new cookie."""
         begun, answer = request.cookies.get(self._cookie, ""), dict(request.query_params)
         record, to = await self._in_thread(partial(self._sign_ins.finish, begun, answer))
         program = request.headers.get("user-agent", "")

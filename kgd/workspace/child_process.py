@@ -43,7 +43,7 @@ class ChildProcess:
 
     Args:
         program: Arguments of the Python interpreter.
-        what: The program in a sentence about its crash.
+        what: The name of the program in error messages.
         seconds: Time limit for each line of an answer; None for no limit.
     """
 

@@ -1,6 +1,6 @@
 """Removal of a secret from the whole history of a closed workspace.
 
-Each commit that contains the secret, and each later one, is made again without it (`kgd.git.rewriting`). One commit on
+Each commit that contains the secret, and each later one, is rewritten without it (`kgd.git.rewriting`). One commit on
 top records the removal, and lists the removed commits, so that no old copy can bring them back
 (`kgd.workspace.history.forgotten`). Then the old objects are deleted. See docs/decisions/0054-forget.md.
 
@@ -72,11 +72,11 @@ class Forgotten:
 
 
 def forms(secret: str) -> list[bytes]:
-    """The spellings under which a secret is looked for: each of its lines as it is, in a quoted string of JSON or YAML,
-    and percent-encoded, longest first.
+    """The spellings of a secret to search for, longest first: each of its lines as it is, in a quoted string of JSON or
+    YAML, and percent-encoded.
 
     Raises:
-        Invalid: A line is too short to be looked for.
+        Invalid: A line is too short to search for.
     """
     lines = [line.strip() for line in secret.splitlines() if line.strip()]
     if not lines:
@@ -84,7 +84,7 @@ def forms(secret: str) -> list[bytes]:
     if short := next((line for line in lines if len(line) < SHORTEST), ""):
         raise Invalid(
             f"a line of the secret has {len(short)} characters; at least {SHORTEST} are needed",
-            next="Pass more of it: a shorter text would also match elsewhere.",
+            next="Pass a longer part of the secret: a short one would also match elsewhere.",
         )
     found = {spelling for line in lines for spelling in (line, json.dumps(line)[1:-1], quote(line, safe=""))}
     return sorted((one.encode() for one in found), key=len, reverse=True)
@@ -128,7 +128,7 @@ def forget(
         made = Rewriting(store, edit, lambda old, body: seal.renewed(store, old, body))
         commits = rewriting.commits_of(store, (refs.NOTES, f"{LEDGERS}*"))
         made.of_commits(commits, lambda done: progress(done, "reading commits"))
-        progress(len(made.commits), "looking for the secret")
+        progress(len(made.commits), "searching for the secret")
         settings = _settings(store, store.tree_of(head))
         files = sorted({edit(raw(path)).decode("utf-8", "replace") for path in made.paths})
         before = Forgotten(settings.workspace, len(made.commits), files, head.hex())
@@ -159,9 +159,9 @@ def _removing(found: re.Pattern[bytes]) -> rewriting.Edit:
         Invalid: The secret is a part of its own replacement, or a field of nodes.
     """
     if found.search(REMOVED * 3):
-        raise Invalid(f"the secret is a part of `{REMOVED.decode()}`, which replaces it", next="Pass more of it.")
+        raise Invalid(f"the secret is a part of `{REMOVED.decode()}`, which replaces it", next="Pass a longer part.")
     if word := next((one.name for kind in (Node, Relation) for one in fields(kind) if found.search(raw(one.name))), ""):
-        raise Invalid(f"`{word}` is a word of kgd's own files", next="Pass more of the secret.")
+        raise Invalid(f"kgd's own files need the word `{word}`", next="Pass a longer part.")
 
     def edit(body: bytes) -> bytes:
         while found.search(body):
@@ -187,7 +187,7 @@ def _check_state(layout: Layout, store: ObjectStore) -> ObjectId:
         )
     if any((git_dir / "worktrees").glob("*")):
         raise Unavailable(
-            "the repository has further work trees", at=str(git_dir), next="`git worktree remove` them first."
+            "the repository has additional work trees", at=str(git_dir), next="`git worktree remove` them first."
         )
     if layout.is_bare:
         return head
@@ -281,7 +281,7 @@ class _Move:
         message = with_trailers("\n".join(lines), [("Kgd-Op", "forget"), (TRAILER, found.before)])
         commit = staging.commit(staging.write_tree(), [parent], by, message)
         if any(self._found.search(one.body) for one in staging.objects):
-            raise Invalid("the secret is also a part of the record of its removal", next="Pass more of it.")
+            raise Invalid("the record of the removal would contain the secret", next="Pass a longer part.")
         store.write(staging.objects)
         return commit
 
@@ -294,15 +294,15 @@ class _Move:
         except KgdError:
             is_same = False
         if not is_same:
-            raise Invalid("the workspace's settings need this text", at=SETTINGS, next="Pass more of the secret.")
+            raise Invalid("the workspace's settings need this text", at=SETTINGS, next="Pass a longer part.")
         for path, was, now in self._store.diff(before, after):
             if not (was and now and path.startswith("nodes/")):
                 continue
             if _is_node(self._store.read(was)) and not _is_node(self._store.read(now)):
                 raise Invalid(
-                    "without this text, the file would not be a node",
+                    "without this text, the file would not be a valid node",
                     at=path,
-                    next="Pass more of the secret, or edit the node first.",
+                    next="Pass a longer part of the secret, or edit the node first.",
                 )
 
     def _move_files(self, staging: Staging, before: ObjectId, after: ObjectId) -> None:

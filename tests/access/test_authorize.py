@@ -203,7 +203,7 @@ def test_the_policy_is_part_of_the_settings_and_keeps_its_order() -> None:
     assert [rule.agents for rule in policy_in(text, "ws").rules] == ["propose", "write"]
 
 
-def test_a_rule_without_effect_is_answered_with_the_effects_of_which_one_is_enough() -> None:
+def test_a_refusal_of_a_rule_without_effect_lists_the_effects() -> None:
     with pytest.raises(Invalid) as caught:
         read_rules([{"paths": ["/**"]}])
     for key, value in (("people", "write"), ("agents", "none"), ("code_history", ["people"])):

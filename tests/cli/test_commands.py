@@ -433,7 +433,7 @@ def test_a_line_without_a_commit_is_not_found(kgd: Kgd) -> None:
     assert kgd.run("why", "src/auth/session.py:1", "-q").returncode == 0
 
 
-def test_a_variable_that_the_command_lacks_is_not_one_of_the_daemon(kgd: Kgd) -> None:
+def test_a_variable_missing_in_the_command_is_not_taken_from_the_daemon(kgd: Kgd) -> None:
     refused = kgd.run("hub", "migrate", "--state", "env:KGD_NO_SUCH_VARIABLE")
     assert "run the command again" in refused.stderr
     assert "daemon" not in refused.stderr

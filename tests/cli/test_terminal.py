@@ -125,7 +125,7 @@ def test_dates_are_relative_on_a_terminal_and_exact_in_a_pipe(kgd: Kgd) -> None:
 
 
 @pytest.mark.usefixtures("on_screen")
-def test_a_date_that_is_no_moment_of_the_past_is_shown_as_it_is() -> None:
+def test_a_date_that_is_not_in_the_past_is_shown_unchanged() -> None:
     soon = (datetime.now(UTC) + timedelta(days=2)).isoformat()
     assert [terminal.when(one) for one in ("", "now", "2026-11-20", soon)] == ["", "now", "2026-11-20", soon]
 
@@ -159,7 +159,7 @@ def test_blocks_of_code_keep_their_lines(kgd: Kgd) -> None:
     assert max(len(line) for line in shown if line.startswith("Words")) <= 80
 
 
-def test_lines_to_paste_are_not_broken(kgd: Kgd) -> None:
+def test_lines_meant_for_pasting_are_not_broken(kgd: Kgd) -> None:
     shown = kgd.on_terminal("up", columns=60)
     assert [line for line in shown.splitlines() if "mcpServers" in line and line.endswith("}}}")]
 

@@ -184,7 +184,7 @@ def test_a_daemon_that_is_killed_leaves_an_error_that_says_ask_again_and_the_nex
     kill_daemon(home)
     lost = host.read()
     assert lost["id"] == key
-    assert "Ask again" in lost["error"]["message"]
+    assert "Repeat the call" in lost["error"]["message"]
     answer = host.ask("tools/list")["result"]
     assert answer["pid"] != old
     assert answer["ready"]
@@ -197,7 +197,7 @@ def test_subscriptions_are_made_again_at_the_next_daemon_and_their_answers_are_s
     host.ask("resources/subscribe", uri="kgd://a/status")
     kill_daemon(home)
     answer = host.ask("tools/list")
-    if "Ask again" in answer.get("error", {}).get("message", ""):  # it went out before the end was noticed
+    if "Repeat the call" in answer.get("error", {}).get("message", ""):  # it went out before the end was noticed
         answer = host.ask("tools/list")
     assert answer["result"]["ready"]
 
@@ -207,7 +207,7 @@ def test_the_log_level_is_set_again_at_the_next_daemon(host: Host, home: Rehears
     host.ask("logging/setLevel", level="warning")
     kill_daemon(home)
     answer = host.ask("tools/list")
-    if "Ask again" in answer.get("error", {}).get("message", ""):  # it went out before the end was noticed
+    if "Repeat the call" in answer.get("error", {}).get("message", ""):  # it went out before the end was noticed
         answer = host.ask("tools/list")
     assert answer["result"]["level"] == "warning"
 

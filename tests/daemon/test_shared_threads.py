@@ -155,7 +155,7 @@ def test_a_step_that_failed_runs_again_by_itself(monkeypatch: pytest.MonkeyPatch
     task.close()
 
 
-def test_without_a_thread_a_task_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_cannot_be_created_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

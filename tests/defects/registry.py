@@ -132,8 +132,8 @@ BUGS = {
     "19-sync-counts": Bug(
         "a merged branch counts with all of its history",
         "kgd/git/store.py",
-        "                walker.hide(pygit2.Oid(raw=id))\n            return",
-        "                pass\n            return",
+        '"--count", f"--max-count={limit}", *names)',
+        '"--count", f"--max-count={limit}", tip.hex())',
         ("tests/sync/test_sharing.py::test_a_branch_that_began_long_ago_counts_as_the_commits_that_are_new",),
     ),
     "19-hub-last-seen": Bug(

@@ -59,7 +59,7 @@ def test_killed_children_change_no_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_words_are_found_while_vectors_are_made(tmp_path: Path) -> None:
+def test_search_finds_words_while_texts_are_embedded(tmp_path: Path) -> None:
     with working(tmp_path) as session:
         ws = session.daemon.workspace("shop")
         for turn in range(3):
@@ -72,7 +72,8 @@ def test_words_are_found_while_vectors_are_made(tmp_path: Path) -> None:
         assert [hit["uri"] for hit in answer["hits"]] == ["concept://shop/late"]
         assert answer["hint"] == PARTIAL
         assert (
-            ws.health()["embedding"].blocker == "texts are being embedded; until then search finds them by their words"
+            ws.health()["embedding"].blocker
+            == "texts are being embedded; until this is done, search finds them only by words"
         )
         os.kill(child, signal.SIGCONT)
         assert ws.meaning.catch_up(60)

@@ -42,7 +42,7 @@ def clone(tmp_path: Path) -> Clone:
     return Clone(tmp_path)
 
 
-def test_each_publication_adds_to_the_ones_before(clone: Clone) -> None:
+def test_each_publication_adds_to_the_earlier_index(clone: Clone) -> None:
     for name in "abc":
         clone.publish(name)
     assert clone.names() == ["a", "b", "c"]

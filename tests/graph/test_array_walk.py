@@ -43,7 +43,7 @@ def take(graph: LiveGraph, steps: Sequence[Event]) -> None:
 
 @settings(max_examples=6 * settings().max_examples, deadline=None)
 @given(EVENTS, EVENTS, worlds(), LIMITS, st.sets(st.integers(0, 6), min_size=1, max_size=3), st.data())
-def test_a_walk_through_arrays_is_the_walk_through_changes(
+def test_a_walk_through_arrays_equals_the_walk_through_changes(
     before: list[Event], after: list[Event], elsewhere: World, limits: Limits, starts: set[int], data: st.DataObject
 ) -> None:
     plain, folded = LiveGraph(), LiveGraph()

@@ -459,7 +459,7 @@ def test_a_page_of_the_log_misses_no_line_that_another_hub_writes(open_state: Ca
         one.close()
 
 
-def test_old_answers_are_let_go(state: HubState) -> None:
+def test_old_answers_are_deleted(state: HubState) -> None:
     state.keep_answer("a", "old", b"", "1", START, 0)
     state.keep_answer("a", "new", b"", "2", START + 10, START + 5)
     assert state.answer("a", "old") is None

@@ -91,6 +91,22 @@ async def test_an_mcp_client_that_sends_the_position_reads_its_own_writes(hubs: 
             assert read.meta[META]
 
 
+def test_a_write_finds_what_the_client_wrote_at_another_hub(hubs: Spread) -> None:
+    token, one, other = hubs.mint("read,write"), *hubs.hubs[:2]
+    task, area = "https://tracker.example/1", {"operation": "create", "entityType": "atom"}
+    entry = {"operation": "append", "parentType": "atom", "taskId": task, "summary": "made"}
+    for number in range(4):
+        name = f"Area {number}"
+        new = {**area, "createdByTaskId": task, "name": name, "paths": [f"{number}/**"]}
+        made = one.post(token, "infra/manage_graph", new)
+        assert made.status == 200, made.json
+        at = made.headers["x-kgd-at"]
+        noted = other.post(token, "infra/manage_changelog", {**entry, "parentId": name}, x_kgd_at=at)
+        assert noted.status == 200, noted.json
+        late = other.post(token, "infra/put", {"changes": [upsert("concept://infra/late")]}, x_kgd_at="1" * 40)
+        assert late.status == 200, late.json
+
+
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_position_that_no_hub_has_is_refused_and_nothing_hangs(hubs: Spread, mode: str) -> None:
     async with connected(hubs.url, hubs.mint(), mode) as client:

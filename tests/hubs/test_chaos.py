@@ -49,7 +49,7 @@ def test_killed_hubs_lose_nothing_and_make_nothing_twice(team: Team, clients: in
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_an_upstream_that_is_away_and_a_hub_that_stands_still_cost_only_time(team: Team) -> None:
+def test_an_unreachable_upstream_and_a_hanging_hub_cost_only_time(team: Team) -> None:
     with git_server(team.folder) as (server, port):
         running = Clients(team, started(team, port), 6, 19)
         until(lambda: len(running.ledger.acknowledged) > 10, 60)

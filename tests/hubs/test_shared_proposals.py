@@ -224,7 +224,7 @@ def test_proposals_from_before_the_hubs_shared_the_workspace_are_shared_and_keep
     late.close()
 
 
-def test_what_others_put_among_the_proposals_of_the_upstream_proves_nothing_and_stops_nothing(
+def test_foreign_refs_among_the_proposals_of_the_upstream_prove_nothing_and_stop_nothing(
     tmp_path: Path, hubs: list[Hub], upstream: Path
 ) -> None:
     made = hubs[0].propose("a")

@@ -35,7 +35,7 @@ def test_versions_are_kept_by_path_together_with_the_commit_they_reflect(version
     assert (versions.version("nodes/a.yaml"), versions.version("nodes/c.yaml")) == (None, row(7))
 
 
-def test_many_paths_are_asked_for_at_once(versions: VersionFile) -> None:
+def test_many_paths_are_looked_up_in_one_call(versions: VersionFile) -> None:
     paths = [f"nodes/{n}.yaml" for n in range(1300)]
     versions.bump([(path, row(1)) for path in paths], head="c")
     assert len(versions.versions(paths)) == 1300

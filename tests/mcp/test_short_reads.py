@@ -156,7 +156,7 @@ async def test_an_answer_has_the_bytes_that_the_sdk_would_send(shop: Session, er
     assert answers[0] == answers[1]
 
 
-async def test_the_sdk_meets_no_short_read_of_a_client_that_it_accepted(shop: Session, era: str) -> None:
+async def test_the_sdk_receives_no_short_read_of_a_client_that_it_accepted(shop: Session, era: str) -> None:
     async with connected(shop, era) as wire:
         await wire.greet()
         for name, arguments in READS:

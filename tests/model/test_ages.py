@@ -19,5 +19,5 @@ from kgd.model.ages import ago
         (800 * 86_400, "2 years ago"),
     ],
 )
-def test_an_age_is_told_in_its_largest_unit(seconds: int, shown: str) -> None:
+def test_an_age_is_shown_in_its_largest_unit(seconds: int, shown: str) -> None:
     assert ago(seconds) == shown

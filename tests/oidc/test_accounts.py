@@ -36,7 +36,7 @@ def test_an_unverified_address_is_not_used(verified: dict[str, Any], email: str)
     assert found.email == email
 
 
-def test_a_workspace_in_the_place_of_another_one_grants_nothing(tmp_path: Path) -> None:
+def test_a_workspace_in_place_of_another_grants_nothing(tmp_path: Path) -> None:
     home = Home.at(str(tmp_path / "home"))
     home.prepare()
     layout = new_layout(tmp_path / "fork")  # it is called `ws`

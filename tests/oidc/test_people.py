@@ -98,7 +98,8 @@ def test_an_answer_is_accepted_once_and_only_in_the_browser_that_began_the_sign_
     thief = Person()
     assert thief.open(back).status == 401  # a stolen address, in another browser
     begun(hub, thief)
-    assert "begun elsewhere" in thief.open(back).text  # a stolen address, in a browser that began a sign-in of its own
+    # a stolen address, in a browser that began a sign-in of its own
+    assert "started in another browser" in thief.open(back).text
     cookies = dict(browser.cookies)
     changed = back.replace(query(back)["state"], query(back)["state"][::-1])
     assert browser.open(changed).status == 401
@@ -232,7 +233,7 @@ def test_a_refresh_token_renews_and_does_nothing_else(hub: Hub) -> None:
     assert (status, said["error"]) == (400, "invalid_grant")
 
 
-def test_a_token_made_from_a_persons_token_lives_no_longer(hub: Hub) -> None:
+def test_a_token_made_from_a_persons_token_expires_no_later(hub: Hub) -> None:
     answer = on_device(hub, "ann")
     child = hub.post(answer["access_token"], "tokens", {"name": "helper", "verbs": ["read"], "expires": "1d"})
     assert child.status == 403

@@ -164,7 +164,7 @@ def test_without_postgresql_calls_are_unavailable_and_they_work_again_once_it_is
 
 
 @pytest.mark.slow
-def test_a_server_that_stands_still_is_given_up_within_seconds() -> None:
+def test_a_server_that_hangs_is_abandoned_within_seconds() -> None:
     with postgres_server.server() as own, own.schema() as url:
         state = HubState(url)
         with own.standing_still():
@@ -249,12 +249,12 @@ def test_hubs_that_start_at_the_same_time_create_the_tables_once(url: str) -> No
 def test_tables_that_are_not_kgds_are_reported(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as other:
         other.execute("CREATE TABLE tokens (something text)")
-    with pytest.raises(Damaged, match="do not have the expected form"):
+    with pytest.raises(Damaged, match="do not have the expected structure"):
         HubState(url)
 
 
 @pytest.mark.parametrize("wrong", ["", "mysql://h/d", "hub.db", "postgres"])
-def test_a_wrong_url_is_explained(wrong: str) -> None:
+def test_the_error_for_a_malformed_url_names_the_mistake(wrong: str) -> None:
     with pytest.raises(Invalid) as refused:
         HubState(wrong)
     assert refused.value.at == "--state"
@@ -382,3 +382,34 @@ def test_all_hubs_get_the_same_key(url: str) -> None:
     assert {one.key("seal infra", bytes([number]) * 32) for number, one in enumerate(bases)} == {bytes(32)}
     for one in bases:
         one.close()
+
+
+def test_no_line_of_the_audit_log_appears_before_one_that_was_read(url: str) -> None:
+    """Two transactions may commit in another order than the one in which they drew the numbers of their lines."""
+    hubs, read = [HubState(url) for _ in range(4)], list[int]()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(SLOW_LINES)
+
+    def note(hub: HubState) -> None:
+        for _ in range(25):
+            hub.note(AuditEntry(AT, "t", "put"))
+
+    writers = [threading.Thread(target=note, args=(hub,)) for hub in hubs[1:]]
+    for one in writers:
+        one.start()
+    while any(one.is_alive() for one in writers):
+        read += [number for number, _ in hubs[0].lines(read[-1] if read else 0, 10)]
+    while more := hubs[0].lines(read[-1], 10):
+        read += [number for number, _ in more]
+    assert len(read) == 75
+    for hub in hubs:
+        hub.close()
+
+
+SLOW_LINES = """
+CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN PERFORM CASE WHEN random() < 0.5 THEN pg_current_xact_id() END, pg_sleep(random() * 0.01); RETURN NEW; END
+$$;
+CREATE TRIGGER before_numbers BEFORE INSERT ON trail FOR EACH STATEMENT EXECUTE FUNCTION dawdle();
+CREATE TRIGGER after_numbers AFTER INSERT ON trail FOR EACH ROW EXECUTE FUNCTION dawdle();
+"""

@@ -161,9 +161,7 @@ def test_a_refused_name_does_not_prevent_a_scale(
 
 
 @pytest.mark.parametrize("common", [0.0, 1.0, 3.0])
-def test_unrelated_notes_are_no_pairs_with_any_embedder(
-    written: Callable[[float, int], Workspace], common: float
-) -> None:
+def test_no_embedder_pairs_unrelated_notes(written: Callable[[float, int], Workspace], common: float) -> None:
     ws = written(common, len(SUBJECTS))
     same = ws.readable(uri("cat"))
     assert same is not None

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, SimpleNamespace
@@ -121,6 +121,7 @@ class Work:
         self._counts: Counter[str] = Counter()
         self._threads: tuple[str, ...] = ()
         """Those whose work counts now."""
+        self._installing = threading.Lock()
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -143,24 +144,33 @@ class Work:
             return sqlite3.connect(*place, factory=Counting, **options)
 
         recording = SimpleNamespace(**{**vars(sqlite3), "connect": connect})
+        run = threading.Thread.run
+
+        def profiled(thread: threading.Thread) -> None:
+            if thread.name in FOLLOWERS:
+                self._install(self._profile)
+            run(thread)
+
         sys.addaudithook(self._audit)
-        threading.setprofile(self._profile)
-        with patch.object(database, "sqlite3", recording):
+        with patch.object(database, "sqlite3", recording), patch.object(threading.Thread, "run", profiled):
             yield
-        threading.setprofile(None)
 
     def of(self, session: Session, name: str, arguments: dict[str, Any], settled: Any) -> dict[str, int]:
         self._counts.clear()
         self._threads = (CALLER, *FOLLOWERS)
-        sys.setprofile(self._profile)
+        self._install(self._profile)
         try:
             call(session, name, arguments)
         finally:
-            sys.setprofile(None)
+            self._install(None)
         self._threads = FOLLOWERS
         settled()
         self._threads = ()
         return {kind: self._counts[kind] for kind in SLACK}
+
+    def _install(self, profile: Callable[[FrameType, str, Any], None] | None) -> None:
+        with self._installing:  # Python refuses two threads that do it at once, as `threading.setprofile` makes them
+            sys.setprofile(profile)
 
     def _note(self, kind: str) -> int:
         if self._threads and threading.current_thread().name in self._threads:

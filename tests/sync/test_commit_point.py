@@ -191,7 +191,7 @@ def test_the_expected_version_is_checked_on_the_newest_tip(hubs: list[Hub]) -> N
     hubs[2].put("a", summary="mine", expect_version=2)
 
 
-def test_a_request_is_made_once_by_whichever_hub(hubs: list[Hub], upstream: Path) -> None:
+def test_a_request_is_applied_once_at_any_hub(hubs: list[Hub], upstream: Path) -> None:
     first = hubs[0].put("a", summary="one", request="r1")
     assert hubs[1].put("a", summary="one", request="r1") == first
     assert hubs[2].put("a", summary="one", request="r1") == first
@@ -236,7 +236,9 @@ def test_after_a_lost_connection_a_retry_makes_the_change_once(hubs: list[Hub], 
     assert len(subjects(upstream)) == 2
 
 
-def test_while_the_upstream_is_down_nothing_is_answered_and_nothing_stays(hubs: list[Hub], upstream: Path) -> None:
+def test_while_the_upstream_is_down_nothing_is_acknowledged_and_nothing_stays_staged(
+    hubs: list[Hub], upstream: Path
+) -> None:
     hubs[0].put("a", summary="one")
     hubs[0].remote.down = True
     before = hubs[0].workspace.tip
@@ -278,7 +280,7 @@ def test_a_hub_that_follows_again_reports_no_failure(hubs: list[Hub]) -> None:
     assert hubs[1].workspace.health()["commit"].state == "ok"
 
 
-def test_an_upstream_restored_from_a_backup_gets_back_what_was_acknowledged(hubs: list[Hub], upstream: Path) -> None:
+def test_an_upstream_restored_from_a_backup_gets_back_the_acknowledged_changes(hubs: list[Hub], upstream: Path) -> None:
     hubs[0].put("a", summary="one")
     lost = hubs[0].put("a", summary="two")
     git(upstream, "update-ref", "refs/heads/main", "main~1")
@@ -314,7 +316,7 @@ def test_commits_from_before_the_hubs_shared_the_workspace_reach_the_upstream(hu
     assert earlier in git(upstream, "rev-list", "main")
 
 
-def test_a_hub_serves_what_it_took_over_even_if_its_disk_did_not_confirm_the_move(
+def test_a_hub_serves_an_adopted_tip_even_if_its_disk_did_not_confirm_the_move(
     hubs: list[Hub], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hubs[0].put("a", summary="one")

@@ -115,7 +115,7 @@ def test_a_rehearsal_changes_nothing(ann: Person) -> None:
     assert ann.summary("a") == SECRET
 
 
-def test_a_request_from_before_is_still_applied_once(ann: Person) -> None:
+def test_an_earlier_request_is_still_applied_only_once(ann: Person) -> None:
     ann.put("a", summary=SECRET)
     change = {"changes": [{"op": "append", "uri": "concept://infra/a", "text": "once"}]}
     ann.call("put", **change, request_id="one")
@@ -305,9 +305,9 @@ def detached(person: Person) -> None:
         (lambda person: None, "REMOVED", Invalid, "which replaces it"),
         (lambda person: None, "workspace", Invalid, "settings need this text"),
         (lambda person: None, "kgd.yaml", Invalid, "settings need this text"),
-        (lambda person: None, "concept:", Invalid, "would not be a node"),
-        (lambda person: None, "summary", Invalid, "a word of kgd's own files"),
-        (lambda person: None, "forget a secret", Invalid, "a part of the record"),
+        (lambda person: None, "concept:", Invalid, "would not be a valid node"),
+        (lambda person: None, "summary", Invalid, "kgd's own files need the word"),
+        (lambda person: None, "forget a secret", Invalid, "the record of the removal would contain the secret"),
         (lambda person: None, "abc", Invalid, "at least 6 are needed"),
         (lambda person: None, " \n ", Invalid, "the secret is empty"),
         (lambda person: None, "not in here", NotFound, "nothing in this workspace"),

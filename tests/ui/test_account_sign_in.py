@@ -46,7 +46,7 @@ def browser(chromium: Browser) -> Iterator[BrowserContext]:
     made.close()
 
 
-def test_a_person_signs_in_returns_to_the_wanted_page_and_signs_out(
+def test_a_person_signs_in_returns_to_the_requested_page_and_signs_out(
     browser: BrowserContext, company_hub: tuple[Hub, OidcServer]
 ) -> None:
     hub, company = company_hub

@@ -270,7 +270,7 @@ def test_without_scripts_a_node_is_previewed_and_saved(desk: Desk, chromium: Bro
     context.close()
 
 
-def test_a_content_that_begins_with_the_summary_does_not_repeat_it(desk: Desk, page: Page) -> None:
+def test_content_that_begins_with_the_summary_does_not_repeat_it(desk: Desk, page: Page) -> None:
     uri = "insight://shop/oven"
     desk.put(
         uri, name="Oven", summary="The oven heats slowly", content="The oven heats\nslowly.\n\nStart it at four.\n"

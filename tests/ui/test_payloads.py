@@ -283,7 +283,7 @@ def troubles(page: Page) -> list[str]:
     ]
     if page.evaluate("window.__hit"):
         found.append("a script ran")
-    if "49" in page.title():
+    if re.search(r"\b49\b", page.title()):  # not the digits of a commit
         found.append("a template was filled in")
     return found
 

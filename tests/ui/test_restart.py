@@ -83,6 +83,22 @@ def test_open_pages_delay_neither_a_stop_nor_a_newer_daemon(desk: Desk, open_pag
 
 @pytest.mark.slow
 @pytest.mark.needs("chromium")
+def test_a_page_asks_again_within_ten_seconds_however_often_it_was_refused(open_page: Page) -> None:
+    open_page.clock.install()
+    open_page.route("**/events?*", lambda asked: asked.fulfill(status=503))
+    with open_page.expect_response("**/events?*"):
+        open_page.reload()
+    for _ in range(8):
+        expect(open_page.locator("#connection")).to_contain_text(GONE)
+        with open_page.expect_response("**/events?*"):
+            open_page.clock.run_for(10_000)
+    open_page.unroute("**/events?*")
+    open_page.clock.run_for(10_000)
+    expect(open_page.locator("#connection")).to_be_hidden()
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium")
 def test_a_hidden_page_holds_no_connection(desk: Desk, open_page: Page) -> None:
     """A browser has six connections to one server."""
     hide = """(hidden) => {

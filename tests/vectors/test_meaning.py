@@ -186,7 +186,7 @@ def test_a_file_that_is_damaged_or_deleted_is_made_anew(desk: Desk, damage: str)
 
 
 @pytest.mark.parametrize("type", ["BLOB", "TEXT"])
-def test_vectors_of_another_size_are_made_anew(desk: Desk, type: str) -> None:
+def test_vectors_of_another_size_are_computed_again(desk: Desk, type: str) -> None:
     fill(desk.open())
     desk.close()
     spoiled = f"UPDATE vectors SET vector = CAST(x'ff' || substr(vector, 3) AS {type}) WHERE uri LIKE '%cat'"

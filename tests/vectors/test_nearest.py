@@ -167,7 +167,7 @@ def test_questions_beside_changes_name_nothing_with_the_similarity_of_another() 
     assert not wrong
 
 
-def test_a_stored_vector_has_a_byte_per_number_and_hardly_another_direction() -> None:
+def test_a_stored_vector_has_a_byte_per_number_and_nearly_the_same_direction() -> None:
     vectors = np.concatenate([some(200, seed=7), np.zeros((1, DIM), np.float32), np.eye(1, DIM, dtype=np.float32)])
     stored = to_bytes(vectors)
     assert [len(one) for one in stored] == [DIM] * 200 + [0, DIM]

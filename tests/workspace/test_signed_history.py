@@ -302,7 +302,7 @@ def test_a_list_beside_the_branch_allows_no_key_of_its_own(ws: Workspace, tmp_pa
     assert (found["own list"], found["join"]) == (False, False)
 
 
-def test_a_record_by_the_key_of_a_list_beside_the_branch_attests_nothing(ws: Workspace, tmp_path: Path) -> None:
+def test_a_record_by_a_key_from_a_list_beside_the_branch_attests_nothing(ws: Workspace, tmp_path: Path) -> None:
     require(ws)
     mallory, tip = new_key(tmp_path, "mallory"), bytes.fromhex(ws.tip)
     beside = foreign(ws, "own list", None, on=first(ws), files={"allowed_signers": allow(mallory)})
@@ -329,7 +329,7 @@ def test_a_requirement_beside_the_branch_is_not_the_only_first_one(
         assert (found["own list"], found["join"]) == (False, False)
 
 
-def test_a_removed_key_cannot_return_through_a_list_of_long_ago(ws: Workspace, tmp_path: Path, hub_key: Path) -> None:
+def test_a_removed_key_cannot_return_through_an_old_list(ws: Workspace, tmp_path: Path, hub_key: Path) -> None:
     bob = new_key(tmp_path, "bob")
     commit_file(ws, "allowed_signers", allow(hub_key, bob))
     require(ws)

@@ -21,7 +21,8 @@ class _Session:
 
 
 def read(text: str) -> Read:
-    """One thread per session. Lines without a message (snapshots, progress) are skipped; replies skip over them."""
+    """One thread per session. Lines without a message (snapshots, progress) are skipped, and a reply to such a line
+    refers to the line's own predecessor."""
     sessions: dict[str, _Session] = {}
     trouble: list[str] = []
     left_out: Counter[str] = Counter()

@@ -269,7 +269,9 @@ def _path(text: str, workspace: Workspace) -> str:
         return ""
     found = paths.normalise(text, workspace.layout.code_tree, workspace=workspace.id)
     if found is None:
-        raise Invalid("this path is outside the code tree", at="path", next="Name a folder of it, such as src/auth.")
+        raise Invalid(
+            "this path is outside the code tree", at="path", next="Name a folder inside it, such as src/auth."
+        )
     return found.rstrip("/")
 
 

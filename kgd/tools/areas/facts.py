@@ -66,9 +66,9 @@ class AuthorAnswer(TypedDict):
 
 
 class AreaFactsResult(TypedDict):
-    """The facts, stale ones first, then the newest. `stale` counts all of them; `known_files` have a fact of their own.
+    """The facts, stale ones first, then the newest. `stale` counts stale facts, `known_files` the files with a fact.
 
-    `more_files` were not looked through; `more_facts` were not dated.
+    `more_files` counts the files that were not examined, `more_facts` the facts without date and author.
     """
 
     workspace: str

@@ -1,4 +1,5 @@
-"""The `graph_snapshot` operation: the whole graph for a program of this machine, as a file to map and later changes."""
+"""The `graph_snapshot` operation: the whole graph for a program on this machine, as a file to map and the changes
+since."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class AuthorParams(Params):
 
 
 class WrittenNode(TypedDict):
-    """`at` and `commit` are the author's last change of the node."""
+    """`at` and `commit` are those of the author's last change to the node."""
 
     uri: str
     type: str

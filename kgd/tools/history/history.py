@@ -44,9 +44,9 @@ class HistoryParams(Params):
     since: When = None
     until: When = None
     author: str | None = None
-    path: Annotated[Many[str], Field(description="only nodes below, or about code below, such as /services")] = Field(
-        default_factory=list
-    )
+    path: Annotated[
+        Many[str], Field(description="only nodes below this path, such as /services, or about code there")
+    ] = Field(default_factory=list)
     diff: bool = False
     limit: Annotated[int, Field(ge=1, le=200)] = 20
     cursor: str | None = None

@@ -106,7 +106,7 @@ class _Said(TypedDict):
 
 def join(session: Session, params: JoinParams) -> JoinResult:
     """Verify a token with its hub, store it, and register the hub's workspaces. Idempotent. With `sign_in`, the person
-    gets the token by signing in, and it is renewed when needed.
+    gets the token by signing in, and kgd renews it when needed.
 
     An id that is registered from another hub or remote is left alone unless `replace` is set. An id of a workspace with
     a path on this machine is always left alone. If the hub refuses the token, nothing is kept or registered.

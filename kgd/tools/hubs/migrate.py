@@ -29,7 +29,7 @@ class MigrateResult(TypedDict):
 
 
 def migrate(session: Session, params: MigrateParams) -> MigrateResult:
-    """Move tokens, quotas, answers and the audit log of this home's hub, which must not run."""
+    """Move tokens, quotas, answers and the audit log of this home's hub, which must not be running."""
     daemon = session.daemon
     if session.principal is not None:
         raise Forbidden("only the hub's own machine can move its state")

@@ -88,7 +88,7 @@ class AuditParams(Params):
 
 
 class VerifyParams(Params):
-    number: Annotated[int, Field(ge=0, description="a line of an earlier export, or 0")] = 0
+    number: Annotated[int, Field(ge=0, description="number of a line in an earlier export, or 0")] = 0
     hash: Annotated[str, Field(description="the hash of that line")] = ""
     workspace: str | None = None
 

@@ -20,7 +20,7 @@ from kgd.workspace.proposals.comments import LONGEST
 
 class CommentParams(Params):
     name: Annotated[str, Field(description="a proposal's id or name")]
-    text: Annotated[str, Field(max_length=LONGEST, description="the remark, one paragraph")]
+    text: Annotated[str, Field(max_length=LONGEST, description="the comment, one paragraph")]
     workspace: str | None = None
 
 
@@ -33,7 +33,7 @@ class CommentResult(TypedDict):
 
 
 def comment(session: Session, params: CommentParams) -> CommentResult:
-    """Add a comment to a pending proposal; a hub's proposal gets it on the hub.
+    """Add a comment to a pending proposal; a comment on a hub's proposal is stored on the hub.
 
     Raises:
         Forbidden: The caller neither made the proposal nor may propose what it changes.

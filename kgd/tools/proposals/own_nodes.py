@@ -137,8 +137,7 @@ def _of_node(
 def _base(there: There, copies: Mapping[Uri, Copy]) -> str:
     """The commit that wrote these copies if the target has changed one of them since then; otherwise empty.
 
-    Raises:
-        Stale: A changed copy was submitted at another time than the others.
+    Raises: Stale: A changed copy was submitted at another time than the others.
     """
     commits, changed = set(), Uri("")
     for uri, copy in copies.items():

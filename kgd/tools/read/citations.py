@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 LISTED = 20
-"""Largest number of citations with code; of the others, only the text is answered."""
+"""Largest number of citations with code; the others have only their text."""
 
 
 def add(session: Session, found: Found, answer: dict[str, Any], room: Room) -> None:

@@ -46,7 +46,7 @@ class GraphViewParams(TraverseParams):
         Grouping | Literal["auto"] | None,
         Field(
             description="without start: the whole workspace in groups, and relations between them; `auto`: by the "
-            "first of these with at least two groups"
+            "first of these that gives at least two groups"
         ),
     ] = None
     opened: Annotated[Many[str], Field(max_length=20, description="ids of groups whose nodes to show")] = Field(
@@ -84,8 +84,8 @@ class GraphViewResult(TraverseResult):
 
 
 def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
-    """Draw a walk from some nodes; without nodes, a walk from the newest nodes of some types, or the whole workspace by
-    area."""
+    """Draw a walk from the given nodes; without nodes, a walk from the newest nodes of the given types, or the whole
+    workspace in groups."""
     given = params.model_dump(exclude={"start", "group", "opened"})
     if params.start:
         return _near(session, TraverseParams(start=params.start, **given))

@@ -78,7 +78,7 @@ class GroupsResult(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The nodes of a sample with their relations, and the number of all nodes; of hidden ones, nothing."""
+    """The nodes of a sample with their relations, and the number of all nodes; hidden nodes are left out."""
 
     targets: Mapping[Uri, Mapping[Uri, float]]
     degrees: Mapping[Uri, int]

@@ -19,7 +19,7 @@ from kgd.workspace.workspace import Workspace
 
 
 class QuestionsParams(Params):
-    dismiss: Annotated[str | None, Field(description="the id of a question to forget first")] = None
+    dismiss: Annotated[str | None, Field(description="id of a question to remove before listing")] = None
     limit: Annotated[int, Field(ge=1, le=200)] = 20
     workspace: str | None = None
 
@@ -71,7 +71,8 @@ def questions(session: Session, params: QuestionsParams) -> QuestionsResult:
 def note(session: Session, workspace: Workspace, question: Question, *, found: bool) -> None:
     """Record that a search of a user of this machine found nothing, or that its question now has an answer.
 
-    A narrowed search is not recorded, since its filters may be the reason; nor is one of depth 0, as type-ahead makes.
+    A narrowed search is not recorded, since its filters may be the reason; nor is a search of depth 0, which
+    suggestions during typing use.
     """
     if session.principal is not None or not question.query.strip():
         return

@@ -56,7 +56,7 @@ DEEPEST = 10_000
 TYPES_SHOWN = 40
 LIKELY = 30
 """Largest number of files that past commits suggest."""
-PARTIAL = "Texts are still being embedded; until this is done, some are found only by their words."
+PARTIAL = "Texts are still being embedded; until this is done, search finds some only by words."
 INDEXING = "The text index is being built; until this is done, a search finds only some of the texts."
 CONTINUES = "; the cursor leads to the others"
 KNOWLEDGE_SHARE = 65
@@ -74,7 +74,7 @@ class SearchParams(Params):
     area: Annotated[str, Field(max_length=2_000, description="an area: its files and the facts about them")] = ""
     stale: Annotated[bool, Field(description="only stale facts")] = False
     include: Annotated[
-        Many[Literal["edges", "updated"]], Field(description="also the hits' relations; time and author")
+        Many[Literal["edges", "updated"]], Field(description="also relations of hits; time and author")
     ] = Field(default_factory=list)
     lanes: Annotated[Literal["two", "one"], Field(description="one: a single list, code after knowledge")] = "two"
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0

@@ -221,7 +221,7 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, *,
     found = next((one for one in every if one.id == id), None)
     if found is None:
         raise NotFound(
-            "this suggestion is not open, or no longer open",
+            "there is no open suggestion with this id",
             at=id[:80],
             next=Advice("List them with ", Do("conflicts", suggestions="true"), '; over MCP pass ids ["suggestions"].'),
         )

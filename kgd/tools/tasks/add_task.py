@@ -46,7 +46,7 @@ class AddTaskResult(TypedDict):
 
 
 def add_task(session: Session, params: AddTaskParams) -> AddTaskResult:
-    """Create a pending task. Its URI is the same that `put` makes from the type and name."""
+    """Create a pending task. `put` derives the same URI from the type and name."""
     name = params.name.strip()
     refuse_unseen(name, "name")
     if not name:

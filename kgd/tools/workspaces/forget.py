@@ -28,8 +28,8 @@ Refs = Mapping[str, bytes]
 
 
 class ForgetParams(WorkspaceParams):
-    secret: Annotated[str, Field(description="the text to remove; each of its lines by itself")]
-    reason: Annotated[str, Field(description="why, for the record; without the secret")] = ""
+    secret: Annotated[str, Field(description="the text to remove, line by line")]
+    reason: Annotated[str, Field(description="reason for the record; must not contain the secret")] = ""
     push: Annotated[bool, Field(description="replace the history of the remotes too")] = False
     dry_run: bool = False
 
@@ -41,7 +41,7 @@ class RemoteResult(TypedDict):
 
 
 class ForgetResult(TypedDict):
-    """`files` held the secret, in any commit; `rewritten` counts commits. `to_do` lists the steps that are left."""
+    """`files` held the secret, in any commit; `rewritten` counts commits. `to_do` lists the remaining steps."""
 
     workspace: str
     rewritten: int
@@ -59,7 +59,7 @@ def forget(session: Session, params: ForgetParams) -> ForgetResult:
 
     Raises:
         NotFound: The workspace is unknown, or nothing in it contains the secret.
-        Unavailable: Several hubs share the workspace, its git state does not allow it, or a remote is not in step.
+        Unavailable: Several hubs share the workspace, its git state does not allow it, or a remote has other commits.
         KgdError: As `kgd.workspace.forgetting.forget`.
     """
     daemon = session.daemon
@@ -150,12 +150,12 @@ def _to_do(remotes: list[Remote], results: list[RemoteResult], found: Forgotten)
                 f"git push --force-with-lease={remote.ref}:{found.before} {remote.name} {found.record}:{remote.ref}"
             )
             steps.append(
-                f"The remote '{remote.name}' still has the secret. Its owner runs `kgd forget` there, or allows "
-                f"`{command}`."
+                f"The remote '{remote.name}' still has the secret. Ask its owner to run `kgd forget` there, "
+                f"or to allow `{command}`."
             )
     if remotes:
         steps += [
-            "Every clone: clone the workspace again, and delete the old copy. kgd refuses to merge old copies.",
+            "Replace every other clone: clone the workspace again, and delete the old copy. kgd refuses to merge it.",
             "The server of a remote may keep old commits in caches, proposals and backups: ask its operator.",
         ]
     return [*steps, "Backups, and the sessions of agents that have read the secret, still contain it."]
@@ -176,7 +176,7 @@ FORGET = Operation(
             "remove a leaked secret from the whole history; reads it from standard input",
             (
                 option("--file", "read the secret from FILE", "FILE"),
-                option("-m --reason", "why, for the record", "TEXT", dest="reason"),
+                option("-m --reason", "reason for the record", "TEXT", dest="reason"),
                 option("--push"),
             ),
             place=66,

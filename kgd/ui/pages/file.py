@@ -81,7 +81,7 @@ def file(visit: Visit) -> Handled:
 
 
 def redirected(visit: Visit) -> Redirect | None:
-    """Return the way from the page of a node to the page of its file; None for all other nodes.
+    """Return a redirect from the page of a node to the page of its file; None if it has none.
 
     A stored definition has its own page, and so has an address with more than the node, such as a version or a form.
     """
@@ -115,7 +115,7 @@ def _asked(visit: Visit) -> str:
         return from_path("file", visit.workspace, path)
     uri = visit.required("uri")
     if _workspace_of_code(uri) is None or scheme_of(uri) != "file":
-        raise NotFound("this is not a file of the code", at=uri[:100], next="Open it from the list of folders.")
+        raise NotFound("this is not a file of the code tree", at=uri[:100], next="Open it from the list of folders.")
     return uri
 
 

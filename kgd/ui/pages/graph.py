@@ -175,7 +175,8 @@ def _title(scene: Scene) -> str:
 
 
 def _leads(visit: Visit, wanted: Wanted, dot: Dot) -> str:
-    """Return the link of a dot: it selects a node, opens or closes a group, or begins at an area of areas."""
+    """Return the link of a dot: it selects a node, opens or closes a group, or starts at an area that contains
+    areas."""
     if dot.shape != "group":
         return wanted.selecting(visit, dot.uri)
     id = dot.uri.removeprefix(GROUP)

@@ -41,7 +41,7 @@ QUESTIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A thing known about the code. `parts` are pairs of text and address; `commit` is the newest one that shows it."""
+    """A finding about the code. `parts` are pairs of text and address; `commit` is the newest one that shows it."""
 
     title: str
     parts: tuple[tuple[str, str], ...]
@@ -121,7 +121,7 @@ def _degraded(status: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _lessons(visit: Visit, status: Mapping[str, Any]) -> list[Lesson]:
-    """Return what the code and its history tell before the first fact is written."""
+    """Return findings from the code and its history, for a workspace without facts."""
     found = [
         Lesson(
             FINDINGS[one["kind"]],

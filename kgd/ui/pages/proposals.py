@@ -101,7 +101,7 @@ def reported_acceptance(to: str, done: Mapping[str, Any]) -> Redirect:
 
 def _comment(visit: Visit, id: str) -> Handled:
     visit.call("comment", name=id, text=visit.text("text"))
-    return Redirect(f"{visit.to('proposal', id=id)}#discussion", said="Commented. The author can read it.")
+    return Redirect(f"{visit.to('proposal', id=id)}#discussion", said="Comment added. The author can read it.")
 
 
 def _reject(visit: Visit, id: str) -> Handled:

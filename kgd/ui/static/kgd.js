@@ -27,10 +27,12 @@
   let position = "";
 
   // Browsers allow few connections per server, so a hidden page closes its own and refreshes when it becomes visible.
+  // After an answer other than 200, for example while kgd restarts, a browser does not connect again by itself.
   class Listening extends EventTarget {
     constructor(url) {
       super();
       this.url = url;
+      this.failures = 0;
       this.look = () => (document.hidden ? this.rest() : this.source || this.begin());
       document.addEventListener("visibilitychange", this.look);
       this.look();
@@ -38,14 +40,16 @@
     begin() {
       const source = this.source = new EventSource(this.url);
       source.onopen = (event) => {
-        this.readyState = source.readyState;
+        this.failures = 0;
         this.onopen?.(event);
         if (this.rested) this.dispatchEvent(new MessageEvent("changed"));
         this.rested = false;
       };
       source.onerror = (event) => {
-        this.readyState = source.readyState;
-        if (source.readyState === EventSource.CLOSED) this.close();
+        if (source.readyState === EventSource.CLOSED && source === this.source) {
+          this.rest();
+          this.again = setTimeout(this.look, Math.min(1000 * 2 ** this.failures++, 10000));
+        }
         this.onerror?.(event);
       };
       source.addEventListener("changed", (event) => {
@@ -60,6 +64,7 @@
     }
     close() {
       document.removeEventListener("visibilitychange", this.look);
+      clearTimeout(this.again);
       this.source?.close();
     }
   }

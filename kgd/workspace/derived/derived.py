@@ -400,7 +400,7 @@ class Derived:
         self._behind.clear()
 
     def _anew(self) -> None:
-        """Create empty databases and fill them. Callers have waited since `VersionCache.begin`."""
+        """Create empty databases and fill them. Callers wait, since `VersionCache.begin` was called."""
         self._indexed.worker.end()
         try:
             for file in self._files:

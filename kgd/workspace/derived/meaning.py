@@ -351,7 +351,7 @@ class Meaning:
 
     def _at_work(self, about: str, left: int) -> Stage:
         """The stage during work; a few waiting texts do not change it."""
-        blocker = "texts are being embedded; until then search finds them by their words" if left > FEW else ""
+        blocker = "texts are being embedded; until this is done, search finds them only by words" if left > FEW else ""
         return Stage("embedding", "waiting" if blocker else "ok", self._stage.last_success, blocker, None, about)
 
     def _report(self, about: str, left: int) -> None:

@@ -15,9 +15,9 @@ from kgd.errors import KgdError, Unavailable
 from kgd.workspace.child_process import Answer, ChildProcess, Order, ProcessDied
 
 ATTEMPTS = 3
-"""Processes for one order, until it is carried out here."""
+"""Number of child processes that are tried for one order before this process carries it out."""
 AGAIN_AFTER = 10.0
-"""Seconds until another child is tried."""
+"""Seconds until the next attempt to start a child."""
 SECONDS = 300.0
 """Time limit for an order; the largest takes some seconds."""
 WHAT = "the process for derived data"
@@ -44,7 +44,7 @@ class Worker:
     ) -> None:
         self._here, self._program, self._much, self._what = here, program, much, what
         self._begun, self._items = 0.0, 0
-        """The second that is counted, and its items."""
+        """The current second, and the number of items in it."""
         self._process: ChildProcess | None = None
         self._is_stopped = False
         self.deaths = 0

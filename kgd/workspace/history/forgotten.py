@@ -56,6 +56,6 @@ def refuse(store: ObjectStore, *tips: ObjectId) -> None:
             raise Forbidden(
                 f"this history contains commit {id.hex()[:10]}, which `kgd forget` removed because of a secret",
                 at=id.hex(),
-                next="Clone the workspace again, and repeat there what you have not sent (docs/forget.md). "
+                next="Clone the workspace again, and repeat your unpushed changes there (docs/forget.md). "
                 "Nothing was merged.",
             )

@@ -125,11 +125,10 @@ class History:
 
 
 def undoable(entries: Sequence[Entry]) -> Iterator[str]:
-    """The commits among these that a person would want to undo: commits that are not merges, not undos, and not already
-    undone.
+    """The commits among these that can be undone: no merges, no undos, and no commits that are already undone.
 
     An undone commit is skipped, and commits that it had reverted can be undone again. A proposal accepted as a whole is
-    one change: its merge stands for the commits that it brought in.
+    one change: its merge stands for the commits of the proposal.
 
     Args:
         entries: The newest commits, the tip first.
@@ -145,7 +144,7 @@ def undoable(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _own(entries: Sequence[Entry]) -> set[str]:
-    """The commits that did not come in only through the acceptance of a proposal."""
+    """The commits that did not arrive only through the acceptance of a proposal."""
     known = {entry.commit: entry for entry in entries}
     found, open = set[str](), [entry.commit for entry in entries[:1]]
     while open:

@@ -154,7 +154,7 @@ class SignedHistory:
             found = self._trusted(found, usable, "the key is no longer an allowed signer")
             if found.state not in GOOD:
                 raise _refusal(found)
-            if found.key:  # a merge without a key of its own grants nothing: it could unite with a list of long ago
+            if found.key:  # a merge without a signature grants nothing: it could bring back an old list
                 granted |= self._added_keys(found.commit)
 
     # ---- inside

@@ -50,7 +50,7 @@ Versions = tuple[Data, Data, Data]
 
 @dataclass(frozen=True, slots=True)
 class MergedTree:
-    """The files to write onto `ours`, by path; None is removal. Remove before you write.
+    """The files to write onto `ours`, by path; None means removal. Callers must remove before they write.
 
     `conflicts` are the new conflicts; their records are among the files.
     """

@@ -1,6 +1,6 @@
 """Comments on a pending proposal, by its reviewers and its proposer.
 
-They are kept beside the proposal and go with it: in the reflog of its ref or, if several hubs share it, in the
+They are stored beside the proposal and deleted with it: in the reflog of its ref or, if several hubs share it, in the
 records that the hubs exchange (`kgd.workspace.proposals.shared`). Later commits of the proposal keep them.
 """
 
@@ -58,7 +58,7 @@ def add(workspace: Workspace, proposal: Proposal, by: str, text: str) -> None:
         raise Invalid("the comment is empty", at="text")
     if proposal.remote:
         raise Invalid(
-            f"this proposal is kept at the remote '{proposal.remote}'",
+            f"this proposal is on the remote '{proposal.remote}'",
             at=proposal.name,
             next="Comment on it there, or reject it with a reason.",
         )
@@ -73,7 +73,7 @@ def add(workspace: Workspace, proposal: Proposal, by: str, text: str) -> None:
         try:
             move_ref(workspace.layout.git_dir, workspace.derived_dir, proposal.ref, commit, commit, note=note)
         except RefMoved:
-            raise Unavailable("the proposal has just changed", at=proposal.name, next="Look at it again.") from None
+            raise Unavailable("the proposal has just changed", at=proposal.name, next="Read it again.") from None
     workspace.tell_uncommitted()
 
 

@@ -159,7 +159,7 @@ def _remove(workspace: Workspace, proposal: Proposal) -> None:
         raise Unavailable(
             f"the proposal is still listed: {error.said[:100]}",
             at=proposal.name,
-            next="It may have changed: look again.",
+            next="It may have changed: read it again.",
         ) from None
     workspace.tell_uncommitted()
 

@@ -1,7 +1,7 @@
 """The proposals of a workspace that several hubs share; one hub alone needs only its own refs.
 
 The refs of a proposal at a hub are copies of the upstream's. Each change is made in the upstream first, by
-compare-and-swap, so of two hubs that decide about a proposal one is overruled.
+compare-and-swap, so if two hubs decide about a proposal, only the first succeeds.
 """
 
 from __future__ import annotations

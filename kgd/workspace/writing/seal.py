@@ -51,7 +51,7 @@ class Seal:
 
     @property
     def name(self) -> str:
-        """Names the key without telling it; empty if there is no key."""
+        """A name for the key that does not reveal it; empty if there is no key."""
         return hashlib.blake2b(self._key, digest_size=8).hexdigest() if self._key else ""
 
     def replace(self, key: bytes) -> None:

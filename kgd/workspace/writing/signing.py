@@ -21,7 +21,7 @@ class CommitSigning:
     """Signs staged commits. Implements `kgd.git.staging.Sign`.
 
     Args:
-        key: Returns the key, or None if kgd is not to sign. Raises Unavailable if the key cannot be used.
+        key: Returns the key, or None if commits are not signed. Raises Unavailable if the key cannot be used.
     """
 
     def __init__(self, key: Callable[[], SigningKey | None]) -> None:

@@ -101,7 +101,7 @@ class Transaction:
             raise Invalid("there is nothing to change", at="changes", next="Give at least one change.")
         if len(self.changes.edits) > MAX_EDITS:
             raise Limit(
-                f"one call takes at most {MAX_EDITS} changes", at="changes", next="Spread them over several calls."
+                f"one call takes at most {MAX_EDITS} changes", at="changes", next="Split them into several calls."
             )
         for number, edit in enumerate(self.changes.edits):
             try:

@@ -74,7 +74,7 @@ Flushed = Callable[[list[Staged[object]], ObjectId, ObjectId], None]
 
 
 class Writer:
-    """Moves ``refs/kgd/head``; nothing else does. At any time at most one thread is at work in it.
+    """Moves ``refs/kgd/head``; nothing else does. At most one thread works in it at a time.
 
     Args:
         scratch: A folder on the repository's file system where ref locks are prepared.
@@ -252,7 +252,7 @@ class Writer:
                     requested[waiting.request] = result
         unique = list({id(result): result for _, result in staged}.values())
         failure = self._make_durable(head, unique, held)
-        stale = failure if self.commit_point else None  # a refusal must rest on the newest tip
+        stale = failure if self.commit_point else None  # a refusal must be based on the newest tip
         _answer([(waiting, stale or error) for waiting, error in refused])
         _answer([(waiting, failure or result.answer) for waiting, result in staged])
 
@@ -270,7 +270,7 @@ class Writer:
             if head != old:
                 self._staging.advance(self._scratch, HEAD, old, head, agree=agree)
             else:
-                agree()  # an answer without a change must rest on the newest tip as well
+                agree()  # an answer without a change must be based on the newest tip as well
         except Overruled as error:
             self._staging.reset(self._store.tree_of(old))
             return error
