@@ -53,6 +53,15 @@ def memory(pid: int) -> dict[str, float]:
     return {name: int(fields[key].split()[0]) / 1024 for name, key in (("now", "VmRSS"), ("peak", "VmHWM"))}
 
 
+def memory_of_all(pids: Iterable[int]) -> float:
+    """Current resident memory of the processes that still exist, in MB; pages that they share count in each."""
+    used = 0.0
+    for pid in pids:
+        with contextlib.suppress(OSError, KeyError):
+            used += memory(pid)["now"]
+    return used
+
+
 def cpu_seconds(pid: int) -> float:
     """CPU seconds of a process and its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

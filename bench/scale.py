@@ -95,7 +95,7 @@ class Watch:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def read(self) -> float:
-        now = resident(self._pid)
+        now = machine.memory_of_all({self._pid, *machine.children(self._pid)})
         self.most = max(self.most, now)
         return now
 
@@ -110,17 +110,6 @@ class Watch:
     def __exit__(self, *error: object) -> None:
         self._stopping.set()
         self._thread.join()
-
-
-def resident(pid: int) -> float:
-    """Resident memory in MB of a process and its children; 0 for one that has ended."""
-    total = 0.0
-    for each in (pid, *machine.children(pid)):
-        try:
-            total += machine.memory(each)["now"]
-        except (OSError, KeyError):
-            continue
-    return total
 
 
 def up(house: House, made: Made) -> None:

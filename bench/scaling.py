@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bench import corpus, hub
+from bench import corpus, hub, machine
 from bench.client import some_call
 from bench.corpus import Made
 from bench.house import settle
@@ -85,9 +85,9 @@ def _write(made: Made, chance: random.Random) -> dict[str, Any]:
 
 def _rate(hubs: list[Hub], made: Made, tokens: list[str], seconds: float, call: Call) -> tuple[float, float, float]:
     """Answered calls per second, p99 in seconds, and seconds of the hubs' processor time per call."""
-    before = sum(_used(one.pid) for one in hubs)
+    before = sum(machine.cpu_seconds(one.pid) for one in hubs)
     times = asyncio.run(_ask(hubs, made, tokens, seconds, call))
-    used = sum(_used(one.pid) for one in hubs) - before
+    used = sum(machine.cpu_seconds(one.pid) for one in hubs) - before
     return len(times) / seconds, percentile(times, 0.99), used / len(times)
 
 
@@ -155,9 +155,3 @@ def _member(folder: Path, state: str, upstream: Path, number: int) -> Iterator[H
 
 def _join(group: Path) -> None:
     (group / "cgroup.procs").write_text(str(os.getpid()))
-
-
-def _used(pid: int) -> float:
-    """Seconds of processor time of a hub, without its children."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

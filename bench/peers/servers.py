@@ -118,11 +118,7 @@ class Server(ABC):
 
     def memory_mb(self) -> float:
         """Resident memory of all its processes."""
-        used = 0.0
-        for pid in self.pids():
-            with contextlib.suppress(OSError, KeyError):  # ended meanwhile
-                used += machine.memory(pid)["now"]
-        return used
+        return machine.memory_of_all(self.pids())
 
     def disk_mb(self) -> float:
         return sum(path.lstat().st_blocks for path in self.folder.rglob("*")) * 512 / 2**20

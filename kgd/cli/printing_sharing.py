@@ -9,6 +9,7 @@ from typing import Any
 from kgd.cli import words
 from kgd.cli.printing import Answer, diffs, health, put, tail, warnings
 from kgd.cli.terminal import address, alert, bold, commit, is_terminal, say, table
+from kgd.model.ages import ago
 
 
 def install(answer: Answer) -> None:
@@ -42,7 +43,7 @@ def uninstall_hooks(answer: Answer) -> None:
 def proposals(answer: Answer) -> None:
     for one in answer["proposals"]:
         state = "" if one["state"] == "open" else f"  [{one['state']}]"
-        age = words.ago(one["age"]) if is_terminal() else f"{words.age(one['age'])} ago"
+        age = ago(one["age"]) if is_terminal() else f"{words.age(one['age'])} ago"
         say(f"{bold(one['id'])}  {one['author']}, {age}{state}", hang=4)
         if one.get("pushed_by"):
             say(f"    pushed by {one['pushed_by']}")
@@ -158,20 +159,15 @@ def _holder(answer: Answer) -> None:
 
 
 def token_list(answer: Answer) -> None:
-    if is_terminal():
-        rows = [
-            (one["id"], one["state"], one["name"], one["expires"], one.get("last_used", "never"), _scopes(one))
-            for one in answer["tokens"]
-        ]
-        table(
-            ("ID", "STATE", "NAME", "EXPIRES", "LAST USED", "SCOPES"),
-            rows,
-            "{}  {:<8} {}: until {}, used {}; {}".format,
-        )
-    for one in () if is_terminal() else answer["tokens"]:
-        scopes = _scopes(one)
-        used = f", used {one['last_used']}" if "last_used" in one else ""
-        say(f"{one['id']}  {one['state']:<8} {one['name']}: {scopes}; until {one['expires']}{used}")
+    rows = [
+        (one["id"], one["state"], one["name"], one["expires"], one.get("last_used", "never"), _scopes(one))
+        for one in answer["tokens"]
+    ]
+    table(
+        ("ID", "STATE", "NAME", "EXPIRES", "LAST USED", "SCOPES"),
+        rows,
+        "{0}  {1:<8} {2}: {5}; until {3}, used {4}".format,
+    )
     if not answer["tokens"]:
         say("no tokens; `kgd token mint WORKSPACE --name NAME` creates one")
 

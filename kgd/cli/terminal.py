@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from kgd.cli import words
 from kgd.config import color_choice, has_many_colors
+from kgd.model.ages import ago
 
 STYLES = {
     "bold": ("1", "1"),
@@ -113,7 +114,7 @@ def when(at: str, exact: str | None = None) -> str:
     except ValueError:
         return plain
     age = time.time() - moment.timestamp()
-    return words.ago(int(age)) if moment.tzinfo and age >= 0 else plain
+    return ago(age) if moment.tzinfo and age >= 0 else plain
 
 
 def fits(line: str) -> bool:

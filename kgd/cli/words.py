@@ -58,24 +58,6 @@ def age(seconds: int) -> str:
     return f"{seconds} s"
 
 
-_AGES = ((365, 365, "year"), (70, 30, "month"), (14, 7, "week"), (1, 1, "day"))
-"""Rows of (least number of days, days of the unit, unit)."""
-
-
-def ago(seconds: int) -> str:
-    """``just now``, ``5 minutes ago``, ``3 days ago``, ``2 years ago``."""
-    for least, length, unit in _AGES:
-        if seconds >= least * 86_400:
-            return _past(seconds // (length * 86_400), unit)
-    if seconds >= 3_600:
-        return _past(seconds // 3_600, "hour")
-    return _past(seconds // 60, "minute") if seconds >= 60 else "just now"
-
-
-def _past(count: int, unit: str) -> str:
-    return f"{count} {unit}{'' if count == 1 else 's'} ago"
-
-
 def listed(value: Any) -> str:
     """A value, or the values of a list, separated by commas."""
     return ", ".join(map(text, value)) if isinstance(value, list) else text(value)

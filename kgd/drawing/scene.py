@@ -126,7 +126,7 @@ def scene_of_groups(answer: Mapping[str, Any]) -> Scene:
         dots.append(Dot(uri, name, "", 1.0 if parent else 0.0, parent, "group", told=told, size=round(size, 1)))
         for node in group.get("members", ()):
             inner = {"summary": node.get("summary", ""), "told": f"in {group['name']}"}
-            dots.append(Dot(node["uri"], node["name"], _type(node), 2.0, uri, **inner))
+            dots.append(Dot(node["uri"], node["name"], shown_type(node), 2.0, uri, **inner))
     dots.sort(key=lambda dot: dot.cost)
     known = {dot.uri: dot for dot in dots}
     lines = _lines(answer["edges"], known, trees=False)
@@ -160,7 +160,7 @@ def _dot(node: Mapping[str, Any], known: Collection[str], disputed: Iterable[str
     return Dot(
         node["uri"],
         node["name"],
-        _type(node),
+        shown_type(node),
         node["cost"],
         _parent(node, known),
         summary=node.get("summary", ""),
@@ -168,7 +168,7 @@ def _dot(node: Mapping[str, Any], known: Collection[str], disputed: Iterable[str
     )
 
 
-def _type(node: Mapping[str, Any]) -> str:
+def shown_type(node: Mapping[str, Any]) -> str:
     """The type to show: file or directory by the scheme, which is more precise than the node's type."""
     scheme: str = node["uri"].partition(":")[0]
     return scheme if scheme in CODE_TREE else node["type"]

@@ -34,7 +34,6 @@ LAST_MOMENT = 253_402_300_799
 _TRAILER = re.compile(r"([A-Za-z0-9][A-Za-z0-9-]*): *(.*)").fullmatch
 _IDENTITY = re.compile(rb"(.*?) ?<([^<>]*)>(?: (-?\d+)(?: ([+-]\d{4}))?)?").match
 _NUMBER = re.compile(rb"\d+").fullmatch
-_CLIENT = re.compile(r"(.*) \(([^()]*)\)", re.DOTALL).fullmatch
 _ENCODINGS = re.compile(
     r"iso[-_]?8859[-_]\d{1,2}|latin-?\d{1,2}|(?:windows-|cp)\d{3,4}|koi8-[rtu]|euc[-_]?(?:jp|kr|cn)|shift[-_]?jis|sjis"
     r"|iso-2022-(?:jp|kr)|gb(?:2312|k|18030)|big5",
@@ -152,14 +151,7 @@ def tree_body(entries: Mapping[bytes, Entry]) -> bytes:
 
 def signature(author: Author, when: int) -> Signature:
     """The author of a change as a commit's signature: with the client's name, without characters that git refuses."""
-    name = f"{author.name} ({author.client})" if author.client else author.name
-    return Signature(name, author.email, when)
-
-
-def author_and_client(name: str) -> tuple[str, str]:
-    """The author's own name and their client, from the name in a signature; without a client, an empty text."""
-    found = _CLIENT(name)
-    return (found[1], found[2]) if found else (name, "")
+    return Signature(author.signed, author.email, when)
 
 
 def commit_body(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kgd.model.node import Json, Relation, Source, with_plain_fields
 from kgd.model.uri import Uri
+
+_SIGNED = re.compile(r"(.*?)(?: \(([^()]*)\))?(?: <([^<>]*)>)?\Z", re.S).match
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +19,21 @@ class Author:
     name: str
     email: str
     client: str = ""
+
+    @property
+    def signed(self) -> str:
+        """The name in a commit: ``Ann (codex)``."""
+        return f"{self.name} ({self.client})" if self.client else self.name
+
+    @classmethod
+    def of(cls, text: str) -> Author:
+        """Parse the name in a commit, with or without the address.
+
+        >>> Author.of("Ann (codex) <ann@example.org>")
+        Author(name='Ann', email='ann@example.org', client='codex')
+        """
+        name, client, email = _SIGNED(text).groups()  # type: ignore[union-attr]
+        return cls(name, email or "", client or "")
 
 
 @dataclass(frozen=True, slots=True)

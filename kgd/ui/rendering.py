@@ -16,6 +16,8 @@ from markupsafe import Markup, escape
 
 from kgd.errors import Advice
 from kgd.index.snippets import spans
+from kgd.model import ages
+from kgd.model.change import Author
 from kgd.tools import entries
 from kgd.tools.history.recent import OWN_CLIENTS
 from kgd.ui.markdown import laid_out, shown
@@ -61,18 +63,13 @@ def asset(name: str) -> tuple[bytes, str]:
     return data, hashlib.sha256(data).hexdigest()[:16]
 
 
-def ago(moment: str | float, now: float | None = None) -> str:
-    """Return the time since a moment, in its largest unit."""
+def ago(moment: str | float) -> str:
+    """Return the time since a moment in words."""
     try:
         then = datetime.fromisoformat(moment).timestamp() if isinstance(moment, str) else float(moment)
     except ValueError:
         return shown(str(moment))
-    seconds = max(0.0, (datetime.now(UTC).timestamp() if now is None else now) - then)
-    for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if seconds >= size:
-            count = int(seconds // size)
-            return f"{count} {name}{'s' if count != 1 else ''} ago"
-    return "just now"
+    return ages.ago(datetime.now(UTC).timestamp() - then)
 
 
 @cache
@@ -136,9 +133,8 @@ def person(line: str) -> str:
     >>> person("Ann Person (kgd ui) <ann@example.org>"), person("Ann Person (codex) <ann@example.org>")
     ('Ann Person', 'Ann Person (codex)')
     """
-    name = line.rpartition(" <")[0] or line
-    head, _, client = name.removesuffix(")").rpartition(" (")
-    return head if head and name.endswith(")") and client in OWN_CLIENTS else name
+    author = Author.of(line)
+    return author.name if author.client in OWN_CLIENTS else author.signed
 
 
 def exact(text: str) -> Markup:

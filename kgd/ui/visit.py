@@ -125,10 +125,14 @@ class Visit:
             return call_locally(self.session(), tool, given)
         return call(self.session(), self.record, SERVED, tool, given)
 
-    def counts(self) -> Mapping[str, int]:
-        """Return the pending work of this workspace by page; empty if the status is unavailable. O(1)."""
+    def counts(self, status: Answer | None = None) -> Mapping[str, int]:
+        """Return the pending work of this workspace by page; empty if the status is unavailable. O(1).
+
+        Args:
+            status: The answer of the tool `status`, if the page has called it already.
+        """
         try:
-            status = self.call("status") if self.can("status") else None
+            status = self.call("status") if status is None and self.can("status") else status
         except KgdError:
             status = None
         if status is None:

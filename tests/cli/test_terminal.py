@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.cells import cell_len
 
-from kgd.cli import layout, terminal, words
+from kgd.cli import layout, terminal
 from kgd.config import color_choice
 from tests.cli.conftest import Kgd
 
@@ -115,22 +115,6 @@ def test_every_colour_is_readable_on_white_and_on_black() -> None:
     for color in colors:
         light = _luminance(color)
         assert min(1.05 / (light + 0.05), (light + 0.05) / 0.05) >= 4, color
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (5, "just now"),
-        (60, "1 minute ago"),
-        (7_300, "2 hours ago"),
-        (3 * 86_400 + 5, "3 days ago"),
-        (20 * 86_400, "2 weeks ago"),
-        (100 * 86_400, "3 months ago"),
-        (800 * 86_400, "2 years ago"),
-    ],
-)
-def test_an_age_is_shown_in_its_largest_unit(seconds: int, shown: str) -> None:
-    assert words.ago(seconds) == shown
 
 
 def test_dates_are_relative_on_a_terminal_and_exact_in_a_pipe(kgd: Kgd) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import time
 
 import pytest
 
@@ -59,7 +58,8 @@ def test_an_unreachable_upstream_and_a_hanging_hub_cost_only_time(team: Team) ->
         paused.send_signal(signal.SIGSTOP)
         server.kill()
         server.wait()
-        time.sleep(3)
+        refused = running.ledger.refusals.total()
+        until(lambda: running.ledger.refusals.total() > refused + 3, 60)
         with git_server(team.folder, port):
             before = len(running.ledger.acknowledged)
             paused.send_signal(signal.SIGCONT)

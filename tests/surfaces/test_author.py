@@ -44,6 +44,14 @@ def test_nodes_are_newest_first_each_once_and_in_pages(ask: Ask, person: Ask) ->
     assert "cursor" not in rest
 
 
+def test_a_name_with_its_program_is_found(ask: Ask) -> None:
+    ask.put(changes=upsert("x/a"))
+    answer = ask.author(name="Ann Person (test-client 1.0)")
+    assert (answer["name"], uris(answer)) == ("Ann Person", ["x/a"])
+    with pytest.raises(NotFound, match="by this author"):
+        ask.author(name="Nobody (test-client 1.0)")
+
+
 def test_areas_follow_from_the_cited_files_and_stale_facts_are_listed(ask: Ask, ws: Workspace, code: Path) -> None:
     area = upsert("atom://shop/auth", name="Auth", content="Rules.", data={"paths": ["src/auth/**"]})
     facts = [

@@ -51,7 +51,7 @@ def test_changes_are_grouped_by_author_and_hour_with_their_summaries(page: Page)
 
 def test_a_conflict_is_settled_by_one_click_and_settling_is_undone_by_another(desk: Realistic, page: Page) -> None:
     card(page, "One retry, with an idempotency key").get_by_role("button", name="Use A").click()
-    expect(page.locator(".said")).to_contain_text("Settled, in commit")
+    expect(page.locator(".said")).to_contain_text("Settled with commit")
     expect(page.locator(".glance")).to_contain_text("2 conflicts")
     assert desk.node(RETRY)["summary"] == "One retry after a second, always with the order's key"
     page.get_by_role("button", name="Undo").click()
@@ -63,11 +63,11 @@ def test_a_conflict_is_settled_by_one_click_and_settling_is_undone_by_another(de
 def test_a_fact_is_verified_and_a_proposal_accepted_by_one_key_each(desk: Realistic, page: Page) -> None:
     card(page, "A voucher has at most 100 uses").get_by_role("button", name="Still true").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".said")).to_contain_text("Verified, in commit")
+    expect(page.locator(".said")).to_contain_text("Verified 1 fact with commit")
     expect(page.locator(".glance")).to_contain_text("4 facts to verify")
     card(page, "Name the carriers' limit").get_by_role("button", name="Accept").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".said")).to_contain_text("Accepted, in commit")
+    expect(page.locator(".said")).to_contain_text("Accepted with commit")
     expect(page.locator(".glance")).to_contain_text("1 proposal")
     assert desk.node("decision://shop/two-carriers-chosen-by-weight")["summary"] == "The post up to 2 kg"
 

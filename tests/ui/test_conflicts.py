@@ -69,7 +69,7 @@ def test_a_conflict_of_a_real_sync_is_previewed_and_resolved_by_keyboard(
     assert axe(page) == []
     page.get_by_role("button", name="Commit").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".said")).to_contain_text("Resolved, in commit")
+    expect(page.locator(".said")).to_contain_text("Resolved with commit")
     assert message(desk).strip() == f"Ann Person (kgd ui)\n{shown}".strip()
     assert desk.node(AUTH)["summary"] == "Issues session tokens"
     bob.agree()
@@ -91,7 +91,7 @@ def test_a_conflict_is_settled_in_three_clicks_and_undone_in_one(desk: Desk, bob
     page.get_by_text("Use B").click()
     expect(page.get_by_label("Result, summary")).to_have_value(chosen)
     page.get_by_role("button", name="Resolve", exact=True).click()
-    expect(page.locator(".said")).to_contain_text("Resolved, in commit")
+    expect(page.locator(".said")).to_contain_text("Resolved with commit")
     assert desk.node(uri)["summary"] == chosen
     page.get_by_role("button", name="Undo").click()
     expect(page.locator(".said")).to_contain_text("Undone")
@@ -234,7 +234,7 @@ def test_one_suggestion_is_accepted_and_another_dismissed(desk: Desk, page: Page
     page.locator("article", has_text="Nova Bank”").get_by_role("button", name="Preview commit").click()
     expect(page.locator(".change")).to_contain_text("created")
     page.get_by_role("button", name="Commit").click()
-    expect(page.locator(".said")).to_contain_text("in commit")
+    expect(page.locator(".said")).to_contain_text("Resolved with commit")
     assert "Kgd-Op: suggestion" in message(desk)
     page.locator("article", has_text="Blue Crane”").get_by_role("button", name="Dismiss").click()
     expect(page.locator(".said")).to_contain_text("Dismissed")
@@ -256,7 +256,7 @@ def test_the_configured_model_is_asked_only_on_request(desk: Desk, bob: Colleagu
         expect(page.locator(".model")).to_contain_text("the model small at 127.0.0.1")
         assert endpoint.asked == []
         page.locator(".model button").click()
-        expect(page.locator(".said")).to_contain_text("resolved it, in commit")
+        expect(page.locator(".said")).to_contain_text("resolved it with commit")
     finally:
         registry.write_text(text)
         endpoint.server.shutdown()

@@ -10,7 +10,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from kgd.ui.addresses import nearest
+from kgd.ui.pages import NAVIGATION
 from kgd.ui.rendering import short
+from tests.conftest import ROOT
 from tests.ui.colleague import Colleague
 from tests.ui.conftest import Desk, at
 
@@ -36,6 +38,11 @@ AUTH = "concept://shop/services/auth"
 )
 def test_the_beginning_of_an_address_has_a_nearest_page(address: str, page: str | None) -> None:
     assert nearest(address) == page
+
+
+@pytest.mark.parametrize("label", [label for _, label in NAVIGATION])
+def test_the_manual_describes_each_page_of_the_navigation(label: str) -> None:
+    assert f"\n**{label}.**" in (ROOT / "docs/ui.md").read_text()
 
 
 def test_a_count_takes_few_characters() -> None:

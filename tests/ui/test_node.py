@@ -379,3 +379,21 @@ def test_a_narrow_window_shows_the_whole_node(desk: Desk, page: Page) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert axe(page) == []
+
+
+def test_the_menu_copies_the_address_and_closes_with_escape(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/copied", name="Copied")
+    at(page, "node?uri=concept://shop/copied")
+    page.get_by_label("More actions").click()
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    press(page, "Copy the address")
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("window.copied") == "concept://shop/copied"
+    expect(page.get_by_role("button", name="Copy the address")).to_be_visible()
+    page.evaluate("() => { navigator.clipboard.writeText = async () => { throw new Error(); }; }")
+    press(page, "Copy the address")
+    expect(page.locator("#address")).to_be_focused()
+    assert page.evaluate("document.activeElement.selectionEnd") == len("concept://shop/copied")
+    page.keyboard.press("Escape")
+    expect(page.locator("#address")).to_be_hidden()
+    expect(page.get_by_label("More actions")).to_be_focused()

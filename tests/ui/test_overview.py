@@ -193,7 +193,7 @@ def test_a_stale_fact_is_listed_and_verified_by_keyboard(desk: Desk, page: Page)
     assert axe(page) == []
     page.get_by_role("button", name="Still true: Sign adds nothing").focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("status").first).to_contain_text("Verified: 1 fact, in commit")
+    expect(page.get_by_role("status").first).to_contain_text("Verified 1 fact with commit")
     assert "Kgd-Op: verify" in desk.git("log", "-1", "refs/kgd/head")
     at(page, "overview")
     expect(page.locator(".glance")).to_have_text("Nothing needs your attention.")

@@ -141,7 +141,7 @@ def test_nodes_of_one_change_are_accepted_together(desk: Desk, page: Page) -> No
     expect(page.locator(".change")).to_have_count(2)
     page.get_by_role("checkbox").check()
     page.get_by_role("button", name="Accept 1 selected").click()
-    expect(page.locator(".said")).to_contain_text("Accepted, in commit")
+    expect(page.locator(".said")).to_contain_text("Accepted with commit")
     assert "merge concept://shop/auth concept://shop/old/auth" in message(desk)
 
 

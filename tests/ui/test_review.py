@@ -55,7 +55,7 @@ def test_a_part_of_an_agents_changes_is_reverted_by_keyboard(desk: Desk, page: P
     )
     page.get_by_label("Reason").fill("there is a key")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("status").first).to_contain_text("Reverted 1 node, in commit")
+    expect(page.get_by_role("status").first).to_contain_text("Reverted 1 node with commit")
     assert desk.node("concept://shop/auth")["summary"] == "Signs tokens with a key"
     assert desk.node("concept://shop/good")["name"] == "Good"
     assert desk.git("log", "-1", "--format=%s", "refs/kgd/head").strip() == "there is a key"

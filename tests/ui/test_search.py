@@ -8,7 +8,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from kgd.index.snippets import spans
-from kgd.ui.pages.search import name_in
 from kgd.ui.rendering import marked
 from tests.ui.conftest import Desk, at, axe
 from tests.waiting import at_rest, until
@@ -32,11 +31,6 @@ def test_the_words_of_a_question_are_found_in_a_text(text: str, question: str, w
 
 def test_marked_words_are_escaped() -> None:
     assert marked("<b>tokens</b>", "tokens") == "&lt;b&gt;<mark>tokens</mark>&lt;/b&gt;"
-
-
-def test_an_author_is_shown_without_program_and_address() -> None:
-    assert name_in("Ann Person (kgd-cli) <ann@example.org>") == "Ann Person"
-    assert name_in("ann") == "ann"
 
 
 @pytest.mark.slow

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from kgd.errors import Advice, Do
 from kgd.ui.notices import Notice
+from kgd.ui.reports import reported
 from tests.ui.colleague import Colleague
 from tests.ui.conftest import Desk, at, axe
 
@@ -18,6 +20,17 @@ def test_a_message_splits_around_its_commit() -> None:
     assert notice is not None
     assert notice.parts == ("Saved with commit ", commit[:10], ". Note: x.")
     assert Notice("Area created.", commit).parts == ("Area created.", "", "")
+
+
+def test_a_change_is_reported_with_its_commit_its_warnings_and_similar_nodes() -> None:
+    advice = Advice("settle it with ", Do("resolve"))
+    answer = {"commit": "0123456789abcdef", "warnings": ["a link is broken", advice], "similar": [{"like": ["a", "b"]}]}
+    report = reported("/ui/", answer, "Deleted", more="Look.")
+    assert (report.to, report.undo) == ("/ui/", "0123456789abcdef")
+    said, _, rest = report.said.partition(" A link is broken. Settle it with ")
+    assert said == "Deleted with commit 0123456789."
+    assert rest == "`kgd resolve`. It may duplicate a, b. Look.", "a command instead of a tool"
+    assert reported("/ui/", {"commit": None}, nothing="Known already.").said == "Known already."
 
 
 @pytest.mark.parametrize("text", ["Saved", "3", "[]", '{"other": 1}'])

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from kgd.areas.atlas import ATOM, MOLECULE, Atlas
 from kgd.errors import Advice, Do, Forbidden
 from kgd.freshness.freshness import Freshness
-from kgd.git.objects import author_and_client
+from kgd.model.change import Author
 from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of, uri_at
 from kgd.overlay.facts import readable
 from kgd.tools import addressing, paging
@@ -189,7 +189,7 @@ def _authors(versions: Iterable[Version]) -> list[AuthorAnswer]:
     count: dict[str, int] = {}
     last: dict[str, int] = {}
     for one in versions:
-        name, _ = author_and_client(one.updated_by.rpartition(" <")[0])
+        name = Author.of(one.updated_by).name
         count[name] = count.get(name, 0) + 1
         last[name] = max(last.get(name, 0), one.updated_at)
     ordered = sorted(count, key=lambda name: (-count[name], -last[name], name))[:AUTHORS]

@@ -15,8 +15,8 @@ from kgd.areas.atlas import ATOM, Atlas
 from kgd.codec import documents
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.freshness import citations
-from kgd.git.objects import author_and_client
 from kgd.model.access import Verb
+from kgd.model.change import Author
 from kgd.model.uri import Uri, name_of, path_of, scheme_of
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.history.recent import MOST_COMMITS, by_agent, entries
@@ -95,6 +95,8 @@ class AuthorResult(TypedDict):
 def author(session: Session, params: AuthorParams) -> AuthorResult:
     """Return the recent work of one author, from the newest commits.
 
+    ``Ann (codex)`` means Ann, unless an author has that name.
+
     Raises:
         NotFound: No recent commit and no open proposal is by this author.
     """
@@ -102,11 +104,15 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     sees = visibility.sight(session, workspace.id)
     every, is_cut = entries(workspace, workspace.tip, None, None)
     start = paging.index(paging.read("author", params.name, params.cursor), 0) if params.cursor else 0
-    end, wanted = start + params.limit, params.name.casefold()
-    last = _last_changes(workspace, every, wanted, sees, most=max(end + 1, EXAMINED))
-    theirs = (one for one in proposals.listed(workspace) if wanted in author_and_client(one.author.casefold()))
-    open_now = list(islice(seen(session, workspace, theirs), LISTED))
-    if not last and not open_now:
+    end = start + params.limit
+    for name in dict.fromkeys((params.name, Author.of(params.name).name)):
+        wanted = name.casefold()
+        last = _last_changes(workspace, every, wanted, sees, most=max(end + 1, EXAMINED))
+        theirs = (one for one in proposals.listed(workspace) if wanted in _names(Author.of(one.author)))
+        open_now = list(islice(seen(session, workspace, theirs), LISTED))
+        if last or open_now:
+            break
+    else:
         close = _similar(every, wanted) if session.principal is None else ""
         advice = f"Did you mean {close}?" if close else Advice("Find the name with ", Do("history"), ".")
         raise NotFound("no recent change is by this author", at=params.name[:80], next=advice)
@@ -114,7 +120,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     stale = marks(workspace, newest, sees)
     answer: AuthorResult = {
         "workspace": workspace.id,
-        "name": next((one.author for one in last.values() if one.author.casefold() == wanted), params.name),
+        "name": next((one.author for one in last.values() if one.author.casefold() == wanted), name),
         "agent": bool(last) and all(map(by_agent, last.values())),
         "clients": sorted({one.client for one in last.values() if one.client}),
         "nodes": [_node(workspace, uri, entry) for uri, entry in islice(last.items(), start, end)],
@@ -158,6 +164,10 @@ def _similar(every: Sequence[Entry], wanted: str) -> str:
     inside = [name for name in names if wanted in name]
     found = dict.fromkeys([*mails, *inside, *get_close_matches(wanted, names, 3)])
     return ", ".join(f"'{names[name]}'" for name in islice(found, 3))
+
+
+def _names(author: Author) -> tuple[str, ...]:
+    return author.name.casefold(), author.client.casefold()
 
 
 def _node(workspace: Workspace, uri: Uri, entry: Entry) -> WrittenNode:

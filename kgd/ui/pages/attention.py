@@ -11,6 +11,9 @@ from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.uri import name_of
 from kgd.ui.node_reading import names
+from kgd.ui.pages.proposals import reported_acceptance
+from kgd.ui.rendering import counted, sentence
+from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 CARDS, DISPUTES = 3, 2
@@ -85,7 +88,7 @@ class Waiting:
     @property
     def words(self) -> str:
         """``3 conflicts``."""
-        return f"{self.count:,} {self.one if self.count == 1 else self.many}"
+        return counted(self.count, self.one, self.many)
 
 
 def waiting(visit: Visit, status: Mapping[str, Any]) -> list[Waiting]:
@@ -240,49 +243,42 @@ def act(visit: Visit) -> Handled:
     if action is None:
         raise NotFound("there is no such action", at="do", next="Open the overview again.")
     try:
-        said, commit = action(visit)
+        return action(visit)
     except KgdError as error:
-        return Redirect(visit.to("overview"), said=f"{error.message[:1].upper()}{error.message[1:]}.")
-    return Redirect(visit.to("overview"), said, undo=commit)
+        return Redirect(visit.to("overview"), said=f"{sentence(error.message)}.")
 
 
-def _settle(visit: Visit) -> tuple[str, str]:
+def _settle(visit: Visit) -> Redirect:
     id, field = visit.required("id"), visit.required("field")
     decision = {"id": id, "fields": {field: visit.form.get("value", "")}}
-    done = visit.call("resolve", resolutions=[decision])
-    return _reported("Settled", done)
+    return reported(visit.to("overview"), visit.call("resolve", resolutions=[decision]), "Settled")
 
 
-def _accept(visit: Visit) -> tuple[str, str]:
-    done = visit.call("accept", name=visit.required("id"))
-    if not done["commit"]:
-        return "The workspace already has these changes.", ""
-    left = " The other nodes are still pending." if done["left"] else ""
-    said, commit = _reported("Accepted", done)
-    return said + left, commit
+def _accept(visit: Visit) -> Redirect:
+    return reported_acceptance(visit.to("overview"), visit.call("accept", name=visit.required("id")))
 
 
-def _verify(visit: Visit) -> tuple[str, str]:
-    return _reported("Verified", visit.call("stale", verify=[visit.required("uri")], limit=1)["verified"])
+def _verify(visit: Visit) -> Redirect:
+    return _verified(visit, [visit.required("uri")], visit.to("overview"))
 
 
-def _reported(what: str, done: Mapping[str, Any]) -> tuple[str, str]:
-    commit = done.get("commit") or ""
-    return (f"{what}, in commit {commit[:10]}." if commit else f"{what} already."), commit
+def _verified(visit: Visit, uris: list[str], to: str) -> Redirect:
+    done = visit.call("stale", verify=uris, limit=1)["verified"]
+    return reported(to, done, f"Verified {counted(len(uris), 'fact')}", "Verified already.")
 
 
-def _dismiss(visit: Visit) -> tuple[str, str]:
+def _dismiss(visit: Visit) -> Redirect:
     visit.call("questions", dismiss=visit.required("id"))
-    return "Dismissed.", ""
+    return Redirect(visit.to("overview"), said="Dismissed.")
 
 
-ACTIONS: Mapping[str, Callable[[Visit], tuple[str, str]]] = {
+ACTIONS: Mapping[str, Callable[[Visit], Redirect]] = {
     "settle": _settle,
     "accept": _accept,
     "verify": _verify,
     "dismiss": _dismiss,
 }
-"""The actions of cards; each returns a message and the commit that it made."""
+"""The actions of cards."""
 
 
 def stale(visit: Visit) -> Handled:
@@ -297,9 +293,7 @@ def verify(visit: Visit) -> Handled:
     uris = [one] if one else visit.many("uri")
     if not uris:
         return Redirect(visit.to("stale"), said="Select facts to verify.")
-    done = visit.call("stale", verify=uris, limit=1)["verified"]
-    said, commit = _reported(f"Verified: {len(uris)} fact{'s' if len(uris) > 1 else ''}", done)
-    return Redirect(visit.to("stale"), said, undo=commit)
+    return _verified(visit, uris, visit.to("stale"))
 
 
 def broken(visit: Visit) -> Handled:

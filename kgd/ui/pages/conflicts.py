@@ -11,6 +11,7 @@ from kgd.model.access import Verb
 from kgd.ui.changes import previewed_commit, rows, titled, written
 from kgd.ui.choices import Choice, disputes, is_text, kind_of, resolution, text_of
 from kgd.ui.node_reading import titles
+from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 LISTED = 20
@@ -84,7 +85,8 @@ def conflict(visit: Visit) -> Handled:
         open_now, gone = _look(visit, ids)
         return _settled(visit, open_now, gone, chosen) if gone else _decide(visit, open_now, chosen, error)
     if step == "make":
-        return Redirect(visit.to("conflicts"), said=_said(done, len(resolutions)), undo=done["commit"] or "")
+        what = "Resolved" if len(resolutions) == 1 else f"{len(resolutions)} conflicts resolved"
+        return reported(visit.to("conflicts"), done, what)
     told = {"ids": ids, "chosen": chosen, "would": previewed_commit(done.get("would")), "warnings": done["warnings"]}
     return Page("conflict_preview.html", told | {"count": len(resolutions)})
 
@@ -98,9 +100,10 @@ def suggestion(visit: Visit) -> Handled:
         done = visit.call("resolve", resolutions=[{"id": id, "take": take}], dry_run=shows)
     except NotFound:
         return Redirect(back, said="This suggestion no longer exists: it was decided, or its evidence has changed.")
+    if take == "reject":
+        return Redirect(back, said="Dismissed. It returns when the evidence has doubled.")
     if not shows:
-        said = "Dismissed. It returns when the evidence has doubled." if take == "reject" else _said(done, 1)
-        return Redirect(back, said=said, undo=done.get("commit") or "")
+        return reported(back, done, "Resolved")
     found = [one for one in visit.call("conflicts", suggestions=True, limit=1)["suggestions"] if one["id"] == id]
     return Page(
         "conflict_suggestion.html",
@@ -192,8 +195,8 @@ def _have_settled(visit: Visit, found: Sequence[Mapping[str, Any]], ids: Sequenc
     answer = visit.call("resolve_conflicts", ids=list(ids), via="provider")
     for one in answer["resolved"]:
         if one.get("by") == "provider":
-            said = f"{one['model']} resolved it, in commit {one['commit'][:10]}. Check the result."
-            return Redirect(visit.to("node", uri=one["uri"]), said=said, undo=one["commit"])
+            what = f"{one['model']} resolved it"
+            return reported(visit.to("node", uri=one["uri"]), one, what, more="Check the result.")
     if not answer["remaining"]:
         return Redirect(visit.here, said="This conflict has already been resolved.")
     why = Invalid(f"the model did not resolve it: {answer['remaining'][0]['why']}", next="Choose a version yourself.")
@@ -250,14 +253,6 @@ def _excerpts(field: Mapping[str, Any]) -> list[dict[str, Any]]:
             }
         )
     return found
-
-
-def _said(done: Mapping[str, Any], count: int) -> str:
-    if not done["commit"]:
-        return "No change was needed."
-    what = "Resolved" if count == 1 else f"{count} conflicts resolved"
-    told = " ".join(f"{text}." for text in done["warnings"])
-    return f"{what}, in commit {done['commit'][:10]}. {told}".strip()
 
 
 ENTRIES = (

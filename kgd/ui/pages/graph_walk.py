@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from kgd.drawing.scene import shown_type
 from kgd.ui.pages.graph_address import Wanted
 from kgd.ui.visit import Visit
 
@@ -122,12 +123,6 @@ def _members(visit: Visit, starts: tuple[str, ...]) -> list[str]:
 
 def _kinds(answer: Mapping[str, Any], wanted: Wanted) -> tuple[list[str], list[str]]:
     """Return the types of nodes and relations in an answer, and the hidden types."""
-    types = {_kind(node["uri"], node["type"]) for node in answer["nodes"]} | set(wanted.hidden)
+    types = {shown_type(node) for node in answer["nodes"]} | set(wanted.hidden)
     edges = {edge["type"] for edge in (*answer["edges"], *answer["broken_links"])} | set(wanted.hidden_edges)
     return sorted(types), sorted(edges)
-
-
-def _kind(uri: str, type: str) -> str:
-    """Return the type as `traverse` names it: files and directories by their scheme."""
-    scheme = uri.partition(":")[0]
-    return scheme if scheme in ("file", "dir") else type

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kgd.errors import Advice, KgdError, NotFound
 from kgd.ui.changes import VERIFIED, deed_of, rows
 from kgd.ui.node_reading import titles
-from kgd.ui.pages.node_form import said
+from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own
 
 COMMITS = 20
@@ -69,7 +70,7 @@ def revert(visit: Visit) -> Handled:
         return _change(visit, error)
     uri = visit.form.get("uri", "")
     back = visit.to("node/history", uri=uri) if uri else visit.to("overview")
-    return Redirect(back, said(answer, "Reverted"), undo=answer["commit"] or "")
+    return reported(back, answer, "Reverted")
 
 
 def undo(visit: Visit) -> Handled:
@@ -84,7 +85,7 @@ def undo(visit: Visit) -> Handled:
     back = own(visit.form.get("back", ""))
     if len(answer["nodes"]) == 1 and back.startswith(visit.to("node") + "?"):  # its address may have changed
         back = visit.to("node", uri=answer["nodes"][0]["uri"])
-    return Redirect(back, said(answer, "Undone"))
+    return replace(reported(back, answer, "Undone"), undo="")
 
 
 def _change(visit: Visit, refused: KgdError | None = None) -> Handled:

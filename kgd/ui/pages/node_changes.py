@@ -8,9 +8,10 @@ from typing import Any
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.ui.node_reading import Missing, links, whole
 from kgd.ui.pages import node as node_page
-from kgd.ui.pages.node_form import plain, said
+from kgd.ui.pages.node_form import plain
 from kgd.ui.relation_words import words_of
-from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
+from kgd.ui.reports import reported
+from kgd.ui.visit import Entry, Handled, Page, Visit
 
 SUGGESTED = 8
 FIELDS = ("type", "target", "weight", "text", "to")
@@ -61,7 +62,7 @@ def delete(visit: Visit) -> Handled:
         )
     except KgdError as error:
         return _deleting(visit, uri, error)
-    return Redirect(visit.to("node", uri=uri), said(answer, "Deleted"), undo=answer["commit"] or "")
+    return reported(visit.to("node", uri=uri), answer, "Deleted")
 
 
 def suggest(visit: Visit) -> Handled:
@@ -86,7 +87,7 @@ def _made(visit: Visit, change: Mapping[str, Any], done: str) -> Handled:
     changed = [one["uri"] for one in answer["nodes"]]
     uri = str(change.get("uri") or change["source"])
     there = changed[0] if change["op"] == "move" and changed else uri
-    return Redirect(visit.to("node", uri=there), said(answer, done), undo=answer["commit"] or "")
+    return reported(visit.to("node", uri=there), answer, done)
 
 
 def _again(visit: Visit, error: KgdError) -> Handled:

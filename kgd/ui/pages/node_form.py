@@ -13,7 +13,7 @@ from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model.node import NODE_FIELDS, PLAIN, SCALARS, Shape
 from kgd.ui.changes import Mark, is_cut, mapping_of, mapping_text, marked
 from kgd.ui.node_reading import Missing, whole
-from kgd.ui.rendering import sentence, spoken
+from kgd.ui.reports import NOTHING, reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 NAMES = tuple(row.name for row in PLAIN if row.shape is Shape.NAMES)
@@ -199,7 +199,7 @@ def save(visit: Visit) -> Handled:
         made = changes(base, texts, {**_named(written), "expect_version": written.version})
         if not made:
             if written.version:
-                return Redirect(visit.to("node", uri=written.uri), "Nothing was changed.")
+                return Redirect(visit.to("node", uri=written.uri), NOTHING)
             raise Invalid("the form is empty", next="Write a summary of one sentence.")
         if related := _about(written.about):
             made[0]["relations"] = related
@@ -209,15 +209,7 @@ def save(visit: Visit) -> Handled:
     except KgdError as error:
         return _form(visit, written, refused=error)
     uri = answer["nodes"][0]["uri"] if answer["nodes"] else written.uri
-    return Redirect(visit.to("node", uri=uri), said(answer), undo=answer["commit"] or "")
-
-
-def said(answer: Mapping[str, Any], done: str = "Saved") -> str:
-    """Describe the result of a change in one or two sentences."""
-    commit = answer.get("commit")
-    told = f"{done} with commit {commit[:10]}." if commit else "Nothing was changed."
-    like = [f"It may duplicate {', '.join(one['like'])}." for one in answer.get("similar", ())]
-    return " ".join((told, *(f"{sentence(spoken(one))}." for one in answer.get("warnings", ())), *like))
+    return reported(visit.to("node", uri=uri), answer)
 
 
 def _read(visit: Visit, uri: str) -> Written | None:

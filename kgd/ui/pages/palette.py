@@ -32,12 +32,13 @@ PAGES = (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One row of the palette: an address to open, a form to post, or, with `does`, an action of the page's scripts."""
+    """One row of the palette: an address to open or, with `sends`, to post to; or, with `does`, an action of the page's
+    scripts."""
 
     title: str
     to: str = ""
     about: str = ""
-    sends: Mapping[str, str] | None = None
+    sends: bool = False
     does: str = ""
     words: str = field(default="", compare=False)
 
@@ -91,13 +92,12 @@ def _actions(visit: Visit) -> Iterator[Choice]:
     if visit.may("manage_graph"):
         yield Choice("Create an area", visit.to("areas/new"), words="new add atom")
     if visit.can("sync"):
-        yield Choice("Sync now", visit.to("workspaces/sync"), sends={}, words="fetch push remote pull")
+        yield Choice("Sync now", visit.to("workspaces/sync"), sends=True, words="fetch push remote pull")
     if visit.can("review"):
-        until = {"until": visit.call("status")["workspace"]["tip"]}
-        yield Choice("Mark everything as reviewed", visit.to("review/accept"), sends=until, words="accept changes")
+        yield Choice("Mark everything as reviewed", visit.to("review/accept"), sends=True, words="accept changes")
     yield Choice("Copy the link to this page", does="copy", words="share colleague address url")
     yield Choice("Keyboard shortcuts", does="keys", words="help")
-    yield Choice("Sign out", "/ui/out", sends={}, words="leave log end")
+    yield Choice("Sign out", "/ui/out", sends=True, words="leave log end")
 
 
 def _found(visit: Visit, question: str, typed: list[str]) -> tuple[list[Choice], list[Choice]]:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgd.errors import KgdError, NotFound, Stale
+from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model.access import Verb
 from kgd.ui.changes import NodeRow, previewed_commit, rows
 from kgd.ui.node_reading import titles
+from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 LISTED = 20
@@ -58,7 +59,8 @@ def proposal(visit: Visit) -> Handled:
         if step == "comment":
             return _comment(visit, id)
         if step == "make-part" and not part:
-            return _look(visit, id, part, "Select at least one node or field, or accept all.")
+            nothing = Invalid("nothing is selected", next="Select at least one node or field, or accept all.")
+            return _look(visit, id, part, nothing)
         taken = part if step != "make-all" else Part([], [], part.message)
         done = visit.call(
             "accept",
@@ -87,17 +89,14 @@ def proposal(visit: Visit) -> Handled:
 
 
 def _accepted(visit: Visit, done: Mapping[str, Any]) -> Handled:
-    told = " ".join(f"{text}." for text in done["warnings"])
-    said = (
-        f"Accepted, in commit {done['commit'][:10]}. {told}"
-        if done["commit"]
-        else told or "The workspace already has these changes."
-    )
-    to, undo = visit.to("proposals"), done["commit"] or ""
-    if done["left"]:
-        to = visit.to("proposal", id=done["proposal"])
-        said = f"{said} The rest is still pending."
-    return Redirect(to, said=said.strip(), undo=undo)
+    to = visit.to("proposal", id=done["proposal"]) if done["left"] else visit.to("proposals")
+    return reported_acceptance(to, done)
+
+
+def reported_acceptance(to: str, done: Mapping[str, Any]) -> Redirect:
+    """Redirect to a page that reports an acceptance."""
+    left = "The rest is still pending." if done["left"] else ""
+    return reported(to, done, "Accepted", "The workspace already has these changes.", left)
 
 
 def _comment(visit: Visit, id: str) -> Handled:
@@ -114,7 +113,7 @@ def _reject(visit: Visit, id: str) -> Handled:
     return Redirect(visit.to("proposals"), said=said)
 
 
-def _look(visit: Visit, id: str, part: Part, error: KgdError | str = "") -> Handled:
+def _look(visit: Visit, id: str, part: Part, error: KgdError | None = None) -> Handled:
     answer = visit.call(
         "proposals", name=id, uri=visit.query.get("uri") or None, cursor=visit.query.get("cursor") or None
     )

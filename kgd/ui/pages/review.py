@@ -13,6 +13,7 @@ from kgd.tools.parameters import moment_of
 from kgd.ui.changes import FieldRow, NodeRow, previewed_commit, rows
 from kgd.ui.node_reading import by_line, titles
 from kgd.ui.rendering import counted
+from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 NODES = 25
@@ -100,7 +101,7 @@ def take_back(visit: Visit) -> Handled:
     )
     done = answer["reverted"]
     if makes:
-        return Redirect(back, said=_said(done, len(uris)), undo=done["commit"] or "")
+        return reported(back, done, f"Reverted {counted(len(uris), 'node')}", "Nothing was left to revert.")
     told = {
         "narrowed": narrowed,
         "uris": uris,
@@ -112,17 +113,9 @@ def take_back(visit: Visit) -> Handled:
 
 
 def accept(visit: Visit) -> Handled:
-    """Mark the changes up to the shown commit as reviewed."""
-    until = visit.required("until")
-    visit.call("review", accept=True, until=until, limit=1)
-    return Redirect(visit.to("review"), said=f"Reviewed up to {until[:10]}.")
-
-
-def _said(done: Mapping[str, Any], count: int) -> str:
-    if not done["commit"]:
-        return "Nothing was left to revert."
-    said = f"Reverted {counted(count, 'node')}, in commit {done['commit'][:10]}."
-    return " ".join([said, *(f"Note: {text}." for text in done["warnings"])])
+    """Mark the changes up to the shown commit as reviewed; without one, all changes."""
+    accepted = visit.call("review", accept=True, until=visit.text("until") or None, limit=1)["accepted"]
+    return Redirect(visit.to("review"), said=f"Reviewed up to {accepted[:10]}.")
 
 
 def _narrowed(given: Mapping[str, str]) -> Narrowed:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kgd.errors import KgdError
 from kgd.index.snippets import spans
+from kgd.model.change import Author
 from kgd.model.uri import is_owned, path_of
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
@@ -142,20 +142,11 @@ def _row(hit: Mapping[str, Any], question: str) -> HitRow:
         hit["type"],
         path.rpartition("/")[0],
         tuple(texts),
-        name_in(updated.get("by", "")),
+        Author.of(updated.get("by", "")).name,
         updated.get("at", ""),
         tuple(reason for reason in hit["why"] if reason.startswith(LAPSED)),
         hit.get("unverified", {}).get("reason", ""),
     )
-
-
-def name_in(line: str) -> str:
-    """Return the name in a commit's author, without program and address.
-
-    >>> name_in("Ann Person (kgd-cli) <ann@example.org>")
-    'Ann Person'
-    """
-    return re.sub(r" \([^()]*\)$", "", line.rpartition(" <")[0] or line)
 
 
 ENTRIES = (Entry("search", "search", search),)

@@ -1,4 +1,5 @@
-// Buttons with data-copy="TEXT" copy that text, and say so for a moment. Without scripts a style hides them.
+// Buttons with data-copy="TEXT" copy that text, and say so for a moment; without permission to copy, they select it in the
+// element before them. Without scripts a style hides them.
 "use strict";
 document.addEventListener("click", async (event) => {
   const button = event.target.closest?.("[data-copy]");
@@ -8,7 +9,11 @@ document.addEventListener("click", async (event) => {
     await navigator.clipboard.writeText(button.dataset.copy);
     button.textContent = "Copied";
   } catch {
-    getSelection().selectAllChildren(button.previousElementSibling);
+    const shown = button.previousElementSibling;
+    if (shown.matches("input")) {
+      shown.focus();
+      shown.select();
+    } else getSelection().selectAllChildren(shown);
     button.textContent = "Press Ctrl+C";
   }
   setTimeout(() => (button.innerHTML = label), 2000);

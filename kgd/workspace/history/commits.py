@@ -12,12 +12,13 @@ from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.git.history import Change as FileChange
 from kgd.git.history import LogEntry, changes_of
 from kgd.git.history import log as git_log
-from kgd.git.objects import Commit, ObjectId, author_and_client, trailers
+from kgd.git.objects import Commit, ObjectId, trailers
 from kgd.git.program import GitFailed, run
 from kgd.git.refs import HEAD
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card, Edge, EdgeSource
 from kgd.graph.live_graph import LiveGraph
+from kgd.model.change import Author
 from kgd.model.dates import span_of
 from kgd.model.fields import join, plain, plain_relation
 from kgd.model.node import FIELDS, Json, Node
@@ -178,7 +179,7 @@ class Past:
         about = (self.about(path, new or old, store) for path, old, new, *_ in changed)
         uris = list(dict.fromkeys(uri for uri in about if uri))
         noted = dict(trailers(commit.message))
-        name, client = author_and_client(commit.author_name)
+        author = Author.of(commit.author_name)
         subject, _, rest = commit.message.partition("\n")
         pusher, accepted = pushers.of(self.store, commit.id), noted.get(ACCEPTED_BY, "")
         if accepted and not self.was_made_by_kgd(commit.id):
@@ -188,9 +189,9 @@ class Past:
             parents=tuple(parent.hex() for parent in commit.parents),
             subject=subject,
             body=_without_trailers(rest),
-            author=name,
+            author=author.name,
             email=commit.author_email,
-            client=client,
+            client=author.client,
             at=commit.author_time,
             operation=noted.get("Kgd-Op", "commit"),
             nodes=tuple(uris[:limit]),
