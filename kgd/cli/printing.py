@@ -80,13 +80,22 @@ def _hits(hits: list[Answer]) -> None:
     for hit in hits:
         node = hit.get("node", hit)
         say(_heading(node))
-        for text in (node.get("summary"), hit.get("snippet")):
-            if text and text != _title(node):
+        summary = str(node.get("summary") or "")
+        for text in (summary, _rest_of(hit.get("snippet") or "", summary)):
+            if text and (text != _title(node) or is_terminal()):
                 say(f"    {text}")
         if why := [one for one in hit.get("why", ()) if not (is_terminal() and _SCORE(one))]:
             say(f"    {faint(words.listed(why))}")
         if doubt := hit.get("unverified"):
             say(alert(f"    ! unverified: {doubt['reason']}"))
+
+
+def _rest_of(snippet: str, summary: str) -> str:
+    """The snippet. A terminal leaves out the summary in it, such as the docstring after a function's signature."""
+    if not is_terminal() or not summary or summary not in snippet:
+        return snippet
+    rest = snippet.replace(summary, "").strip(" …")
+    return "" if snippet.startswith("…") else rest
 
 
 def _heading(node: Answer) -> str:
