@@ -12,7 +12,7 @@ from rich.text import Text
 BAR = 24
 LEAST_BAR = 8
 """Columns of the longest and of the shortest bar; where no bar fits, none is shown."""
-COUNTS = 36
+COUNTS = 40
 """Columns kept for counts, rate and remaining time."""
 FEW = 20
 """Largest total that counts unequal steps, which have no rate."""
