@@ -262,17 +262,23 @@ def _citation(one: Answer) -> None:
 def diffs(changes: Any, indent: str = "    ") -> None:
     for change in changes:
         say(f"{indent}{change['change']} {address(change['uri'])}")
-        for name, field in change["fields"].items():
+        for name, field in _telling(change["fields"]).items():
             for sign, side, painted in (("-", "before", red), ("+", "after", good)):
                 if field.get(side) not in (None, "", [], {}):
                     say(painted(f"{indent}  {sign} {_changed(name, field[side])}"), hang=len(indent) + 4)
+
+
+def _telling(fields: Answer) -> Answer:
+    """The changed fields. A terminal leaves out a name that changed as the summary did."""
+    is_same = is_terminal() and "name" in fields and fields["name"] == fields.get("summary")
+    return {name: field for name, field in fields.items() if not (is_same and name == "name")}
 
 
 def _changed(field: str, value: Any) -> str:
     """A field with its value. A terminal shows a relation as `get` does, without the escapes of its field's name."""
     kind, _, rest = field.partition("/")
     if kind != "relations" or not rest or not isinstance(value, dict) or not is_terminal():
-        return f"{field}: {words.text(value)}"
+        return f"{field}: {words.listed(value) if field == 'tags' and is_terminal() else words.text(value)}"
     type, _, target = rest.partition("/")
     others = {key: one for key, one in value.items() if key != "weight"}
     said = f"-> {type} {address(target.replace('~1', '/').replace('~0', '~'))} @{value.get('weight', 1):g}"

@@ -39,7 +39,8 @@ def log(answer: Answer) -> None:
         )
         for one in answer["commits"]
     ]
-    table(("COMMIT", "WHEN", "AUTHOR", "SUBJECT"), rows, "{}  {:16}  {:<16.16}  {}".format)
+    narrow = "{}  {}  {}\n    {}" if is_terminal() else "{}  {:16}  {:<16.16}  {}"
+    table(("COMMIT", "WHEN", "AUTHOR", "SUBJECT"), rows, narrow.format)
     if not answer["commits"]:
         say("no commits")
 
@@ -91,7 +92,8 @@ def conflicts(answer: Answer) -> None:
     if not answer["conflicts"]:
         say("no open conflicts")
     else:
-        say("Settle one with `kgd resolve ID --take a`, or with --fields.")
+        id = answer["conflicts"][0]["id"] if is_terminal() else "ID"
+        say(f"Settle one with `kgd resolve {id} --take a`, or with --fields.")
 
 
 def _plain_sides(name: str, field: Answer) -> None:

@@ -130,7 +130,7 @@ def _stage_table(answer: Answer) -> None:
         else:
             field(stage["name"], f"{printing.health(stage['state'])}{printing.tail(told)}")
     if well:
-        field("others ok" if len(well) < len(answer["stages"]) else "all ok", ", ".join(well))
+        field("healthy", ", ".join(well))
 
 
 def broken_links(answer: Answer) -> None:
@@ -199,7 +199,8 @@ def fsck(answer: Answer) -> None:
         if one.get("next"):
             say(f"{'':<8} {one['next']}", hang=9)
     if answer["ok"]:
-        say(f"workspace {answer['workspace']} is {good('intact')}")
+        nodes = f": {words.counted(answer['nodes'], 'nodes')} checked" if "nodes" in answer else ""
+        say(f"workspace {answer['workspace']} is {good('intact')}{nodes}")
 
 
 def verify_history(answer: Answer) -> None:
@@ -276,7 +277,7 @@ def code(answer: dict[str, Any]) -> None:
     if told["state"] == "reading":
         parts.append(f"reading, {words.counted(told['left'], 'files')} left")
     if parts:
-        field("inside", "; ".join(parts))
+        field("indexed", "; ".join(parts))
     if told["left_out"]:
         field("not read", ", ".join(f"{reason}: {count}" for reason, count in told["left_out"].items()))
     for one in told["missing"]:
