@@ -314,7 +314,7 @@ def jobs(answer: Answer) -> None:
     for job in answer.get("jobs", ()):
         if job["state"] == "running":
             of = f" of {job['total']}" if "total" in job else ""
-            say(f"  job {job['id']}  ingests {job['source']}: {job['done']}{of}")
+            say(f"  job {job['id']}  ingesting {job['source']}: {job['done']}{of}")
         elif job["state"] == "failed":
             say(f"  ! job {job['id']} failed to ingest {job['source']}: {job.get('failure', '')}")
 
