@@ -311,7 +311,8 @@ def more(answer: Answer, options: Answer) -> None:
     """Print how to continue, unless the answer ended at `--limit` rows."""
     got = max((len(value) for value in answer.values() if isinstance(value, list)), default=0)
     if options.get("cursor") or got != options.get("limit"):
-        say(f"{faint('more:')} --cursor {answer['cursor']}")
+        how = "repeat the command with " if is_terminal() else ""
+        say(f"{faint('more:')} {how}--cursor {answer['cursor']}")
 
 
 def missing(answer: Answer) -> None:

@@ -20,8 +20,9 @@ def history(answer: Answer) -> None:
         say(f"{commit(entry['commit'])}{at}  {words.by(entry)}{client}", hang=4)
         for line in entry["message"].splitlines():
             say(f"    {with_addresses(line)}")
-        for uri in entry["nodes"] if not (is_terminal() and entry.get("diff")) else ():
-            say(f"    {address(uri)}")
+        for uri in entry["nodes"]:
+            if not is_terminal() or not (entry.get("diff") or uri in entry["message"]):
+                say(f"    {address(uri)}")
         if entry.get("more_nodes"):
             say(f"    and {entry['more_nodes']} more")
         diffs(entry.get("diff", ()))

@@ -162,12 +162,25 @@ def wiring(command: str) -> list[tuple[str, str]]:
 
 
 def doctor(answer: Answer) -> None:
-    for check in answer["checks"]:
+    for check in _together(answer["checks"]) if is_terminal() else answer["checks"]:
         state = f"{check['state']:<8}"
         painted = good(state) if check["state"] == "ok" else faint(state) if check["state"] == "off" else alert(state)
         say(f"{painted} {check['name']}{printing.tail(check['detail'])}", hang=9)
         if check.get("next"):
             say(f"{'':<8} {check['next']}", hang=9)
+
+
+def _together(checks: list[Answer]) -> list[Answer]:
+    """The checks; stages of a workspace that are well and have nothing to say share a line."""
+    found: dict[str, Answer] = {}
+    for check in checks:
+        workspace, _, stage = check["name"].partition(" ")
+        if not stage or check["state"] != "ok" or check["detail"] or check.get("next"):
+            found[check["name"]] = check
+        else:
+            well = found.setdefault(f"{workspace} is well", {**check, "name": workspace, "detail": ""})
+            well["detail"] = ", ".join(filter(None, (well["detail"], stage)))
+    return list(found.values())
 
 
 def ui(answer: Answer) -> None:

@@ -220,6 +220,17 @@ def test_progress_fits_the_width_with_its_counts(
     assert cell_len(STYLE.sub("", line)) < columns
 
 
+def test_history_names_the_node_of_a_change_once(kgd: Kgd) -> None:
+    kgd("put", "lamps/loft-beam", "--summary", "x", "-q")
+    assert kgd.on_terminal("history", "lamps/loft-beam", NO_COLOR="1").count("lamps/attic") == 1
+    assert kgd("history", "lamps/loft-beam").count("lamps/attic") == 2
+
+
+def test_doctor_shows_what_is_well_on_one_line(kgd: Kgd) -> None:
+    assert "ok       shop: commit, publish, " in kgd.on_terminal("doctor", NO_COLOR="1", columns=100)
+    assert "ok       shop commit\n" in kgd("doctor")
+
+
 def test_an_error_is_broken_between_words_on_a_terminal(kgd: Kgd) -> None:
     asked = ("get", "lamps/a-lamp-that-nobody-has-ever-seen-in-this-house")
     shown = kgd.on_terminal(*asked, columns=60, NO_COLOR="1").splitlines()
