@@ -222,8 +222,8 @@ def test_progress_fits_the_width_with_its_counts(
 
 def test_history_names_the_node_of_a_change_once(kgd: Kgd) -> None:
     kgd("put", "lamps/loft-beam", "--summary", "x", "-q")
-    assert kgd.on_terminal("history", "lamps/loft-beam", NO_COLOR="1").count("lamps/attic") == 1
-    assert kgd("history", "lamps/loft-beam").count("lamps/attic") == 2
+    assert kgd.on_terminal("history", "lamps/loft-beam", NO_COLOR="1").count("lamps/loft-beam") == 1
+    assert kgd("history", "lamps/loft-beam").count("lamps/loft-beam") == 2
 
 
 def test_doctor_shows_what_is_well_on_one_line(kgd: Kgd) -> None:
