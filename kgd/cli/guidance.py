@@ -18,7 +18,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "get": (
         ("kgd get services/auth", "the concept, or the path if there is no such concept"),
-        ("kgd get ./src/auth/session.py --include incoming", "a file, and all that leads to it"),
+        ("kgd get ./src/auth/session.py --include incoming", "a file, and the relations that lead to it"),
     ),
     "search": (
         ("kgd search sessions renew", "by words and meaning"),

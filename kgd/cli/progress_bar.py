@@ -54,7 +54,7 @@ class Bar:
 
 
 class _Line(ProgressColumn):
-    """What is done, and the bar with counts, rate and remaining time, as far as they are known and fit the width."""
+    """The current step, with a bar, counts, rate and remaining time, as far as they are known and fit the width."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
