@@ -82,6 +82,8 @@ def up(session: Session, params: UpParams) -> UpResult:
     found = _found(directory, id, params)
     if found is None and params.dry_run:
         return _planned(session, directory, id or (entry.id if entry else None), params, entry)
+    if found is None:
+        session.progress(0, None, "creating the workspace")
     made = found or _make(session, directory, id, params, entry)
     return brought_up(session, directory, made, replace=params.replace)
 
