@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -204,7 +203,9 @@ def _explain(parser: argparse.ArgumentParser, chosen: Verb) -> None:
 def _sentence(text: str) -> str:
     from textwrap import fill
 
-    return fill(f"{text[0].upper()}{text[1:]}.", shutil.get_terminal_size().columns - 2)
+    from kgd.cli.terminal import width
+
+    return fill(f"{text[0].upper()}{text[1:]}.", width() - 2)
 
 
 def _add(parser: argparse._ActionsContainer, argument: Argument, *, hidden_default: bool) -> None:

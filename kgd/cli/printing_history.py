@@ -6,7 +6,19 @@ from typing import Any
 
 from kgd.cli import words
 from kgd.cli.printing import diffs, put
-from kgd.cli.terminal import address, alert, bold, commit, faint, is_terminal, say, table, when, with_addresses
+from kgd.cli.terminal import (
+    address,
+    alert,
+    bold,
+    commit,
+    faint,
+    is_terminal,
+    say,
+    table,
+    verbatim,
+    when,
+    with_addresses,
+)
 
 Answer = dict[str, Any]
 
@@ -92,9 +104,11 @@ def conflicts(answer: Answer) -> None:
             (_sides if is_terminal() else _plain_sides)(name, field)
     if not answer["conflicts"]:
         say("no open conflicts")
+    elif is_terminal():
+        say("Settle one by its side, or with --fields:")
+        verbatim(f"  kgd resolve {answer['conflicts'][0]['id']} --take a")
     else:
-        id = answer["conflicts"][0]["id"] if is_terminal() else "ID"
-        say(f"Settle one with `kgd resolve {id} --take a`, or with --fields.")
+        say("Settle one with `kgd resolve ID --take a`, or with --fields.")
 
 
 def _plain_sides(name: str, field: Answer) -> None:
