@@ -434,11 +434,9 @@ def test_without_arguments_the_help_is_printed(kgd: Kgd) -> None:
 
 
 def test_the_examples_of_the_help_run(kgd: Kgd) -> None:
-    for name, examples in EXAMPLES.items():
-        shown = kgd(name, "--help")
-        for line, _ in examples:
-            assert line in shown
-            kgd(*shlex.split(line)[1:])
+    assert all(line in kgd("get", "--help") for line, _ in EXAMPLES["get"])
+    for line in [line for examples in EXAMPLES.values() for line, _ in examples]:
+        kgd(*shlex.split(line)[1:])
 
 
 def test_every_word_of_another_program_leads_to_a_command() -> None:
