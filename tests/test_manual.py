@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from markupsafe import Markup
 
 from kgd.errors import NotFound
 from kgd.ui import manual, manual_search, site
@@ -196,3 +197,11 @@ def test_a_wheel_carries_the_manual_and_what_the_pages_are_made_of(tmp_path: Pat
     assert names >= static | templates | pages
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name and ".data/" not in name} == {"kgd"}
     assert any(name.endswith(".data/data/share/man/man1/kgd.1") for name in names)
+
+
+def test_code_on_the_pages_is_highlighted_and_stays_the_same_text() -> None:
+    page = str(manual.read("guides/agent-user", PLACES).body)
+    assert '<span class="s">&#34;Sessions last 15 minutes; the app renews them at 12.&#34; </span>' in page
+    shown = [Markup(code).striptags() for code in re.findall(r"<pre[^>]*><code>(.*?)</code></pre>", page, re.S)]
+    written = re.findall(r"```\w+[^\n]*\n(.*?)```", (ROOT / "docs/guides/agent-user.md").read_text(), re.S)
+    assert [text.split() for text in shown] == [text.split() for text in written]

@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from kgd import __version__
 from kgd.cli import parameters
@@ -37,6 +37,7 @@ from kgd.errors import Invalid, KgdError
 _TOKEN = re.compile(r"kgd_[a-z]+_\w").search
 _NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: (.*)").fullmatch
 _IN_SIGHT = "does not belong on the command line, where others can see it"
+_MISSING = "the following arguments are required: "
 _MINE = ("json", "directory", "quiet", "no_pager", "verb")
 
 
@@ -122,12 +123,11 @@ class _Parser(argparse.ArgumentParser):
         if action.dest != "verb" or value in (action.choices or ()):
             super()._check_value(action, value)
             return
-        from difflib import get_close_matches
+        from kgd.cli.guidance import closest
 
-        close = get_close_matches(str(value), [one.name for one in VERBS], 1)
-        advice = f"Did you mean `kgd {close[0]}`?" if close else f"`{self.prog} --help` lists the commands."
-        sys.stderr.write(f"kgd: there is no command '{value}'\n     {advice}\n")
-        sys.exit(EXIT_CODES["VALIDATION_ERROR"][0])
+        close = closest(str(value), [one.name for one in VERBS if one.group])
+        advice = f"Did you mean `kgd {close}`?" if close else f"`{self.prog} --help` lists the commands."
+        _refuse(f"there is no command '{value}'", advice)
 
     def unexpected(self, word: str, chosen: Verb) -> None:
         """Refuse a word that the command does not accept, with a similar option if there is one."""
@@ -153,12 +153,24 @@ class _Parser(argparse.ArgumentParser):
         if _TOKEN(message):  # never shown again
             message = f"a token {_IN_SIGHT}"
             then = "Pipe it in, as in `kgd join URL < FILE`, or type it when you are asked."
-        sys.stderr.write(f"kgd: {message}\n     {then}\n")
-        sys.exit(EXIT_CODES["VALIDATION_ERROR"][0])
+        elif missing := message.partition(_MISSING)[2]:
+            choices = next((one.choices for one in self._actions if one.dest == missing and one.choices), ())
+            needed = f"one of {', '.join(choices)}" if choices else missing
+            message = f"`{self.prog}` needs {needed}"
+        _refuse(message, then)
+
+
+def _refuse(message: str, then: str) -> NoReturn:
+    from kgd.cli.terminal import complain
+
+    complain(message, then)
+    sys.exit(EXIT_CODES["VALIDATION_ERROR"][0])
 
 
 def _read(argv: Sequence[str]) -> dict[str, Any]:
     """The options of a command line. Errors point to the help of the command."""
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:2], "--help"]
     parser = _parser(argv)
     if not argv:
         parser.print_help()
@@ -176,6 +188,7 @@ def _parser(argv: Sequence[str]) -> _Parser:
         prog="kgd",
         usage="kgd [options] COMMAND ...",
         description=_overview(),
+        epilog=_FIRST,
         add_help=True,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -188,16 +201,35 @@ def _parser(argv: Sequence[str]) -> _Parser:
         sub = commands.add_parser(one.name, description=one.help, usage=None if one.name in used else "")
         if one.name not in used:
             continue
+        if not {"-h", "--help"}.isdisjoint(argv):
+            _explain(sub, one)
         for argument in one.arguments:
             _add(sub, argument, hidden_default=False)
         if one.writes:
             _add(sub, DRY_RUN, hidden_default=False)
+        shared = sub.add_argument_group("options of every command")
         for argument in GLOBAL:
-            _add(sub, argument, hidden_default=True)
+            _add(shared, argument, hidden_default=True)
     return parser
 
 
-def _add(parser: argparse.ArgumentParser, argument: Argument, *, hidden_default: bool) -> None:
+def _explain(parser: argparse.ArgumentParser, chosen: Verb) -> None:
+    """Add the examples of a command to its help."""
+    from kgd.cli.guidance import examples
+
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description, parser.epilog = _sentence(chosen.help), examples(chosen.name)
+
+
+def _sentence(text: str) -> str:
+    from textwrap import fill
+
+    from kgd.cli.terminal import width
+
+    return fill(f"{text[0].upper()}{text[1:]}.", width() - 2)
+
+
+def _add(parser: argparse._ActionsContainer, argument: Argument, *, hidden_default: bool) -> None:
     """Add an argument. A global option after the command has no default, because the default would reset an option
     given before the command."""
     options = dict(argument.options)
@@ -217,12 +249,27 @@ _JOBS = {
 """The headings of the overview."""
 
 
+_FIRST = """\
+examples:
+  kgd up                               # start in a code repository
+  kgd remember "..." --about src/auth  # record a fact about a path
+  kgd context src/auth/session.py      # read before you edit
+  kgd why src/auth/session.py:12       # the reason for a line
+  kgd ui                               # the pages and the manual
+
+`kgd help COMMAND` shows its options, with examples for common commands.
+"""
+
+
 def _overview() -> str:
     from kgd.cli import terminal
 
-    lines = ["A graph of what your team's agents learned, kept in git.", ""]
+    lines = ["Shared memory for coding agents, kept in git.", ""]
+    column = max(len(one.name) for one in VERBS if one.group) + 4
     for group in GROUPS:
         lines.append(terminal.bold(f"{_JOBS[group]}:"))
-        lines += [terminal.fitted(f"  {one.name:<11} {one.help}", 14) for one in VERBS if one.group == group]
+        lines += [
+            terminal.fitted(f"  {one.name:<{column - 2}}{one.help}", column) for one in VERBS if one.group == group
+        ]
         lines.append("")
     return "\n".join(lines)

@@ -80,13 +80,22 @@ def _hits(hits: list[Answer]) -> None:
     for hit in hits:
         node = hit.get("node", hit)
         say(_heading(node))
-        for text in (node.get("summary"), hit.get("snippet")):
-            if text and text != _title(node):
+        summary = str(node.get("summary") or "")
+        for text in (summary, _rest_of(hit.get("snippet") or "", summary)):
+            if text and (text != _title(node) or is_terminal()):
                 say(f"    {text}")
         if why := [one for one in hit.get("why", ()) if not (is_terminal() and _SCORE(one))]:
             say(f"    {faint(words.listed(why))}")
         if doubt := hit.get("unverified"):
             say(alert(f"    ! unverified: {doubt['reason']}"))
+
+
+def _rest_of(snippet: str, summary: str) -> str:
+    """The snippet. A terminal leaves out the summary in it, such as the docstring after a function's signature."""
+    if not is_terminal() or not summary or summary not in snippet:
+        return snippet
+    rest = snippet.replace(summary, "").strip(" …")
+    return "" if snippet.startswith("…") else rest
 
 
 def _heading(node: Answer) -> str:
@@ -254,17 +263,23 @@ def _citation(one: Answer) -> None:
 def diffs(changes: Any, indent: str = "    ") -> None:
     for change in changes:
         say(f"{indent}{change['change']} {address(change['uri'])}")
-        for name, field in change["fields"].items():
+        for name, field in _telling(change["fields"]).items():
             for sign, side, painted in (("-", "before", red), ("+", "after", good)):
                 if field.get(side) not in (None, "", [], {}):
                     say(painted(f"{indent}  {sign} {_changed(name, field[side])}"), hang=len(indent) + 4)
+
+
+def _telling(fields: Answer) -> Answer:
+    """The changed fields. A terminal leaves out a name that changed as the summary did."""
+    is_same = is_terminal() and "name" in fields and fields["name"] == fields.get("summary")
+    return {name: field for name, field in fields.items() if not (is_same and name == "name")}
 
 
 def _changed(field: str, value: Any) -> str:
     """A field with its value. A terminal shows a relation as `get` does, without the escapes of its field's name."""
     kind, _, rest = field.partition("/")
     if kind != "relations" or not rest or not isinstance(value, dict) or not is_terminal():
-        return f"{field}: {words.text(value)}"
+        return f"{field}: {words.listed(value) if field == 'tags' and is_terminal() else words.text(value)}"
     type, _, target = rest.partition("/")
     others = {key: one for key, one in value.items() if key != "weight"}
     said = f"-> {type} {address(target.replace('~1', '/').replace('~0', '~'))} @{value.get('weight', 1):g}"
@@ -297,7 +312,8 @@ def more(answer: Answer, options: Answer) -> None:
     """Print how to continue, unless the answer ended at `--limit` rows."""
     got = max((len(value) for value in answer.values() if isinstance(value, list)), default=0)
     if options.get("cursor") or got != options.get("limit"):
-        say(f"{faint('more:')} --cursor {answer['cursor']}")
+        how = "repeat the command with " if is_terminal() else ""
+        say(f"{faint('more:')} {how}--cursor {answer['cursor']}")
 
 
 def missing(answer: Answer) -> None:

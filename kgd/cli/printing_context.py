@@ -52,8 +52,7 @@ def context(answer: Answer) -> None:
             say(f"  {one['path']}, in {one['count']} of {words.counted(one['of'], 'commits')}")
     if answer.get("known_by"):
         known = (f"{one['name']} ({words.counted(one['commits'], 'commits')})" for one in answer["known_by"])
-        if is_terminal():
-            say()
+        _gap()
         say(f"{bold('Main authors')} {', '.join(known)}", hang=2)
     if paths := answer["unmatched_paths"]:
         _section("In no area")
@@ -92,9 +91,14 @@ def _changes(answer: Answer) -> None:
 
 
 def _section(title: str) -> None:
+    _gap()
+    say(bold(title))
+
+
+def _gap() -> None:
+    """Write an empty line between parts on a terminal."""
     if is_terminal():
         say()
-    say(bold(title))
 
 
 def _items(answer: Answer) -> None:

@@ -6,7 +6,19 @@ from typing import Any
 
 from kgd.cli import words
 from kgd.cli.printing import diffs, put
-from kgd.cli.terminal import address, alert, bold, commit, faint, is_terminal, say, table, when, with_addresses
+from kgd.cli.terminal import (
+    address,
+    alert,
+    bold,
+    commit,
+    faint,
+    is_terminal,
+    say,
+    table,
+    verbatim,
+    when,
+    with_addresses,
+)
 
 Answer = dict[str, Any]
 
@@ -20,8 +32,9 @@ def history(answer: Answer) -> None:
         say(f"{commit(entry['commit'])}{at}  {words.by(entry)}{client}", hang=4)
         for line in entry["message"].splitlines():
             say(f"    {with_addresses(line)}")
-        for uri in entry["nodes"] if not (is_terminal() and entry.get("diff")) else ():
-            say(f"    {address(uri)}")
+        for uri in entry["nodes"]:
+            if not is_terminal() or not (entry.get("diff") or uri in entry["message"]):
+                say(f"    {address(uri)}")
         if entry.get("more_nodes"):
             say(f"    and {entry['more_nodes']} more")
         diffs(entry.get("diff", ()))
@@ -39,7 +52,8 @@ def log(answer: Answer) -> None:
         )
         for one in answer["commits"]
     ]
-    table(("COMMIT", "WHEN", "AUTHOR", "SUBJECT"), rows, "{}  {:16}  {:<16.16}  {}".format)
+    narrow = "{}  {}  {}\n    {}" if is_terminal() else "{}  {:16}  {:<16.16}  {}"
+    table(("COMMIT", "WHEN", "AUTHOR", "SUBJECT"), rows, narrow.format)
     if not answer["commits"]:
         say("no commits")
 
@@ -90,6 +104,9 @@ def conflicts(answer: Answer) -> None:
             (_sides if is_terminal() else _plain_sides)(name, field)
     if not answer["conflicts"]:
         say("no open conflicts")
+    elif is_terminal():
+        say("Settle one by its side, or with --fields:")
+        verbatim(f"  kgd resolve {answer['conflicts'][0]['id']} --take a")
     else:
         say("Settle one with `kgd resolve ID --take a`, or with --fields.")
 

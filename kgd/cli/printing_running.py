@@ -130,7 +130,7 @@ def _stage_table(answer: Answer) -> None:
         else:
             field(stage["name"], f"{printing.health(stage['state'])}{printing.tail(told)}")
     if well:
-        field("others ok" if len(well) < len(answer["stages"]) else "all ok", ", ".join(well))
+        field("healthy", ", ".join(well))
 
 
 def broken_links(answer: Answer) -> None:
@@ -162,12 +162,25 @@ def wiring(command: str) -> list[tuple[str, str]]:
 
 
 def doctor(answer: Answer) -> None:
-    for check in answer["checks"]:
+    for check in _together(answer["checks"]) if is_terminal() else answer["checks"]:
         state = f"{check['state']:<8}"
         painted = good(state) if check["state"] == "ok" else faint(state) if check["state"] == "off" else alert(state)
         say(f"{painted} {check['name']}{printing.tail(check['detail'])}", hang=9)
         if check.get("next"):
             say(f"{'':<8} {check['next']}", hang=9)
+
+
+def _together(checks: list[Answer]) -> list[Answer]:
+    """The checks; stages of a workspace that are well and have nothing to say share a line."""
+    found: dict[str, Answer] = {}
+    for check in checks:
+        workspace, _, stage = check["name"].partition(" ")
+        if not stage or check["state"] != "ok" or check["detail"] or check.get("next"):
+            found[check["name"]] = check
+        else:
+            well = found.setdefault(f"{workspace} is well", {**check, "name": workspace, "detail": ""})
+            well["detail"] = ", ".join(filter(None, (well["detail"], stage)))
+    return list(found.values())
 
 
 def ui(answer: Answer) -> None:
@@ -199,7 +212,8 @@ def fsck(answer: Answer) -> None:
         if one.get("next"):
             say(f"{'':<8} {one['next']}", hang=9)
     if answer["ok"]:
-        say(f"workspace {answer['workspace']} is {good('intact')}")
+        nodes = f": {words.counted(answer['nodes'], 'nodes')} checked" if "nodes" in answer else ""
+        say(f"workspace {answer['workspace']} is {good('intact')}{nodes}")
 
 
 def verify_history(answer: Answer) -> None:
@@ -276,7 +290,7 @@ def code(answer: dict[str, Any]) -> None:
     if told["state"] == "reading":
         parts.append(f"reading, {words.counted(told['left'], 'files')} left")
     if parts:
-        field("inside", "; ".join(parts))
+        field("indexed", "; ".join(parts))
     if told["left_out"]:
         field("not read", ", ".join(f"{reason}: {count}" for reason, count in told["left_out"].items()))
     for install in dict.fromkeys(one["install"] for one in told["missing"]):
@@ -317,7 +331,7 @@ def jobs(answer: Answer) -> None:
     for job in answer.get("jobs", ()):
         if job["state"] == "running":
             of = f" of {job['total']}" if "total" in job else ""
-            say(f"  job {job['id']}  ingests {job['source']}: {job['done']}{of}")
+            say(f"  job {job['id']}  ingesting {job['source']}: {job['done']}{of}")
         elif job["state"] == "failed":
             say(f"  ! job {job['id']} failed to ingest {job['source']}: {job.get('failure', '')}")
 

@@ -6,12 +6,14 @@ import sys
 from typing import Literal
 
 from rich.console import Console
-from rich.progress import Progress, ProgressColumn, Task, TextColumn
+from rich.progress import Progress, ProgressColumn, Task
 from rich.text import Text
 
 BAR = 24
-NARROW = 75
-"""Columns below which the bar is left out."""
+LEAST_BAR = 8
+"""Columns of the longest and of the shortest bar; where no bar fits, none is shown."""
+COUNTS = 40
+"""Columns kept for counts, rate and remaining time."""
 FEW = 20
 """Largest total that counts unequal steps, which have no rate."""
 
@@ -23,9 +25,7 @@ class Bar:
         color: Literal["256"] | None = "256" if has_color else None
         self._console = Console(stderr=True, force_terminal=True, highlight=False, color_system=color)
         self._console.width -= 1
-        description = TextColumn("{task.description}", markup=False)
-        counts = _Counts(self._console.width >= NARROW)
-        self._progress = Progress(description, counts, console=self._console, auto_refresh=False)
+        self._progress = Progress(_Line(self._console.width), console=self._console, auto_refresh=False)
         self._task = self._progress.add_task("", total=None)
         self._doing = ""
 
@@ -53,29 +53,39 @@ class Bar:
         sys.stderr.flush()
 
 
-class _Counts(ProgressColumn):
-    """The bar with the counts, the rate and the remaining time, as far as they are known."""
+class _Line(ProgressColumn):
+    """The current step, with a bar, counts, rate and remaining time, as far as they are known and fit the width."""
 
-    def __init__(self, has_bar: bool) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self._has_bar = has_bar
+        self._width = width
 
     def render(self, task: Task) -> Text:
-        done, total, waits = int(task.completed), task.total, task.fields.get("waits")
-        parts = [f"{done:,} of {int(total):,}" if total else f"{done:,}"] if total or done else []
-        if waits is not None:
-            parts.append(f"{_span(waits)} so far" + ("" if total else ", Ctrl-C stops waiting"))
-        elif task.speed and (total is None or total > FEW):
-            parts.append(f"{task.speed:,.0f}/s")
-            if task.time_remaining:
-                parts.append(f"{_span(task.time_remaining)} left")
-        text = Text("  ".join(parts), "dim")
-        return Text.assemble(_bar(done, total), "  ", text) if self._has_bar and total else text
+        counts = _counts(task)
+        if len(task.description) + 1 + len(counts) > self._width:
+            counts = counts.partition("  ")[0]
+        line = Text(task.description)
+        line.truncate(max(self._width - len(counts) - 1, 0), overflow="ellipsis")
+        room = self._width - len(line) - COUNTS
+        bar = (_bar(int(task.completed), task.total, min(room, BAR)), "  ") if task.total and room >= LEAST_BAR else ()
+        return Text.assemble(line, " ", *bar, (counts, "dim"))
 
 
-def _bar(done: int, total: float) -> Text:
-    filled = min(BAR, round(BAR * done / total))
-    return Text.assemble(("━" * filled, "color(28)"), ("─" * (BAR - filled), "dim"))
+def _counts(task: Task) -> str:
+    done, total, waits = int(task.completed), task.total, task.fields.get("waits")
+    parts = [f"{done:,} of {int(total):,}" if total else f"{done:,}"] if total or done else []
+    if waits is not None:
+        parts.append(f"{_span(waits)} so far" + ("" if total else ", Ctrl-C stops waiting"))
+    elif task.speed and (total is None or total > FEW):
+        parts.append(f"{task.speed:,.0f}/s")
+        if task.time_remaining:
+            parts.append(f"{_span(task.time_remaining)} left")
+    return "  ".join(parts)
+
+
+def _bar(done: int, total: float, width: int) -> Text:
+    filled = min(width, round(width * done / total))
+    return Text.assemble(("━" * filled, "color(28)"), ("─" * (width - filled), "dim"))
 
 
 def _span(seconds: float) -> str:

@@ -10,6 +10,7 @@ import sys
 
 from kgd import __version__
 from kgd.cli.commands import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, UNHEALTHY, VERBS, Argument, Verb
+from kgd.cli.guidance import EXAMPLES
 
 _HEAD = """\
 # The command line
@@ -46,7 +47,10 @@ def _section(verb: Verb) -> list[str]:
     usage = " ".join(["kgd", verb.name, *positional])
     local = " (local)" if verb.alone else ""
     dry = f" Takes `{DRY_RUN.flags[0]}`." if verb.writes else ""
-    return [f"### `{usage}`{local}\n", f"{verb.help[0].upper()}{verb.help[1:]}.{dry}\n", *_table(verb.arguments)]
+    told = [f"### `{usage}`{local}\n", f"{verb.help[0].upper()}{verb.help[1:]}.{dry}\n", *_table(verb.arguments)]
+    if lines := [f"{line}  # {purpose}" for line, purpose in EXAMPLES.get(verb.name, ())]:
+        told += ["```sh", *lines, "```\n"]
+    return told
 
 
 def _table(arguments: tuple[Argument, ...]) -> list[str]:

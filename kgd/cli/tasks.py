@@ -9,7 +9,7 @@ from kgd.cli.output import show
 from kgd.cli.terminal import address, bold, faint, is_terminal, say, table
 from kgd.client.connection import Connection
 from kgd.config import Home
-from kgd.errors import Invalid
+from kgd.errors import Invalid, NotFound
 
 Given = dict[str, Any]
 
@@ -48,7 +48,7 @@ def task(given: Given, options: Given) -> int:
             asked |= {"operation": "search", **({"query": name} if name else {})}
             answer = connection.call("query_container", asked)
         else:
-            answer = connection.call("query_container", {**where, "operation": "get", "id": name})
+            answer = _found(connection, {**where, "operation": "get", "id": name})
             if action in STEPS:
                 found = answer["data"]["task"]
                 step = {
@@ -60,6 +60,13 @@ def task(given: Given, options: Given) -> int:
                 answer = connection.call("advance", {**where, **step})
     show(f"tasks.task_{'list' if action == 'list' else 'add' if action == 'add' else 'show'}", answer, options)
     return 0
+
+
+def _found(connection: Connection, asked: Given) -> Given:
+    try:
+        return connection.call("query_container", asked)
+    except NotFound as error:
+        raise NotFound(error.message, at=asked["id"], next=error.next) from None
 
 
 def _new(given: Given) -> Given:

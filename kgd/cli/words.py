@@ -27,9 +27,9 @@ _SINGULAR = {
 
 
 def counted(count: int, thing: str) -> str:
-    """``1 open conflict``, ``2 chunks new``; `thing` is the plural."""
+    """``1 open conflict``, ``2 chunks new``, ``1,746 files``; `thing` is the plural."""
     named = thing if count != 1 else " ".join(_SINGULAR.get(word, word) for word in thing.split(" "))
-    return f"{count} {named}"
+    return f"{count:,} {named}"
 
 
 def counts(many: dict[str, Any]) -> str:

@@ -49,7 +49,7 @@ def by_relation(new: Uri, out: Callable[[Uri], Sequence[Edge]]) -> list[Supersed
 def contradiction(
     pair: tuple[Uri, Uri], tags: Callable[[Uri], Collection[str]], out: Callable[[Uri], Sequence[Edge]]
 ) -> str:
-    """The mark by which two nodes contradict each other; empty if they do not."""
+    """Why two nodes count as contradictory: a tag or a relation. Empty if they do not."""
     one, two = pair
     if marked := {tag.lower() for uri in pair for tag in tags(uri)} & CONTRADICTION:
         return f"tagged '{min(marked)}'"

@@ -32,6 +32,14 @@ FIRST_LOOK_SECONDS = 2.0
 
 log = logging.getLogger("kgd.tending")
 
+_scans = dict[Path, tuple[int, int]]()
+
+
+def scanned(code_tree: Path) -> tuple[int, int] | None:
+    """The progress of the first scan of a code tree: files read, and files to read or 0 if they are not listed yet.
+    None if no first scan is running."""
+    return _scans.get(code_tree)
+
 
 class WorkspaceWatch:
     """Keeps the overlay in step with the code tree and reports hand edits, until it is closed.
@@ -133,10 +141,12 @@ class WorkspaceWatch:
 
     def _look(self) -> None:
         assert self._overlay
+        self._count(0, 0)
         try:
             try:
-                found = self._overlay.scan(stop=self._stop)
+                found = self._overlay.scan(self._count, self._stop)
             finally:
+                _scans.pop(self._overlay.root, None)
                 self._overlay.on_change = self._tree_changed
             if found.complete:
                 self._workspace.note_files(_files(self._overlay, self._overlay.uris()), complete=True)
@@ -145,6 +155,10 @@ class WorkspaceWatch:
                     self.reading.note(None)
         except (KgdError, OSError):
             log.exception("the code tree cannot be read")
+
+    def _count(self, done: int, total: int) -> None:
+        assert self._overlay
+        _scans[self._overlay.root] = done, total
 
     def _code_tree_changed(self, changed: frozenset[str] | None) -> None:
         if self._overlay and not self._stop.is_set():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from kgd.model.uri import Uri, scheme_of
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
+_LINE = re.compile(r".:\d+(?:-\d+)?\Z").search
 KEPT = 6
 """Number of verified contents kept per citation, so that a node stays verified when switching branches."""
 
@@ -119,7 +121,8 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
             continue
         if not now.id:
             if now.known and one.text in texts and _looks_like_a_path(one.path):
-                warnings.append(f"{one.text[:200]} is cited, but the code tree has no such file")
+                cure = "; cite a file or PATH#SYMBOL, without line numbers" if _LINE(one.text) else ""
+                warnings.append(f"{one.text[:200]} is cited, but the code tree has no such file{cure}")
             continue
         if one.symbol and not now.has_symbol and one.text in texts:
             warnings.append(f"{one.symbol[:80]} was not found in {one.path[:200]}; the whole file is compared instead")

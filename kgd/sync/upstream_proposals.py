@@ -298,7 +298,7 @@ class UpstreamProposals:
     # ---- this hub's own refs
 
     def _show(self) -> None:
-        """Move the refs that people see to the commits of the records."""
+        """Point the visible refs of the proposals at the commits that the fetched records name."""
         workspace = self._workspace
         git_dir, shown = workspace.layout.git_dir, list_refs(workspace.layout.git_dir, PROPOSALS)
         for ref, record in list_refs(git_dir, self._prefix).items():

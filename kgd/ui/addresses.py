@@ -45,7 +45,7 @@ async def unknown(request: Request) -> Response:
 
 
 def nearest(path: str) -> str | None:
-    """Return the page at or above an address without a page; None if no page's address begins with it.
+    """Return the page to show for a part of an address, such as ``w/shop``; None if no page's address begins with it.
 
     >>> nearest("w/shop"), nearest("w/shop/workspaces/tokens"), nearest("w/shop/nothing")
     ('w/shop/overview', 'w/shop/workspaces', None)

@@ -21,6 +21,7 @@ from markdown_it.token import Token
 from markupsafe import Markup, escape
 
 from kgd.errors import NotFound
+from kgd.ui.highlighting import highlighted_once
 
 INDEX = "README"
 """The page that lists all other pages in reading order."""
@@ -33,6 +34,9 @@ SHORT = 24
 """Length of code in a sentence that stays on one line."""
 SHORT_CELL = 12
 """Length of the text of a cell that stays on one line, such as a figure with its unit."""
+
+_FILE_NAMES = {"sh": "x.sh", "json": "x.json", "yaml": "x.yaml", "python": "x.py", "toml": "x.toml", "console": "x.sh"}
+"""A file name for each language of code in the manual that is highlighted."""
 
 _LISTED = re.compile(r"^\| \[([^\]]+)\]\(([\w./-]+)\.md\) \| (.*) \|$", re.M)
 _WEB = re.compile(r"https?://|mailto:")
@@ -364,11 +368,11 @@ def _cell(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env:
 
 def _code(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
     language = (tokens[index].info.split() or ["text"])[0]
+    name = _FILE_NAMES.get(language, "")
+    code = Markup("\n").join(highlighted_once(tokens[index].content, name)) if name else escape(tokens[index].content)
     # Focusable, so that wide code scrolls by keyboard.
     return str(
-        Markup('<pre tabindex="0" data-language="{}"><code>{}</code></pre>\n').format(
-            language, escape(tokens[index].content)
-        )
+        Markup('<pre class="code" tabindex="0" data-language="{}"><code>{}</code></pre>\n').format(language, code)
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import stat
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from kgd.cli.commands import EXIT_CODES
+from kgd.cli.commands import EXIT_CODES, VERBS
+from kgd.cli.guidance import EXAMPLES, MEANT
 from kgd.cli.output import show
 from kgd.cli.terminal import STYLES
 from kgd.client import start
@@ -217,6 +219,10 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["get", "shelf", "--as-of", "nosuch"], "(nosuch)\n     Find one with `kgd history`.\n"),
         (["search"], "kgd: there is nothing to look for (WORD)\n"),
         (["serch", "x"], "kgd: there is no command 'serch'\n     Did you mean `kgd search`?\n"),
+        (["areas"], "kgd: there is no command 'areas'\n     Did you mean `kgd coverage`?\n"),
+        (["hub"], "kgd: `kgd hub` needs one of top, migrate\n     See `kgd hub --help`.\n"),
+        (["get"], "kgd: `kgd get` needs URI\n"),
+        (["task", "show", "nosuch"], "kgd: there is no such task (nosuch)\n"),
         (["zzzzzz"], "`kgd --help` lists the commands."),
         (["traverse", "shelf", "--max-nodes", "0"], "(--max-nodes)"),
         (["get", "shelf", "--nosuch"], "kgd: there is no option '--nosuch'\n     See `kgd get --help`.\n"),
@@ -233,7 +239,7 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["remote", "rm", "nosuch"], "kgd: there is no remote 'nosuch'\n"),
         (["remote", "add", "origin", "/no/where"], "kgd: there is no such directory at /no/where"),
     ],
-    ids=range(29),
+    ids=range(33),
 )
 def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")
@@ -433,7 +439,19 @@ def test_a_later_node_is_distinguished_from_a_nonexistent_one(kgd: Kgd) -> None:
 
 
 def test_without_arguments_the_help_is_printed(kgd: Kgd) -> None:
-    assert kgd() == kgd("--help")
+    assert kgd() == kgd("--help") == kgd("help")
+    assert kgd("help", "get") == kgd("get", "--help")
+
+
+def test_the_examples_of_the_help_run(kgd: Kgd) -> None:
+    assert all(line in kgd("get", "--help") for line, _ in EXAMPLES["get"])
+    for line in [line for examples in EXAMPLES.values() for line, _ in examples]:
+        kgd(*shlex.split(line)[1:])
+
+
+def test_every_word_of_another_program_leads_to_a_command() -> None:
+    assert set(MEANT.values()) <= {verb.name for verb in VERBS if verb.group} | {"--version"}
+    assert not MEANT.keys() & {verb.name for verb in VERBS}
 
 
 def test_a_scan_of_the_code_tree_is_reported_in_a_sentence(kgd: Kgd) -> None:

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.cells import cell_len
 
-from kgd.cli import layout, terminal
+from kgd.cli import layout, printing, terminal
+from kgd.cli.progress_bar import Bar
 from kgd.config import color_choice
 from tests.cli.conftest import Kgd
 
@@ -168,6 +169,50 @@ def test_a_changed_relation_is_shown_as_a_relation(kgd: Kgd) -> None:
     kgd("put", "lamps/porch", "--relations", "lights:lamps/door@0.3", "-q")
     shown = kgd.on_terminal("history", "lamps/porch", "--diff", NO_COLOR="1", columns=100)
     assert "+ -> lights concept:lamps/door @0.3" in shown
+
+
+def test_a_fact_without_a_name_is_shown_whole_wherever_it_is_found(kgd: Kgd) -> None:
+    fact = "The copper kettle must never be put on the induction plate."
+    kgd("remember", fact, "-q")
+    for asked in (["recall", "kettle"], ["search", "kettle"], ["context", "where does the kettle go?"]):
+        assert fact in " ".join(kgd.on_terminal(*asked, NO_COLOR="1").split())
+
+
+def test_a_hit_in_the_code_shows_its_summary_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(printing, "is_terminal", lambda: True)
+    node = {"uri": "symbol://shop/a.py/check", "name": "check", "summary": "Check a token."}
+    printing.search({"hits": [], "code": [{**node, "snippet": "def check() -> bool Check a token."}]})
+    assert capsys.readouterr().out.count("Check a token.") == 1
+
+
+def test_a_narrow_terminal_shows_the_subject_of_a_commit_on_its_own_line(kgd: Kgd) -> None:
+    kgd("put", "lamps/cellar", "--summary", "x", "-m", "why the cellar has a lamp", "-q")
+    assert "\n    why the cellar has a lamp\n" in kgd.on_terminal("log", "--limit", "1", columns=36, NO_COLOR="1")
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_progress_fits_the_width_with_its_counts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    Bar(has_color=False).show("indexing code and documents", 12_001, 12_950, 75.0)
+    line = capsys.readouterr().err.rpartition("\033[K")[2]
+    assert "12,001 of 12,950" in line
+    assert ("1 min 15 s so far" in line) == (columns >= 80)
+    assert cell_len(STYLE.sub("", line)) < columns
+
+
+def test_history_names_the_node_of_a_change_once(kgd: Kgd) -> None:
+    kgd("put", "lamps/loft-beam", "--summary", "x", "-q")
+    assert kgd.on_terminal("history", "lamps/loft-beam", NO_COLOR="1").count("lamps/loft-beam") == 1
+    assert kgd("history", "lamps/loft-beam").count("lamps/loft-beam") == 2
+
+
+def test_doctor_shows_what_is_well_on_one_line(kgd: Kgd) -> None:
+    assert "ok       shop: commit, publish, " in kgd.on_terminal("doctor", NO_COLOR="1", columns=100)
+    assert "ok       shop commit\n" in kgd("doctor")
 
 
 def test_an_error_is_broken_between_words_on_a_terminal(kgd: Kgd) -> None:

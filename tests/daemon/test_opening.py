@@ -14,11 +14,13 @@ from watchdog.observers import inotify_c
 
 from kgd import tools
 from kgd.config import Home
+from kgd.daemon import workspace_watch
 from kgd.daemon.daemon import Daemon
 from kgd.errors import Damaged, Unavailable, of_defect
 from kgd.git.layout import locate
 from kgd.model.uri import Uri
 from kgd.tools.session import Session
+from kgd.tools.workspaces import setup
 from kgd.workspace.workspace import Workspace
 from tests.git.support import git
 from tests.waiting import until
@@ -47,6 +49,21 @@ def no_inotify(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(inotify_c, "inotify_init", refuse)
     monkeypatch.setattr(inotify_c.InotifyFD, "_instance", None)
+
+
+def test_up_waits_for_the_code_tree_and_reports_the_files_that_it_reads(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert session.cwd
+    for number in range(300):
+        (session.cwd / f"{number}.py").write_text("x = 1\n")
+    reported: list[tuple[int, int | None, str]] = []
+    monkeypatch.setattr(workspace_watch, "FIRST_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(setup, "REPORT_SECONDS", 0.001)
+    monkeypatch.setattr(session, "progress", lambda *told: reported.append(told))
+    assert tools.call(session, "up", {})["counts"]["files"] == 300
+    assert any(message == "reading the code tree" for _, _, message in reported)
+    assert reported[-1][2] == "opening the workspace"
 
 
 @pytest.mark.usefixtures("no_inotify")

@@ -226,9 +226,11 @@ def test_a_node_written_by_hand_is_held_against_the_code_of_that_time(ask: Ask, 
 
 
 def test_citations_outside_the_tree_are_ignored(ask: Ask, code: Path) -> None:
-    answer = cite(ask, "Smith 2020, p. 3", "https://example.org/x.py", "src/none.py", "/etc/passwd", "../up.py")
+    outside = ("Smith 2020, p. 3", "https://example.org/x.py", "/etc/passwd", "../up.py")
+    answer = cite(ask, *outside, "src/none.py", "src/a.py:2-5")
     assert [w for w in answer["warnings"] if "cited" in w] == [
-        "src/none.py is cited, but the code tree has no such file"
+        "src/none.py is cited, but the code tree has no such file",
+        "src/a.py:2-5 is cited, but the code tree has no such file; cite a file or PATH#SYMBOL, without line numbers",
     ]
     ask.put(changes=upsert("odd", data={"cites": ["x" * 500], "verified": ["no", 3]}))
     ask.put(changes=upsert("one", data={"cites": SESSION}))

@@ -10,6 +10,7 @@ import pytest
 
 from kgd.errors import NotFound
 from kgd.tools.paging import HARD_LIMIT
+from kgd.tools.read import traverse
 from tests.surfaces.conftest import Ask, upsert
 
 
@@ -70,7 +71,8 @@ def test_no_path_within_the_limits_is_reported(chain: Ask, limits: dict[str, Any
     assert (names(answer), answer["unreached"]) == (["e"], "concept://shop/a")
 
 
-def test_a_path_to_a_missing_node_is_refused_with_similar_names(chain: Ask) -> None:
+def test_a_path_to_a_missing_node_is_refused_without_a_walk(chain: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traverse, "walk_across", None)
     with pytest.raises(NotFound) as refused:
         chain.traverse(start="a", to="concept:nothing-there")
     assert refused.value.at == "concept://shop/nothing-there"

@@ -10,7 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
-from kgd.graph.cross_workspace import Crossing, walk_across
+from kgd.graph.cross_workspace import Absence, Crossing, walk_across
 from kgd.graph.edges import Link, Step, Visited
 from kgd.graph.traverse import Walk
 from kgd.model.access import Verb
@@ -195,9 +195,12 @@ def _walked(
         asked.to,
     ]
     behind = _Behind.read(question, params.cursor)
+    sources = asked.sources(session, params.edge_types)
+    if asked.to is not None and session.principal is None and asked.lacks(asked.to, sources):
+        raise nowhere(session, asked, asked.to, Absence("missing"))
     crossing = walk_across(
         asked.inside,
-        asked.sources(session, params.edge_types),
+        sources,
         asked.starts,
         session.daemon.elsewhere.world(session.principal),
         max_cost=max_cost,

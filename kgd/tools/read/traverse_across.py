@@ -111,6 +111,11 @@ class Asked:
         own = [self.workspace.history.graph_at(self.commit)] if self.commit else walked(self.workspace, edge_types)
         return seen(self.workspace.id, own, session.principal)
 
+    def lacks(self, uri: Uri, sources: Sequence[EdgeSource]) -> bool:
+        """Whether a node belongs to the home workspace and does not exist, which needs no walk to find out."""
+        is_own = self.workspace is not None and workspace_of(uri) == self.home
+        return is_own and not any(source.card(source.resolve(uri)) for source in sources)
+
 
 def _former(workspace: Workspace, starts: Sequence[Uri]) -> dict[Uri, list[str]]:
     """The former URIs by which moved starts were requested. Other workspaces may know a start only by these URIs."""

@@ -42,6 +42,7 @@ class Problem(TypedDict):
 class FsckResult(TypedDict):
     ok: bool
     workspace: str
+    nodes: int
     problems: list[Problem]
 
 
@@ -53,7 +54,7 @@ def fsck(session: Session, params: WorkspaceParams) -> FsckResult:
     """
     workspace = addressing.choose(session, params.workspace)
     found = [_problem(one) for one in check(workspace, session.progress)]
-    return {"ok": not found, "workspace": workspace.id, "problems": found}
+    return {"ok": not found, "workspace": workspace.id, "nodes": len(workspace.graph), "problems": found}
 
 
 def _problem(one: Finding) -> Problem:

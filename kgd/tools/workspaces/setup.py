@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -13,6 +15,7 @@ from typing_extensions import TypedDict
 from kgd.codec.settings import PATH, decode_settings, first_files
 from kgd.config import git_own_file
 from kgd.config.registry import Entry
+from kgd.daemon.workspace_watch import scanned
 from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound
 from kgd.git import creation
 from kgd.git import layout as layouts
@@ -31,7 +34,14 @@ from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
 from kgd.tools.workspaces import clones
+from kgd.tools.workspaces.checks import REPORT_SECONDS
 from kgd.tools.workspaces.status import FindingAnswer, WorkspaceParams, code_findings
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+LONGEST_SCAN = 60.0
+"""Seconds for which `up` waits for the code tree; the daemon reads the rest of it later."""
 
 
 class UpParams(WorkspaceParams):
@@ -72,6 +82,8 @@ def up(session: Session, params: UpParams) -> UpResult:
     found = _found(directory, id, params)
     if found is None and params.dry_run:
         return _planned(session, directory, id or (entry.id if entry else None), params, entry)
+    if found is None:
+        session.progress(0, None, "creating the workspace")
     made = found or _make(session, directory, id, params, entry)
     return brought_up(session, directory, made, replace=params.replace)
 
@@ -84,8 +96,7 @@ def brought_up(session: Session, directory: Path, made: Made, *, replace: bool) 
     if made.cloned:
         clones.register(session, layout, made.cloned)
     session.here = None
-    session.progress(0, None, "reading the workspace and the code tree")
-    workspace = session.daemon.workspace(directory=directory if layout.in_code else layout.work_tree)
+    workspace = _opened(session, directory if layout.in_code else layout.work_tree, layout)
     answer: UpResult = {
         "workspace": workspace.id,
         "path": str(layout.work_tree),
@@ -115,6 +126,27 @@ def brought_up(session: Session, directory: Path, made: Made, *, replace: bool) 
             "set `git config --global user.name NAME` and `git config --global user.email ADDRESS`"
         )
     return answer
+
+
+def _opened(session: Session, directory: Path, layout: Layout) -> Workspace:
+    """Open a workspace and wait until its code tree is read, with reports of progress."""
+    deadline = time.monotonic() + LONGEST_SCAN
+    with ThreadPoolExecutor(1, "kgd-up") as thread:
+        running = thread.submit(session.daemon.workspace, directory=directory)
+        while not wait([running], REPORT_SECONDS).done:
+            _report(session, layout)
+        workspace = running.result()
+    while time.monotonic() < deadline and _report(session, layout):
+        time.sleep(REPORT_SECONDS)
+    return workspace
+
+
+def _report(session: Session, layout: Layout) -> bool:
+    """Report the progress of the first scan of the code tree; returns whether it is running."""
+    scan = scanned(layout.code_tree) if layout.code_tree else None
+    done, total = scan or (0, 0)
+    session.progress(done, total or None, "reading the code tree" if scan else "opening the workspace")
+    return scan is not None
 
 
 def _meant(session: Session, params: UpParams, id: str | None) -> tuple[Path, Entry | None]:

@@ -6,6 +6,7 @@
   const field = document.getElementById("manual-q");
   const list = document.getElementById("hits");
   const count = document.getElementById("count");
+  const hint = count.textContent;
   const texts = sections.map((one) => `${one.page} ${one.heading} ${one.text}`.toLowerCase());
 
   const END = "(?![\\p{L}\\p{N}_])";
@@ -82,7 +83,7 @@
     const rare = asked.some(isRare) ? asked.filter(isRare) : asked;
     const words = rare.slice(0, most).map(beginning);
     const found = query ? find(asked, rare, words) : [];
-    count.textContent = query ? `${found.length || "No"} result${found.length === 1 ? "" : "s"} for “${query}”` : "";
+    count.textContent = query ? `${found.length || "No"} result${found.length === 1 ? "" : "s"} for “${query}”` : hint;
     list.replaceChildren(...found.map((section) => {
       const item = document.createElement("li");
       const link = element("a", section.heading);

@@ -16,6 +16,7 @@ from kgd.git.store import ObjectStore
 from kgd.index.database import Database
 from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.model.uri import Uri
+from kgd.workspace.child_process import Order
 from kgd.workspace.derived import node_texts, text_writer
 from kgd.workspace.derived.text_writer import Placed, TextWriter
 from kgd.workspace.derived.version_cache import VersionCache
@@ -89,12 +90,7 @@ class IndexedText:
         while more := list(islice(rest, chunk)):
             if self._is_closing():
                 raise Interrupted
-            try:
-                self._index(some, None)
-            except Unavailable:
-                if self._is_closing():  # it ended the child
-                    raise Interrupted from None
-                raise
+            self._index(some, None)
             some, done = more, done + len(some)
             self.work = ("indexing nodes", done, max(done, total))
         self._index(some, goal)
@@ -110,7 +106,7 @@ class IndexedText:
                 raise Interrupted
             some = present[start : start + CHUNK]
             self.work = ("indexing the names of files", start, len(present))
-            self.worker.carry_out(text_writer.of_files(some, gone if not start else ()), len(some))
+            self._carry_out(text_writer.of_files(some, gone if not start else ()), len(some))
 
     def index_docs(self, docs: Iterable[tuple[Uri, Sequence[Doc]]]) -> None:
         """Replace the documents read from files of the code tree."""
@@ -119,11 +115,11 @@ class IndexedText:
             some.append((file, found))
             size += 1 + len(found)
             if size >= CHUNK:
-                self.worker.carry_out(text_writer.of_docs(some), size)
+                self._carry_out(text_writer.of_docs(some), size)
                 self.work = ("indexing code and documents", done, files)
                 some, size = [], 0
         if some:
-            self.worker.carry_out(text_writer.of_docs(some), size)
+            self._carry_out(text_writer.of_docs(some), size)
 
     def _index(self, uris: Sequence[Uri], tree: ObjectId | None) -> None:
         root, places = self._served.places(uris)
@@ -134,5 +130,13 @@ class IndexedText:
             at, of = (part.path, part.blob.hex()) if part else ("", "")
             nodes.append((uri, blob.hex(), at, of, version.updated_at if version else 0))
         gone = [uri for uri in uris if uri not in places]
-        self.worker.carry_out(text_writer.of_nodes(nodes, gone, root, tree), len(uris))
+        self._carry_out(text_writer.of_nodes(nodes, gone, root, tree), len(uris))
         self.text.outdate(len(uris))
+
+    def _carry_out(self, order: Order, items: int) -> None:
+        try:
+            self.worker.carry_out(order, items)
+        except Unavailable:
+            if self._is_closing():  # it ended the child
+                raise Interrupted from None
+            raise

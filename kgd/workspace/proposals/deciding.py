@@ -51,17 +51,20 @@ def accept(
     message: str = "",
     dry_run: bool = False,
 ) -> Outcome:
-    """Add a proposal to the tip: as a whole, by kgd's own merge, or `only` these nodes and these `fields` of other
-    nodes, as one commit by the proposal's author.
+    """Accept a proposal, in whole or in part.
 
-    A proposal made here whose message lists bundles (`records`) always becomes one plain commit.
+    A whole proposal is merged, and is then no longer pending. If its message lists bundles (`records`), it becomes one
+    plain commit instead. A part becomes one commit by the proposal's author. Changes that disagree with newer changes
+    at the tip become a conflict, so neither side is lost.
 
-    Changes that disagree with newer changes at the tip become a conflict, so neither side is lost. `permit` is called
-    with everything that the proposal's commits touch. A proposal accepted as a whole is no longer pending. With
-    `dry_run` nothing is written, and the outcome has no commit.
+    Args:
+        only: Accept these nodes. Without `only` and `fields`, the whole proposal is accepted.
+        fields: Accept these fields of other nodes.
+        permit: Called with everything that the proposal's commits touch; raises to refuse it.
+        dry_run: Write nothing; the outcome then has no commit.
 
     Raises:
-        Invalid, NotFound: The proposal is not valid content; or as `choosing.files_of`.
+        Invalid, NotFound: The proposal is not valid content, or lacks a chosen node or field.
     """
     refuse_secret_text(message, "the message", at="message")
     commit = bytes.fromhex(proposal.commit)
