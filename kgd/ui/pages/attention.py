@@ -11,6 +11,7 @@ from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.uri import name_of
 from kgd.ui.node_reading import names
+from kgd.ui.relation_words import words_of
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 CARDS, DISPUTES = 3, 2
@@ -205,7 +206,8 @@ def _unreadable(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
     for one in status["invalid_files"][:CARDS]:
         line = f", line {one['line']}" if one.get("line") else ""
         title = f"{one['path'].rpartition('/')[2]}{line}"
-        cards.append(Card(title, visit.to("unreadable"), one["reason"], one["path"]))
+        show = Action("Show", visit.to("unreadable"), hint=title)
+        cards.append(Card(title, visit.to("unreadable"), one["reason"], one["path"], actions=(show,)))
     return cards
 
 
@@ -306,7 +308,9 @@ def broken(visit: Visit) -> Handled:
     """List the missing targets of relations."""
     answer = visit.call("broken", limit=BROKEN, cursor=visit.query.get("cursor"))
     known = names(visit, [link["source"] for one in answer["broken"] for link in one["links"]])
-    return Page("broken.html", {"answer": answer, "known": known, "begun": "cursor" in visit.query})
+    return Page(
+        "broken.html", {"answer": answer, "known": known, "begun": "cursor" in visit.query, "words_of": words_of}
+    )
 
 
 def unreadable(visit: Visit) -> Handled:
