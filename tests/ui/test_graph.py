@@ -11,8 +11,6 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from kgd.drawing.scene import MEANINGS
 from tests.ui.conftest import Desk, at, axe
-from tests.ui.graphs import furnish
-from tests.ui.pictures import picture
 from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
@@ -332,12 +330,3 @@ def test_a_malformed_address_reports_the_error(page: Page, watched: object, quer
     at(page, f"graph?from=auth&{query}")
     expect(page.locator("[role=alert]")).to_contain_text(said)
     watched.troubles.clear()  # type: ignore[attr-defined]  # the browser notes each answer of 4xx
-
-
-@pytest.mark.picture
-def test_a_picture_of_a_small_shop_is_drawn_in_light_and_dark(desk: Desk, page: Page) -> None:
-    furnish(desk)
-    at(page, "graph?from=front&direction=both&cost=1.25")
-    expect(page.locator("svg .dot", has_text="vouchers")).to_be_visible()
-    picture(page, "graph", 1200, 760)
-    picture(page, "graph-dark", 1200, 760, "dark")
