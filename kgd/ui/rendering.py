@@ -98,6 +98,7 @@ def _environment() -> Environment:
         "place": place,
         "spoken": spoken,
         "person": person,
+        "program": program,
     }
     made.globals |= {"asset": lambda name: f"{ROOT}/static/{name}?v={asset(name)[1]}", "address": address}
     return made
@@ -139,6 +140,11 @@ def person(line: str) -> str:
     name = line.rpartition(" <")[0] or line
     head, _, client = name.removesuffix(")").rpartition(" (")
     return head if head and name.endswith(")") and client in OWN_CLIENTS else name
+
+
+def program(client: str) -> str:
+    """Return the program of a change if an agent used it; empty for kgd's own."""
+    return "" if client in OWN_CLIENTS else client
 
 
 def exact(text: str) -> Markup:
