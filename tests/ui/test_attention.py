@@ -27,7 +27,7 @@ def card(page: Page, title: str) -> Locator:
 
 def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
     expect(page.locator(".glance")).to_have_text(
-        "3 conflicts, 2 proposals, 5 facts to verify and 1 unreadable file need your attention."
+        "3 conflicts, 2 proposals, 5 stale facts and 1 unreadable file need your attention."
     )
     expect(page.locator(".pending")).to_have_count(5)
     disputed = card(page, "One retry, with an idempotency key")
@@ -37,7 +37,7 @@ def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
     expect(card(page, "Describe the audit log")).to_contain_text("release-agent")
     expect(card(page, "A voucher has at most 100 uses")).to_contain_text("shop/pricing/vouchers.py changed")
     expect(card(page, "unreadable.yaml, line 3")).to_contain_text("This is not YAML")
-    expect(page.get_by_role("link", name="All 5 facts to verify")).to_be_visible()
+    expect(page.get_by_role("link", name="All 5 stale facts")).to_be_visible()
     assert axe(page) == []
 
 
@@ -64,7 +64,7 @@ def test_a_fact_is_verified_and_a_proposal_accepted_by_one_key_each(desk: Realis
     card(page, "A voucher has at most 100 uses").get_by_role("button", name="Still true").focus()
     page.keyboard.press("Enter")
     expect(page.locator(".said")).to_contain_text("Verified, in commit")
-    expect(page.locator(".glance")).to_contain_text("4 facts to verify")
+    expect(page.locator(".glance")).to_contain_text("4 stale facts")
     card(page, "Name the carriers' limit").get_by_role("button", name="Accept").focus()
     page.keyboard.press("Enter")
     expect(page.locator(".said")).to_contain_text("Accepted, in commit")

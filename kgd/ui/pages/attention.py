@@ -222,7 +222,7 @@ def _failed(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
 KINDS = (
     Kind("conflicts", "conflict", "conflicts", "conflicts", "Two versions of the same field.", _conflicts),
     Kind("proposals", "proposal", "proposals", "proposals", "A change to accept or reject.", _proposals),
-    Kind("unverified", "fact to verify", "facts to verify", "stale", "The cited code has changed.", _stale),
+    Kind("unverified", "stale fact", "stale facts", "stale", "The cited code has changed.", _stale),
     Kind(
         "invalid_files",
         "unreadable file",
@@ -298,7 +298,7 @@ def verify(visit: Visit) -> Handled:
     one = visit.form.get("one", "")
     uris = [one] if one else visit.many("uri")
     if not uris:
-        return Redirect(visit.to("stale"), said="Select facts to verify.")
+        return Redirect(visit.to("stale"), said="Select facts first.")
     done = visit.call("stale", verify=uris, limit=1)["verified"]
     said, commit = _reported(f"Verified: {len(uris)} fact{'s' if len(uris) > 1 else ''}", done)
     return Redirect(visit.to("stale"), said, undo=commit)
