@@ -99,7 +99,7 @@ def test_an_area_shows_its_rules_its_facts_their_authors_and_its_files(desk: Des
     at(page, f"area?uri={uri}")
     expect(page.locator(".title")).to_contain_text("2 facts · 1 stale")
     expect(page.locator(".content em")).to_have_text("cents")
-    facts = page.locator(".lately li")
+    facts = page.locator(".listed li")
     expect(facts.nth(0)).to_contain_text("Never divide a price")
     expect(facts.nth(0)).to_contain_text("src/checkout.py changed, not committed yet")
     expect(facts.nth(1)).to_contain_text("Prices are net")
@@ -122,7 +122,7 @@ def test_an_area_names_its_group_and_its_facts(desk: Desk, page: Page) -> None:
     until(lambda: desk.call("area_facts", area=uri)["total"] == 1)
     at(page, f"area?uri={uri}")
     expect(page.locator("aside").get_by_role("link", name="Cash")).to_be_visible()
-    expect(page.locator(".lately li")).to_contain_text("Bags · Ann Person, just now")
+    expect(page.locator(".listed li")).to_contain_text("Bags · Ann Person, just now")
 
 
 def test_the_filter_finds_areas_by_their_words(desk: Desk, page: Page, watched: Watched) -> None:
