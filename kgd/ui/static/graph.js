@@ -219,9 +219,9 @@
     seenAt = read();
     observed.disconnect();
     observed.observe(svg);
-    if (before === seenAt && !fitted) paint();
-    else all();
+    before === seenAt && !fitted ? paint() : all();
   }
+  addEventListener("resize", begin);
 
   const dotOf = (link) => dots.find((dot) => dot.link === link);
   const modified = (event) => event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey;
@@ -235,8 +235,7 @@
     name();
     if (!dot) return fitted ? all() : place();
     htmx.ajax("GET", `${to.pathname}/card${to.search}`, { target: "#card", swap: "innerHTML" }).then(() => {
-      if (fitted) all();
-      else place();
+      fitted ? all() : place();
       reveal(dot);
     }, () => {});
   }
