@@ -253,7 +253,7 @@ def _base_label(kind: str, base: Json) -> str:
         return "Keep both nodes"
     if kind == "uri":
         return f"Name it {base} again"
-    return "Restore the merge base" if base is not None else "Leave it empty, as before"
+    return "Restore the version before both changes" if base is not None else "Leave it empty, as before"
 
 
 def _parts(kind: str, sides: Sequence[Json]) -> tuple[Part, ...]:

@@ -95,6 +95,7 @@ def _environment() -> Environment:
         "place": place,
         "spoken": spoken,
         "person": person,
+        "program": program,
     }
     made.globals |= {"asset": lambda name: f"{ROOT}/static/{name}?v={asset(name)[1]}", "address": address}
     return made
@@ -135,6 +136,11 @@ def person(line: str) -> str:
     """
     author = Author.of(line)
     return author.name if author.client in OWN_CLIENTS else author.signed
+
+
+def program(client: str) -> str:
+    """Return the program of a change if an agent used it; empty for kgd's own."""
+    return "" if client in OWN_CLIENTS else client
 
 
 def exact(text: str) -> Markup:

@@ -27,7 +27,7 @@ def card(page: Page, title: str) -> Locator:
 
 def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
     expect(page.locator(".glance")).to_have_text(
-        "3 conflicts, 2 proposals, 5 facts to verify and 1 unreadable file need your attention."
+        "3 conflicts, 2 proposals, 5 stale facts and 1 unreadable file need your attention."
     )
     expect(page.locator(".pending")).to_have_count(5)
     disputed = card(page, "One retry, with an idempotency key")
@@ -37,7 +37,7 @@ def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
     expect(card(page, "Describe the audit log")).to_contain_text("release-agent")
     expect(card(page, "A voucher has at most 100 uses")).to_contain_text("shop/pricing/vouchers.py changed")
     expect(card(page, "unreadable.yaml, line 3")).to_contain_text("This is not YAML")
-    expect(page.get_by_role("link", name="All 5 facts to verify")).to_be_visible()
+    expect(page.get_by_role("link", name="All 5 stale facts")).to_be_visible()
     assert axe(page) == []
 
 
@@ -64,7 +64,7 @@ def test_a_fact_is_verified_and_a_proposal_accepted_by_one_key_each(desk: Realis
     card(page, "A voucher has at most 100 uses").get_by_role("button", name="Still true").focus()
     page.keyboard.press("Enter")
     expect(page.locator(".said")).to_contain_text("Verified 1 fact with commit")
-    expect(page.locator(".glance")).to_contain_text("4 facts to verify")
+    expect(page.locator(".glance")).to_contain_text("4 stale facts")
     card(page, "Name the carriers' limit").get_by_role("button", name="Accept").focus()
     page.keyboard.press("Enter")
     expect(page.locator(".said")).to_contain_text("Accepted with commit")
@@ -85,3 +85,46 @@ def test_an_action_that_is_too_late_reports_why(desk: Realistic, page: Page) -> 
     desk.call("resolve", resolutions=[{"id": found["id"], "take": "a"}])
     use.click()
     expect(page.locator(".said")).to_contain_text("settled")
+
+
+def test_the_list_of_conflicts_settles_one_by_a_click(desk: Realistic, page: Page) -> None:
+    at(page, "conflicts")
+    disputed = page.locator(".dispute", has_text="A hold lasts ten minutes")
+    assert axe(page) == []
+    disputed.get_by_role("button", name="Use B").click()
+    expect(page.locator(".said")).to_contain_text("Resolved, in commit")
+    expect(disputed).to_have_count(0)
+    assert desk.node("insight://shop/a-hold-lasts-ten-minutes")["summary"] == "Seven minutes during a sale, else ten"
+
+
+def test_the_list_of_proposals_names_the_nodes_and_accepts_one_by_a_click(desk: Realistic, page: Page) -> None:
+    at(page, "proposals")
+    proposed = page.locator(".dispute", has_text="Describe the audit log")
+    expect(proposed).to_contain_text("Changes Payments, concept://shop/audit-log, Order numbers have gaps.")
+    proposed.get_by_role("button", name="Accept").click()
+    expect(page.locator(".said")).to_contain_text("Accepted, in commit")
+    assert desk.node("concept://shop/audit-log")["summary"] == "Every movement of money"
+
+
+def test_a_stale_fact_shows_the_change_of_its_code_in_the_list(page: Page) -> None:
+    at(page, "stale")
+    row = page.locator(".stale > li", has_text="Batches of 200 at night")
+    row.locator("summary").first.click()
+    expect(row.locator("ins")).to_have_text("+BATCH = 80")
+    assert axe(page) == []
+
+
+def test_a_history_names_the_programs_of_agents_alone(page: Page) -> None:
+    at(page, f"node/history?uri={RETRY}")
+    expect(page.locator("main")).to_contain_text("Ann Person, ")
+    expect(page.locator("main")).not_to_contain_text("kgd ui")
+    at(page, "node/history?uri=insight://shop/capture-is-idempotent")
+    expect(page.locator("main")).to_contain_text("with claude-code")
+
+
+def test_results_that_only_a_relation_leads_to_are_links_below_the_others(page: Page) -> None:
+    at(page, "search?q=refund")
+    expect(page.locator(".hit h2", has_text="Refund a single line")).to_have_count(1)
+    expect(page.get_by_role("group", name="Type").get_by_role("link", name="task")).to_be_visible()
+    expect(page.get_by_text("Related: ")).to_contain_text("Reports")
+    expect(page.locator(".hit h2", has_text="Reports")).to_have_count(0)

@@ -184,9 +184,9 @@ def test_a_broken_link_is_listed_until_its_target_is_written(desk: Desk, page: P
 def test_a_stale_fact_is_listed_and_verified_by_keyboard(desk: Desk, page: Page) -> None:
     desk("remember", "Sign adds nothing", "--cites", "src/auth/session.py#sign")
     (desk.code / "src/auth/session.py").write_text("def sign(token):\n    return token + 'x'\n")
-    waits = page.get_by_role("link", name="1 fact to verify")
+    waits = page.get_by_role("link", name="1 stale fact")
     waits.wait_for()
-    expect(page.locator(".glance")).to_have_text("1 fact to verify needs your attention.")
+    expect(page.locator(".glance")).to_have_text("1 stale fact needs your attention.")
     waits.focus()
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_contain_text("sign in src/auth/session.py changed")

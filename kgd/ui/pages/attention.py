@@ -12,6 +12,7 @@ from kgd.model.access import Verb
 from kgd.model.uri import name_of
 from kgd.ui.node_reading import names
 from kgd.ui.pages.proposals import reported_acceptance
+from kgd.ui.relation_words import words_of
 from kgd.ui.rendering import counted, sentence
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
@@ -208,7 +209,8 @@ def _unreadable(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
     for one in status["invalid_files"][:CARDS]:
         line = f", line {one['line']}" if one.get("line") else ""
         title = f"{one['path'].rpartition('/')[2]}{line}"
-        cards.append(Card(title, visit.to("unreadable"), one["reason"], one["path"]))
+        show = Action("Show", visit.to("unreadable"), hint=title)
+        cards.append(Card(title, visit.to("unreadable"), one["reason"], one["path"], actions=(show,)))
     return cards
 
 
@@ -223,7 +225,7 @@ def _failed(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
 KINDS = (
     Kind("conflicts", "conflict", "conflicts", "conflicts", "Two versions of the same field.", _conflicts),
     Kind("proposals", "proposal", "proposals", "proposals", "A change to accept or reject.", _proposals),
-    Kind("unverified", "fact to verify", "facts to verify", "stale", "The cited code has changed.", _stale),
+    Kind("unverified", "stale fact", "stale facts", "stale", "The cited code has changed.", _stale),
     Kind(
         "invalid_files",
         "unreadable file",
@@ -292,7 +294,7 @@ def verify(visit: Visit) -> Handled:
     one = visit.form.get("one", "")
     uris = [one] if one else visit.many("uri")
     if not uris:
-        return Redirect(visit.to("stale"), said="Select facts to verify.")
+        return Redirect(visit.to("stale"), said="Select facts first.")
     return _verified(visit, uris, visit.to("stale"))
 
 
@@ -300,7 +302,9 @@ def broken(visit: Visit) -> Handled:
     """List the missing targets of relations."""
     answer = visit.call("broken", limit=BROKEN, cursor=visit.query.get("cursor"))
     known = names(visit, [link["source"] for one in answer["broken"] for link in one["links"]])
-    return Page("broken.html", {"answer": answer, "known": known, "begun": "cursor" in visit.query})
+    return Page(
+        "broken.html", {"answer": answer, "known": known, "begun": "cursor" in visit.query, "words_of": words_of}
+    )
 
 
 def unreadable(visit: Visit) -> Handled:

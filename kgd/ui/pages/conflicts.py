@@ -241,7 +241,8 @@ def _excerpts(field: Mapping[str, Any]) -> list[dict[str, Any]]:
     found = []
     for side in field["sides"]:
         text = " ".join(written(side["value"])[: 4 * EXCERPT].split())
-        text = text if len(text) <= EXCERPT else f"{text[:EXCERPT]}…"
+        is_cut = len(text) > EXCERPT
+        text = f"{text[:EXCERPT]}…" if is_cut else text
         found.append(
             {
                 "text": text,
@@ -249,6 +250,7 @@ def _excerpts(field: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "author": side.get("author", ""),
                 "at": side.get("at", ""),
                 "is_nothing": side["value"] is None,
+                "is_cut": is_cut,
                 "is_shown": side["side"] == field["shown"],
             }
         )

@@ -13,6 +13,8 @@ from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own
 
 COMMITS = 20
+UNKNOWN = "A change"
+"""Title of a commit without a message whose differences are not known."""
 
 
 def history(visit: Visit) -> Handled:
@@ -40,7 +42,7 @@ def lines(visit: Visit) -> Handled:
     """Show the author and time of each line of the content."""
     uri = visit.required("uri")
     answer = visit.call("blame", uri=uri, cursor=visit.query.get("cursor"), budget=10_000)
-    return Page("node_lines.html", {"answer": answer, "uri": uri})
+    return Page("node_lines.html", {"answer": answer, "uri": uri, "name": titles(visit, [uri]).get(uri) or uri})
 
 
 def messages(visit: Visit) -> Handled:
@@ -124,7 +126,7 @@ def title(commit: Mapping[str, Any], uri: str) -> str:
             return f"{one['change'].capitalize()}"
         fields = dict.fromkeys(name.partition("/")[0] for name in one["fields"] if name != VERIFIED)
         return f"Changed {', '.join(fields)}" if fields else "Verified"
-    return deed.capitalize() or "A change"
+    return deed.capitalize() or UNKNOWN
 
 
 ENTRIES = (

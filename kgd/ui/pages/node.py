@@ -16,7 +16,7 @@ from kgd.ui.changes import as_text
 from kgd.ui.highlighting import highlighted
 from kgd.ui.node_reading import WHOLE, Missing, links, titles, whole
 from kgd.ui.pages.file import redirected
-from kgd.ui.pages.history import title
+from kgd.ui.pages.history import UNKNOWN, title
 from kgd.ui.pages.node_form import FURTHER, LABELS
 from kgd.ui.relation_words import words_of
 from kgd.ui.visit import Download, Entry, Handled, Page, Visit
@@ -109,7 +109,7 @@ def below(headline: str, content: str) -> str:
 def changes_of(found: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the newest commits of a node with their titles, newest first."""
     commits = [{**one, "title": title(one, found["uri"])} for one in found.get("history", ())]
-    if commits and found["version"] == len(commits) and commits[-1]["title"] == "Changed":
+    if commits and found["version"] == len(commits) and commits[-1]["title"] in (UNKNOWN, "Changed"):
         commits[-1]["title"] = "Created"
     return commits
 

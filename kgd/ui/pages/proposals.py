@@ -23,6 +23,8 @@ def listing(visit: Visit) -> Handled:
         "proposals.html",
         {
             "listed": answer["proposals"],
+            "names": titles(visit, [uri for one in answer["proposals"] for uri in one.get("nodes", ())]),
+            "may": visit.may("accept"),
             "total": answer["total"],
             "cursor": answer.get("cursor", ""),
             "begun": "cursor" in visit.query,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +11,16 @@ from kgd.errors import KgdError
 from kgd.index.snippets import spans
 from kgd.model.change import Author
 from kgd.model.uri import is_owned, path_of
+from kgd.ui.node_reading import titles
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
 HITS = 30
 BUDGET = 20_000
 """Tokens of an answer with short texts."""
-OFFERED = 5
+OFFERED = 8
 """Largest number of filters of one kind to offer."""
+WORDS = re.compile(r"[\w-]+: ").match
+"""Matches a reason that names a field and its words: ``name: refund``."""
 LAPSED = ("expired on", "not valid before")
 """Beginnings of the reasons that a reader must see."""
 
@@ -49,17 +53,18 @@ FILTERS = (
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A filter that is set, or can be set; its address sets or removes it."""
+    """A filter that is set, or can be set; its address sets or removes it. `count` hits of the page have the value."""
 
     label: str
     value: str
     to: str
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class HitRow:
     """One hit. `place` is the path above it; `texts` are its summary and, if no word matched there, the text around a
-    match; `notes` are reasons that a reader must see."""
+    match; `notes` are reasons that a reader must see. A related hit lacks the words, and a relation leads to it."""
 
     uri: str
     title: str
@@ -70,6 +75,7 @@ class HitRow:
     at: str
     notes: tuple[str, ...]
     stale: str
+    is_related: bool
 
 
 def search(visit: Visit) -> Handled:
@@ -81,11 +87,16 @@ def search(visit: Visit) -> Handled:
         answer = _answer(visit, question, given) if question or "tag" in given else {}
     except KgdError as error:
         answer, told["refused"] = {}, error
-    hits, code = ([_row(hit, question) for hit in answer.get(name, ())] for name in ("hits", "code"))
+    found, code = ([_row(hit, question) for hit in answer.get(name, ())] for name in ("hits", "code"))
+    hits, related = [one for one in found if not one.is_related], [one for one in found if one.is_related]
+    if not hits:
+        hits, related = related, []
     told |= {
         "answer": answer,
         "hits": hits,
+        "related": related,
         "code": code,
+        "nearest": _named(visit, answer.get("nearest", ())),
         "begun": "cursor" in visit.query,
         "chips": [
             Chip(one.label, given[one.name], _to(visit, question, given, one.name))
@@ -93,6 +104,7 @@ def search(visit: Visit) -> Handled:
             if one.name in given
         ],
         "offered": _offered(visit, question, given, hits),
+        "counts": not answer.get("cursor") and "cursor" not in visit.query,
         "next": visit.to("search", **{"q": question, **given, "cursor": answer.get("cursor")}),
         "first": visit.to("search", **{"q": question, **given}),
         "narrowed_to": lambda name, value: _to(visit, question, given, name, value),
@@ -122,11 +134,13 @@ def _offered(visit: Visit, question: str, given: Mapping[str, str], hits: Sequen
     """Return filters that would narrow these hits: the types and authors that some of them have, most common first."""
     found = []
     for name, values in (("type", [one.type for one in hits]), ("author", [one.author for one in hits if one.author])):
-        distinct = sorted(set(values), key=lambda one: (-values.count(one), one))
+        distinct = sorted(dict.fromkeys(values), key=lambda one: -values.count(one))
         if name not in given and len(distinct) > 1:
-            found += [Chip(name, one, _to(visit, question, given, name, one)) for one in distinct[:OFFERED]]
-    if "stale" not in given and any(one.stale for one in hits):
-        found.append(Chip("stale", "stale", _to(visit, question, given, "stale", "yes")))
+            found += [
+                Chip(name, one, _to(visit, question, given, name, one), values.count(one)) for one in distinct[:OFFERED]
+            ]
+    if "stale" not in given and (stale := sum(bool(one.stale) for one in hits)):
+        found.append(Chip("state", "stale", _to(visit, question, given, "stale", "yes"), stale))
     return found
 
 
@@ -146,7 +160,15 @@ def _row(hit: Mapping[str, Any], question: str) -> HitRow:
         updated.get("at", ""),
         tuple(reason for reason in hit["why"] if reason.startswith(LAPSED)),
         hit.get("unverified", {}).get("reason", ""),
+        any(reason.startswith("via ") for reason in hit["why"])
+        and not any(WORDS(reason) or reason.startswith("lex ") for reason in hit["why"]),
     )
+
+
+def _named(visit: Visit, uris: Sequence[str]) -> list[tuple[str, str]]:
+    """Return nodes as pairs of URI and name."""
+    known = titles(visit, uris)
+    return [(uri, known.get(uri) or uri) for uri in uris]
 
 
 ENTRIES = (Entry("search", "search", search),)

@@ -87,7 +87,7 @@
   const ANCHORS = { left: "end", right: "start" };
   function sides(dot) {
     if (dot.open) return ["above", "below"];
-    if (dot.group) return width(dot.text) < 2 * size(dot) ? ["middle"] : ["below", "above", "right", "left"];
+    if (dot.group) return ["middle", "below", "above", "right", "left"];
     if (kind === "path") return ["above", "below", "right", "left"];
     return dot.x < -1e-9 && kind === "rings" ? ["left", "right", "below", "above"] : ["right", "left", "below", "above"];
   }
@@ -112,7 +112,7 @@
       const side = sides(dot).find((side) => {
         const [left, top, right, bottom] = around(dot, side);
         if (isFit && (left < view.x || right > view.x + across || top < view.y || bottom > view.y + down)) return false;
-        return side === "middle" || taken.hasRoom([left, top, right, bottom], dot);
+        return (side === "middle" && right - left < 2 * size(dot)) || taken.hasRoom([left, top, right, bottom], dot);
       });
       const [x, y] = at(dot), shown = side || sides(dot)[0], area = around(dot, shown);
       if (side) taken.take(area, dot);
@@ -219,9 +219,9 @@
     seenAt = read();
     observed.disconnect();
     observed.observe(svg);
-    if (before === seenAt && !fitted) paint();
-    else all();
+    before === seenAt && !fitted ? paint() : all();
   }
+  addEventListener("resize", begin);
 
   const dotOf = (link) => dots.find((dot) => dot.link === link);
   const modified = (event) => event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey;
@@ -235,8 +235,7 @@
     name();
     if (!dot) return fitted ? all() : place();
     htmx.ajax("GET", `${to.pathname}/card${to.search}`, { target: "#card", swap: "innerHTML" }).then(() => {
-      if (fitted) all();
-      else place();
+      fitted ? all() : place();
       reveal(dot);
     }, () => {});
   }

@@ -96,7 +96,10 @@
   }
 
   const inHeader = new TypeAhead(document.getElementById("q"), document.getElementById("q-list"), { first: false, ends: () => inHeader.close() });
-  if (matchMedia("(hover: hover)").matches) inHeader.field.placeholder = navigator.platform.startsWith("Mac") ? "Search (⌘K)" : "Search (Ctrl K)";
+  const hasKeys = matchMedia("(hover: hover) and (min-width: 40rem)"), keys = navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl K";
+  const hint = () => { inHeader.field.placeholder = hasKeys.matches ? `Search (${keys})` : "Search"; };
+  hint();
+  hasKeys.addEventListener("change", hint);
   inHeader.field.addEventListener("blur", () => inHeader.close());
   const inPalette = new TypeAhead(document.getElementById("palette-q"), document.getElementById("palette-list"), { first: true, ends: () => dialog.close() });
   dialog.addEventListener("close", () => inPalette.close());
