@@ -36,7 +36,8 @@ class Verb(NamedTuple):
     `kgd.cli.parameters` that turns options into parameters; without it, options and parameters have the same names.
     `print` is the printer of the answer, and `own` a function that runs the whole command, both as ``module.function``
     below `kgd.cli`. `also` is another operation that the command runs. `needs` is a list of the answer that must not be
-    empty. `alone` commands need no daemon and start none.
+    empty. `examples` are lines to type, each with its purpose. `secret` is the advice for a word without an option,
+    which may be the secret that the command reads. `alone` commands need no daemon and start none.
     `carries_out` maps operations without a command of their own to the words that follow ``kgd`` for them.
     """
 
@@ -55,6 +56,8 @@ class Verb(NamedTuple):
     needs: str = ""
     alone: bool = False
     carries_out: tuple[tuple[str, str], ...] = ()
+    examples: tuple[tuple[str, str], ...] = ()
+    secret: str = ""
 
 
 def function(name: str) -> Any:
@@ -270,6 +273,16 @@ _LOCAL: tuple[Verb, ...] = (
             ("query_container with operation=get", "task show NAME"),
             ("add_task", "task add NAME"),
             ("put with type=task", "task add NAME"),
+        ),
+        examples=(
+            (
+                'kgd task add "Renew earlier" --objective "No sign-outs" --file src/auth/session.py',
+                "create a task",
+            ),
+            (
+                'kgd task done "Renew earlier" --gotcha "Clients cache the expiry"',
+                "finish it, and keep the lesson",
+            ),
         ),
     ),
     Verb(

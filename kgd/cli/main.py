@@ -132,10 +132,8 @@ class _Parser(argparse.ArgumentParser):
     def unexpected(self, word: str, chosen: Verb) -> None:
         """Refuse a word that the command does not accept, with a similar option if there is one."""
         if not word.startswith("-"):
-            if chosen.name == "forget":
-                self.error(
-                    f"a secret {_IN_SIGHT}", "Pipe it in, as in `kgd forget < FILE`, or type it when you are asked."
-                )
+            if chosen.secret:
+                self.error(f"a secret {_IN_SIGHT}", chosen.secret)
             self.error(f"unexpected argument '{word}'", f"Quote a text with spaces. See `{self.prog} --help`.")
         from difflib import get_close_matches
 
@@ -215,10 +213,10 @@ def _parser(argv: Sequence[str]) -> _Parser:
 
 def _explain(parser: argparse.ArgumentParser, chosen: Verb) -> None:
     """Add the examples of a command to its help."""
-    from kgd.cli.guidance import examples
-
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description, parser.epilog = _sentence(chosen.help), examples(chosen.name)
+    parser.description = _sentence(chosen.help)
+    if chosen.examples:
+        parser.epilog = "\n".join(("examples:", *(f"  # {purpose}\n  {line}" for line, purpose in chosen.examples)))
 
 
 def _sentence(text: str) -> str:

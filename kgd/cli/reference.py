@@ -10,7 +10,6 @@ import sys
 
 from kgd import __version__
 from kgd.cli.commands import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, UNHEALTHY, VERBS, Argument, Verb
-from kgd.cli.guidance import EXAMPLES
 
 _HEAD = """\
 # The command line
@@ -48,7 +47,7 @@ def _section(verb: Verb) -> list[str]:
     local = " (local)" if verb.alone else ""
     dry = f" Takes `{DRY_RUN.flags[0]}`." if verb.writes else ""
     told = [f"### `{usage}`{local}\n", f"{verb.help[0].upper()}{verb.help[1:]}.{dry}\n", *_table(verb.arguments)]
-    if lines := [f"{line}  # {purpose}" for line, purpose in EXAMPLES.get(verb.name, ())]:
+    if lines := [f"{line}  # {purpose}" for line, purpose in verb.examples]:
         told += ["```sh", *lines, "```\n"]
     return told
 

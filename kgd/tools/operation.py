@@ -82,6 +82,8 @@ class Command:
         rehearsal: The operation that answers ``--dry-run``, if different.
         also: Another operation for which next steps suggest this command.
         needs: A list of the answer; if it is missing or empty, the exit code is that of NOT_FOUND.
+        examples: Lines to type, each with its purpose; a test runs them in the order of the manual.
+        secret: Advice for a word without an option, if the command reads a secret that such a word may be.
     """
 
     group: str
@@ -95,6 +97,8 @@ class Command:
     rehearsal: str = ""
     also: str = ""
     needs: str = ""
+    examples: tuple[tuple[str, str], ...] = ()
+    secret: str = ""
 
     def row(self, operation: str, Params: type[BaseModel]) -> dict[str, Any]:
         """The command as plain data, without defaults."""
@@ -112,6 +116,8 @@ class Command:
             "rehearsal": self.rehearsal,
             "also": self.also,
             "needs": self.needs,
+            "examples": self.examples,
+            "secret": self.secret,
         }
         return {name: value for name, value in row.items() if value}
 

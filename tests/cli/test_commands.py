@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kgd.cli.commands import EXIT_CODES, VERBS
-from kgd.cli.guidance import EXAMPLES, MEANT
+from kgd.cli.guidance import MEANT
 from kgd.cli.output import show
 from kgd.cli.terminal import STYLES
 from kgd.client import start
@@ -444,8 +444,8 @@ def test_without_arguments_the_help_is_printed(kgd: Kgd) -> None:
 
 
 def test_the_examples_of_the_help_run(kgd: Kgd) -> None:
-    assert all(line in kgd("get", "--help") for line, _ in EXAMPLES["get"])
-    for line in [line for examples in EXAMPLES.values() for line, _ in examples]:
+    assert all(line in kgd("get", "--help") for verb in VERBS if verb.name == "get" for line, _ in verb.examples)
+    for line in [line for verb in VERBS for line, _ in verb.examples]:
         kgd(*shlex.split(line)[1:])
 
 

@@ -129,6 +129,7 @@ KNOWN = {
     ("cli/printing_sharing.py", "diff"): "a field of an answer",
     ("cli/parameters.py", "history"): "a part of a node",
     ("cli/printing_history.py", "author"): "a field of an answer",
+    ("cli/printing_running.py", "nodes"): "a field of an answer",
     ("cli/tasks.py", "accept"): "an option of `kgd task`",
     ("cli/tasks.py", "status"): "an option of `kgd task`",
     ("cli/commands.py", "add_task"): "the command `kgd task` is composed of operations",

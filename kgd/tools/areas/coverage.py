@@ -296,6 +296,7 @@ COVERAGE = Operation(
             ),
             place=80,
             print="printing_context.coverage",
+            examples=(("kgd coverage --order gaps", "first the folders with the most files without an area"),),
         ),
     ),
 )

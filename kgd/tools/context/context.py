@@ -385,6 +385,11 @@ CONTEXT = Operation(
             ),
             place=60,
             print="printing_context.context",
+            examples=(
+                ("kgd context src/auth/session.py", "before you edit a file"),
+                ('kgd context --task "Renew sessions earlier"', "before you start a task"),
+                ('kgd context "how long do sessions last?"', "a question"),
+            ),
         ),
         Command(
             "Reading",
@@ -394,6 +399,7 @@ CONTEXT = Operation(
             place=65,
             print="printing_context.why",
             needs="lines",
+            examples=(("kgd why src/auth/session.py:1", "the commit of the line, its reason, and the facts about it"),),
         ),
     ),
 )

@@ -126,6 +126,7 @@ STALE = Operation(
             (option("--verify", "mark this node as still true; may be repeated", "URI"), OPEN, CURSOR),
             place=80,
             print="printing.stale",
+            examples=(("kgd stale", "facts whose code has changed, with the reason"),),
         ),
     ),
 )

@@ -362,6 +362,7 @@ HISTORY = Operation(
             ),
             place=10,
             print="printing_history.history",
+            examples=(("kgd history services/auth --diff", "the changes of one node, by field"),),
         ),
         Command(
             "The past",
@@ -370,6 +371,10 @@ HISTORY = Operation(
             name="log",
             place=30,
             print="printing_history.log",
+            examples=(
+                ("kgd log --author Ann --since 'last week'", "the commits of one author"),
+                ("kgd log --path src/auth", "the commits about some code"),
+            ),
         ),
     ),
 )

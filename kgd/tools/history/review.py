@@ -353,6 +353,10 @@ REVIEW = Operation(
             ),
             place=70,
             print="printing_history.review",
+            examples=(
+                ("kgd review", "new knowledge by author"),
+                ("kgd review --accept", "mark all of it as reviewed"),
+            ),
         ),
     ),
 )

@@ -398,6 +398,10 @@ GET = Operation(
             ),
             place=10,
             print="printing.get",
+            examples=(
+                ("kgd get services/auth", "the concept, or the path if there is no such concept"),
+                ("kgd get ./src/auth/session.py --include incoming", "a file, and the relations that lead to it"),
+            ),
         ),
         Command(
             "Reading",

@@ -354,6 +354,10 @@ SEARCH = Operation(
             place=30,
             ask="search",
             print="printing.search",
+            examples=(
+                ("kgd search sessions renew", "by words and meaning"),
+                ("kgd search sessions --types insight --since 'last week'", "recent facts only"),
+            ),
         ),
     ),
 )
@@ -382,6 +386,7 @@ RECALL = replace(
             place=20,
             ask="search",
             print="printing.search",
+            examples=(("kgd recall sessions --since monday", "facts remembered this week"),),
         ),
     ),
 )

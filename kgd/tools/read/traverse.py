@@ -472,6 +472,7 @@ TRAVERSE = Operation(
             place=40,
             ask="traverse",
             print="printing.traverse",
+            examples=(("kgd traverse services/auth --max-cost 1", "everything within a cost of 1, cheapest first"),),
         ),
         Command(
             "Reading",
@@ -491,6 +492,7 @@ TRAVERSE = Operation(
             place=42,
             ask="path",
             print="printing.path",
+            examples=(("kgd path services/auth src/auth/session.py", "how two nodes are connected"),),
         ),
     ),
 )

@@ -182,6 +182,7 @@ FORGET = Operation(
             place=66,
             ask="forget",
             print="printing_running.forget",
+            secret="Pipe it in, as in `kgd forget < FILE`, or type it when you are asked.",
         ),
     ),
 )

@@ -282,6 +282,13 @@ PUT = Operation(
             place=10,
             ask="put",
             print="printing.put",
+            examples=(
+                (
+                    'kgd put services/auth --summary "Checks tokens" --tags auth',
+                    "create a concept, or change its fields",
+                ),
+                ('kgd put --type gotcha --name "Clock skew" --summary "Tokens may be early"', "any other type"),
+            ),
         ),
         Command(
             "Writing",
@@ -324,6 +331,7 @@ PUT = Operation(
             place=60,
             ask="link",
             print="printing.put",
+            examples=(("kgd link services/auth services/keys --type depends_on --weight 0.5", "0 is close, 1 is far"),),
         ),
         Command(
             "Writing",
@@ -376,6 +384,13 @@ REMEMBER = Operation(
             place=100,
             ask="remember",
             print="printing.put",
+            examples=(
+                (
+                    'kgd remember "Sessions last 15 minutes." --about src/auth',
+                    "every agent that asks about src/auth gets it",
+                ),
+                ('kgd remember "renew() is idempotent." --cites src/auth/session.py#renew', "stale once renew changes"),
+            ),
         ),
     ),
 )
