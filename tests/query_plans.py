@@ -31,7 +31,7 @@ WHOLE = {
     r"SELECT .* FROM (totals|nodes|pairs|links|decided)\b": "read into memory once",
     r"DELETE FROM pairs": "a table of bounded size, when it is full",
     r"SELECT .* FROM tokens ORDER BY created, id": "a hub's tokens are listed whole",
-    r"SELECT .* FROM (spent|answers)$": "a hub's state is moved whole",
+    r"SELECT .* FROM (spent|answers|keys|sign_ins)$": "a hub's state is moved whole",
     r"SELECT language, state, count": "for `kgd status`",
     r"SELECT key, first, size FROM keys": "all names, for searching texts for them",
     r".* AND 0\b": "a condition that nothing meets",

@@ -20,6 +20,7 @@ from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized, Unavailable
 from kgd.model import token as token_texts
 from kgd.model.access import Principal, told
 from kgd.model.grants import Grant, scopes_of
+from kgd.model.hub_state import SIGN_IN_KEY
 from kgd.model.token import SECRET_BYTES, TokenRecord
 from kgd.oidc.accounts import Account, person, program
 from kgd.oidc.configuration import Configuration, Issuer
@@ -245,7 +246,7 @@ class SignIns:
     @property
     def _sealing(self) -> Sealing:
         if self._made is None:
-            self._made = Sealing(self._tokens.state.key("sign-in", secrets.token_bytes(KEY_BYTES)))
+            self._made = Sealing(self._tokens.state.key(SIGN_IN_KEY, secrets.token_bytes(KEY_BYTES)))
         return self._made
 
     @property

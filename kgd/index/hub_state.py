@@ -268,6 +268,8 @@ class SqliteHubState:
             db.execute("SELECT token, what, window, amount FROM spent").fetchall(),
             iter(db.execute("SELECT token, request, asked, answer, at FROM answers")),
             self._parts,
+            db.execute("SELECT name, key FROM keys").fetchall(),
+            db.execute("SELECT id, until, kept FROM sign_ins").fetchall(),
         )
 
     def _parts(self, after: int) -> Iterator[list[tuple[int, AuditEntry]]]:

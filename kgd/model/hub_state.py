@@ -25,6 +25,14 @@ class HubContents:
     """Token, request id, digest of the request, answer, time."""
     lines: Callable[[int], Iterator[list[tuple[int, AuditEntry]]]]
     """The lines of the audit log with a higher number, oldest first, in parts."""
+    keys: list[tuple[str, bytes]]
+    """Secret keys with their names."""
+    sign_ins: list[tuple[str, int, bytes]]
+    """Id of the token, end, data sealed with the key `SIGN_IN_KEY`."""
+
+
+SIGN_IN_KEY = "sign-in"
+"""Name of the key that seals the data of sign-ins."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgd.errors import InvariantViolation
-from kgd.model.hub_state import HubContents, Moved
+from kgd.model.hub_state import SIGN_IN_KEY, HubContents, Moved
 from kgd.model.token import storable, to_row
 from kgd.postgres.database import Database
 
@@ -29,6 +29,8 @@ INSERT INTO spent AS known VALUES (%s, %s, %s, %s) ON CONFLICT (token, what) DO 
     span = greatest(known.span, excluded.span)
 """
 _ANSWERS = "INSERT INTO answers VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING"
+_KEYS = "INSERT INTO keys VALUES (%s, %s) ON CONFLICT DO NOTHING"
+_SIGN_INS = "INSERT INTO sign_ins VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
 _LINES = "INSERT INTO trail (at, token, action, workspace, detail) VALUES (%s, %s, %s, %s, %s)"
 _LINE = "INSERT INTO moves VALUES (%s, %s) ON CONFLICT (source) DO UPDATE SET line = excluded.line"
 
@@ -55,6 +57,10 @@ def take_over(database: Database, contents: HubContents) -> Moved:
         tokens = _add(db, _TOKENS, map(to_row, contents.tokens))
         _add(db, _SPENT, contents.spent)
         answers = _add(db, _ANSWERS, ((a, storable(b), c, storable(d), at) for a, b, c, d, at in contents.answers))
+        _add(db, _KEYS, contents.keys)
+        [shared] = db.execute("SELECT key FROM keys WHERE name = %s", (SIGN_IN_KEY,)).fetchall() or [(b"",)]
+        if (SIGN_IN_KEY, bytes(shared[0])) in contents.keys:  # with another key, everyone has to sign in again
+            _add(db, _SIGN_INS, contents.sign_ins)
         last, lines = known[0] if known else 0, 0
         for part in contents.lines(last):
             rows = [(one.at, one.token, one.action, one.workspace, one.detail) for _, one in part]

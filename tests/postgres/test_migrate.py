@@ -15,8 +15,8 @@ from kgd.daemon.tokens import Minted, Tokens
 from kgd.errors import InvariantViolation, NotFound, Unavailable
 from kgd.index import hub_state as sqlite
 from kgd.index.hub_state import SqliteHubState
-from kgd.model.access import Scope
-from kgd.model.hub_state import HubContents, Moved
+from kgd.model.access import Principal, Scope
+from kgd.model.hub_state import SIGN_IN_KEY, HubContents, Moved
 from kgd.model.token import AuditEntry
 from tests import postgres_server
 from tests.postgres_server import HubState
@@ -60,6 +60,21 @@ def fill(path: Path) -> list[Minted]:
 def everything(state: HubState | SqliteHubState) -> tuple[object, ...]:
     actions = [(one.at, one.token, one.action, one.detail) for _, one in state.lines(0, 100)]
     return state.all(), [line for line in actions if line[2] != "migrate"]
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_people_stay_signed_in_unless_the_hubs_have_another_key(path: Path, url: str, is_shared: bool) -> None:
+    with closing(SqliteHubState(path)) as old:
+        tokens = Tokens(lambda: old, clock, random.Random(3).randbytes)
+        made = tokens.sign_in(Principal("", "Ann", "person", ALL), b"sealed", AT + 100, AT)
+        old.key(SIGN_IN_KEY, b"ours")
+    with closing(HubState(url)) as new:
+        if not is_shared:
+            new.key(SIGN_IN_KEY, b"theirs")
+        move(path, url, clock)
+        id = made.record.holder.id
+        assert new.sign_in(id) == (b"sealed" if is_shared else None)
+        assert new.key(SIGN_IN_KEY, b"late") == (b"ours" if is_shared else b"theirs")
 
 
 def test_tokens_quotas_answers_and_the_log_are_moved_and_the_old_file_accepts_no_token(path: Path, url: str) -> None:
