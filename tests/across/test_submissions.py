@@ -190,7 +190,7 @@ def test_a_copy_that_was_submitted_from_another_repository_is_not_replaced(teams
 
 
 def test_nodes_are_not_submitted_to_their_own_workspace(teams: Teams) -> None:
-    with pytest.raises(Invalid, match="to another workspace"):
+    with pytest.raises(Invalid, match="'shop' is this workspace"):
         teams.shop.ask("submit_subgraph", workspace="shop", remote="shop", roots=[LIMITS])
 
 

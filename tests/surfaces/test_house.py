@@ -129,7 +129,7 @@ def test_bootstrap_with_store_writes_the_tree_once_and_only_from_this_machine(as
 
 def test_the_checks_find_nothing_wrong_with_a_sound_workspace(ask: Ask) -> None:
     ask.put(changes=upsert("a", summary="s"))
-    assert ask.fsck() == {"ok": True, "workspace": "shop", "problems": []}
+    assert ask.fsck() == {"ok": True, "workspace": "shop", "nodes": 1, "problems": []}
     until(lambda: ask.doctor()["ok"])
     assert ask.doctor(fix=True)["ok"]
     assert ask.reindex()["nodes"] == 1

@@ -92,7 +92,7 @@ def test_the_list_of_conflicts_settles_one_by_a_click(desk: Realistic, page: Pag
     disputed = page.locator(".dispute", has_text="A hold lasts ten minutes")
     assert axe(page) == []
     disputed.get_by_role("button", name="Use B").click()
-    expect(page.locator(".said")).to_contain_text("Resolved, in commit")
+    expect(page.locator(".said")).to_contain_text("Resolved with commit")
     expect(disputed).to_have_count(0)
     assert desk.node("insight://shop/a-hold-lasts-ten-minutes")["summary"] == "Seven minutes during a sale, else ten"
 
@@ -102,7 +102,7 @@ def test_the_list_of_proposals_names_the_nodes_and_accepts_one_by_a_click(desk: 
     proposed = page.locator(".dispute", has_text="Describe the audit log")
     expect(proposed).to_contain_text("Changes Payments, concept://shop/audit-log, Order numbers have gaps.")
     proposed.get_by_role("button", name="Accept").click()
-    expect(page.locator(".said")).to_contain_text("Accepted, in commit")
+    expect(page.locator(".said")).to_contain_text("Accepted with commit")
     assert desk.node("concept://shop/audit-log")["summary"] == "Every movement of money"
 
 
