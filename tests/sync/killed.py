@@ -100,7 +100,9 @@ def _unanswered(diary: Path) -> list[dict[str, str]]:
 
 
 @contextlib.contextmanager
-def tidying(git_dirs: Sequence[Path], chores: Sequence[tuple[str, ...]], ran: Counter[str]) -> Iterator[None]:
+def tidying(
+    git_dirs: Sequence[Path], chores: Sequence[tuple[str, ...]], ran: Counter[str], complaints: list[str]
+) -> Iterator[None]:
     """Run the chores in each of the repositories, one after the other, until the block is left."""
     stop = threading.Event()
 
@@ -110,6 +112,8 @@ def tidying(git_dirs: Sequence[Path], chores: Sequence[tuple[str, ...]], ran: Co
                 return
             done = subprocess.run(["git", "-C", git_dir, *chore], capture_output=True, check=False)
             ran[chore[0] + (" failed" if done.returncode else "")] += 1
+            if done.returncode:
+                complaints.append(f"{' '.join(chore)} in {git_dir}: {done.returncode} {done.stderr.decode()[:300]}")
 
     worker = threading.Thread(target=tidy)
     if chores:
@@ -136,7 +140,7 @@ def killed_while_syncing(place: Path, kills: int, seed: int, chores: Sequence[tu
     for person in people:
         person.share(hub)
         person.close()
-    lives, seen = 0, Seen(kills)
+    lives, seen, complaints = 0, Seen(kills), list[str]()
 
     def born(name: str) -> Child:
         nonlocal lives
@@ -144,7 +148,7 @@ def killed_while_syncing(place: Path, kills: int, seed: int, chores: Sequence[tu
         return Child(work, str(place / name), seed * 10_000 + lives)
 
     git_dirs = [person.tree / ".git" for person in people]
-    with tidying(git_dirs, chores, seen.chores):
+    with tidying(git_dirs, chores, seen.chores, complaints):
         children = {name: born(name) for name in NAMES}
         try:
             for child in children.values():
@@ -163,7 +167,11 @@ def killed_while_syncing(place: Path, kills: int, seed: int, chores: Sequence[tu
         finally:
             for child in children.values():
                 child.kill()
-    return _audit(place, seen)
+    try:
+        return _audit(place, seen)
+    except AssertionError as wrong:
+        wrong.add_note("git complained:\n" + "\n".join(complaints))
+        raise
 
 
 def _follow_the_advice_on_locks(place: Path, said: list[Any]) -> int:
