@@ -97,6 +97,14 @@ def test_a_half_typed_query_is_not_an_error(page: Page) -> None:
     expect(shown.get_by_role("option", name="Search for")).to_be_visible()
 
 
+def test_a_key_right_after_the_palette_was_closed_counts(page: Page) -> None:
+    shown = palette(page)
+    page.keyboard.press("Escape")
+    expect(shown).to_be_hidden()
+    page.locator("#palette-q").dispatch_event("keydown", {"key": "?"})  # its field still has the focus
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+
+
 def test_the_palette_and_the_list_of_keys_are_accessible(page: Page) -> None:
     shown = palette(page)
     page.keyboard.type("auth")

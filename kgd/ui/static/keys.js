@@ -9,7 +9,8 @@
   const OFF = "kgd-keys-off", FOLLOWS = 1500;
   const dialog = document.getElementById("keys");
   const isOff = () => localStorage.getItem(OFF) === "yes";
-  const isTyping = (target) => target.closest?.("input:not([type=checkbox], [type=radio], [type=range]), textarea, select, [contenteditable]");
+  // A field of a closed dialog may keep the focus until the next frame.
+  const isTyping = (target) => target.closest?.("input:not([type=checkbox], [type=radio], [type=range]), textarea, select, [contenteditable]")?.checkVisibility();
   const shown = (selector, within = document) => [...within.querySelectorAll(selector)].filter((one) => one.checkVisibility());
   const rowOf = () => document.activeElement?.closest("[data-row]");
 
