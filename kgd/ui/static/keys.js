@@ -10,7 +10,8 @@
   const dialog = document.getElementById("keys");
   const isOff = () => localStorage.getItem(OFF) === "yes";
   // A field of a closed dialog may keep the focus until the next frame.
-  const isTyping = (target) => target.closest?.("input:not([type=checkbox], [type=radio], [type=range]), textarea, select, [contenteditable]")?.checkVisibility();
+  const TEXT_FIELDS = "input:not([type=checkbox], [type=radio], [type=range]), textarea, select, [contenteditable]";
+  const isTyping = (target) => target.closest?.(TEXT_FIELDS)?.checkVisibility();
   const shown = (selector, within = document) => [...within.querySelectorAll(selector)].filter((one) => one.checkVisibility());
   const rowOf = () => document.activeElement?.closest("[data-row]");
 
