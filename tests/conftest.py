@@ -16,7 +16,7 @@ import pygit2
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import query_plans
+from tests import query_plans, sqlite_locks
 from tests.postgres_server import Server, programs, server
 
 COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -205,6 +205,18 @@ def _no_statement_reads_a_whole_table(_statements: None) -> Iterator[None]:
     yield
     found = "\n".join(f"{plan}: {sql}" for sql, plan in query_plans.scans.items())
     assert not found, f"give it an index or another order of joins, or a reason in tests/query_plans.py:\n{found}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _opened_files() -> None:
+    sqlite_locks.watch()
+
+
+@pytest.fixture(autouse=True)
+def _no_file_of_sqlite_is_opened_beside_it(_opened_files: None) -> Iterator[None]:
+    sqlite_locks.opened.clear()
+    yield
+    assert not sqlite_locks.opened, "closing these files drops SQLite's locks on them"
 
 
 @pytest.fixture(scope="session")

@@ -332,6 +332,18 @@ class Database:
                 self._writer.close()
                 self._writer = None
 
+    def digest(self) -> bytes:
+        """The SHA-1 of the file in hexadecimal digits. Closes all connections; call it while no other thread reads.
+
+        When a process closes a file, the system drops all of its locks on that file, those of SQLite's connections
+        included. Another process would then be the last user in SQLite's view, and delete a log that is in use
+        (https://www.sqlite.org/howtocorrupt.html, section 2.2).
+        """
+        with self._writing, self._naming:
+            self.close()
+            with open(self.path, "rb") as file:
+                return hashlib.file_digest(file, "sha1").hexdigest().encode()
+
     @property
     def has_long_log(self) -> bool:
         """Whether the write-ahead log takes more than `LOG_KEPT`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -129,3 +131,14 @@ def test_the_logs_of_much_work_are_emptied_in_an_idle_moment(reopen: Callable[[]
 
     assert max(logs()) > LOG_KEPT
     until(lambda: max(logs()) <= LOG_KEPT, say=logs)
+
+
+def test_another_process_that_closes_the_index_does_not_delete_the_log_in_use(reopen: Callable[[], Workspace]) -> None:
+    reopen().submit(change(upsert("a", summary="a lease")))
+    ws = reopen()  # after a clean stop, the file is compared with its checksum
+    ws.text()
+    log = ws.derived_dir / "index.sqlite-wal"
+    before = log.stat().st_ino
+    other = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('SELECT * FROM meta').fetchall()"
+    subprocess.run([sys.executable, "-c", f"{other}; db.close()", ws.derived_dir / "index.sqlite"], check=True)
+    assert log.stat().st_ino == before

@@ -9,7 +9,6 @@ rebuilt from git and give the same answers.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import queue
 import threading
@@ -189,7 +188,7 @@ class Derived:
         if self._task and not self._behind:
             # SQLite detects a torn file, but not a flipped bit in a version or a word.
             with contextlib.suppress(OSError):
-                replace_file(self._sum_file, b"\n".join(_digest(file.path) for file in self._files), flush=False)
+                replace_file(self._sum_file, b"\n".join(file.digest() for file in self._files), flush=False)
 
     @property
     def _files(self) -> tuple[Database, ...]:
@@ -446,7 +445,7 @@ class Derived:
     def _verify(self, file: Database) -> None:
         """Compare a file with its checksum, before its first use."""
         expected = self._sums.pop(file, None)
-        if expected is not None and _digest(file.path) != expected:
+        if expected is not None and file.digest() != expected:
             log.warning(
                 "derived data changed while kgd was stopped and is being rebuilt", extra={"file": file.path.name}
             )
@@ -455,8 +454,3 @@ class Derived:
 
 def _is_joined(step: _Step) -> bool:
     return isinstance(step, _Docs) or (isinstance(step, _Flush) and step.versions is not None)
-
-
-def _digest(path: Path) -> bytes:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha1").hexdigest().encode()
