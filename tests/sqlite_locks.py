@@ -26,6 +26,8 @@ def watch() -> None:
 def _watch(event: str, arguments: tuple[Any, ...]) -> None:
     if event != "open" or not isinstance(arguments[0], str | os.PathLike) or not f"{arguments[0]}".endswith(NAMES):
         return
+    if arguments[2] & os.O_EXCL:  # creates a file or fails, so it opens none that SQLite has open
+        return
     frame = _caller(sys._getframe(1))
     if frame.f_globals.get("__name__", "").startswith("kgd.") and os.path.realpath(arguments[0]) in _open_files():
         opened.append(f"{arguments[0]} in {frame.f_code.co_filename}:{frame.f_lineno}")
