@@ -11,9 +11,10 @@ TOGETHER := --dist loadfile --no-loadscope-reorder
 # Compiled files are kept: otherwise hundreds of test processes would compile kgd again.
 unexport PYTHONDONTWRITEBYTECODE
 
-ROOMS = $(filter-out __pycache__,$(notdir $(patsubst %/,%,$(wildcard tests/*/))))
-$(foreach room,$(ROOM),$(if $(wildcard tests/$(firstword $(subst ::, ,$(room)))),,\
-	$(error there is no tests/$(room). The rooms are: $(ROOMS))))
+# The rooms of the tests; those of the workspace are folders of their own below tests/workspace.
+ROOMS = $(sort $(filter-out __pycache__,$(notdir $(patsubst %/,%,$(wildcard tests/*/ tests/workspace/*/)))))
+IN = $(firstword $(wildcard $(addsuffix /$(firstword $(subst ::, ,$(1))),tests tests/workspace)))
+$(foreach room,$(ROOM),$(if $(call IN,$(room)),,$(error there is no room $(room). The rooms are: $(ROOMS))))
 
 .PHONY: help up down test test-all _tests test-deps coverage pictures site lint bench bench-peers bench-retrieval profile soak release lock clean
 
@@ -34,7 +35,7 @@ test-all: $(VENV)/.develop ## the same and the slower tests, less than twenty mi
 
 # The linters use one processor, so they run beside the tests.
 _tests: $(VENV)/.develop
-	$(PYTEST) -q -n $(if $(ROOM),2,4) $(TOGETHER) $(CHOSEN) $(ROOM:%=tests/%)
+	$(PYTEST) -q -n $(if $(ROOM),2,4) $(TOGETHER) $(CHOSEN) $(foreach room,$(ROOM),$(call IN,$(room))$(room:$(firstword $(subst ::, ,$(room)))%=%))
 
 # The rooms that `pyproject.toml` measures, and the tests of the formats.
 coverage: $(VENV)/.develop ## measure the tests' coverage of the model, codec, graph and index; fails below the last figure

@@ -26,8 +26,14 @@ def bare(tmp_path: Path) -> Path:
 def test_tests_of_an_unknown_room_are_refused_with_the_rooms() -> None:
     done = subprocess.run(["make", "-n", "test", "ROOM=nosuch"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "there is no tests/nosuch. The rooms are: " in done.stderr
+    assert "there is no room nosuch. The rooms are: " in done.stderr
     assert " git graph " in done.stderr
+
+
+def test_a_room_of_the_workspace_has_its_own_tests() -> None:
+    command = ["make", "-n", "test", "ROOM=merging git/test_refs.py::test_x"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert " tests/workspace/merging tests/git/test_refs.py::test_x\n" in done.stdout
 
 
 @pytest.mark.slow

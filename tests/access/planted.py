@@ -40,8 +40,8 @@ BUGS = {
         "    if paths.conflict_path(conflict.uri, conflict.digest, sharded) != path:\n",
         "    if False:\n",
         (
-            "tests/workspace/test_conflict_records.py::test_a_misplaced_record_in_the_tip_is_reported_and_is_no_conflict",
-            "tests/workspace/test_conflict_records.py::test_a_misplaced_record_is_not_admitted",
+            "tests/workspace/merging/test_conflict_records.py::test_a_misplaced_record_in_the_tip_is_reported_and_is_no_conflict",
+            "tests/workspace/merging/test_conflict_records.py::test_a_misplaced_record_is_not_admitted",
         ),
     ),
     "segments": Bug(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.planting import Bug
 
-_SECRETS = "tests/workspace/test_secrets.py"
+_SECRETS = "tests/workspace/writing/test_secrets.py"
 _PUSHES = "tests/hub/test_git.py"
 _AUTHORS = "tests/hub/test_authorship.py"
 _AUDIT = "tests/hub/test_audit.py"
@@ -42,7 +42,7 @@ BUGS = {
         "kgd/workspace/writing/transaction.py",
         '        refuse_secret_text(self.changes.message, "the message", at="message")\n',
         "",
-        ("tests/workspace/test_transaction.py::test_a_secret_in_the_message_is_refused",),
+        ("tests/workspace/writing/test_transaction.py::test_a_secret_in_the_message_is_refused",),
     ),
     "24-forms-of-tokens": Bug(
         "tokens of only a few services are recognised",
@@ -100,8 +100,8 @@ BUGS = {
         "if staging.blob_at(path) is None:",
         "if True:",
         (
-            "tests/workspace/test_pushers.py::test_the_first_record_of_a_commit_stays",
-            "tests/workspace/test_pushers.py::test_records_of_two_hubs_are_united",
+            "tests/workspace/history/test_pushers.py::test_the_first_record_of_a_commit_stays",
+            "tests/workspace/history/test_pushers.py::test_records_of_two_hubs_are_united",
         ),
     ),
     "25-record-cannot-be-fetched": Bug(

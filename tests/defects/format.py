@@ -65,7 +65,7 @@ BUGS = {
         "for path in both | self._disputed_files().keys():",
         "for path in set[str]():",
         (
-            "tests/workspace/test_integrate.py::"
+            "tests/workspace/merging/test_integrate.py::"
             "test_an_open_conflict_of_the_settings_merges_when_both_sides_edit_the_key_alone",
         ),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.planting import Bug
 
-_REFS = "tests/workspace/test_lost_refs.py::"
+_REFS = "tests/workspace/tip/test_lost_refs.py::"
 _TIDYING = "tests/sync/test_tidying.py::"
 
 BUGS: dict[str, Bug] = {
@@ -168,14 +168,16 @@ BUGS: dict[str, Bug] = {
         "kgd/git/index_file.py",
         "        elif present != new or _mode(mode, entry) != _mode(None, entry):\n",
         "        elif present != new:\n",
-        ("tests/workspace/test_publication.py::test_a_committed_executable_bit_that_a_merge_drops_is_not_left_staged",),
+        (
+            "tests/workspace/publishing/test_publication.py::test_a_committed_executable_bit_that_a_merge_drops_is_not_left_staged",
+        ),
     ),
     "8-mode-lost-anew": Bug(
         "a rebuilt index leaves executable files out",
         "kgd/workspace/publishing/publish_steps.py",
         "(entry for entry in files_after if entry.mode.startswith(PLAIN))",
         '(entry for entry in files_after if entry.mode == b"100644")',
-        ("tests/workspace/test_publication.py::test_an_executable_file_stays_in_a_rebuilt_index[garbage]",),
+        ("tests/workspace/publishing/test_publication.py::test_an_executable_file_stays_in_a_rebuilt_index[garbage]",),
     ),
     "8-stderr-unread": Bug(
         "a log line waits for a reader of standard error",

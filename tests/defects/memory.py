@@ -31,7 +31,7 @@ BUGS = {
         "kgd/workspace/tip/sent_versions.py",
         '_ANSWER = struct.Struct("<I?20s")',
         '_ANSWER = struct.Struct("<I?20s400x")',
-        ("tests/workspace/test_sent.py::test_the_answers_to_twenty_thousand_writes_take_less_than_two_megabytes",),
+        ("tests/workspace/tip/test_sent.py::test_the_answers_to_twenty_thousand_writes_take_less_than_two_megabytes",),
     ),
     "1-packs-shared": Bug(
         "a new object handle keeps the pack indexes and delta bases of its predecessor",

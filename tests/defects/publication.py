@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.planting import Bug
 
-_STOPS = "tests/workspace/test_unclean_stop.py::"
+_STOPS = "tests/workspace/publishing/test_unclean_stop.py::"
 
 BUGS = {
     "5-damaged-files": Bug(

@@ -194,9 +194,9 @@ BUGS = {
         "return hmac.compare_digest(line, expected)",
         "return True",
         (
-            "tests/workspace/test_request_ids.py::test_a_request_id_claimed_by_a_foreign_commit_is_still_carried_out",
-            "tests/workspace/test_request_ids.py::test_a_seal_is_good_for_its_own_commit_only",
-            "tests/workspace/test_request_ids.py::test_a_proposal_that_claims_a_request_is_not_taken_for_it",
+            "tests/workspace/writing/test_request_ids.py::test_a_request_id_claimed_by_a_foreign_commit_is_still_carried_out",
+            "tests/workspace/writing/test_request_ids.py::test_a_seal_is_good_for_its_own_commit_only",
+            "tests/workspace/writing/test_request_ids.py::test_a_proposal_that_claims_a_request_is_not_taken_for_it",
         ),
     ),
     "request-id": Bug(

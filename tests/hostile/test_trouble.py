@@ -1,6 +1,7 @@
 """Ordinary trouble, as `kgd status` shows it: one line that says what to do, and nothing is lost.
 
-tests/workspace/test_publication.py tests how each state of git affects publication; this file tests the messages.
+tests/workspace/publishing/test_publication.py tests how each state of git affects publication; this file tests the
+messages.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from kgd.codec import documents, memories
 from kgd.git.store import ObjectStore
 from kgd.model.node import Node
 from tests.builders import new_layout, uri
-from tests.workspace.test_merge_histories import Files, Histories
+from tests.workspace.merging.test_merge_histories import Files, Histories
 
 CHOICE = uri("decision://ws/choice")
 NODE, FILE = "nodes/decision/choice.yaml", "memories/2026-11-21-choice.md"

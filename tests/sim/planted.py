@@ -13,7 +13,7 @@ from tests.planting import Bug, main
 
 PLANNER = "tests/sim/test_planner.py::test_no_edit_is_lost_and_replicas_agree_in_a_thousand_schedules"
 MODEL = "tests/model/test_merge.py::"
-TREES = "tests/workspace/test_merge_histories.py::"
+TREES = "tests/workspace/merging/test_merge_histories.py::"
 
 BUGS = {
     "sets": Bug(

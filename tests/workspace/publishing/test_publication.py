@@ -322,7 +322,7 @@ LATE_STEPS = [3, 6, 8]
 )
 def test_killed_at_any_step_it_is_finished_at_the_next_start(desk: Desk, layout: Layout, step: int) -> None:
     desk.ws.close()
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     child = subprocess.run(
         [sys.executable, "-c", CHILD, layout.work_tree.parent, str(step)],
         cwd=root,

@@ -19,7 +19,7 @@ from kgd.workspace.publishing.work_tree import WorkTree
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
 from tests.workspace.people import Desk, eventually, git, node_text
-from tests.workspace.test_publication import _free, _hold, _hurry, _taken, desk, layout
+from tests.workspace.publishing.test_publication import _free, _hold, _hurry, _taken, desk, layout
 
 __all__ = ["_hurry", "desk", "layout"]
 
