@@ -108,65 +108,12 @@ class Workspace:
         self._wake_publication: Callable[[], None] = lambda: None  # recovery may commit before publication starts
         self._owner = Ownership(layout.derived_dir)
         self._spare = None if self._owner.can_write else TemporaryDirectory(prefix="kgd-")
-        derived_dir = Path(self._spare.name) if self._spare else layout.derived_dir
-        self.derived_dir = derived_dir
+        self.derived_dir = Path(self._spare.name) if self._spare else layout.derived_dir
         """The folder of files that may be deleted at any time."""
         opened = contextlib.ExitStack()
         opened.callback(self._owner.release)
         try:
-            self.recovery = integrity.Report() if self._spare else integrity.recover(layout)
-            self._store = layout.open()
-            self.seal = self._make_seal()
-            self.settings = settings.read(layout, self._store)
-            self.read_only = "its disk cannot be written" if self._spare else settings.why_read_only(self.settings)
-            self.id = self.workspace = self.settings.workspace
-            self.sharded = self.settings.sharded
-            self.past = Past(self._store, self.id, self.sharded, lambda uri: self.part_of(uri))
-            self._served = Served(self._store, self.id, self.sharded, self.past.last_good)
-            self.sent = SentVersions(self._store, self._served)
-            self.history = History(self.past, self._served, self.sent, self.version, lambda: self._writer.tip)
-            self.conflicts = OpenConflicts(self._store, self._served, self.id, self.sharded)
-            self._derived = Derived(
-                self._store,
-                self._served,
-                derived_dir,
-                clock,
-                lambda: self.code_files(),
-                lambda: self.code_docs(),
-                self.seal,
-            )
-            opened.callback(self._derived.close)
-            known = lambda id: self.is_registered(id)  # noqa: E731
-            around = (self.past, self._served, self.sent, self.version, self.in_overlay, known)
-            self.around, self._pending = Surroundings(*around), PendingBatch(*around)
-            self._writer = Writer(
-                self._store,
-                derived_dir,
-                pending=self._pending,
-                flushed=self._flushed,
-                moved=self._moved,
-                sign=self.signing,
-            )
-            opened.callback(self._writer.close)
-            self._read_tip = self._writer.tip
-            self._derived.start(self._read_tip)
-            self.meaning = Meaning(self.feed, self.index_place, derived_dir, clock)
-            """Vectors of texts; idle until `follow`."""
-            self.on_indexed(self.meaning.wake)
-            self.on_close(self.meaning.close)
-            self._problems += [self._derived.problem, self.meaning.problem, self.signing.problem]
-            self._upkeep = Upkeep(self._store, clock)
-            opened.callback(self._upkeep.close)
-            is_published = publish and not self.read_only
-            self._publication: Publication | BranchPublication = (
-                BranchPublication(self, clock=clock, in_place=self._look_around)
-                if layout.is_bare and is_published
-                else Publication(self, publish=is_published, clock=clock, in_place=self._look_around)
-            )
-            self._wake_publication = self._publication.wake
-            if not self._store.commit(self._writer.tip).parents:
-                self._writer.unsigned.append(self._writer.tip)
-                self._attest()
+            self._open_parts(opened, clock=clock, publish=publish)
         except BaseException as failure:
             with contextlib.suppress(Exception):  # call every callback, even if one raises
                 opened.close()
@@ -177,6 +124,66 @@ class Workspace:
                     next=integrity.recovery_advice(layout),
                 ) from failure
             raise
+
+    def _open_parts(self, opened: contextlib.ExitStack, *, clock: Clock, publish: bool) -> None:
+        """Recover the repository, then open the parts of the workspace in the order in which they need each other.
+
+        Each part that holds a thread or a file is registered with `opened`, which closes it if a later part fails.
+        """
+        layout, derived_dir = self.layout, self.derived_dir
+        self.recovery = integrity.Report() if self._spare else integrity.recover(layout)
+        self._store = layout.open()
+        self.seal = self._make_seal()
+        self.settings = settings.read(layout, self._store)
+        self.read_only = "its disk cannot be written" if self._spare else settings.why_read_only(self.settings)
+        self.id = self.workspace = self.settings.workspace
+        self.sharded = self.settings.sharded
+        self.past = Past(self._store, self.id, self.sharded, lambda uri: self.part_of(uri))
+        self._served = Served(self._store, self.id, self.sharded, self.past.last_good)
+        self.sent = SentVersions(self._store, self._served)
+        self.history = History(self.past, self._served, self.sent, self.version, lambda: self._writer.tip)
+        self.conflicts = OpenConflicts(self._store, self._served, self.id, self.sharded)
+        self._derived = Derived(
+            self._store,
+            self._served,
+            derived_dir,
+            clock,
+            lambda: self.code_files(),
+            lambda: self.code_docs(),
+            self.seal,
+        )
+        opened.callback(self._derived.close)
+        known = lambda id: self.is_registered(id)  # noqa: E731
+        around = (self.past, self._served, self.sent, self.version, self.in_overlay, known)
+        self.around, self._pending = Surroundings(*around), PendingBatch(*around)
+        self._writer = Writer(
+            self._store,
+            derived_dir,
+            pending=self._pending,
+            flushed=self._flushed,
+            moved=self._moved,
+            sign=self.signing,
+        )
+        opened.callback(self._writer.close)
+        self._read_tip = self._writer.tip
+        self._derived.start(self._read_tip)
+        self.meaning = Meaning(self.feed, self.index_place, derived_dir, clock)
+        """Vectors of texts; idle until `follow`."""
+        self.on_indexed(self.meaning.wake)
+        self.on_close(self.meaning.close)
+        self._problems += [self._derived.problem, self.meaning.problem, self.signing.problem]
+        self._upkeep = Upkeep(self._store, clock)
+        opened.callback(self._upkeep.close)
+        is_published = publish and not self.read_only
+        self._publication: Publication | BranchPublication = (
+            BranchPublication(self, clock=clock, in_place=self._look_around)
+            if layout.is_bare and is_published
+            else Publication(self, publish=is_published, clock=clock, in_place=self._look_around)
+        )
+        self._wake_publication = self._publication.wake
+        if not self._store.commit(self._writer.tip).parents:
+            self._writer.unsigned.append(self._writer.tip)
+            self._attest()
 
     @classmethod
     def open(
