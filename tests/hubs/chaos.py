@@ -10,16 +10,16 @@ import contextlib
 import http.client
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tests.conftest import ROOT
 from tests.hub.conftest import Hub
@@ -120,6 +120,20 @@ def kill_and_restart(team: Team, dice: random.Random, ledger: Ledger) -> None:
     hub.start()
 
 
+def lose_disk(hub: Hub) -> None:
+    """Kill the hub, delete its home and its workspace, and start it with its registry as `deploy/start-hub` does."""
+    registry = Path(hub.home.registry).read_bytes()
+    hub.stop(signal.SIGKILL)
+    shutil.rmtree(hub.home.config)
+    shutil.rmtree(hub.workspace("infra"))
+    hub.home.prepare()
+    Path(hub.home.registry).write_bytes(registry)
+    for command in (["up", "--workspace", "infra", "--quiet"], ["down", "--quiet"]):
+        whole = [sys.executable, "-P", "-m", "kgd.cli", *command]
+        subprocess.run(whole, env=hub.environment, cwd=hub.folder, check=True, capture_output=True)
+    hub.start()
+
+
 def audited(team: Team, clients: Clients) -> Ledger:
     """Compare the ledger with the upstream and with every hub. Raises AssertionError."""
     clients.stop()
@@ -143,6 +157,3 @@ def audited(team: Team, clients: Clients) -> Ledger:
 
 def _content(upstream: Path, number: int) -> str:
     return git(upstream, "show", f"main:nodes/concept/n{number}.yaml", check=False)
-
-
-Fault = Callable[[Team, random.Random, Ledger], Any]

@@ -7,6 +7,7 @@ import pytest
 from kgd.config.registry import Entry, RegistryFile
 from tests.builders import new_layout
 from tests.hub.conftest import Answer, Hub
+from tests.hubs.chaos import lose_disk
 from tests.hubs.conftest import Team
 from tests.sync.people import bare, git
 from tests.waiting import until
@@ -134,10 +135,10 @@ def test_every_hub_knows_who_accepted_a_proposal_and_trusts_no_pushed_claim(team
 
 
 def test_a_hub_whose_disk_was_deleted_starts_again_from_the_upstream(team: Team) -> None:
-    first, _ = team.start(2)
+    first = team.start(2)[0]
     token = first.mint("read,write")
     put(first, token, "a", "one")
-    (third,) = team.start(1)
-    until(lambda: summary(third, token, "a") == "one")
-    assert put(third, token, "a", "two").status == 200
-    until(lambda: summary(first, token, "a") == "two")
+    lose_disk(first)
+    until(lambda: summary(first, token, "a") == "one")
+    assert put(first, token, "a", "two").status == 200
+    until(lambda: summary(team.hubs[1], token, "a") == "two")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import signal
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,9 +73,14 @@ def behind(team: Team, url: str) -> Team:
     return seen
 
 
-def started(team: Team, *options: str, hubs: int = 3, code: Path = ROOT) -> str:
-    """Hubs with fixed addresses, of the version in this folder; returns a token."""
-    for _ in range(hubs):
+def started(team: Team, *options: str, hubs: int = 3, code: Path = ROOT, addresses: Sequence[str] = ()) -> str:
+    """Hubs with fixed addresses, of the version in this folder; returns a token.
+
+    Args:
+        addresses: The upstream's address for each hub, if they differ.
+    """
+    for number in range(hubs):
+        team.address = addresses[number] if addresses else team.address
         team.more = ("--listen", f"127.0.0.1:{free_port()}", "--behind-proxy", *options)
         team.start(code=code)
     first = team.hubs[0]
