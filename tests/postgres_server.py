@@ -69,6 +69,13 @@ class Server:
             self._process.wait(20)
             self._process = None
 
+    def crash(self) -> None:
+        """End it without a checkpoint: it loses what it has not yet written to its log."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait(20)
+        self._process = None
+
     @contextlib.contextmanager
     def standing_still(self) -> Iterator[None]:
         """Stop the server's processes within the context; its connections stay open."""

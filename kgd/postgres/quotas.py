@@ -105,7 +105,7 @@ class Quotas:
         the window ends are returned."""
         granted: dict[str, _Grant] = {}
         began = time.monotonic()
-        with self._database.write(durable=False) as db:
+        with self._database.write() as db:  # a grant that a crash of the server forgets would be granted twice
             for token, limit in limits.items():  # sorted by the caller: all hubs lock rows in the same order
                 row = db.execute(_TAKE, {"token": token, "what": what, "seconds": seconds}).fetchone()
                 assert row is not None

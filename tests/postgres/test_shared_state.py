@@ -81,6 +81,17 @@ def test_a_killed_hub_takes_its_lease_with_it_and_the_quota_holds(url: str) -> N
     living.close()
 
 
+def test_a_crash_of_postgresql_forgets_no_lease(url: str, postgres: postgres_server.Server) -> None:
+    for _ in range(5):
+        first = HubState(url)
+        assert spend(first, {"t": 20}, "requests", 4)
+        postgres.crash()
+        postgres.start()
+    last = HubState(url)
+    assert not spend(last, {"t": 20}, "requests", 1)
+    last.close()
+
+
 def test_an_unused_lease_returns(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quotas, "IDLE_SECONDS", 0.05)
     monkeypatch.setattr(quotas, "LOOK_SECONDS", 0.02)
