@@ -31,6 +31,7 @@ from bench import (
     scale,
     scaling,
     search,
+    sizing,
     starting,
     sync,
     traverse,
@@ -114,6 +115,12 @@ def test_histories_of_areas_are_measured(tmp_path: Path) -> None:
 def test_a_code_tree_and_a_long_history_are_measured(tmp_path: Path) -> None:
     told(list(bootstrap.growth(tmp_path / "trees", (5, 10))))
     told(list(long_history.rows(tmp_path / "long", commits=2 * NODES, nodes=NODES)))
+
+
+def test_more_hubs_are_less_busy_and_answer_sooner() -> None:
+    two, four = (sizing.simulated(hubs, seconds=20) for hubs in (2, 4))
+    assert 1 > two[0] > four[0] > (sizing.READS * sizing.READ_SECONDS + sizing.WRITES * sizing.WRITE_SECONDS) / 4
+    assert two[1][len(two[1]) // 2] > four[1][len(four[1]) // 2] >= sizing.READ_SECONDS
 
 
 @pytest.mark.soak

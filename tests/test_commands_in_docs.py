@@ -7,6 +7,7 @@ matches any text.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -169,3 +170,9 @@ def test_a_command_in_a_sentence_or_an_indented_block_exists(page: str) -> None:
         if verb is None or not flags.issuperset(options):
             unknown.append(f"kgd {name}{rest}")
     assert unknown == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_module_of_this_repository_that_a_page_runs_exists(page: str) -> None:
+    named = set(re.findall(r"python -m ((?:bench|kgd|tests)[\w.]*)", (ROOT / page).read_text()))
+    assert [name for name in sorted(named) if importlib.util.find_spec(name.rstrip(".")) is None] == []
