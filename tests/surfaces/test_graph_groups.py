@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from kgd.tools.read import groups
 from kgd.tools.read.graph_view import GRAPH_VIEW
 from kgd.tools.session import Session
 from tests.surfaces.conftest import upsert
+from tests.waiting import until
 
 PARTS = ("billing", "auth")
 PER_PART = 6
@@ -61,6 +63,13 @@ def test_the_automatic_grouping_is_the_first_with_two_groups(session: Session) -
     assert grouped(session, "auto")["grouping"] == "namespace"
 
 
+def test_the_automatic_grouping_shows_a_structure(known: Session) -> None:
+    """By namespace, one group would have nearly all nodes."""
+    many = [upsert(f"auth/m{n}", type="rule" if n % 2 else "note") for n in range(60)]
+    call(known, "put", {"changes": many})
+    assert grouped(known, "auto")["grouping"] == "type"
+
+
 def test_the_automatic_grouping_of_one_node_is_by_namespace(session: Session) -> None:
     call(session, "put", {"changes": [upsert("alone", type="note")]})
     assert (grouped(session, "auto")["grouping"], counts(grouped(session, "auto"))) == (
@@ -81,6 +90,61 @@ def test_nodes_are_grouped_by_type_and_by_area(known: Session) -> None:
     answer = grouped(known, "area")
     assert counts(answer) == {"Invoices": 1, "Outside areas": 13, "Money": 1}  # and the task that the area names
     assert next(group for group in answer["groups"] if group["name"] == "Invoices")["inside"] == molecule
+
+
+@pytest.fixture
+def areas(known: Session, code: Path) -> tuple[str, str]:
+    """The areas of `src/billing` and `src/auth` in a group, with two nodes of each and a node about a file of `auth`.
+
+    Returns:
+        The URIs of the group and of the area of `auth`.
+    """
+    for part in PARTS:
+        folder = code / "src" / part
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "service.py").write_text(f'"""{part}."""\n')
+    (code / "src/billing/service.py").write_text("from src.auth import service\n")
+    area = {"operation": "create", "knowledge": "-", "createdByTaskId": "https://example.org/1", "workspace": "shop"}
+    molecule = call(known, "manage_graph", {**area, "entityType": "molecule", "name": "Money"})["data"]["molecule"][
+        "id"
+    ]
+    atoms = {}
+    for part in PARTS:
+        atom = {**area, "entityType": "atom", "name": part, "paths": [f"src/{part}/**"], "moleculeId": molecule}
+        atoms[part] = call(known, "manage_graph", atom)["data"]["atom"]["id"]
+        about = [{"type": "about", "target": atoms[part]}]
+        call(known, "put", {"changes": [upsert(f"{part}/n{n}", relations=about) for n in (1, 2)]})
+    call(
+        known,
+        "put",
+        {"changes": upsert("alone", relations={"type": "about", "target": "file://shop/src/auth/service.py"})},
+    )
+    return str(molecule), str(atoms["auth"])
+
+
+def test_a_node_about_a_file_belongs_to_the_area_of_the_file(known: Session, areas: tuple[str, str]) -> None:
+    answer = grouped(known, "area", areas[1])
+    (auth,) = [group for group in answer["groups"] if group["id"] == areas[1]]
+    assert {one["name"] for one in auth["members"]} == {"auth 1", "auth 2", "alone"}
+    assert auth["types"] == {"concept": 2, "note": 1}
+
+
+def test_the_relations_between_areas_include_their_files(known: Session, areas: tuple[str, str]) -> None:
+    before = sum(link["count"] for link in grouped(known, "area")["links"])
+    target = "file://shop/src/auth/service.py"
+    call(known, "put", {"changes": upsert("billing/n1", relations={"type": "about", "target": target})})
+    assert sum(link["count"] for link in grouped(known, "area")["links"]) == before + 1
+    own = {"type": "about", "target": "file://shop/src/billing/service.py"}
+    call(known, "put", {"changes": upsert("billing/n2", relations=own)})
+    until(lambda: sum(link["count"] for link in grouped(known, "area")["links"]) == before + 2)  # the import is read
+
+
+def test_the_id_of_a_group_of_areas_closes_it(known: Session, areas: tuple[str, str]) -> None:
+    assert counts(grouped(known, "area"))["billing"] == 2
+    answer = grouped(known, "area", areas[0])
+    assert counts(answer)["Money"] == 5
+    assert not {"billing", "auth"} & counts(answer).keys()
+    assert all({link["source"], link["target"]} <= {areas[0], "~outside"} for link in answer["links"])
 
 
 def test_a_community_has_more_relations_inside_and_the_name_of_its_most_related_node(known: Session) -> None:

@@ -49,9 +49,10 @@ class GraphViewParams(TraverseParams):
             "first of these that gives at least two groups"
         ),
     ] = None
-    opened: Annotated[Many[str], Field(max_length=20, description="ids of groups whose nodes to show")] = Field(
-        default_factory=list
-    )
+    opened: Annotated[
+        Many[str],
+        Field(max_length=20, description="ids of groups whose nodes to show; a group of areas closes instead"),
+    ] = Field(default_factory=list)
 
 
 class AreaShown(TypedDict):

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from kgd.areas.atlas import Atlas
+from kgd.errors import Limit
 from kgd.graph import communities
 from kgd.model.escaping import fenced_line
-from kgd.model.uri import Uri, name_of, scheme_of
+from kgd.model.uri import Uri, name_of, path_of, scheme_of
+from kgd.tools.nodes import overlay_of
 
 if TYPE_CHECKING:
     from kgd.tools.visibility import Sees
@@ -37,6 +39,11 @@ OTHERS, TOP, OUTSIDE, ALONE = "~others", "~top", "~outside", "~alone"
 NAMES = {OTHERS: "Smaller groups", TOP: "No namespace", OUTSIDE: "Outside areas", ALONE: "Without relations"}
 LEAST = 3
 """Smallest number of nodes that are a community."""
+LARGEST_SHARE = 0.8
+"""Largest share of the nodes in one group of a grouping that `divided` prefers."""
+CITED = 2_000
+"""Largest number of files whose areas and imports are looked up for the relations between areas."""
+MATCHING_STEPS = 200_000
 
 
 class Member(TypedDict):
@@ -47,17 +54,20 @@ class Member(TypedDict):
 
 
 class GroupShown(TypedDict):
-    """A group of nodes. `inside` is the group that contains it; `members` are the shown nodes of an opened group."""
+    """A group of nodes. `types` has its number of nodes by type, the most frequent first; `inside` is the group that
+    contains it; `members` are the shown nodes of an opened group."""
 
     id: str
     name: str
     count: int
+    types: NotRequired[dict[str, int]]
     inside: NotRequired[str]
     members: NotRequired[list[Member]]
 
 
 class GroupLink(TypedDict):
-    """The number of relations between the nodes of two groups."""
+    """The number of relations between the nodes of two groups. Those of an area include relations to its files, and
+    imports between files of both that nodes name."""
 
     source: str
     target: str
@@ -101,8 +111,9 @@ class Groups:
         return workspace.beside(cls, cls)
 
     def divided(self, by: Sequence[Grouping], sees: Sees | None) -> tuple[Grouping, Read, dict[str, list[Uri]]]:
-        """Divide the nodes that the caller may read by the first of these groupings that has at least two groups with
-        nodes, or by the first of all. Groups of a restricted caller are not kept.
+        """Divide the nodes that the caller may read by the first of these groupings that shows a structure: no group
+        has more than `LARGEST_SHARE` of the nodes. Otherwise by the first with at least two groups with nodes, or by
+        the first of all. Groups of a restricted caller are not kept.
 
         Returns:
             The grouping, the read nodes, and the nodes of each group. An area may have none.
@@ -116,10 +127,11 @@ class Groups:
                 if grouping not in found:
                     found[grouping] = KINDS[grouping](self._workspace, read)
             members[grouping] = _members(self._workspace, grouping, found[grouping], sees)
-            if sum(map(bool, members[grouping].values())) > 1:
+            sizes = [len(nodes) for nodes in members[grouping].values() if nodes]
+            if sizes and max(sizes) <= LARGEST_SHARE * sum(sizes):
                 break
         else:
-            grouping = by[0]
+            grouping = next((one for one in by if sum(map(bool, members[one].values())) > 1), by[0])
         return grouping, read, members[grouping]
 
     def _latest(self) -> tuple[Read, dict[Grouping, dict[Uri, str]]]:
@@ -148,15 +160,22 @@ def groups(workspace: Workspace, by: Sequence[Grouping], opened: Sequence[str], 
 
     Args:
         by: The groupings to choose from; see `Groups.divided`.
-        opened: The groups whose members to show.
+        opened: The groups whose members to show. A group of areas is closed by its id: it has the nodes of its areas.
     """
     grouping, read, members = Groups.of(workspace).divided(by, sees)
     places = _areas(workspace, sees) if grouping == "area" else {}
+    names = {id: name for id, (name, _) in places.items()} | NAMES
+    group_of = {id: container if container in opened else id for id, (_, container) in places.items()}
+    for id, container in group_of.items():
+        if container != id:
+            members.setdefault(container, []).extend(members.pop(id))
+            names[container] = _title(workspace, Uri(container))
     order = sorted(members, key=lambda id: (id in NAMES, -len(members[id]), id))
     shown, rest = order[:SHOWN], order[SHOWN:]
     if rest:
         members[OTHERS] = [uri for id in rest for uri in members.pop(id)]
         shown.append(OTHERS)
+        group_of |= {id: OTHERS for id, group in group_of.items() if group in rest}
     ids = {uri: id for id in shown for uri in members[id]}
     looked_at = len(read.targets)
     more = read.in_all / looked_at if looked_at else 1.0
@@ -164,11 +183,13 @@ def groups(workspace: Workspace, by: Sequence[Grouping], opened: Sequence[str], 
     visible: list[Uri] = []
     for id in shown:
         ranked = sorted(members[id], key=lambda uri: (-read.degrees[uri], uri))
-        name = NAMES.get(id) or (places[id][0] if id in places else _name(workspace, grouping, id, ranked))
+        name = names.get(id) or _name(workspace, grouping, id, ranked)
         group: GroupShown = {"id": id, "name": name, "count": round(len(ranked) * more)}
+        if types := _types(workspace, ranked):
+            group["types"] = {type: max(1, round(count * more)) for type, count in types}
         if id in places and places[id][1]:
             group["inside"] = places[id][1]
-        if id in opened:
+        if id in opened and not id.startswith("molecule:"):
             group["members"] = [_member(workspace, uri) for uri in ranked[:MEMBERS]]
             visible += ranked[:MEMBERS]
         answer.append(group)
@@ -176,7 +197,7 @@ def groups(workspace: Workspace, by: Sequence[Grouping], opened: Sequence[str], 
     return {
         "grouping": grouping,
         "groups": answer,
-        "links": _links(read, ids),
+        "links": _links(read, ids, _files(workspace, read, group_of, sees) if group_of else {}),
         "edges": _edges(workspace, visible),
         "nodes_in_all": read.in_all,
         "looked_at": looked_at,
@@ -218,13 +239,22 @@ def _by_type(workspace: Workspace, read: Read) -> dict[Uri, str]:
     return {uri: card.type for uri in read.targets if (card := graph.card(uri))}
 
 
+def _types(workspace: Workspace, uris: Iterable[Uri]) -> list[tuple[str, int]]:
+    """The number of nodes of each type, the most frequent first."""
+    return Counter(card.type for uri in uris if (card := workspace.graph.card(uri))).most_common()
+
+
 def _by_area(workspace: Workspace, read: Read) -> dict[Uri, str]:
-    """The group of a node is the first area to which a relation leads."""
+    """The group of a node is the first area to which a relation leads, or else the area of the first such file."""
     known = {atom.uri for atom in Atlas.of(workspace).atoms()}
-    return {
-        uri: next((target for target in targets if target in known), OUTSIDE)
-        for uri, targets in read.targets.items()
-        if scheme_of(uri) not in ("atom", "molecule")
+    found: dict[Uri, str] = {}
+    for uri, targets in read.targets.items():
+        if scheme_of(uri) not in ("atom", "molecule"):
+            found[uri] = next((target for target in targets if target in known), OUTSIDE)
+    others = {uri: read.targets[uri] for uri, id in found.items() if id == OUTSIDE}
+    of_files = _areas_of_files(workspace, _cited(others.values()), None)
+    return found | {
+        uri: id for uri, targets in others.items() if (id := next(filter(None, map(of_files.get, targets)), ""))
     }
 
 
@@ -289,16 +319,54 @@ def _containers(shown: Iterable[GroupShown], workspace: Workspace, sees: Sees | 
     ]
 
 
-def _links(read: Read, ids: Mapping[Uri, str]) -> list[GroupLink]:
-    """The pairs of groups with the most relations between them, in either direction."""
+def _links(read: Read, ids: Mapping[Uri, str], files: Mapping[Uri, tuple[str, Sequence[Uri]]]) -> list[GroupLink]:
+    """The pairs of groups with the most relations between them, in either direction.
+
+    Args:
+        ids: The group of each node.
+        files: The group of each file, and the files that it imports.
+    """
     counts = Counter[tuple[str, str]]()
-    for uri, targets in read.targets.items():
-        if (source := ids.get(uri)) is None:
-            continue
+    of_files = {uri: id for uri, (id, _) in files.items()}
+    relations = [(ids[uri], targets) for uri, targets in read.targets.items() if uri in ids]
+    for source, targets in [*relations, *files.values()]:
         for target in targets:
-            if (other := ids.get(target, source)) != source:
+            if (other := ids.get(target) or of_files.get(target, source)) != source:
                 counts[min(source, other), max(source, other)] += 1
     return [{"source": a, "target": b, "count": count} for (a, b), count in counts.most_common(LINKS)]
+
+
+def _files(
+    workspace: Workspace, read: Read, group_of: Mapping[str, str], sees: Sees | None
+) -> dict[Uri, tuple[str, list[Uri]]]:
+    """The group of each file to which a node leads, or which such a file imports, and the imports of the former."""
+    overlay = overlay_of(workspace)
+    imports: dict[Uri, list[Uri]] = {}
+    for uri in _cited(read.targets.values()):
+        found = overlay.out(uri) if overlay else ()
+        imports[uri] = [edge.target for edge in found if edge.type == "imports" and (sees is None or sees(edge.target))]
+    files = dict.fromkeys([*imports, *(target for targets in imports.values() for target in targets)])
+    areas = _areas_of_files(workspace, list(files)[:CITED], sees)
+    return {uri: (group_of[area], imports.get(uri, [])) for uri, area in areas.items() if area in group_of}
+
+
+def _cited(relations: Iterable[Iterable[Uri]]) -> list[Uri]:
+    """The first `CITED` files among the targets of relations."""
+    return list(dict.fromkeys(uri for targets in relations for uri in targets if scheme_of(uri) == "file"))[:CITED]
+
+
+def _areas_of_files(workspace: Workspace, files: Iterable[Uri], sees: Sees | None) -> dict[Uri, str]:
+    """The first area of each file; none if the areas have too many patterns."""
+    paths = {path_of(uri): uri for uri in files}
+    try:
+        matches = Atlas.of(workspace).matching(list(paths), sees=sees, most=MATCHING_STEPS)
+    except Limit:
+        return {}
+    found: dict[Uri, str] = {}
+    for area, inside in matches.by_atom.items():
+        for path in inside:
+            found.setdefault(paths[path], str(area))
+    return found
 
 
 def _edges(workspace: Workspace, uris: Sequence[Uri]) -> list[dict[str, Any]]:
