@@ -10,22 +10,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import cos
 from typing import Literal
-from unicodedata import east_asian_width
 
 from kgd.drawing.layout import Layout, Point
-from kgd.drawing.scene import Dot
+from kgd.drawing.scene import GROUP, Dot
+from kgd.drawing.text import CHARACTER, HEIGHT, shortened, width
 
-Side = Literal["right", "left", "below", "above", "middle"]
+Side = Literal["right", "left", "below", "above", "title"]
+"""The side of a dot, or the upper left corner of a box."""
 
 SIZES = (1, 2, 4)
 """Magnifications that show more labels."""
-LONGEST = 26
-TEXT = 13
-"""The size of the text in the picture's units, which are pixels."""
-HEIGHT, CHARACTER = 15.0, 7.2
-"""The height of a label, and the width of its character; a wide character takes twice the width."""
+LENGTHS = (26, 14)
+"""Lengths to which labels are cut, the first with room; `LONGEST` is the length to which they then grow."""
+LONGEST = 48
 GAP = 4.0
 """Gap between a dot and its label."""
+TITLE = (10.0, 16.0)
+"""Distance of a title from the left and the upper edge of its box."""
 CELL = 48.0
 
 Box = tuple[float, float, float, float]
@@ -42,31 +43,65 @@ class Label:
 
 
 def place_labels(dots: Sequence[Dot], layout: Layout) -> dict[str, Label]:
-    """The label of each dot; starts and then the nearest dots come first."""
-    texts = {dot.uri: shortened(dot.name or dot.uri) for dot in dots}
+    """The label of each dot; starts and then the nearest dots come first. Once all have their place, labels that were
+    cut grow where there is room."""
     found: dict[str, Label] = {}
     for size in SIZES:
-        taken = _Taken()
-        for dot in dots:
-            point, half = layout.points[dot.uri], radius(dot, layout)
-            if dot.uri not in layout.sizes or not _is_open(dot, layout):
-                taken.take((point.x - half, point.y - half, point.x + half, point.y + half), dot.uri)
+        taken = _occupied(dots, layout)
         for dot in dots:
             if label := found.get(dot.uri):
                 taken.take(box(dot, layout, label.text, label.side, size), dot.uri)
         for dot in dots:
-            for side in _sides(dot, layout, texts[dot.uri]) if dot.uri not in found else ():
-                place = box(dot, layout, texts[dot.uri], side, size)
-                if side == "middle" or taken.has_room(place, dot.uri):
+            if dot.uri not in found and (label := _with_room(dot, layout, taken, size)):
+                found[dot.uri] = label
+                taken.take(box(dot, layout, label.text, label.side, size), dot.uri)
+        for dot in dots if size == 1 else ():
+            if (label := found.get(dot.uri)) and label.text.endswith("…"):
+                longer = Label(label_text(dot, LONGEST), label.side, 1)
+                if taken.has_room(place := box(dot, layout, longer.text, longer.side), dot.uri):
                     taken.take(place, dot.uri)
-                    found[dot.uri] = Label(texts[dot.uri], side, size)
-                    break
-    return {dot.uri: found.get(dot.uri) or Label(texts[dot.uri], "right", 0) for dot in dots}
+                    found[dot.uri] = longer
+    return {dot.uri: found.get(dot.uri) or Label(label_text(dot, LENGTHS[0]), "right", 0) for dot in dots}
+
+
+def label_text(dot: Dot, longest: int) -> str:
+    """The name of a dot, cut to a number of characters; a group keeps its number of nodes."""
+    if dot.shape != "group":
+        return shortened(dot.name or dot.uri, longest)
+    name, space, count = dot.name.rpartition(" ")
+    return shortened(name, longest - len(count) - 1) + space + count
+
+
+def _occupied(dots: Sequence[Dot], layout: Layout) -> _Taken:
+    """The areas of figures, and of the edges of boxes."""
+    taken = _Taken()
+    for dot in dots:
+        point, half = layout.points[dot.uri], radius(dot, layout)
+        if not layout.is_box(dot.uri):
+            taken.take((point.x - half, point.y - half, point.x + half, point.y + half), dot.uri)
+            continue
+        across, down = layout.places[dot.uri].wide / 2, layout.places[dot.uri].high / 2
+        left, top, right, bottom = point.x - across, point.y - down, point.x + across, point.y + down
+        upright = ((left, top, left, bottom), (right, top, right, bottom))
+        for edge in (*upright, (left, top, right, top), (left, bottom, right, bottom)):
+            taken.take(edge, dot.uri)
+    return taken
+
+
+def _with_room(dot: Dot, layout: Layout, taken: _Taken, size: int) -> Label | None:
+    for longest in LENGTHS:
+        text = label_text(dot, longest)
+        for side in _sides(dot, layout):
+            if taken.has_room(box(dot, layout, text, side, size), dot.uri):
+                return Label(text, side, size)
+    return None
 
 
 def radius(dot: Dot, layout: Layout) -> float:
     """The radius of a dot's figure."""
-    return 8.0 if "start" in dot.marks else layout.sizes.get(dot.uri, dot.size)
+    if "start" in dot.marks:
+        return max(8.0, dot.size)
+    return layout.places[dot.uri].size if dot.uri in layout.places else dot.size
 
 
 def distance(dot: Dot, layout: Layout) -> float:
@@ -74,39 +109,21 @@ def distance(dot: Dot, layout: Layout) -> float:
     return radius(dot, layout) + GAP + (4 if dot.marks else 0)
 
 
-def _is_open(dot: Dot, layout: Layout) -> bool:
-    return layout.sizes.get(dot.uri, 0) > dot.size
-
-
-def _sides(dot: Dot, layout: Layout, text: str) -> tuple[Side, ...]:
-    if dot.shape == "group":
-        if _is_open(dot, layout):
-            return ("above",)
-        return ("middle",) if width(text) * CHARACTER < 2 * dot.size else ("below", "above", "right", "left")
+def _sides(dot: Dot, layout: Layout) -> tuple[Side, ...]:
+    if layout.is_box(dot.uri):
+        return ("title",)
+    if dot.shape == "group" or dot.parent.startswith(GROUP):
+        return ("below", "above", "right", "left")
     outward = cos(layout.points[dot.uri].angle) < -1e-9
     return ("left", "right", "below", "above") if outward else ("right", "left", "below", "above")
-
-
-def shortened(text: str) -> str:
-    """The text, cut to the width `LONGEST` with an ellipsis."""
-    if width(text) <= LONGEST:
-        return text
-    kept, room = "", LONGEST - 1
-    for character in text:
-        room -= width(character)
-        if room < 0:
-            break
-        kept += character
-    return kept.rstrip() + "…"
-
-
-def width(text: str) -> int:
-    return len(text) if text.isascii() else sum(2 if east_asian_width(one) in "WF" else 1 for one in text)
 
 
 def middle(dot: Dot, layout: Layout, side: Side, size: int = 1) -> Point:
     """The horizontal anchor of the label: its start, end or middle, depending on its side."""
     point, away = layout.points[dot.uri], distance(dot, layout)
+    if side == "title":
+        place = layout.places[dot.uri]
+        return Point(point.x - place.wide / 2 + TITLE[0], point.y - place.high / 2 + TITLE[1], 0.0)
     across = {"left": -away, "right": away}.get(side, 0.0)
     down = {"above": -away - HEIGHT / size / 2, "below": away + HEIGHT / size / 2}.get(side, 0.0)
     return Point(point.x + across, point.y + down, 0.0)
@@ -115,7 +132,7 @@ def middle(dot: Dot, layout: Layout, side: Side, size: int = 1) -> Point:
 def box(dot: Dot, layout: Layout, text: str, side: Side, size: int = 1) -> Box:
     """The area that a label covers at a magnification."""
     at, wide, half = middle(dot, layout, side, size), width(text) * CHARACTER / size, HEIGHT / size / 2
-    left = at.x - wide if side == "left" else at.x if side == "right" else at.x - wide / 2
+    left = at.x - wide if side == "left" else at.x if side in ("right", "title") else at.x - wide / 2
     return left, at.y - half, left + wide, at.y + half
 
 

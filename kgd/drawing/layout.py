@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, cos, floor, log10, pi, sin
 
-from kgd.drawing.packing import layout_groups
+from kgd.drawing.packing import Place, layout_groups
 from kgd.drawing.scene import Dot, Scene
 
 APART = 17.0
@@ -25,8 +25,10 @@ MOST_RINGS = 10
 """Maximum number of costs with separate rings; if there are more, near costs share a ring."""
 MOST_ROWS = 80
 TOP = -pi / 2
-STEP_RIGHT, STEP_DOWN = 150.0, 64.0
-"""Distance from each node of a path to the next."""
+STEP_RIGHT, STEP_DOWN = 150.0, 90.0
+"""Distance from each node of a path to the next. In a tall picture, it is straight below."""
+WIDE, TALL = (980.0, 560.0), (362.0, 560.0)
+"""Width and height of a whole workspace in groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +51,26 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`sizes` has the radii of the circles of groups; the circle of an opened group is larger than its dot."""
+    """`places` has the circles of groups, and the boxes of groups with visible content."""
 
     points: Mapping[str, Point]
     rings: tuple[Ring, ...] = ()
-    sizes: Mapping[str, float] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict)
+
+    def is_box(self, uri: str) -> bool:
+        return uri in self.places and self.places[uri].wide > 0
 
 
-def layout_scene(scene: Scene) -> Layout:
-    """Positions of all dots of a scene."""
+def layout_scene(scene: Scene, *, tall: bool = False) -> Layout:
+    """Positions of all dots of a scene; paths and groups have other ones for a tall window."""
     if scene.arrangement == "path":
-        return Layout({dot.uri: Point(n * STEP_RIGHT, n * STEP_DOWN, 0.0) for n, dot in enumerate(scene.dots)})
+        right, count = 0.0 if tall else STEP_RIGHT, len(scene.dots)
+        angles = [pi if 2 * n >= count and not tall else 0.0 for n in range(count)]  # labels on the emptier side
+        return Layout({dot.uri: Point(n * right, n * STEP_DOWN, angles[n]) for n, dot in enumerate(scene.dots)})
     if scene.arrangement == "groups":
-        circles = layout_groups(scene.dots)
-        points = {uri: Point(round(x, 1), round(y, 1), 0.0) for uri, (x, y, _) in circles.items()}
-        return Layout(points, sizes={uri: round(size, 1) for uri, (_, _, size) in circles.items()})
+        found = layout_groups(scene.dots, *(TALL if tall else WIDE))
+        places = {uri: Place(*(round(number, 1) for number in place)) for uri, place in found.items()}
+        return Layout({uri: Point(place.x, place.y, 0.0) for uri, place in places.items()}, places=places)
     return layout_dots(scene.dots)
 
 

@@ -1,96 +1,188 @@
-"""Packing: groups as circles that do not overlap, in circles of the groups that contain them."""
+"""Packing: groups as circles with their labels below, and groups that contain others as boxes, in a given frame.
+
+Circles keep their proportions and are as large as the frame allows. No label, circle or box overlaps another.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import combinations
-from math import cos, hypot, pi, sin, sqrt
+from dataclasses import dataclass
+from math import ceil, sqrt
+from typing import NamedTuple
 
 from kgd.drawing.scene import Dot
+from kgd.drawing.text import CHARACTER, width
 
-MEMBER = 34.0
-"""Distance between the members of an opened group."""
-MARGIN = 26.0
-"""Gap between two circles, and between a circle and its content; a label fits into it."""
-GOLDEN = pi * (3 - sqrt(5))
-ROUNDS = 60
-WIDE = 1.5
-"""Width of the picture divided by its height."""
+LABEL = 20.0
+"""Height of a label below a circle."""
+GAP = 12.0
+"""Gap between two circles of a row, and between two rows."""
+LONGEST_LABEL = 104.0
+"""Width that a label always gets; a longer one may be cut."""
+MEMBER = (46.0, 38.0)
+"""Width and height of the cell of a member; `ROOMY` is the cell that it gets in an uncrowded picture."""
+ROOMY = (112.0, 44.0)
+HEADER, PAD, GUTTER = 26.0, 6.0, 10.0
+"""Height of a box's title, and gaps between a box and its content and between two boxes."""
+SCALES = tuple(2.0 * 0.9**n for n in range(24))
+"""Factors of the circles' sizes to try, the largest first."""
+GROWTH = 1.25
+"""Growth of a frame that is too small at all scales."""
 
-Circle = tuple[float, float, float]
-"""Centre and radius."""
+
+FEW = 5
+"""Largest number of parts for which all divisions of a frame are compared."""
+
+Share = tuple[float, Dot]
+"""A dot with its area."""
 
 
-def layout_groups(dots: Sequence[Dot]) -> dict[str, Circle]:
-    """The circle of each dot. Members of a group lie in its circle. O(groups of one group squared, and dots)."""
+class Place(NamedTuple):
+    """The centre of a figure, with the radius of its circle, or with the width and the height of its box."""
+
+    x: float
+    y: float
+    size: float
+    wide: float = 0.0
+    high: float = 0.0
+
+
+class Frame(NamedTuple):
+    """A rectangle: left and top edge, width and height."""
+
+    left: float
+    top: float
+    wide: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Packing:
+    """The dots of each group, and the factor of the circles' sizes."""
+
+    inside: Mapping[str, Sequence[Dot]]
+    scale: float
+
+    def cell(self, dot: Dot) -> tuple[float, float]:
+        """The smallest cell of a circle or a member."""
+        if dot.shape != "group":
+            return MEMBER
+        across, label = 2 * dot.size * self.scale, (width(dot.name) + 1) * CHARACTER
+        return max(across, min(label, LONGEST_LABEL)) + GAP, across + LABEL + GAP
+
+    def area(self, dot: Dot) -> float:
+        """The area that a dot should get."""
+        if content := self.inside.get(dot.uri):
+            return 1.15 * sum(map(self.area, content)) + HEADER * LONGEST_LABEL
+        wide, high = ROOMY if dot.shape != "group" else self.cell(dot)
+        return wide * high
+
+    def place(self, parent: str, frame: Frame) -> dict[str, Place] | None:
+        """The places of the dots in a group, or None if they do not fit."""
+        dots = self.inside.get(parent, ())
+        if not any(dot.uri in self.inside for dot in dots):
+            return self._rows(dots, frame)
+        found: dict[str, Place] = {}
+        shares = sorted(((self.area(dot), dot) for dot in dots), key=lambda share: (-share[0], share[1].uri))
+        for dot, (left, top, wide, high) in _divided(shares, frame)[1]:
+            box = Frame(left + GUTTER / 2, top + GUTTER / 2, wide - GUTTER, high - GUTTER)
+            if dot.uri in self.inside:
+                content = Frame(box.left + PAD, box.top + HEADER, box.wide - 2 * PAD, box.high - HEADER - PAD)
+                inner = self.place(dot.uri, content)
+                middle = box.left + box.wide / 2, box.top + box.high / 2
+                found[dot.uri] = Place(*middle, min(box.wide, box.high) / 2, box.wide, box.high)
+            else:
+                inner = self._rows([dot], box)
+            if inner is None:
+                return None
+            found |= inner
+        return found
+
+    def _rows(self, dots: Sequence[Dot], frame: Frame) -> dict[str, Place] | None:
+        """Dots in rows that spread over the frame; the number of rows gives similar gaps in both directions."""
+        best: tuple[float, list[list[Dot]]] | None = None
+        likely = sqrt(len(dots) * frame.high / max(1.0, frame.wide))
+        for count in range(max(1, int(likely * 0.5)), min(len(dots), ceil(likely * 2) + 1) + 1):
+            rows = self._split(dots, count)
+            across = max(sum(self.cell(dot)[0] for dot in row) for row in rows)
+            down = sum(max(self.cell(dot)[1] for dot in row) for row in rows)
+            if across <= frame.wide and down <= frame.high:
+                uneven = abs((frame.wide - across) / max(map(len, rows)) - (frame.high - down) / count)
+                best = min(best or (uneven, rows), (uneven, rows), key=lambda one: one[0])
+        return self._spread(best[1], frame) if best else None
+
+    def _split(self, dots: Sequence[Dot], count: int) -> list[list[Dot]]:
+        """Consecutive rows of similar widths; none is empty if there are as many dots."""
+        wide = [self.cell(dot)[0] for dot in dots]
+        whole, before, rows = sum(wide), 0.0, [list[Dot]() for _ in range(count)]
+        for number, (dot, own) in enumerate(zip(dots, wide, strict=True)):
+            row = min(count - 1, int((before + own / 2) * count / whole))
+            rows[max(row, count - len(dots) + number)].append(dot)
+            before += own
+        return [row for row in rows if row]
+
+    def _spread(self, rows: Sequence[Sequence[Dot]], frame: Frame) -> dict[str, Place]:
+        found: dict[str, Place] = {}
+        heights = [max(self.cell(dot)[1] for dot in row) for row in rows]
+        below, top = (frame.high - sum(heights)) / len(rows), frame.top
+        for row, high in zip(rows, heights, strict=True):
+            cells = [self.cell(dot)[0] for dot in row]
+            beside, left = (frame.wide - sum(cells)) / len(row), frame.left
+            for dot, wide in zip(row, cells, strict=True):
+                size = dot.size * self.scale if dot.shape == "group" else dot.size
+                found[dot.uri] = Place(left + (wide + beside) / 2, top + (high + below - LABEL) / 2, size)
+                left += wide + beside
+            top += high + below
+        return found
+
+
+def layout_groups(dots: Sequence[Dot], wide: float, high: float) -> dict[str, Place]:
+    """The place of each dot in a frame of this size; the frame grows if they do not fit."""
     inside: dict[str, list[Dot]] = defaultdict(list)
     for dot in dots:
         inside[dot.parent].append(dot)
-    return _placed(inside, "", 0.0, 0.0)[0]
+    frame = Frame(0.0, 0.0, wide, high)
+    while dots:
+        for scale in SCALES:
+            if (found := _Packing(dict(inside), scale).place("", frame)) is not None:
+                return found
+        frame = Frame(0.0, 0.0, frame.wide * GROWTH, frame.high * GROWTH)
+    return {}
 
 
-def _placed(inside: Mapping[str, Sequence[Dot]], parent: str, x: float, y: float) -> tuple[dict[str, Circle], float]:
-    """The circles of a group centred at a point, and the radius that they need."""
-    parts = {dot.uri: _placed(inside, dot.uri, 0.0, 0.0) for dot in inside.get(parent, ())}
-    sizes = {dot.uri: max(dot.size, parts[dot.uri][1]) for dot in inside.get(parent, ())}
-    nodes_only = all(dot.shape == "node" for dot in inside.get(parent, ()))
-    middles = _sunflower(list(sizes)) if nodes_only else _packed(sizes, 1.0 if parent else WIDE)
-    found: dict[str, Circle] = {}
-    for uri, (across, down) in middles.items():
-        found[uri] = x + across, y + down, sizes[uri]
-        for inner, (a, b, size) in parts[uri][0].items():
-            found[inner] = x + across + a, y + down + b, size
-    reach = max((hypot(*middles[uri]) + sizes[uri] for uri in sizes), default=-MARGIN) + MARGIN
-    return found, reach
+def _divided(shares: Sequence[Share], frame: Frame) -> tuple[float, list[tuple[Dot, Frame]]]:
+    """Divide a frame in strips, in proportion to shares, into parts that are nearly squares (a squarified treemap).
+
+    Returns:
+        The highest ratio of the sides of a part, and the part of each dot.
+    """
+    if not shares:
+        return 1.0, []
+    is_few = len(shares) <= FEW
+    unit = frame.wide * frame.high / sum(area for area, _ in shares)
+    options = []
+    for is_column in (True, False) if is_few else (frame.wide >= frame.high,):
+        strips = [_strip(shares[:count], frame, unit, is_column) for count in range(1, len(shares) + 1)]
+        for worst, parts, rest in strips if is_few else [min(strips, key=lambda strip: strip[0])]:
+            below, others = _divided(shares[len(parts) :], rest)
+            options.append((max(worst, below), parts + others))
+    return min(options, key=lambda option: option[0])
 
 
-def _sunflower(uris: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Points at equal distances, the first in the centre."""
-    return {uri: (MEMBER * sqrt(n) * cos(n * GOLDEN), MEMBER * sqrt(n) * sin(n * GOLDEN)) for n, uri in enumerate(uris)}
-
-
-def _packed(sizes: Mapping[str, float], wide: float) -> dict[str, tuple[float, float]]:
-    """Positions of circles without overlap, the largest near the centre."""
-    order = sorted(sizes, key=lambda uri: (-sizes[uri], uri))
-    places: dict[str, list[float]] = {}
-    area = 0.0
-    for n, uri in enumerate(order):
-        own = (sizes[uri] + MARGIN / 2) ** 2
-        away = sqrt(area + own / 2) if n else 0.0
-        area += own
-        places[uri] = [away * cos(n * GOLDEN) * sqrt(wide), away * sin(n * GOLDEN) / sqrt(wide)]
-    for _ in range(ROUNDS):
-        if not _pushed_apart(order, places, sizes):
-            break
-    stretch = max((need / apart for _, _, need, apart in _near(order, places, sizes)), default=1.0)
-    return {uri: (places[uri][0] * stretch, places[uri][1] * stretch) for uri in order}
-
-
-def _pushed_apart(order: Sequence[str], places: Mapping[str, list[float]], sizes: Mapping[str, float]) -> bool:
-    """Move the circles that overlap; the smaller one moves further. Returns whether there were any."""
-    crossing = list(_near(order, places, sizes))
-    for one, other, need, _ in crossing:
-        a, b = places[one], places[other]
-        right, down = b[0] - a[0], b[1] - a[1]
-        apart = hypot(right, down) or 1e-6
-        push = max(0.0, need - apart) / apart
-        share = sizes[other] / (sizes[one] + sizes[other])
-        a[0] -= right * push * share
-        a[1] -= down * push * share
-        b[0] += right * push * (1 - share)
-        b[1] += down * push * (1 - share)
-    return bool(crossing)
-
-
-def _near(
-    order: Sequence[str], places: Mapping[str, list[float]], sizes: Mapping[str, float]
-) -> list[tuple[str, str, float, float]]:
-    """The pairs of circles that are too close, with the required and the actual distance."""
-    found = []
-    for one, other in combinations(order, 2):
-        need = sizes[one] + sizes[other] + MARGIN
-        apart = hypot(places[one][0] - places[other][0], places[one][1] - places[other][1]) or 1e-6
-        if apart < need - 0.01:
-            found.append((one, other, need, apart))
-    return found
+def _strip(
+    shares: Sequence[Share], frame: Frame, unit: float, is_column: bool
+) -> tuple[float, list[tuple[Dot, Frame]], Frame]:
+    """Parts along one side of a frame: the highest ratio of their sides, the parts, and the rest of the frame."""
+    left, top, wide, high = frame
+    side = high if is_column else wide
+    strip = sum(area for area, _ in shares) * unit / side
+    parts, worst, along = [], 1.0, 0.0
+    for area, dot in shares:
+        long = area * unit / strip
+        part = Frame(left, top + along, strip, long) if is_column else Frame(left + along, top, long, strip)
+        parts.append((dot, part))
+        worst = max(worst, strip / long, long / strip)
+        along += long
+    rest = Frame(left + strip, top, wide - strip, high) if is_column else Frame(left, top + strip, wide, high - strip)
+    return worst, parts, rest

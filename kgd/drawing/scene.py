@@ -30,7 +30,10 @@ MOST_LINES = 4_000
 
 LEAST_BUBBLE, LARGEST_BUBBLE = 14.0, 84.0
 """Radius of the smallest and the largest group of a picture."""
-DOT = 5.5
+DOT, STEP = 5.5, 11.0
+"""Radius of a node, and of a node of a path."""
+MANY = 10
+"""Number of relations between two groups that makes a line wide, if no two groups have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,8 @@ class Dot:
     """One node, or one group of nodes. `parent` is the previous visible node on its cheapest path, or the group that
     contains it; a start has no parent.
 
-    `told` replaces the cost in pictures without costs. `size` is the radius of its figure.
+    `told` replaces the cost in pictures without costs. `size` is the radius of its figure. `parts` has the number of a
+    group's nodes by type.
     """
 
     uri: str
@@ -51,6 +55,7 @@ class Dot:
     marks: tuple[Mark, ...] = ()
     told: str = ""
     size: float = DOT
+    parts: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +90,12 @@ class Scene:
 
     @property
     def types(self) -> dict[str, int]:
-        """The number of dots of each type, the most frequent first."""
-        return dict(Counter(dot.type for dot in self.dots if dot.shape == "node").most_common())
+        """The number of nodes of each type, the most frequent first; in groups also of nodes without a dot."""
+        counts = Counter[str]()
+        for dot in self.dots:
+            counts.update(dict(dot.parts))
+            counts.update([dot.type] if dot.shape == "node" and self.arrangement != "groups" else [])
+        return dict(counts.most_common())
 
 
 def scene_of_walk(answer: Mapping[str, Any], *, is_path: bool = False) -> Scene:
@@ -98,7 +107,7 @@ def scene_of_walk(answer: Mapping[str, Any], *, is_path: bool = False) -> Scene:
     known = {node["uri"] for node in answer["nodes"]}
     disputed = {one["uri"] for one in answer.get("conflicts", ())}
     broken = () if is_path else answer.get("broken_links", ())
-    dots = [_dot(node, known, disputed) for node in answer["nodes"]]
+    dots = [_dot(node, known, disputed, STEP if is_path else DOT) for node in answer["nodes"]]
     dots += _missing(broken, {dot.uri: dot for dot in dots})
     by_uri = {dot.uri: dot for dot in dots}
     edges = [*answer["edges"], *(one for one in broken if one["source"] in by_uri)]
@@ -120,10 +129,15 @@ def scene_of_groups(answer: Mapping[str, Any]) -> Scene:
     for group in groups:
         uri, inside = f"{GROUP}{group['id']}", group.get("inside")
         size = LEAST_BUBBLE + (LARGEST_BUBBLE - LEAST_BUBBLE) * sqrt(group["count"] / largest)
+        parts = tuple(group.get("types", {}).items())
+        kinds = ", ".join(f"{in_words(type)} {count:,}" for type, count in parts)
         told = f"{'about ' if answer.get('is_sample') else ''}{_many(group['count'], 'node')}"
-        name = f"{group['name']} {group['count']:,}"
+        told += f": {kinds}" if kinds else ""
+        name = in_words(group["name"]) if answer.get("grouping") == "type" else group["name"]
+        name += f" {group['count']:,}"
         parent = f"{GROUP}{inside}" if inside else ""
-        dots.append(Dot(uri, name, "", 1.0 if parent else 0.0, parent, "group", told=told, size=round(size, 1)))
+        cost = 1.0 if parent else 0.0
+        dots.append(Dot(uri, name, "", cost, parent, "group", told=told, size=round(size, 1), parts=parts))
         for node in group.get("members", ()):
             inner = {"summary": node.get("summary", ""), "told": f"in {group['name']}"}
             dots.append(Dot(node["uri"], node["name"], shown_type(node), 2.0, uri, **inner))
@@ -133,7 +147,7 @@ def scene_of_groups(answer: Mapping[str, Any]) -> Scene:
     most = max((one["count"] for one in answer["links"]), default=1)
     for one in answer["links"]:
         source, target = f"{GROUP}{one['source']}", f"{GROUP}{one['target']}"
-        width = round(1 + 5 * sqrt(one["count"] / most), 1)
+        width = round(1 + 6 * sqrt(one["count"] / max(most, MANY)), 1)
         lines.append(Line(source, target, (_many(one["count"], "relation"),), 1.0, width=width, has_arrow=False))
     return Scene(tuple(dots), tuple(lines), arrangement="groups")
 
@@ -149,7 +163,7 @@ def _parent(node: Mapping[str, Any], known: Collection[str]) -> str:
     return next((step["from"] for step in before if step["from"] in known), "")
 
 
-def _dot(node: Mapping[str, Any], known: Collection[str], disputed: Iterable[str]) -> Dot:
+def _dot(node: Mapping[str, Any], known: Collection[str], disputed: Iterable[str], size: float) -> Dot:
     marks: list[Mark] = [] if "via" in node else ["start"]
     if node["uri"] in disputed:
         marks.append("conflict")
@@ -165,7 +179,13 @@ def _dot(node: Mapping[str, Any], known: Collection[str], disputed: Iterable[str
         _parent(node, known),
         summary=node.get("summary", ""),
         marks=tuple(marks),
+        size=size,
     )
+
+
+def in_words(type: str) -> str:
+    """The name of a type on pages and in pictures."""
+    return {"atom": "area", "molecule": "group of areas"}.get(type, type)
 
 
 def shown_type(node: Mapping[str, Any]) -> str:

@@ -8,13 +8,15 @@ its dots, so that a script can move them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from html import escape
-from math import cos, hypot, pi, sin
+from math import cos, hypot, inf, pi, sin, sqrt
 
-from kgd.drawing.labels import TEXT, Label, box, middle, place_labels, radius
+from kgd.drawing.labels import Label, box, middle, place_labels, radius
 from kgd.drawing.layout import Layout, Ring, layout_scene
 from kgd.drawing.looks import COLOURS, Form, look_of
-from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene
+from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene, in_words
+from kgd.drawing.text import TEXT
 from kgd.model.escaping import fenced
 
 PAPER, INK, QUIET, FAINT, GROUP = "#ffffff", "#1d2320", "#565f59", "#c3c8c2", "#dfe9e3"
@@ -31,6 +33,12 @@ CORNERS: Mapping[Form, tuple[int, float, float]] = {
 }
 """For each form with corners: their number, the angle of the first one, and its distance by the radius of a circle that
 looks equally large."""
+MOST_SHAPES = 600
+"""Largest number of shapes in the circles of all groups; if there are more nodes, a shape stands for several."""
+LARGEST_SHAPE = 7.0
+GOLDEN = pi * (3 - sqrt(5))
+BEND, LONGEST_BEND = 0.22, 320.0
+"""Distance of the middle of a curve between groups, by the length of the line."""
 SIGNS: Mapping[Mark, str] = {"conflict": "!", "unverified": "?", "foreign": "↗"}
 """Signs next to a dot, so that a mark is not shown only by colour."""
 
@@ -54,9 +62,11 @@ def draw(
     begin = 'xmlns="http://www.w3.org/2000/svg"' if alone else f'id="drawing" data-arrangement="{scene.arrangement}"'
     said = f' aria-label="{_text(title)}"' if title else ""
     paper = f'<rect x="{left:g}" y="{top:g}" width="{wide:g}" height="{high:g}" fill="{PAPER}"/>' if alone else ""
-    opened = [dot for dot in scene.dots if layout.sizes.get(dot.uri, 0) > dot.size]
-    others = [dot for dot in scene.dots if layout.sizes.get(dot.uri, 0) <= dot.size]
-    ends = {dot.uri: (number, radius(dot, layout)) for number, dot in enumerate([*opened, *others])}
+    opened = [dot for dot in scene.dots if layout.is_box(dot.uri)]
+    others = [dot for dot in scene.dots if not layout.is_box(dot.uri)]
+    ends = {dot.uri: (number, dot) for number, dot in enumerate([*opened, *others])}
+    tall = layout_scene(scene, tall=True) if scene.arrangement != "rings" and not alone else None
+    share = min(1.0, MOST_SHAPES / max(1, sum(count for dot in others for _, count in dot.parts)))
     return "".join(
         [
             f'<svg {begin} width="{wide:g}" height="{high:g}" viewBox="{left:g} {top:g} {wide:g} {high:g}" '
@@ -65,11 +75,11 @@ def draw(
             '<g class="rings" fill="none" aria-hidden="true">',
             *map(_ring, layout.rings),
             "</g>",
-            *(_dot(dot, layout, labels[dot.uri], leads(dot), is_open=True) for dot in opened),
             '<g class="lines" fill="none" aria-hidden="true">',
             *(_line(line, layout, ends) for line in reversed(scene.lines)),
             "</g>",
-            *(_dot(dot, layout, labels[dot.uri], leads(dot), is_selected=dot.uri == selected) for dot in others),
+            *(_dot(dot, layout, labels[dot.uri], leads(dot), tall) for dot in opened),
+            *(_dot(dot, layout, labels[dot.uri], leads(dot), tall, share, dot.uri == selected) for dot in others),
             "</svg>",
         ]
     )
@@ -77,7 +87,7 @@ def draw(
 
 def description(dot: Dot) -> str:
     """A dot in words: name, type, distance and marks."""
-    kind = f", {dot.type}" if dot.type else ""
+    kind = f", {in_words(dot.type)}" if dot.type else ""
     marks = "".join(f"; {MEANINGS[mark]}" for mark in dot.marks)
     return f"{dot.name or dot.uri}{kind}, {dot.told or f'at cost {dot.cost:g}'}{'' if dot.told else marks}"
 
@@ -93,8 +103,8 @@ def _frame(scene: Scene, layout: Layout, labels: Mapping[str, Label]) -> tuple[f
     """The visible area: dots, rings and the labels shown at first."""
     edges = [(-ring.radius, -ring.radius, ring.radius, ring.radius) for ring in layout.rings[-1:]]
     for dot in scene.dots:
-        point, half, label = layout.points[dot.uri], radius(dot, layout), labels[dot.uri]
-        edges.append((point.x - half, point.y - half, point.x + half, point.y + half))
+        point, (across, down), label = layout.points[dot.uri], _half(dot, layout), labels[dot.uri]
+        edges.append((point.x - across, point.y - down, point.x + across, point.y + down))
         if label.size == 1:
             edges.append(box(dot, layout, label.text, label.side))
     lefts, tops, rights, bottoms = zip(*edges or [(-60.0, -60.0, 60.0, 60.0)], strict=True)
@@ -117,48 +127,127 @@ def _ring(ring: Ring) -> str:
     )
 
 
-def _line(line: Line, layout: Layout, ends: Mapping[str, tuple[int, float]]) -> str:
+def _half(dot: Dot, layout: Layout) -> tuple[float, float]:
+    """Half of the width and of the height of a figure."""
+    if layout.is_box(dot.uri):
+        return layout.places[dot.uri].wide / 2, layout.places[dot.uri].high / 2
+    return radius(dot, layout), radius(dot, layout)
+
+
+def _to_edge(dot: Dot, layout: Layout, right: float, down: float) -> float:
+    """The distance from the centre of a figure to its edge in a direction."""
+    if not layout.is_box(dot.uri):
+        return radius(dot, layout)
+    across, high = _half(dot, layout)
+    return min(across / abs(right) if right else inf, high / abs(down) if down else inf)
+
+
+def _line(line: Line, layout: Layout, numbers: Mapping[str, tuple[int, Dot]]) -> str:
     """A line between the edges of two figures, with the names of its relations.
 
     Args:
-        ends: The number of each dot, and the radius of its figure.
+        numbers: Each dot with its number.
     """
     a, b = layout.points[line.source], layout.points[line.target]
-    (source, near), (target, far) = ends[line.source], ends[line.target]
+    (source, begin), (target, end) = numbers[line.source], numbers[line.target]
     long = hypot(b.x - a.x, b.y - a.y) or 1.0
-    near, far = min(near, long / 2), min(far + 2, long / 2)
     right, down = (b.x - a.x) / long, (b.y - a.y) / long
+    reach = [long * (0.9 if layout.is_box(dot.uri) else 0.5) for dot in (begin, end)]
+    near, far = (min(_to_edge(dot, layout, right, down), most) for dot, most in zip((begin, end), reach, strict=True))
+    far += 2 if line.has_arrow else 0
     look = f'stroke="{QUIET}" stroke-opacity=".7"' if line.is_path else f'stroke="{FAINT}"'
     look += f' stroke-width="{line.width:g}"' if line.width != 1 else ""
     look += "" if line.types else ' stroke-dasharray="4 3"'
     arrow = f' marker-end="url(#arrow{"-path" if line.is_path else ""})"' if line.has_arrow else ""
     kind = ' class="path"' if line.is_path else ""
-    place = f"M{a.x + right * near:.1f} {a.y + down * near:.1f}L{b.x - right * far:.1f} {b.y - down * far:.1f}"
+    ends = a.x + right * near, a.y + down * near, b.x - right * far, b.y - down * far
+    bend = BEND * min(long, LONGEST_BEND) if layout.places else 0.0
+    over = (a.x + b.x) / 2 + down * bend, (a.y + b.y) / 2 - right * bend
+    curve = f"Q{over[0]:.1f} {over[1]:.1f} " if bend else "L"
+    place = f"M{ends[0]:.1f} {ends[1]:.1f}{curve}{ends[2]:.1f} {ends[3]:.1f}"
     names = f"<title>{_text(', '.join(line.types))}</title>" if line.types else ""
     return f'<path{kind} data-ends="{source} {target}" d="{place}" {look}{arrow}>{names}</path>'
 
 
 def _dot(
-    dot: Dot, layout: Layout, label: Label, leads: str, *, is_open: bool = False, is_selected: bool = False
+    dot: Dot,
+    layout: Layout,
+    label: Label,
+    leads: str,
+    tall: Layout | None,
+    share: float = 1.0,
+    is_selected: bool = False,
 ) -> str:
+    """A figure with its label, as a link.
+
+    Args:
+        tall: The layout for a tall window.
+        share: The share of a group's nodes that have a shape in its circle.
+    """
     said = _text(description(dot))
     # Users of voice control say the visible text, so it is part of the name.
-    cut = f", shown as {_text(label.text)}" if label.text.endswith("…") else ""
+    cut = f", shown as {_text(label.text)}" if "…" in label.text else ""
     href = f' href="{_text(leads)}" aria-label="{said}{cut}"' if leads else ""
     tag = "a" if leads else "g"
     more = f"\n{dot.summary[:200]}" if dot.summary else ""
     point, half = layout.points[dot.uri], radius(dot, layout)
     kind = "dot group" if dot.shape == "group" else "dot"
-    kind += " open" if is_open else ""
+    kind += " open" if layout.is_box(dot.uri) else ""
+    name = f' data-name="{_text(dot.name or dot.uri)}"' if "…" in label.text else ""
+    high = f' data-tall="{_place(dot, tall)}"' if tall else ""
     current = ' aria-current="true"' if is_selected else ""
     return (
-        f'<{tag}{href} class="{kind}" data-uri="{_text(dot.uri)}" data-size="{half:g}"{current} '
+        f'<{tag}{href} class="{kind}" data-uri="{_text(dot.uri)}"{name} data-wide="{_place(dot, layout)}"{high}'
+        f"{current} "
         f'transform="translate({point.x:g} {point.y:g})"><title>{said}{_text(more)}</title>'
-        f"{_figure(dot, half, is_open=is_open)}{_label(dot, layout, label)}</{tag}>"
+        f"{_box(dot, layout) if layout.is_box(dot.uri) else _figure(dot, half, share)}"
+        f"{_label(dot, layout, label)}</{tag}>"
     )
 
 
-def _figure(dot: Dot, size: float, *, is_open: bool = False) -> str:
+def _place(dot: Dot, layout: Layout) -> str:
+    """The place of a figure for scripts: centre and radius, or centre, width and height."""
+    point, (across, down) = layout.points[dot.uri], _half(dot, layout)
+    size = f"{2 * across:g} {2 * down:g}" if layout.is_box(dot.uri) else f"{across:g}"
+    return f"{point.x:g} {point.y:g} {size}"
+
+
+def _box(dot: Dot, layout: Layout) -> str:
+    across, down = _half(dot, layout)
+    look = f'class="figure bubble" fill="{GROUP}" fill-opacity=".35" stroke="{FAINT}"'
+    return f'<rect x="{-across:g}" y="{-down:g}" width="{2 * across:g}" height="{2 * down:g}" rx="12" {look}/>'
+
+
+def _parts(dot: Dot, size: float, share: float) -> str:
+    """A shape for each node of a group, or for some of each type, from the centre outward."""
+    counts = [(type, max(1, round(count * share))) for type, count in dot.parts]
+    step = (size - LARGEST_SHAPE - 3) / sqrt(max(3, sum(count for _, count in counts)))
+    drawn, number = [], 0
+    for type, count in counts:
+        places = [(step * sqrt(n + 0.5), n * GOLDEN) for n in range(number, number + count)]
+        number += count
+        shape = partial(_outline, look_of(type).form, min(LARGEST_SHAPE, step * 0.55))
+        outlines = "".join(shape(away * cos(angle), away * sin(angle)) for away, angle in places)
+        hue = look_of(type).hue
+        drawn.append(f'<path class="{hue}" fill="{COLOURS[hue]}" d="{outlines}"/>')
+    return f'<g class="parts">{"".join(drawn)}</g>' if drawn else ""
+
+
+def _outline(form: Form, size: float, x: float, y: float) -> str:
+    """The path of a form."""
+    if form == "circle":
+        half = f"a{size:.1f} {size:.1f} 0 0 0"
+        return f"M{x - size:.1f} {y:.1f}{half} {2 * round(size, 1):g} 0{half} {-2 * round(size, 1):g} 0"
+    return f"M{'L'.join(f'{x + right:.1f} {y + down:.1f}' for right, down in _corners(form, size))}z"
+
+
+def _corners(form: Form, size: float) -> list[tuple[float, float]]:
+    count, first, reach = CORNERS[form]
+    angles = [first + n * 2 * pi / count for n in range(count)]
+    return [(reach * size * cos(angle), reach * size * sin(angle)) for angle in angles]
+
+
+def _figure(dot: Dot, size: float, share: float = 1.0) -> str:
     """The form of the dot's type, with its marks."""
     marks = "".join(_sign(mark, size) for mark in dot.marks)
     if dot.shape == "missing":
@@ -167,16 +256,13 @@ def _figure(dot: Dot, size: float, *, is_open: bool = False) -> str:
         look = f'class="figure {kind}" fill="{PAPER}" stroke="{colour}" stroke-width="1.8" stroke-dasharray="3 1.5"'
         return f'<path d="M0 -7l7 7l-7 7l-7 -7z" {look}/>{marks}'
     if dot.shape == "group":
-        opacity = ' fill-opacity=".25"' if is_open else ""
-        look = f'class="figure bubble" fill="{GROUP}" stroke="{COLOURS["green"]}"{opacity}'
-        return f'<circle r="{size:g}" {look}/>'
+        look = f'class="figure bubble" fill="{PAPER}" stroke="{FAINT}"'
+        return f'<circle r="{size:g}" {look}/>{_parts(dot, size, share)}'
     form = look_of(dot.type)
     look = f'class="figure {form.hue}" fill="{COLOURS[form.hue]}"'
     if form.form == "circle":
         return f'<circle r="{size:g}" {look}/>{marks}'
-    count, first, reach = CORNERS[form.form]
-    angles = [first + n * 2 * pi / count for n in range(count)]
-    corners = " ".join(f"{reach * size * cos(angle):.1f},{reach * size * sin(angle):.1f}" for angle in angles)
+    corners = " ".join(f"{right:.1f},{down:.1f}" for right, down in _corners(form.form, size))
     return f'<polygon points="{corners}" {look}/>{marks}'
 
 
@@ -190,7 +276,8 @@ def _sign(mark: Mark, size: float) -> str:
     if mark not in SIGNS:
         return ring
     colour = RED if mark == "conflict" else AMBER if mark == "unverified" else INK
-    x, y = {"conflict": (7, -6), "unverified": (-7, -6), "foreign": (7, 7)}[mark]
+    off = max(6.0, size * 0.8)
+    x, y = {"conflict": (off + 1, -off), "unverified": (-off - 1, -off), "foreign": (off + 1, off + 1)}[mark]
     return (
         f'{ring}<g class="mark {mark}"><circle cx="{x:g}" cy="{y:g}" r="5" fill="{PAPER}" stroke="{colour}"/>'
         f'<text x="{x:g}" y="{y + 3.2:g}" text-anchor="middle" font-size="9" font-weight="700" '
@@ -200,7 +287,7 @@ def _sign(mark: Mark, size: float) -> str:
 
 def _label(dot: Dot, layout: Layout, label: Label) -> str:
     point, at = layout.points[dot.uri], middle(dot, layout, label.side)
-    anchor = {"left": ' text-anchor="end"', "right": ""}.get(label.side, ' text-anchor="middle"')
+    anchor = {"left": ' text-anchor="end"', "right": "", "title": ""}.get(label.side, ' text-anchor="middle"')
     hidden = "" if label.size == 1 else ' display="none"'
     look = f'fill="{INK}"' + (' font-weight="600"' if "start" in dot.marks else "")
     place = f'x="{at.x - point.x:g}" y="{at.y - point.y:g}" dy=".35em"{anchor}'

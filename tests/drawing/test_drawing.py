@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgd.drawing.labels import Box, box, place_labels, shortened, width
-from kgd.drawing.layout import APART, layout_dots, layout_scene
+from kgd.drawing.labels import LENGTHS, LONGEST, Box, box, place_labels
+from kgd.drawing.layout import APART, TALL, WIDE, layout_dots, layout_scene
 from kgd.drawing.looks import KNOWN, look_of
-from kgd.drawing.scene import Dot, Line, Scene, scene_of_groups, scene_of_walk
+from kgd.drawing.packing import Place
+from kgd.drawing.scene import Dot, Line, Scene, in_words, scene_of_groups, scene_of_walk
 from kgd.drawing.svg import draw
+from kgd.drawing.text import shortened, width
 
 SVG = "{http://www.w3.org/2000/svg}"
 WEIGHTS = (0.0, 0.1, 0.25, 0.5, 1.0)
@@ -123,15 +125,84 @@ def test_no_group_overlaps_another_and_members_are_inside_theirs(counts: list[tu
     ]
     scene = _grouped(groups)
     layout = layout_scene(scene)
-    circles = [(dot, layout.points[dot.uri], layout.sizes[dot.uri]) for dot in scene.dots]
-    outer = [one for one in circles if one[0].shape == "group"]
-    for number, (_, a, size) in enumerate(outer):
-        assert all(hypot(a.x - b.x, a.y - b.y) > size + other for _, b, other in outer[:number])
-    middles = {dot.uri: (point, size) for dot, point, size in outer}
-    for dot, point, size in circles:
+    areas = {dot.uri: _area(layout.places[dot.uri]) for dot in scene.dots}
+    outer = [areas[dot.uri] for dot in scene.dots if dot.shape == "group"]
+    assert not any(_cross(area, other) for number, area in enumerate(outer) for other in outer[:number])
+    for dot in scene.dots:
         if dot.shape == "node":
-            middle, radius = middles[dot.parent]
-            assert hypot(point.x - middle.x, point.y - middle.y) + size < radius
+            left, top, right, bottom = areas[dot.uri]
+            a, b, c, d = areas[dot.parent]
+            assert a < left < right < c
+            assert b < top < bottom < d
+
+
+def _area(place: Place) -> Box:
+    across, down = (place.wide / 2, place.high / 2) if place.wide else (place.size, place.size)
+    return place.x - across, place.y - down, place.x + across, place.y + down
+
+
+AREAS = {"Money": 5, "Warehouse": 4, "Customers": 3}
+
+
+def _areas_of_a_shop() -> Scene:
+    """Areas in three groups, and a large group beside them."""
+    inner = [
+        {"id": f"{name}{n}", "name": f"{name} {n}", "count": 8 + 3 * n, "inside": name, "types": {"insight": 8 + 3 * n}}
+        for name, count in AREAS.items()
+        for n in range(count)
+    ]
+    outer = [{"id": name, "name": name, "count": 40} for name in AREAS]
+    links = [{"source": "Money0", "target": "Warehouse0", "count": 3}]
+    beside = {"id": "~outside", "name": "Outside areas", "count": 34, "types": {"task": 30, "gotcha": 4}}
+    return scene_of_groups({"groups": [*inner, beside, *outer], "links": links, "edges": []})
+
+
+@pytest.mark.parametrize("tall", [False, True])
+def test_groups_fill_the_frame_in_proportion_to_their_nodes(tall: bool) -> None:
+    scene = _areas_of_a_shop()
+    layout = layout_scene(scene, tall=tall)
+    areas = [_area(place) for place in layout.places.values()]
+    wide, high = TALL if tall else WIDE
+    assert max(area[2] for area in areas) - min(area[0] for area in areas) > 0.9 * wide
+    assert max(area[3] for area in areas) - min(area[1] for area in areas) > 0.9 * high
+    scales = [layout.places[dot.uri].size / dot.size for dot in scene.dots if not layout.is_box(dot.uri)]
+    assert max(scales) - min(scales) < 0.01
+
+
+def test_every_group_has_its_label_beside_it_and_none_covers_an_edge() -> None:
+    scene = _areas_of_a_shop()
+    layout = layout_scene(scene)
+    labels = place_labels(scene.dots, layout)
+    assert {label.size for label in labels.values()} == {1}
+    boxes = {dot.uri: box(dot, layout, labels[dot.uri].text, labels[dot.uri].side) for dot in scene.dots}
+    for dot in scene.dots:
+        assert dot.name.endswith(labels[dot.uri].text.rpartition(" ")[2])
+        for other in scene.dots:
+            left, top, right, bottom = _area(layout.places[other.uri])
+            if other is not dot and not layout.is_box(other.uri):
+                assert not _cross(boxes[dot.uri], (left, top, right, bottom))
+            for edge in ((left, top, right, top), (left, bottom, right, bottom)) * layout.is_box(other.uri):
+                assert not _cross(boxes[dot.uri], edge)
+
+
+def test_a_group_shows_its_composition_by_type_and_the_relations_to_others() -> None:
+    scene = _areas_of_a_shop()
+    root = ET.fromstring(draw(scene, alone=True))
+    groups = {one.get("data-uri"): one for one in root.iter(f"{SVG}g") if "group" in (one.get("class") or "")}
+    parts = list(groups["group:~outside"].iter(f"{SVG}path"))
+    assert [(part.get("class"), (part.get("d") or "").count("M")) for part in parts] == [("orange", 30), ("rose", 4)]
+    assert "34 nodes: task 30, gotcha 4" in "".join(groups["group:~outside"].itertext())
+    assert scene.types["task"] == 30
+    (line,) = [one for one in root.iter(f"{SVG}path") if one.get("data-ends")]
+    assert "".join(line.itertext()) == "3 relations"
+    assert float(line.get("stroke-width") or 0) > 2
+
+
+def test_a_picture_of_many_nodes_has_a_shape_for_some_of_them() -> None:
+    groups = [{"id": "a", "name": "A", "count": 40_000, "types": {"insight": 39_999, "task": 1}}]
+    root = ET.fromstring(draw(_grouped(groups), alone=True))
+    shapes = [(one.get("d") or "").count("M") for one in root.iter(f"{SVG}path") if one.get("class")]
+    assert shapes == [600, 1]
 
 
 def test_the_number_of_nodes_sets_the_size_of_a_group() -> None:
@@ -148,12 +219,16 @@ def test_every_type_of_kgd_has_a_look_of_its_own_and_other_types_always_the_same
     assert look_of("runbook") not in KNOWN.values()
 
 
-def test_a_path_is_drawn_in_its_order() -> None:
+def test_a_path_is_drawn_in_its_order_with_its_whole_names() -> None:
     a, b, c = (f"concept://w/{name}" for name in "abc")
-    nodes = [_node(a), _node(b, 0.5, [a]), _node(c, 1.0, [a, b])]
+    name = "The provider answers 503 after it has charged"
+    nodes = [_node(a, name=name), _node(b, 0.5, [a]), _node(c, 1.0, [a, b], name=name)]
     scene = scene_of_walk(_answer(nodes), is_path=True)
     points = layout_scene(scene).points
     assert points[a].x < points[b].x < points[c].x
+    assert {one.y for one in layout_scene(scene, tall=True).points.values()} == {0.0, 90.0, 180.0}
+    labels = place_labels(scene.dots, layout_scene(scene))
+    assert [labels[uri].text for uri in (a, c)] == [name, name]
 
 
 def test_an_arrow_ends_at_the_edge_of_its_target() -> None:
@@ -212,9 +287,27 @@ def test_a_path_through_hidden_nodes_is_a_dashed_line() -> None:
 
 
 def test_a_long_name_is_cut_by_its_width() -> None:
-    assert shortened("short") == "short"
-    assert width(shortened("x" * 100)) <= 26
-    assert width(shortened("漢" * 100)) <= 26
+    assert shortened("short", 26) == "short"
+    assert width(shortened("x" * 100, 26)) <= 26
+    assert width(shortened("漢" * 100, 26)) <= 26
+
+
+def test_a_label_is_as_long_as_there_is_room() -> None:
+    """Alone, a name is long; in a crowd, it is short instead of hidden."""
+    alone = scene_of_walk(_answer([_node("concept://w/a", name="x" * 100)]))
+    assert width(place_labels(alone.dots, layout_scene(alone))["concept://w/a"].text) == LONGEST
+    around = [_node(f"concept://w/{n}", 0.5 + n % 3, ["concept://w/a"], name="x" * 100) for n in range(150)]
+    crowd = scene_of_walk(_answer([_node("concept://w/a"), *around]))
+    lengths = {width(label.text) for label in place_labels(crowd.dots, layout_scene(crowd)).values() if label.size == 1}
+    assert LENGTHS[1] in lengths
+
+
+def test_areas_have_the_name_that_all_pages_use() -> None:
+    assert [in_words(type) for type in ("atom", "molecule", "insight")] == ["area", "group of areas", "insight"]
+    picture = draw(scene_of_walk(_answer([_node("atom://w/a", type="atom")])))
+    assert "a, area, at cost 0" in picture
+    groups = [{"id": "atom", "name": "atom", "count": 3}]
+    assert "area 3" in draw(scene_of_groups({"grouping": "type", "groups": groups, "links": [], "edges": []}))
 
 
 def test_the_cheapest_of_too_many_relations_are_drawn() -> None:

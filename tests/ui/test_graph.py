@@ -182,6 +182,36 @@ def test_the_mini_map_shows_and_moves_the_visible_part(page: Page) -> None:
     assert after[1] > before[1]
 
 
+def test_the_mini_map_appears_when_a_part_is_outside_and_its_button_shows_it_always(page: Page) -> None:
+    at(page, "graph?from=auth&direction=out")
+    small_map, button = page.locator("#map"), page.get_by_role("button", name="Map", exact=True)
+    expect(small_map).to_be_hidden()
+    expect(button).to_have_attribute("aria-pressed", "false")
+    for _ in range(6):
+        page.locator("[data-zoom=in]").click()
+    expect(small_map).to_be_visible()
+    page.locator("[data-zoom=all]").click()
+    expect(small_map).to_be_hidden()
+    button.click()
+    expect(small_map).to_be_visible()
+    expect(button).to_have_attribute("aria-pressed", "true")
+    page.reload()
+    expect(small_map).to_be_visible()
+
+
+def test_the_list_of_keys_includes_the_keys_of_the_picture(page: Page) -> None:
+    at(page, "graph?from=auth&direction=out")
+    whole = distance(page, AUTH, TOKENS)
+    page.keyboard.press("+")
+    assert distance(page, AUTH, TOKENS) > whole * 1.2
+    page.keyboard.press("0")
+    page.keyboard.press("?")
+    here = page.locator("#keys [data-own]")
+    expect(here.locator("dt")).to_have_text(["↵", "e", "Esc", "← → ↑ ↓", "+", "-", "0"])
+    expect(here).to_contain_text("Expand the node")
+    assert axe(page) == []
+
+
 def test_two_fingers_zoom_and_the_next_click_is_a_click(page: Page) -> None:
     at(page, "graph?from=auth&direction=out")
     session = page.context.new_cdp_session(page)
@@ -216,10 +246,25 @@ def test_a_path_is_chosen_by_its_two_nodes(page: Page) -> None:
     at(page, "graph?from=auth&direction=out&cost=2")
     page.locator(dot(page, KEYS)).click()
     page.get_by_role("link", name="Path from here").click()
-    expect(page.locator("#route-from")).to_have_value(KEYS)
+    expect(page.locator("#route-from")).to_have_value("Signing keys")
     page.locator(dot(page, AUTH)).click()
     page.get_by_role("link", name="Path to here").click()
     expect(page.locator("h1")).to_have_text("Path from Signing keys to Auth service")
+
+
+def test_the_fields_of_a_path_show_names_and_keep_the_nodes(desk: Desk, page: Page) -> None:
+    """A name that a second node has as well still stands for the chosen node."""
+    desk.put("gotcha://shop/other-auth", name="Auth service")
+    at(page, f"graph?from={AUTH}&to=keys")
+    fields = page.locator("#route-from"), page.locator("#route-to")
+    expect(fields[0]).to_have_value("Auth service")
+    expect(fields[1]).to_have_value("Signing keys")
+    page.get_by_role("button", name="Find path").click()
+    expect(page).to_have_url(re.compile(rf"from={re.escape(AUTH.replace(':', '%3A').replace('/', '%2F'))}&"))
+    expect(page).to_have_url(re.compile("to=concept%3A%2F%2Fshop%2Fkeys$"))
+    page.locator("#route-to").fill("tokens")
+    page.get_by_role("button", name="Find path").click()
+    expect(page.locator("h1")).to_have_text("Path from Auth service to Tokens")
 
 
 def test_two_nodes_without_a_path_are_reported(desk: Desk, page: Page) -> None:
@@ -262,8 +307,10 @@ def test_the_whole_workspace_is_shown_in_groups_that_open(page: Page) -> None:
     assert {"Security 1", "Login 1"} <= {re.sub(r"\d+$", "1", one) for one in names(page)}
     assert axe(page) == []
     page.locator("svg .group > .label", has_text="Security").click()
-    expect(page.locator("h1")).to_have_text("Around Login, Security")
-    at(page, "graph?group=area")
+    expect(page.locator("svg .group", has_text="Login")).to_have_count(0)
+    expect(page.locator("svg .group:not(.open)", has_text="Security")).to_be_visible()
+    page.locator("svg .group > .label", has_text="Security").click()
+    expect(page.locator("svg .group", has_text="Login")).to_be_visible()
     page.get_by_role("link", name="Type", exact=True).click()
     group = page.locator("svg .group", has_text="insight 1")
     group.click()

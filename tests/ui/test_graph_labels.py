@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.ui.conftest import Desk, at
+from tests.ui.conftest import Desk, at, axe
+from tests.waiting import at_rest, until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
@@ -40,6 +41,7 @@ def known(desk: Desk) -> None:
         for number in range(COUNT)
     ]
     desk.call("put", changes=changes)
+    until(lambda: at_rest(desk.call("status")))
 
 
 def crossing(areas: list[Area]) -> list[tuple[Area, Area]]:
@@ -103,6 +105,21 @@ def test_the_controls_collapse_when_the_window_becomes_narrow(page: Page) -> Non
     expect(page.locator("#controls")).to_have_attribute("open", "")
     page.set_viewport_size({"width": 390, "height": 800})
     expect(page.locator("#controls")).not_to_have_attribute("open", "")
+
+
+def test_nodes_without_a_label_are_in_a_list(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    at(page, "graph?from=concept://shop/part0/n0&cost=3&nodes=100")
+    rest = page.locator("#rest")
+    hidden = COUNT - len(page.evaluate(SHOWN))
+    assert hidden > 0
+    expect(rest.locator("summary")).to_have_text(f"{hidden} without a label")
+    rest.locator("summary").click()
+    expect(rest.locator("li")).to_have_count(min(hidden, 60))
+    name = rest.locator("a").first.inner_text()
+    rest.locator("a").first.click()
+    expect(page.locator("#card h2")).to_have_text(name)
+    assert axe(page) == []
 
 
 def test_on_a_phone_the_card_is_a_sheet_at_the_bottom(page: Page) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kgd.drawing.scene import GROUP, MEANINGS, Dot, Scene, scene_of_groups, scene_of_walk
+from kgd.drawing.scene import GROUP, MEANINGS, Dot, Scene, in_words, scene_of_groups, scene_of_walk
 from kgd.drawing.svg import draw, sample
 from kgd.errors import NotFound
 from kgd.tools.read.traverse import MOST_NODES
@@ -28,7 +28,8 @@ def graph(visit: Visit) -> Handled:
         return Redirect(wanted.address(visit))  # an address that can be shared
     shown = _whole if wanted.is_whole else _path if wanted.to else _around
     told: dict[str, Any] = {"most": MOST_NODES, "dearest": DEAREST, "directions": DIRECTIONS, "groupings": GROUPINGS}
-    told |= {"wanted": wanted} | shown(visit, wanted)
+    told |= {"wanted": wanted, "in_words": in_words} | shown(visit, wanted)
+    told["ends"] = _ends(visit, told["wanted"])
     return Page("graph.html", {"card": card_of(visit, told["wanted"]), **told})
 
 
@@ -64,7 +65,8 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     if not groups:
         return told
     rows = [{"dot": dot, "node": _leads(visit, wanted, dot), "marks": [dot.told], "alone": ""} for dot in scene.dots]
-    summary = f"{counted(in_all, 'node')} in {counted(len(groups), 'group')}"
+    divided = [group for group in groups if group["id"] not in {one.get("inside") for one in groups}]
+    summary = f"{counted(in_all, 'node')} in {counted(len(divided), 'group')}"
     return (
         told
         | {"hint": summary, "cut": [sampled] * answer["is_sample"] + opened}
@@ -106,6 +108,15 @@ def _both_ends(visit: Visit, wanted: Wanted) -> Wanted:
     if len(ends) < 2:
         return replace(wanted, starts=(), question="")
     return replace(wanted, starts=(ends[0],), to=ends[1])
+
+
+def _ends(visit: Visit, wanted: Wanted) -> dict[str, tuple[str, str]]:
+    """Return URI and name of the chosen ends of a path; text that is no URI is its own name."""
+    ends = {"from": wanted.path_from or (wanted.starts[0] if wanted.to and wanted.starts else ""), "to": wanted.to}
+    uris = [end for end in ends.values() if "://" in end]
+    found = visit.call("get", uris=uris, include=[], as_of=wanted.as_of or None)["nodes"] if uris else []
+    names = {node["uri"]: node["name"] for node in found}
+    return {end: (text if text in names else "", names.get(text, text)) for end, text in ends.items()}
 
 
 def _step(visit: Visit, wanted: Wanted, node: Mapping[str, Any], costs: Mapping[Any, float]) -> dict[str, Any]:
@@ -175,13 +186,10 @@ def _title(scene: Scene) -> str:
 
 
 def _leads(visit: Visit, wanted: Wanted, dot: Dot) -> str:
-    """Return the link of a dot: it selects a node, opens or closes a group, or starts at an area that contains
-    areas."""
+    """Return the link of a dot: it selects a node, or opens or closes a group."""
     if dot.shape != "group":
         return wanted.selecting(visit, dot.uri)
     id = dot.uri.removeprefix(GROUP)
-    if wanted.group == "area" and id.startswith("molecule:"):
-        return wanted.begun_at(visit, [id])
     opened = [one for one in wanted.opened if one != id]
     return wanted.grouped(visit, wanted.group, opened if id in wanted.opened else [*opened, id])
 
@@ -213,7 +221,7 @@ def _rows(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]]:
 
 
 def _legend(scene: Scene) -> list[tuple[Markup, str]]:
-    types = [(Markup(sample(type)), f"{type} {count:,}") for type, count in scene.types.items()]
+    types = [(Markup(sample(type)), f"{in_words(type)} {count:,}") for type, count in scene.types.items()]
     kind: Mapping[str, str] = {"missing": "missing", "unreachable": "unreachable"}
     marks: Sequence[Any] = scene.marks
     return types + [(Markup(sample(kind.get(mark, "concept"), (mark,))), MEANINGS[mark]) for mark in marks]
@@ -242,7 +250,7 @@ def _lines_left(scene: Scene) -> list[str]:
 def card(visit: Visit) -> Handled:
     """Return the card alone, for a page that shows the picture already."""
     wanted = Wanted.read(visit)
-    return Page("graph_card.html", {"card": card_of(visit, wanted), "wanted": wanted})
+    return Page("graph_card.html", {"card": card_of(visit, wanted), "wanted": wanted, "in_words": in_words})
 
 
 ENTRIES = (Entry("graph", "graph", graph), Entry("graph", "graph.svg", saved), Entry("graph", "graph/card", card))

@@ -55,7 +55,8 @@ class Wanted:
         direction = visit.query.get("direction") or "both"
         if direction not in DIRECTIONS:
             raise Invalid("unknown direction", at="direction", next=f"Known: {', '.join(DIRECTIONS)}.")
-        starts = tuple(dict.fromkeys(text.strip() for text in visit.many("from") if text.strip()))
+        begun = [_chosen(visit, "from")] if "from_uri" in visit.query else visit.many("from")
+        starts = tuple(dict.fromkeys(text.strip() for text in begun if text.strip()))
         if len(starts) > MOST_STARTS:
             raise Invalid(f"a graph has at most {MOST_STARTS} start nodes", at="from", next="Remove some start nodes.")
         hidden, hidden_edges = _off(visit, "hide", "of", "show"), _off(visit, "hide_edge", "of_edge", "show_edge")
@@ -66,7 +67,7 @@ class Wanted:
             raise Invalid("unknown grouping", at="group", next=f"Known: {', '.join(GROUPINGS)}.")
         return cls(
             starts,
-            visit.query.get("to", "").strip(),
+            _chosen(visit, "to").strip(),
             visit.query.get("q", "").strip(),
             visit.query.get("node", "").strip(),
             visit.query.get("path_from", "").strip(),
@@ -135,6 +136,12 @@ class Wanted:
 
     def with_rows(self, visit: Visit, count: int) -> str:
         return replace(self, rows=count).address(visit)
+
+
+def _chosen(visit: Visit, name: str) -> str:
+    """Return the text of a field for a node, or the node's URI if the field still has the node's name."""
+    text = visit.query.get(name, "")
+    return visit.query.get(f"{name}_uri", "") if text == visit.query.get(f"{name}_name") else text
 
 
 def _some(visit: Visit, name: str) -> tuple[str, ...]:

@@ -13,6 +13,19 @@ const GraphLabels = (() => {
     return widths.get(text);
   }
 
+  // A text of at most so many characters; a group keeps its number of nodes, which is the last word.
+  function cut(text, longest, isGroup) {
+    const [, name, count] = isGroup ? /^(.*?)( \S+)?$/s.exec(text) : ["", text, ""], room = longest - (count || "").length;
+    const letters = [...name];
+    return letters.length <= room ? text : letters.slice(0, room - 1).join("").replace(/[ ,.;:-]+$/, "") + "…" + (count || "");
+  }
+
+  // A text cut to a width.
+  function fitting(text, room) {
+    const letters = [...text].length, long = width(text);
+    return long <= room ? text : cut(text, Math.max(4, Math.floor(letters * room / long) - 1));
+  }
+
   // The areas already covered, indexed by cells.
   class Taken {
     cells = new Map();
@@ -30,5 +43,5 @@ const GraphLabels = (() => {
     }
   }
 
-  return { HIGH, Taken, width };
+  return { HIGH, Taken, cut, fitting, width };
 })();

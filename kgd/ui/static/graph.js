@@ -3,16 +3,19 @@
 "use strict";
 (() => {
   const NEAREST = 24, FURTHEST = 0.5, STEP = 1.3, LARGEST = 3;
-  const ABOVE = 52, BELOW = 30;  // free, for the buttons and for labels
-  const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600;
-  const { HIGH, Taken, width } = GraphLabels;
-  const STRETCH = { rings: 2, path: 6, groups: 1 };  // largest ratio of the scales of both axes
+  const ABOVE = 52, BELOW = 30;  // free, for buttons over the picture and for labels
+  const LENGTHS = [26, 14], LONGEST = [90, 64, 56, 48, 42, 37, 33, 29];  // to which labels are cut, and to which they grow if there is room
+  const TITLE = [10, 16];  // of a box
+  const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, NAME = 104;
+  const { HIGH, Taken, cut, fitting, width } = GraphLabels;
+  const STRETCH = { rings: 2, path: 4, groups: 1.8 };  // largest ratio of the scales of both axes
   const by = (id) => document.getElementById(id), within = (value, least, most) => Math.max(least, Math.min(most, value));
   // The scene on the page, and the view of it: a place (x, y) is painted at (x * kx, y * ky), less the view's corner.
-  let svg = null, kind = "rings", dots = [], lines = [], rings = [], box = null, taken = null;
+  let svg = null, kind = "rings", isTall = false, dots = [], lines = [], rings = [], box = null, taken = null;
   let view = { kx: 1, ky: 1, x: 0, y: 0 }, fit = 1, fitted = true, seenAt = "", moved = new Map(), resting = 0;
 
-  const size = (dot) => (dot.group ? dot.size * view.kx : dot.size);
+  const size = (dot) => (dot.group ? dot.size * Math.min(view.kx, view.ky) : dot.size);
+  const half = (dot) => (dot.open ? [dot.wide / 2 * view.kx, dot.high / 2 * view.ky] : [size(dot), size(dot)]);
   const at = (dot) => [dot.x * view.kx, dot.y * view.ky];
   const wide = () => svg.getBoundingClientRect().width, high = () => svg.getBoundingClientRect().height;
   const near = () => view.kx / fit;
@@ -30,11 +33,11 @@
     if (place !== seenAt) moved = new Map();
     kind = svg.dataset.arrangement;
     dots = [...svg.querySelectorAll(":scope > .dot")].map((link) => {
-      const [, x, y] = /translate\(([-\d.e]+) ([-\d.e]+)\)/.exec(link.getAttribute("transform"));
-      const label = link.querySelector(".label"), uri = link.dataset.uri;
-      return { link, label, uri, text: label.textContent, size: Number(link.dataset.size), figure: link.querySelector(".figure"),
-        group: link.classList.contains("group"), open: link.classList.contains("open"), isStart: label.hasAttribute("font-weight"),
-        marks: link.querySelector(".mark") ? 4 : 0, x: Number(x), y: Number(y), ...moved.get(uri) };
+      const label = link.querySelector(".label"), text = label.textContent;
+      return { link, label, uri: link.dataset.uri, text, full: link.dataset.name || text, figure: link.querySelector(".figure"),
+        parts: link.querySelector(".parts"), told: link.querySelector("title").textContent.split("\n")[1], group: link.classList.contains("group"),
+          open: link.classList.contains("open"),
+        said: link.ariaLabel?.replace(/, shown as .*$/, ""), isStart: label.hasAttribute("font-weight"), marks: link.querySelector(".mark") ? 4 : 0 };
     });
     lines = [...svg.querySelectorAll(".lines path")].map((path) => {
       const [a, b] = path.dataset.ends.split(" ").map((number) => dots[number]);
@@ -42,15 +45,26 @@
     });
     rings = [...svg.querySelectorAll(".rings ellipse")].map((ellipse) => ({ ellipse, text: ellipse.nextElementSibling, r: ellipse.rx.baseVal.value }));
     svg.classList.toggle("dense", lines.length > DENSE);
+    arrange();
+    return place;
+  }
+
+  // Takes the places for a tall or a wide window, and their extent.
+  function arrange() {
+    isTall = wide() < high();
+    for (const dot of dots) {
+      const { tall, wide } = dot.link.dataset, [x, y, ...sizes] = ((isTall && tall) || wide).split(" ").map(Number);
+      Object.assign(dot, { x, y, drawn: Number(wide.split(" ")[2]), size: Math.min(...sizes) / sizes.length, wide: sizes[0], high: sizes[1] },
+        moved.get(dot.uri));
+    }
     const r = Math.max(0, ...rings.map((ring) => ring.r));
     box = { left: -r, right: r, top: -r, bottom: r };
     if (!rings.length) box = { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity };
-    for (const { x, y, size, group } of dots) {
-      const s = group ? size : 0;
-      box.left = Math.min(box.left, x - s); box.right = Math.max(box.right, x + s);
-      box.top = Math.min(box.top, y - s); box.bottom = Math.max(box.bottom, y + s);
+    for (const { x, y, size, group, open, wide, high } of dots) {
+      const [w, h] = open ? [wide / 2, high / 2] : group ? [Math.max(size, NAME / 2), size] : [0, 0];
+      box.left = Math.min(box.left, x - w); box.right = Math.max(box.right, x + w);
+      box.top = Math.min(box.top, y - h); box.bottom = Math.max(box.bottom, y + h + (group && !open ? HIGH + GAP : 0));
     }
-    return place;
   }
 
   // Paints every place again: text and figures keep their size at each zoom.
@@ -58,7 +72,13 @@
     for (const dot of dots) {
       const [x, y] = at(dot);
       dot.link.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
-      if (dot.group) dot.figure.setAttribute("r", size(dot).toFixed(1));
+      if (dot.open) {
+        const [w, h] = half(dot);
+        set(dot.figure, { x: -w, y: -h, width: 2 * w, height: 2 * h });
+      } else if (dot.group) {
+        dot.figure.setAttribute("r", size(dot).toFixed(1));
+        dot.parts?.setAttribute("transform", `scale(${(size(dot) / dot.drawn).toFixed(3)})`);
+      }
     }
     lines.forEach(stretch);
     for (const { ellipse, text, r } of rings) {
@@ -74,9 +94,23 @@
 
   function stretch({ path, a, b, arrow }) {
     const [ax, ay] = at(a), [bx, by] = at(b), long = Math.hypot(bx - ax, by - ay) || 1;
-    const from = Math.min(size(a), long / 2) / long, to = Math.min(size(b) + (arrow ? 3 : 0), long / 2) / long;
     const x = bx - ax, y = by - ay;
-    path.setAttribute("d", `M${(ax + x * from).toFixed(1)} ${(ay + y * from).toFixed(1)}L${(bx - x * to).toFixed(1)} ${(by - y * to).toFixed(1)}`);
+    const edge = (dot) => (dot.open ? long * Math.min(half(dot)[0] / Math.abs(x), half(dot)[1] / Math.abs(y)) : size(dot));
+    const reach = (dot) => long * (dot.open ? 0.9 : 0.5);
+    const from = Math.min(edge(a), reach(a)) / long, to = Math.min(edge(b) + (arrow ? 3 : 0), reach(b)) / long;
+    const bend = kind === "groups" ? `Q${over(a, b).map((number) => number.toFixed(1)).join(" ")} ` : "L";
+    path.setAttribute("d", `M${(ax + x * from).toFixed(1)} ${(ay + y * from).toFixed(1)}${bend}${(bx - x * to).toFixed(1)} ${(by - y * to).toFixed(1)}`);
+  }
+  // The control point of the curve between two groups, and a point of a line.
+  function over(a, b) {
+    const [ax, ay] = at(a), [bx, by] = at(b), x = bx - ax, y = by - ay, long = Math.hypot(x, y) || 1;
+    const bend = kind === "groups" ? 0.22 * Math.min(1, 320 / long) : 0;
+    return [(ax + bx) / 2 + y * bend, (ay + by) / 2 - x * bend];
+  }
+  function along({ a, b }, t) {
+    const mix = (from, middle, to) => (1 - t) ** 2 * from + 2 * t * (1 - t) * middle + t ** 2 * to;
+    const [ax, ay] = at(a), [bx, by] = at(b), [x, y] = over(a, b);
+    return [mix(ax, x, bx), mix(ay, y, by)];
   }
 
   function pan() {
@@ -84,44 +118,105 @@
     show();
   }
 
-  const ANCHORS = { left: "end", right: "start" };
+  const ANCHORS = { left: "end", right: "start", title: "start" };
   function sides(dot) {
-    if (dot.open) return ["above", "below"];
-    if (dot.group) return ["middle", "below", "above", "right", "left"];
-    if (kind === "path") return ["above", "below", "right", "left"];
+    if (dot.open) return ["title"];
+    if (kind === "groups") return ["below", "above", "right", "left"];
+    if (kind === "path") return isTall || dot.x < (box.left + box.right) / 2 - 1 ? ["right"] : ["left"];
     return dot.x < -1e-9 && kind === "rings" ? ["left", "right", "below", "above"] : ["right", "left", "below", "above"];
   }
-  function around(dot, side) {
-    const [x, y] = at(dot), long = width(dot.text), away = size(dot) + GAP + dot.marks;
+  function around(dot, side, text = dot.text) {
+    const [x, y] = at(dot), long = width(text), away = size(dot) + GAP + dot.marks;
+    if (side === "title") {
+      const [w, h] = half(dot), left = x - w + TITLE[0], top = y - h + TITLE[1] - HIGH / 2;
+      return [left, top, left + long, top + HIGH];
+    }
     const left = side === "left" ? x - away - long : side === "right" ? x + away : x - long / 2;
-    const top = (side === "above" ? y - away - HIGH / 2 : side === "below" ? y + away + HIGH / 2 : y) - HIGH / 2;
+    const beside = kind === "path" ? (isTall ? -9 : side === "left" ? 6 : -22) : 0;  // of a path, above or below its line
+    const top = beside + (side === "above" ? y - away - HIGH / 2 : side === "below" ? y + away + HIGH / 2 : y) - HIGH / 2;
     return [left, top, left + long, top + HIGH];
   }
 
-  // Shows the labels for which there is room, the selected node and the nearest nodes first. At first, a label must also
-  // be inside of the window.
+  // Shows the labels for which there is room, the selected node and the nearest nodes first. Then cut labels grow where
+  // there is room. At first, a label must also be inside of the window.
   function place() {
     taken = new Taken();
     for (const dot of dots) {
-      const [x, y] = at(dot), half = size(dot) + 1;
-      if (!dot.open) taken.take([x - half, y - half, x + half, y + half], dot);
+      const [x, y] = at(dot), [w, h] = half(dot);
+      const edges = dot.open ? [[x - w, y - h, x + w, y - h], [x - w, y + h, x + w, y + h], [x - w, y - h, x - w, y + h], [x + w, y - h, x + w, y + h]]
+        : [[x - w - 1, y - h - 1, x + w + 1, y + h + 1]];
+      for (const edge of edges) taken.take(edge, dot);
     }
     const isFit = fitted || near() <= 1.01, [across, down] = free();
-    const first = (dot) => (dot.link.hasAttribute("aria-current") ? 0 : dot.isStart ? 1 : 2);
-    for (const dot of [...dots].sort((a, b) => first(a) - first(b))) {
-      const side = sides(dot).find((side) => {
-        const [left, top, right, bottom] = around(dot, side);
-        if (isFit && (left < view.x || right > view.x + across || top < view.y || bottom > view.y + down)) return false;
-        return (side === "middle" && right - left < 2 * size(dot)) || taken.hasRoom([left, top, right, bottom], dot);
-      });
-      const [x, y] = at(dot), shown = side || sides(dot)[0], area = around(dot, shown);
-      if (side) taken.take(area, dot);
+    const hasRoom = (dot, [left, top, right, bottom]) => {
+      if (isFit && (left < view.x || right > view.x + across || top < view.y || bottom > view.y + down)) return false;
+      if (dot.open && right > at(dot)[0] + half(dot)[0] - TITLE[0]) return false;
+      return taken.hasRoom([left, top, right, bottom], dot);
+    };
+    const isTold = (dot) => kind === "path" && dot.told;
+    const show = (dot, text, side) => {
+      Object.assign(dot, { text, side });
+      const [left, top, right, bottom] = around(dot, side);
+      taken.take([left, top, right, bottom], dot);
+      if (isTold(dot)) taken.take([left, bottom, right, bottom + HIGH], dot);
+    };
+    const first = (dot) => (dot.link.hasAttribute("aria-current") ? 0 : dot.isStart || dot.open ? 1 : 2);
+    const ordered = [...dots].sort((a, b) => first(a) - first(b));
+    for (const dot of ordered) {
+      dot.side = "";
+      for (const text of new Set(LENGTHS.map((long) => cut(dot.full, long, dot.group)))) {
+        const side = sides(dot).find((side) => hasRoom(dot, around(dot, side, text)));
+        if (!side) continue;
+        show(dot, text, side);
+        break;
+      }
+    }
+    for (const dot of ordered) {
+      const longer = dot.side && dot.text !== dot.full && LONGEST.map((long) => cut(dot.full, long, dot.group))
+        .find((text) => text.length > dot.text.length && hasRoom(dot, around(dot, dot.side, text)));
+      if (longer) show(dot, longer, dot.side);
+    }
+    svg.querySelectorAll(".told").forEach((text) => text.remove());
+    for (const dot of dots) {
+      if (!dot.side) dot.text = cut(dot.full, LENGTHS[0], dot.group);
+      const [x, y] = at(dot), shown = dot.side || sides(dot)[0], area = around(dot, shown);
       set(dot.label, { "text-anchor": ANCHORS[shown] || "middle", y: ((area[1] + area[3]) / 2 - y).toFixed(1),
-        x: (shown === "left" ? area[2] - x : shown === "right" ? area[0] - x : 0).toFixed(1) });
-      if (side) dot.label.removeAttribute("display");
+        x: (shown === "left" ? area[2] - x : ANCHORS[shown] ? area[0] - x : 0).toFixed(1) });
+      dot.label.textContent = dot.text;
+      if (dot.side && isTold(dot)) {
+        // A summary is smaller and lighter than the label whose font is measured.
+        const room = ((shown === "left" ? area[2] - view.x : view.x + across - area[0]) - 12) / 0.86;
+        write("told", fitting(dot.told, room), shown === "left" ? area[2] : area[0], area[3] + HIGH / 2).setAttribute("text-anchor", ANCHORS[shown]);
+      }
+      if (dot.said) dot.link.ariaLabel = dot.text === dot.full ? dot.said : `${dot.said}, shown as ${dot.text}`;
+      if (dot.side) dot.label.removeAttribute("display");
       else dot.label.setAttribute("display", "none");
     }
+    listUnnamed(dots.filter((dot) => !dot.side));
     name();
+  }
+
+  function write(kind, words, x, y) {
+    const text = document.createElementNS("http://www.w3.org/2000/svg", "text");
+    text.classList.add(kind);
+    text.textContent = words;
+    set(text, { x: x.toFixed(1), y: y.toFixed(1), dy: ".35em" });
+    svg.append(text);
+    return text;
+  }
+
+  // Links to the nodes without a label.
+  function listUnnamed(unnamed) {
+    const rest = by("rest"), made = unnamed.slice(0, UNNAMED).map((dot) => {
+      const item = document.createElement("li"), link = document.createElement("a");
+      link.href = dot.link.href.baseVal;
+      link.textContent = dot.full;
+      item.append(link);
+      return item;
+    });
+    rest.hidden = !made.length;
+    rest.querySelector("summary").textContent = `${unnamed.length.toLocaleString("en")} without a label`;
+    rest.querySelector("ul").replaceChildren(...made);
   }
 
   // Names the relations of a node or of a line; without one, those of the selected node or of a path.
@@ -133,28 +228,30 @@
     for (const line of lines) line.path.classList.toggle("near", kind !== "path" && of(line));
     const used = new Taken();
     for (const line of named.slice(-NAMED)) {
-      const share = line.a === pointed ? 0.62 : line.b === pointed ? 0.38 : 0.5, [ax, ay] = at(line.a), [bx, by] = at(line.b);
-      const x = ax + (bx - ax) * share, y = ay + (by - ay) * share, half = width(line.names) / 2;
+      const share = line.a === pointed ? 0.62 : line.b === pointed ? 0.38 : 0.5;
+      const [x, y] = along(line, share), half = width(line.names) / 2;
       const area = [x - half, y - HIGH / 2, x + half, y + HIGH / 2];
       if (!line.names || !taken.hasRoom(area) || !used.hasRoom(area)) continue;
       used.take(area, line);
-      const text = document.createElementNS("http://www.w3.org/2000/svg", "text");
-      text.classList.add("relation");
-      text.textContent = line.names;
-      set(text, { x: x.toFixed(1), y: y.toFixed(1), dy: ".35em" });
-      svg.append(text);
+      write("relation", line.names, x, y);
     }
   }
 
+  // Whether a button lies over the upper edge of the picture.
+  const isCovered = () => !by("controls").open || getComputedStyle(document.querySelector(".zoom")).position === "absolute";
+
   function all() {
-    const pad = kind === "groups" ? 24 : Math.min(140, wide() / 8), [across, down] = free();
-    const w = Math.max(60, across - 2 * pad), h = Math.max(60, down - ABOVE - BELOW);
+    if (isTall !== wide() < high()) arrange();
+    const [across, down] = free(), pad = kind === "groups" ? 8 : kind === "path" ? (isTall ? across / 2 - 40 : 48) : Math.min(140, across / 8);
+    const margin = { groups: 8, path: 56, rings: BELOW }[kind], above = Math.max(margin, isCovered() ? ABOVE + (kind === "path" ? 24 : 0) : 0), below = margin;
+    const w = Math.max(60, across - 2 * pad), h = Math.max(60, down - above - below);
     let kx = Math.min(w / Math.max(1, box.right - box.left), LARGEST), ky = Math.min(h / Math.max(1, box.bottom - box.top), LARGEST);
     kx = Math.min(kx, ky * STRETCH[kind]);
     ky = Math.min(ky, kx * STRETCH[kind]);
     fit = kx;
     fitted = true;
-    view = { kx, ky, x: (box.left + box.right) / 2 * kx - across / 2, y: (box.top + box.bottom) / 2 * ky - ABOVE - (down - ABOVE - BELOW) / 2 };
+    view = { kx, ky, x: (box.left + box.right) / 2 * kx - across / 2, y: (box.top + box.bottom) / 2 * ky - above - h / 2 };
+    if (kind === "path" && isTall) view.x = box.left * kx - pad / 4;
     paint();
   }
 
@@ -179,12 +276,18 @@
     }
   }
 
-  // The mini-map.
-  const MAP = { wide: 150, high: 100 };
+  // The mini-map. It appears when a part of the picture is outside of the window; its button shows or hides it always.
+  const MAP = { wide: 150, high: 100, key: "kgd-graph-map" };
+  function isInWindow() {
+    const { left, right, top, bottom } = box;
+    return left * view.kx >= view.x - 1 && right * view.kx <= view.x + wide() + 1 && top * view.ky >= view.y - 1 && bottom * view.ky <= view.y + high() + 1;
+  }
   const centre = () => [(box.left + box.right) / 2 * view.kx, (box.top + box.bottom) / 2 * view.ky];
   function show() {
     const map = by("map");
-    map.toggleAttribute("hidden", kind === "path" || (near() <= 1.02 && dots.length < 100));
+    const [isWhole, wanted] = [isInWindow(), localStorage.getItem(MAP.key)];
+    map.toggleAttribute("hidden", wanted ? wanted === "no" : isWhole);
+    document.querySelector("[data-map]").ariaPressed = String(!map.hasAttribute("hidden"));
     const w = (box.right - box.left) * view.kx || 1, h = (box.bottom - box.top) * view.ky || 1, k = Math.min(MAP.wide / w, MAP.high / h) * 0.9;
     const [middleX, middleY] = centre();
     const x = (value) => (value - middleX) * k + MAP.wide / 2, y = (value) => (value - middleY) * k + MAP.high / 2;
@@ -260,8 +363,12 @@
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-zoom]");
+    if (event.target.closest("[data-map]")) {
+      localStorage.setItem(MAP.key, by("map").hasAttribute("hidden") ? "yes" : "no");
+      return show();
+    }
     if (button && svg) return button.dataset.zoom === "all" ? all() : zoom(button.dataset.zoom === "in" ? STEP : 1 / STEP);
-    const link = event.target.closest("#picture a.dot, #card a, .panel a");
+    const link = event.target.closest("#picture a.dot, #rest a, #card a, .panel a");
     if (!link || event.defaultPrevented || modified(event) || !by("picture")) return;
     const to = new URL(link.href.baseVal ?? link.href, location);
     if (to.pathname !== location.pathname) return;
@@ -295,7 +402,7 @@
     else if (ARROWS[event.key]) move(...ARROWS[event.key]);
     else return;
     event.preventDefault();
-  });
+  }, true);  // before the keys of every page
 
   document.addEventListener("focusin", (event) => {
     const dot = dotOf(event.target.closest("#picture a.dot"));
@@ -313,7 +420,7 @@
     if (!pointers.size) wasDragged = false;  // no click follows a gesture of two fingers
     if (!svg || event.button || !(onMap || event.target.closest("#drawing"))) return;
     pointers.set(event.pointerId, event);
-    held = { dot: dotOf(event.target.closest("a.dot")), onMap, x: event.clientX, y: event.clientY };
+    held = { dot: dotOf(event.target.closest("a.dot:not(.open)")), onMap, x: event.clientX, y: event.clientY };
     if (onMap) lookAt(event);
   });
   document.addEventListener("pointermove", (event) => {
@@ -367,9 +474,11 @@
     const { x: left, y: top } = svg.getBoundingClientRect(), x = event.clientX - left + view.x, y = event.clientY - top + view.y;
     let best = null, least = 6;
     for (const line of lines) {
-      const [ax, ay] = at(line.a), [bx, by] = at(line.b), dx = bx - ax, dy = by - ay;
-      const t = within(((x - ax) * dx + (y - ay) * dy) / (dx * dx + dy * dy || 1), 0, 1), away = Math.hypot(x - ax - t * dx, y - ay - t * dy);
-      if (away < least) [best, least] = [line, away];
+      for (let n = 0, steps = kind === "groups" ? 8 : 1; n < steps; n++) {
+        const [ax, ay] = along(line, n / steps), [bx, by] = along(line, (n + 1) / steps), dx = bx - ax, dy = by - ay;
+        const t = within(((x - ax) * dx + (y - ay) * dy) / (dx * dx + dy * dy || 1), 0, 1), away = Math.hypot(x - ax - t * dx, y - ay - t * dy);
+        if (away < least) [best, least] = [line, away];
+      }
     }
     return best;
   }

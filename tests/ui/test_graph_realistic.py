@@ -1,0 +1,102 @@
+"""The graph of a realistic workspace: its labels, its groups and its paths fill the window and never cross."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.ui.conftest import at, axe
+from tests.ui.pictures import NODE
+from tests.ui.realistic import RETRY, Realistic, realistic_desk
+from tests.ui.test_graph_labels import Area, crossing, shown
+
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow, pytest.mark.timeout(300)]
+
+AREAS = 16
+"""Twelve areas in three groups, and the nodes outside of areas."""
+CIRCLES = """[...document.querySelectorAll("#drawing .group:not(.open) .bubble")]
+  .map((bubble) => bubble.getBoundingClientRect())
+  .map(({ left, top, right, bottom }) => [left, top, right, bottom])"""
+BOXES = CIRCLES.replace(":not(.open)", ".open")
+LAPTOP, PHONE = (1280, 800), (390, 844)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realistic]:
+    yield from realistic_desk(tmp_path_factory.mktemp("realistic"))
+
+
+def opened(page: Page, size: tuple[int, int], place: str) -> None:
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    at(page, place)
+    expect(page.locator("#drawing")).to_have_attribute("data-painted", "yes")
+
+
+def test_at_least_30_labels_are_visible_on_a_laptop_and_none_overlap(page: Page) -> None:
+    opened(page, LAPTOP, "graph?from=atom://shop/payments&cost=2&nodes=80")
+    assert len(shown(page)) >= 30
+    assert crossing(shown(page)) == []
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE])
+def test_every_node_around_an_area_has_a_label(page: Page, size: tuple[int, int]) -> None:
+    opened(page, size, "graph?from=atom://shop/payments")
+    assert len(shown(page)) == page.locator("#drawing .dot").count() == 21
+    assert crossing(shown(page)) == []
+    expect(page.locator("#rest")).to_be_hidden()
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE])
+def test_the_whole_workspace_fills_the_window_and_no_label_covers_an_edge(page: Page, size: tuple[int, int]) -> None:
+    opened(page, size, "graph")
+    labels, circles, boxes = shown(page), page.evaluate(CIRCLES), page.evaluate(BOXES)
+    assert (len(labels), len(circles), len(boxes)) == (AREAS, AREAS - 3, 3)
+    assert crossing([*labels, *circles]) == []
+    for left, top, right, bottom in boxes:
+        edges: list[Area] = [(left, top, left, bottom), (right, top, right, bottom)]
+        edges += [(left, top, right, top), (left, bottom, right, bottom)]
+        assert not [one for label in labels for edge in edges for one in crossing([label, edge])]
+    picture = page.locator("#drawing").bounding_box()
+    assert picture
+    covered = sum((right - left) * (bottom - top) for left, top, right, bottom in [*boxes, *circles[-1:]])
+    assert covered > 0.7 * picture["width"] * picture["height"]
+
+
+def test_the_groups_of_the_whole_workspace_show_types_and_relations(page: Page) -> None:
+    opened(page, LAPTOP, "graph")
+    payments = page.locator("#drawing .group", has_text="Payments")
+    expect(payments).to_have_attribute(
+        "aria-label", "Payments 13, 13 nodes: insight 6, gotcha 3, decision 2, concept 1, pattern 1"
+    )
+    assert payments.locator(".parts path").count() == 5
+    lines = page.locator("#drawing .lines path").all_text_contents()
+    assert len(lines) >= 8
+    assert "2 relations" in lines
+    expect(page.locator(".legend")).to_contain_text("gotcha 31")
+    assert axe(page) == []
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE])
+def test_a_path_uses_the_window_and_names_its_nodes(page: Page, size: tuple[int, int]) -> None:
+    opened(page, size, f"graph?from={NODE}&to={RETRY}")
+    assert crossing(shown(page)) == []
+    labels = page.locator("#drawing .label").all_text_contents()
+    assert labels[1:] == ["Payments", "One retry, with an idempotency key"]
+    assert labels[0].startswith("The provider answers 503 after it has")
+    expect(page.locator("#drawing .told").first).to_contain_text("The charge appears in its list a")
+    box = page.locator("#drawing .lines").bounding_box()
+    picture = page.locator("#drawing").bounding_box()
+    assert box
+    assert picture
+    assert box["height"] > 0.6 * picture["height"]
+    assert page.evaluate("document.documentElement.scrollWidth") == size[0]
+    assert axe(page) == []
+
+
+def test_areas_are_called_areas(page: Page) -> None:
+    opened(page, LAPTOP, "graph?from=atom://shop/payments&node=atom://shop/payments")
+    for place in (".legend", ".knobs fieldset", ".words", "#card header"):
+        expect(page.locator(place).first).to_contain_text("area")
+        expect(page.locator(place).first).not_to_contain_text("atom")
