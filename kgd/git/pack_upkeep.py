@@ -141,7 +141,7 @@ def _fullest(pack_dir: Path) -> list[Path] | None:
         if _is_free(stem):
             with contextlib.suppress(OSError, ValueError):
                 sizes[stem] = stem.with_suffix(".pack").stat().st_size
-                levels[_level(pack.count_of(stem))].append(stem)
+                levels[level_of(pack.count_of(stem))].append(stem)
     all_bytes = sum(sizes.values())
     for level, stems in sorted(levels.items()):
         if len(stems) >= (GROWTH if level else FANOUT):
@@ -180,7 +180,8 @@ def _packs_named(index: Path) -> list[str]:
     return names.rstrip(b"\0").decode("utf-8", "replace").split("\0")
 
 
-def _level(count: int) -> int:
+def level_of(count: int) -> int:
+    """The level of a pack with `count` objects; 0 is the lowest."""
     level, bound = 0, SMALL
     while count >= bound:
         level, bound = level + 1, bound * GROWTH

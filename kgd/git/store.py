@@ -44,8 +44,9 @@ OLDEST_LIBGIT2 = (1, 9, 7)
 OPEN_PACKS = 8
 """Pack files that libgit2 keeps open in this process, for all repositories. It closes the least recently used pack, and
 opens it again when needed, in about 0.1 ms."""
-MAPPED_AT_ONCE, MAPPED_IN_ALL = 512 << 10, 4 << 20
-"""Maximum bytes of pack files mapped into memory; without a limit, resident memory grows with the history."""
+MAPPED_AT_ONCE, MAPPED_IN_ALL = 128 << 10, 1 << 20
+"""Maximum bytes of pack files mapped into memory; without a limit, resident memory grows with the history. With four
+times as much, reads of random objects take as long."""
 CACHED = 8 << 20
 """Bytes of small trees and commits that libgit2 caches, for all repositories."""
 

@@ -352,8 +352,8 @@ class Database:
         return False
 
     def trim(self) -> None:
-        """After much work, give unused pages and a long log back to the disk, unless a connection is in use. Call it in
-        idle moments."""
+        """After much work, give unused pages and a long log back to the disk, unless a connection is in use, and cached
+        pages to memory. Call it in idle moments."""
         if not self.has_long_log:
             return
         with contextlib.suppress(Unavailable, IndexDamaged), self._writing, self._reading() as connection:
@@ -362,6 +362,10 @@ class Database:
                 # `execute` would free one page only.
                 connection.executescript(f"PRAGMA incremental_vacuum({MOST_FREED})")
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                with self._pool:
+                    for one in (self._writer, connection, *self._idle):
+                        if one:
+                            one.execute("PRAGMA shrink_memory")
             finally:
                 connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
 

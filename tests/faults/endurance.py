@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +20,11 @@ from kgd.client import start
 from kgd.config import Home
 from kgd.daemon.endpoint import WORKERS
 from kgd.daemon.lock import holder
-from kgd.git.pack_upkeep import ROLLED
+from kgd.git import pack
+from kgd.git.pack_upkeep import FANOUT, GROWTH, ROLLED, level_of
+from kgd.index.change_feed import GONE_KEPT
+from kgd.index.database import LOG_KEPT
+from kgd.workspace.repository import LOOK_FLUSHES
 from tests.conftest import ROOT
 from tests.daemon.conftest import end_daemon
 from tests.waiting import until
@@ -28,6 +33,12 @@ NODES = 1_000
 CACHES_FILL = 20_000
 """Writes after the warm-up in which caches of recent versions fill. Memory may grow by 5 % in them, and by 5 % after
 them."""
+GONE_BYTES = 14
+"""Bytes of one recorded removal of a text. Each write removes a text, and the text index keeps the last `GONE_KEPT`
+removals for its readers."""
+SEGMENTS = 1.25
+"""Factor by which the other derived data may grow. It describes the same thousand nodes, so only the number of full
+text's segments varies; measured 1.05. SQLite's logs are truncated before a daemon is settled."""
 UNDER_WAY = 32
 """Concurrent calls: each flush has several, so packs come and go as with many clients."""
 
@@ -36,9 +47,9 @@ UNDER_WAY = 32
 class Vitals:
     """Resource use of a daemon at rest. Sizes in KiB; `repository` counts only the objects.
 
-    `settled`: freed memory had been returned to the system. `kept`: descriptors of closed connections, which SQLite
-    keeps for reuse while another connection holds a lock; at most as many as threads have used a file at once.
-    `descriptors` does not count them.
+    `settled`: freed memory and unused disk space had been returned to the system. `kept`: descriptors of closed
+    connections, which SQLite keeps for reuse while another connection holds a lock; at most as many as threads have
+    used a file at once. `descriptors` does not count them.
     """
 
     settled: bool
@@ -93,11 +104,12 @@ class Served:
 
     def start_workers(self) -> None:
         """Make enough concurrent calls for the daemon to start all of its threads, which it starts on demand."""
-        bursts_without_a_new_thread, threads = 0, 0
+        bursts_without_a_new_thread, most = 0, 0  # on a busy machine, other threads end and start between two bursts
         while bursts_without_a_new_thread < 10:
             self.many("doctor", [{}] * 2 * WORKERS, under_way=WORKERS)
-            before, threads = threads, len(os.listdir(f"/proc/{self.pid}/task"))
-            bursts_without_a_new_thread = 0 if threads > before else bursts_without_a_new_thread + 1
+            threads = len(os.listdir(f"/proc/{self.pid}/task"))
+            bursts_without_a_new_thread = 0 if threads > most else bursts_without_a_new_thread + 1
+            most = max(most, threads)
 
     def vitals(self, *, settled: bool = False) -> Vitals:
         """Measure once the changes are indexed, published and rolled up.
@@ -134,19 +146,25 @@ class Served:
         return _number(Path(f"/proc/{self.pid}/status").read_text(), "VmRSS")
 
     def _is_settled(self, last: list[float]) -> bool:
-        """Whether resident memory stayed within 1 MiB for four seconds without a roll-up; `last` is the time of the
-        last change."""
-        if abs((now := self._rss()) - last[1]) > 1024 or self._has_children():
+        """Whether resident memory stayed within 1 MiB for four seconds without a roll-up or a long log of SQLite.
+
+        `last` is the time of the last change, and the memory then.
+        """
+        has_long_log = any(log.stat().st_size > LOG_KEPT for log in (self.git_dir / "kgd").glob("*.sqlite-wal"))
+        if abs((now := self._rss()) - last[1]) > 1024 or self._has_children() or has_long_log:
             last[:] = time.monotonic(), now
         return time.monotonic() - last[0] > 4
 
+    def objects(self) -> int:
+        return sum(map(pack.count_of, pack.stems(self.git_dir / "objects/pack")))
+
     def after_a_repack(self) -> int:
         """KiB of objects in a freshly packed copy."""
-        copy = self.git_dir.parent.parent / "repacked.git"
-        subprocess.run(["git", "clone", "-q", "--bare", "--no-local", self.git_dir, copy], check=True)
-        subprocess.run(["git", "-C", copy, "fetch", "-q", "origin", "refs/kgd/*:refs/kgd/*"], check=True)
-        subprocess.run(["git", "-C", copy, "repack", "-adfq"], check=True)
-        return _size(copy / "objects")
+        with tempfile.TemporaryDirectory(dir=self.git_dir.parent.parent) as copy:
+            subprocess.run(["git", "clone", "-q", "--bare", "--no-local", self.git_dir, copy], check=True)
+            subprocess.run(["git", "-C", copy, "fetch", "-q", "origin", "refs/kgd/*:refs/kgd/*"], check=True)
+            subprocess.run(["git", "-C", copy, "repack", "-adfq"], check=True)
+            return _size(Path(copy, "objects"))
 
     def close(self) -> None:
         self._answers.close()
@@ -211,10 +229,27 @@ def complaints(served: Served, seen: list[Vitals]) -> list[str]:
     for earlier, later in pairwise(vitals.rss for vitals in seen if vitals.settled):
         if later > 1.05 * earlier:
             found.append(f"resident memory: {earlier} KiB, later {later} KiB")
+    if last.packs > (most := most_packs(served.objects())):
+        found.append(f"packs: {first.packs}, later {last.packs}, more than {most}")
+    if last.derived > (bound := most_derived(first)):
+        found.append(f"derived data: {first.derived} KiB, later {last.derived} KiB, more than {bound} KiB")
     fresh = served.after_a_repack()
     if last.repository > 1.5 * fresh:
         found.append(f"repository: {last.repository} KiB, repacked {fresh} KiB")
     return found
+
+
+def most_packs(objects: int) -> int:
+    """The number of packs before the next roll-up, if each level is one pack short of it.
+
+    The lowest level may have a few more, since the packs are counted only every few flushes. The levels grow with the
+    logarithm of the history.
+    """
+    return FANOUT - 1 + LOOK_FLUSHES + level_of(objects) * (GROWTH - 1)
+
+
+def most_derived(first: Vitals) -> int:
+    return int(SEGMENTS * first.derived) + (GONE_KEPT * GONE_BYTES >> 10)
 
 
 def line(at: int, vitals: Vitals) -> str:

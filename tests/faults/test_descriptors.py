@@ -8,6 +8,7 @@ import re
 import resource
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from kgd.client import start
 from kgd.git.store import OPEN_PACKS
 from tests.conftest import OPEN_FILES
-from tests.faults.endurance import Served, complaints, line, lived_through, serving
+from tests.faults.endurance import Served, complaints, line, lived_through, most_derived, most_packs, serving
 from tests.waiting import until
 
 
@@ -88,6 +89,14 @@ def test_a_flood_of_silent_clients_does_not_stop_a_writer(few_files: Served) -> 
     finally:
         for one in flood:
             one.close()
+
+
+def test_growth_of_packs_and_derived_data_is_a_complaint(served: Served) -> None:
+    first = served.vitals()
+    most = replace(first, packs=most_packs(served.objects()), derived=most_derived(first))
+    assert complaints(served, [first, most]) == []
+    later = replace(most, packs=most.packs + 1, derived=most.derived + 1)
+    assert [found.partition(":")[0] for found in complaints(served, [first, later])] == ["packs", "derived data"]
 
 
 @pytest.mark.slow

@@ -137,6 +137,16 @@ def test_the_objects_of_large_packs_are_listed_by_git(pen: Pen, monkeypatch: pyt
     assert fsck(pen.layout.git_dir) == []
 
 
+def test_reads_keep_a_megabyte_of_a_large_pack_in_memory(pen: Pen) -> None:
+    """Otherwise the memory of a daemon would grow with the history."""
+    blobs = [make("blob", random.Random(n).randbytes(32 << 10)) for n in range(128)]
+    pen.store.release(pen.store.write(blobs))
+    for blob in blobs:
+        pen.store.read(blob.id)
+    sizes = [line.split()[0].split("-") for line in mapped(pen.store.pack_dir) if line.endswith(".pack")]
+    assert 0 < sum(int(end, 16) - int(begin, 16) for begin, end in sizes) <= 1 << 20
+
+
 def times_a_repack(pen: Pen) -> float:
     """The size of all packs of a kgd repository, as a multiple of git's own."""
     pack_upkeep.roll_up(pen.layout.git_dir, sorted(path.with_suffix("") for path in pen.store.pack_dir.glob("*.idx")))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _sqlite3
 import contextlib
+import ctypes
 import sqlite3
 import threading
 from pathlib import Path
@@ -250,6 +252,21 @@ def test_unused_pages_are_returned_to_the_disk(database: Database) -> None:
     assert database.column("PRAGMA freelist_count") == [0]
     assert database.path.stat().st_size < full / 2
     assert (index.count(), len(index.search("auth", limit=200))) == (100, 100)
+
+
+def test_cached_pages_are_freed_after_much_work(database: Database) -> None:
+    fill(database, 2_000)
+    before = memory_of_sqlite()
+    database.trim()
+    assert memory_of_sqlite() < before - (1 << 20)
+
+
+def memory_of_sqlite() -> int:
+    """Bytes that SQLite has allocated in this process."""
+    library = getattr(_sqlite3, "__file__", None)  # None: part of the interpreter
+    used = ctypes.CDLL(library).sqlite3_memory_used
+    used.restype = ctypes.c_int64
+    return int(used())
 
 
 def test_a_long_log_is_emptied_when_no_connection_is_in_use(database: Database) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,13 +38,3 @@ def test_a_schedule_depends_on_its_seed_alone(place: Path) -> None:
 @pytest.mark.parametrize("first", [1_000, 1_500, 2_000])
 def test_teams_lose_nothing_and_agree_in_the_end_fifteen_hundred_times(place: Path, first: int) -> None:
     play(place, first, 500)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(0)
-def test_teams_lose_nothing_in_schedules_without_end(place: Path) -> None:
-    first = int(time.time()) * 1_000
-    end = time.monotonic() + float(os.environ.get("KGD_SOAK_SECONDS", "600"))
-    while time.monotonic() < end:
-        play(place / str(first), first, 100)
-        first += 100

@@ -1,11 +1,13 @@
 """The long proofs, by time: kills of writers and of processes for derived data, gc beside writers, any order of
-changes, power cuts, a person at the work tree; teams that sync with failures, daemons killed in a sync, a hub with many
-clients, random scopes and pushes; and the tests at full size.
+changes, power cuts; teams that sync with failures, daemons killed in a sync or while git tidies up, a hub with many
+clients, random scopes and pushes; a daemon in long use; the tests at full size; and each file with tests marked
+``soak``.
 
     python -m tests.soak --minutes 60 [--only kill] [--seed 7]
 
-They take turns, a minute or so each. Every turn appends a line to ``tests/soak/ledger.jsonl``: when, which proof, its
-seed, the commit of the code, the counts, and the outcome. A failed turn is run again with its seed.
+They take turns, the longest unrun first, since a whole round takes longer than an hour. Every turn appends a line to
+``tests/soak/ledger.jsonl``: when, which proof, its seed, the commit of the code, the counts, and the outcome. A failed
+turn is run again with its seed.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +38,15 @@ LEDGER = Path(__file__).with_name("ledger.jsonl")
 Counts = dict[str, Any]
 
 
+def counts_of(found: Any) -> Counts:
+    """The fields of a dataclass. `asdict` would turn a Counter into a count of its pairs."""
+    return {field.name: getattr(found, field.name) for field in fields(found)}
+
+
 def kill(place: Path, seed: int) -> Counts:
     from tests.faults.test_kill import killed_at_random
 
-    return {"kills": 100, **asdict(killed_at_random(place, 100, seed))}
+    return {"kills": 100, **counts_of(killed_at_random(place, 100, seed))}
 
 
 def derived(place: Path, seed: int) -> Counts:
@@ -52,7 +60,7 @@ def gc(place: Path, seed: int) -> Counts:
 
     found, ran = tidied_up(place, 40, seed, publish=bool(seed % 2))
     assert found.complaints == [], found
-    return {**asdict(found), **ran}
+    return {**counts_of(found), **ran}
 
 
 def damage(place: Path, seed: int) -> Counts:
@@ -71,8 +79,8 @@ def model(place: Path, seed: int) -> Counts:
     return by_pytest([*command, "-o", "timeout=3000"])
 
 
-def person(place: Path, seed: int) -> Counts:
-    return by_pytest([sys.executable, "-m", "pytest", "-q", "-m", "soak", "tests/workspace", "-o", "timeout=3000"])
+def marked(path: str, place: Path, seed: int) -> Counts:
+    return by_pytest([sys.executable, "-m", "pytest", "-q", "-m", "soak", path, "-o", "timeout=3000"])
 
 
 def by_pytest(command: list[str]) -> Counts:
@@ -135,15 +143,14 @@ def teams(place: Path, seed: int) -> Counts:
 def sync(place: Path, seed: int) -> Counts:
     from tests.sync.killed import killed_while_syncing
 
-    return asdict(killed_while_syncing(place, 60, seed))
+    return counts_of(killed_while_syncing(place, 60, seed))
 
 
 def tidying(place: Path, seed: int) -> Counts:
     """About eight minutes."""
     from tests.sync.killed import CHORES, killed_while_syncing
 
-    seen = asdict(killed_while_syncing(place, 300, seed, CHORES))
-    return {name: count if isinstance(count, int) else str(count) for name, count in seen.items()}
+    return counts_of(killed_while_syncing(place, 300, seed, CHORES))
 
 
 def hub(place: Path, seed: int) -> Counts:
@@ -173,7 +180,7 @@ def pushes(place: Path, seed: int) -> Counts:
 
 
 def endurance(place: Path, seed: int) -> Counts:
-    """Half an hour."""
+    """About five minutes."""
     from tests.faults.endurance import complaints, line, lived_through, serving
 
     writes, reads, seen = 100_000, 200_000, []
@@ -182,7 +189,7 @@ def endurance(place: Path, seed: int) -> Counts:
             seen.append(vitals)
             print(line(10 * tenth, vitals), flush=True)
         assert (found := complaints(served, seen)) == [], found
-    return {"writes": writes, "reads": reads, **asdict(seen[-1])}
+    return {"writes": writes, "reads": reads, **counts_of(seen[-1])}
 
 
 def large(place: Path, seed: int) -> Counts:
@@ -198,7 +205,6 @@ PROOFS: dict[str, Callable[[Path, int], Counts]] = {
     "model": model,
     "power": power,
     "publication": publication,
-    "person": person,
     "planner": planner,
     "teams": teams,
     "sync": sync,
@@ -209,6 +215,13 @@ PROOFS: dict[str, Callable[[Path, int], Counts]] = {
     "large": large,
     "endurance": endurance,
 }
+MARKED = [
+    path.relative_to(ROOT).as_posix()
+    for path in sorted(ROOT.glob("tests/**/test_*.py"))
+    if "pytest.mark.soak" in path.read_text()
+]
+"""Files with tests marked `soak`. Each is a proof."""
+PROOFS |= {path: partial(marked, path) for path in MARKED}
 
 
 def main() -> int:
@@ -222,7 +235,7 @@ def main() -> int:
     commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True)
     own_world()
     resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
-    for name in itertools.cycle(chosen.only or PROOFS):
+    for name in itertools.cycle(chosen.only or longest_unrun()):
         if time.monotonic() > end:
             break
         if name in ("power", "publication") and not PROGRAMS["mount"]():
@@ -234,6 +247,11 @@ def main() -> int:
     return min(failed, 1)
 
 
+def longest_unrun() -> list[str]:
+    last = {row["proof"]: row["at"] for row in map(json.loads, LEDGER.read_text().splitlines())}
+    return sorted(PROOFS, key=lambda name: last.get(name, ""))
+
+
 def turn(name: str, seed: int, commit: str) -> Counts:
     began, at = time.monotonic(), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line: Counts = {"at": at, "proof": name, "seed": seed, "commit": commit}
@@ -241,7 +259,7 @@ def turn(name: str, seed: int, commit: str) -> Counts:
         try:
             counts, result = PROOFS[name](Path(place), seed), "passed"
         except Exception:  # noqa: BLE001  the ledger holds failures as well
-            counts, result = {"trace": traceback.format_exc()[-3000:]}, "failed"
+            counts, result = {"trace": traceback.format_exc().replace(f"{ROOT}/", "")[-3000:]}, "failed"
     line |= {"result": result, "seconds": round(time.monotonic() - began, 1), "counts": counts}
     with open(LEDGER, "a") as ledger:
         ledger.write(json.dumps(line) + "\n")

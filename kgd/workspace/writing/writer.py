@@ -67,7 +67,8 @@ class _Waiting:
     """Set when the change has its outcome, or its caller has to flush."""
 
     def __post_init__(self) -> None:
-        self.future.add_done_callback(lambda _: self.turn.set())
+        turn = self.turn  # a reference to `self` would be a cycle, which keeps the whole change until a collection
+        self.future.add_done_callback(lambda _: turn.set())
 
 
 Flushed = Callable[[list[Staged[object]], ObjectId, ObjectId], None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, NotFound, Refused, Stale
-from kgd.model.change import Append, Delete, Move, Relate, Revert, Unrelate, Untag
+from kgd.model.change import Append, ChangeSet, Delete, Move, Relate, Revert, Unrelate, Untag
 from kgd.model.node import Node
 from kgd.workspace.history.history import UNDO
 from kgd.workspace.workspace import Workspace
@@ -53,6 +54,18 @@ def test_a_node_survives_a_restart(reopen: Reopen) -> None:
     assert reopen().node(uri("a")) == Node(
         uri("a"), name="A", content="body\n", tags=("x",), data={"k": [1, {"z": None}]}
     )
+
+
+def test_a_change_is_freed_without_a_garbage_collection(ws: Workspace) -> None:
+    """In a cycle, hundreds of changes would lie between the objects that stay, and scatter them over more memory."""
+    gc.disable()
+    try:
+        for number in range(3):
+            ws.submit(change(upsert(f"a{number}"), message="freed"))
+        left = [found for found in gc.get_objects() if isinstance(found, ChangeSet) and found.message == "freed"]
+        assert left == []
+    finally:
+        gc.enable()
 
 
 def test_one_bad_change_refuses_the_whole_set_and_names_its_place(ws: Workspace) -> None:
