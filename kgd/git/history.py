@@ -143,6 +143,23 @@ def log(
     return entries
 
 
+def walk(
+    store: ObjectStore,
+    tips: Sequence[ObjectId],
+    *,
+    paths: Sequence[str],
+    select: Callable[[Sequence[Change]], Sequence[Change]] = lambda changes: changes,
+) -> Iterator[LogEntry]:
+    """As `log`, from several tips and without a limit: git stops when the caller stops reading.
+
+    Raises:
+        Damaged, Unavailable: As `versions`.
+    """
+    for id, _, _, listed in _listed(store.git_dir, ["--full-history", *(tip.hex() for tip in tips), "--", *paths]):
+        if changes := select(listed):
+            yield LogEntry(store.commit(id), tuple(changes))
+
+
 def changes_of(store: ObjectStore, commits: Sequence[str]) -> Iterator[LogEntry]:
     """These commits in their order, with the changes of each; for a merge as in `log`.
 

@@ -106,7 +106,7 @@ def _mode_help(one: Staged) -> str:
 
 
 def _is_ours(path: str) -> bool:
-    return path == PATH or path.partition("/")[0] in OWNED_FOLDERS
+    return path == PATH or path.partition("/")[0] in (*OWNED_FOLDERS, "log")
 
 
 def _other_sides(index: _Index, variables: Mapping[str, str]) -> Iterator[str]:

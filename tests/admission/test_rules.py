@@ -194,6 +194,12 @@ def test_an_entry_of_a_changelog_has_a_node_a_place_and_one_content(ways: Ways) 
     assert "cannot be changed" in str(pushed(there, documents.encode_entry(again)))
 
 
+def test_a_push_keeps_control_characters_of_a_message_and_refuses_its_secrets(ways: Ways) -> None:
+    files = Change({"uri": "concept://ws/x"}).files(ways.ws)
+    assert ways.push_files(files, "by\x1b[2J hand") is None, "every view escapes them"
+    assert "its message" in str(ways.push_files(files, f"with {KEY}"))
+
+
 def test_a_part_holds_no_node_that_names_a_memory(ways: Ways) -> None:
     node, memory = Uri("message://ws/talk/1"), "memories/2026-11-20-talk.md"
     part = f"nodes:\n- uri: {node}\n  type: insight\n  data:\n    file: {memory}\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,25 +15,26 @@ from kgd.exchange.plan import Wanted
 from kgd.git.objects import ObjectId, Signature
 from kgd.git.staging import Staging
 from kgd.hooks.push_check import Update, check_push
-from kgd.model.change import ChangeSet, Upsert
-from kgd.model.node import FIELDS, Json, Node, Relation
+from kgd.model.change import ChangeSet, Edit, Upsert
+from kgd.model.node import FIELDS, Json, Node, Relation, default_type
 from kgd.model.uri import Uri
 from kgd.tools.exchange.imports import reconcile
+from kgd.workspace.files.memory_files import read_blob
 from kgd.workspace.proposals import proposals, submission
 from kgd.workspace.proposals.submission import Submitter
 from kgd.workspace.publishing import adoption
 from kgd.workspace.publishing.hand_edits import HandEdit, HandEdits
-from kgd.workspace.publishing.work_tree import WorkTree
+from kgd.workspace.publishing.work_tree import WorkTree, is_owned
 from kgd.workspace.workspace import Workspace
+from tests.admission.kinds import Files, Kind, Together, memory_of, written
 from tests.builders import ANN, change
 
-MEMORY = "memories/2026-11-20-new.md"
 Values = Mapping[str, Json]
 
 
 @dataclass(frozen=True)
 class Change:
-    """The intended node: the given fields, and the prose."""
+    """The intended node: the given fields, and the prose of its memory."""
 
     values: Values
     detail: str = ""
@@ -41,6 +42,13 @@ class Change:
     @property
     def uri(self) -> Uri:
         return Uri(str(self.values["uri"]))
+
+    @property
+    def uris(self) -> tuple[Uri, ...]:
+        return (self.uri,)
+
+    def edits(self, ws: Workspace) -> tuple[Edit, ...]:
+        return (self.edit(ws),)
 
     def edit(self, ws: Workspace) -> Upsert:
         """The arguments of `put`."""
@@ -58,19 +66,23 @@ class Change:
             **known,
         )
 
-    def files(self, ws: Workspace) -> dict[str, bytes]:
-        """The file as a person writes it by hand. The node is JSON, which is YAML, and may be invalid in any way."""
-        values, files = dict(self.values), dict[str, bytes]()
+    def files(self, ws: Workspace) -> Files:
+        """The file as a person writes it by hand. It may be invalid in any way."""
+        values, files = dict(self.values), dict[str, bytes | None]()
         if self.detail:
-            values["data"] = {**values.get("data", {}), "file": MEMORY}
-            kind = values.get("type", "decision")
-            files[MEMORY] = f"---\nid: {self.uri}\ntype: {kind}\n---\n\n{self.detail}\n".encode()
+            path, head = f"memories/{hashlib.sha1(self.uri.encode()).hexdigest()}.md", f"id: {self.uri}\n"
+            for known, data in memory_of(ws, self.uri):
+                path, head = known, data.decode().split("---\n", 2)[1]
+            if "type: " not in head:
+                head += f"type: {values.get('type') or default_type(self.uri)}\n"
+            values["data"] = {**values.get("data", {}), "file": path}
+            files[path] = f"---\n{head}---\n\n{self.detail}\n".encode()
         if "relations" in values:
             values["relations"] = [
                 {key: value for key, value in one.items() if key != "others"} | one.get("others", {})
                 for one in values["relations"]
             ]
-        files[paths.path_of(self.uri, ws.sharded)] = json.dumps(values).encode()
+        files[paths.path_of(self.uri, ws.sharded)] = written(values)
         return files
 
 
@@ -90,7 +102,7 @@ class Ways:
     folder: Path
     places: dict[str, str] = field(default_factory=dict)
 
-    def all(self) -> dict[str, Callable[[Change], KgdError | None]]:
+    def all(self) -> dict[str, Callable[[Kind], KgdError | None]]:
         return {
             "put": self.put,
             "submit": self.submit,
@@ -100,54 +112,44 @@ class Ways:
             "save": self.save,
         }
 
-    def put(self, one: Change) -> KgdError | None:
-        return _refusal(lambda: self.ws.submit(change(one.edit(self.ws)), dry_run=True))
+    def put(self, one: Kind) -> KgdError | None:
+        return _refusal(lambda: self.ws.submit(change(*one.edits(self.ws)), dry_run=True))
 
-    def submit(self, one: Change) -> KgdError | None:
+    def submit(self, one: Kind) -> KgdError | None:
         who = Submitter("ann", write=_stop)
         tip = self.ws.tip
-        return _refusal(lambda: submission.submit(self.ws, change(one.edit(self.ws)), who, base=tip))
+        return _refusal(lambda: submission.submit(self.ws, change(*one.edits(self.ws)), who, base=tip))
 
-    def import_(self, one: Change) -> KgdError | None:
-        """As an import of a new node. An existing node is put, since an import may keep some of its fields."""
-        if self.ws.node(one.uri) is not None:
+    def import_(self, one: Kind) -> KgdError | None:
+        """As an import of new nodes. Any other change is put, since an import may keep some fields and removes none."""
+        kinds = one.kinds if isinstance(one, Together) else (one,)
+        new = [each for each in kinds if isinstance(each, Change) and self.ws.node(each.uri) is None]
+        if len(new) < len(kinds):
             return self.put(one)
 
         def run() -> None:
-            edit = one.edit(self.ws)
-            node = Node(
-                edit.uri,
-                edit.type or "",
-                edit.name or "",
-                edit.summary or "",
-                edit.content or "",
-                edit.tags,
-                edit.data,
-                relations=edit.relations,
-                others=edit.others,
-            )
-            found = reconcile(self.ws, [Wanted(node, one.detail, at="x")], replace=True)
-            edits = tuple(edit for step in found.steps for edit in step.edits)
-            if edits:
-                self.ws.submit(ChangeSet(edits, ANN, operation="import"), dry_run=True)
-            elif found.troubles:
+            wanted = [Wanted(_node(each.edit(self.ws)), each.detail, at=f"{n}") for n, each in enumerate(new)]
+            found = reconcile(self.ws, wanted, replace=True)
+            if found.troubles:
                 raise KgdError(found.troubles[0].reason)
+            edits = tuple(edit for step in found.steps for edit in step.edits)
+            self.ws.submit(ChangeSet(edits, ANN, operation="import"), dry_run=True)
 
         return _refusal(run)
 
-    def push(self, one: Change) -> KgdError | None:
+    def push(self, one: Kind) -> KgdError | None:
         return self.push_files(one.files(self.ws))
 
-    def push_files(self, files: Mapping[str, bytes]) -> KgdError | None:
+    def push_files(self, files: Files, message: str = "by hand") -> KgdError | None:
         store, old = self.ws.store, bytes.fromhex(self.ws.tip)
         branch = self.ws.layout.branch
-        new = self.commit_files(files)
+        new = self.commit_files(files, message)
         return _refusal(lambda: check_push(store, [Update(branch, old, new)], None, self.ws.settings, branch=branch))
 
-    def proposal(self, one: Change) -> KgdError | None:
+    def proposal(self, one: Kind) -> KgdError | None:
         return _refusal(lambda: proposals.vet(self.ws, bytes.fromhex(self.ws.tip), self.commit(one)))
 
-    def save(self, one: Change) -> KgdError | None:
+    def save(self, one: Kind) -> KgdError | None:
         """As a person's files in the work tree, up to their commit."""
         found, refused = self.looked_at(one)
         store = self.ws.store
@@ -158,20 +160,20 @@ class Ways:
 
     # ---- parts of a change
 
-    def commit(self, one: Change) -> ObjectId:
+    def commit(self, one: Kind) -> ObjectId:
         """A commit with the files, without a ref."""
         return self.commit_files(one.files(self.ws))
 
-    def commit_files(self, files: Mapping[str, bytes]) -> ObjectId:
+    def commit_files(self, files: Files, message: str = "by hand") -> ObjectId:
         store, tip = self.ws.store, bytes.fromhex(self.ws.tip)
         staging = Staging(store, store.tree_of(tip))
         staging.write(files)
-        commit = staging.commit(staging.write_tree(), [tip], Signature("Bob", "bob@example.org", 1), "by hand")
+        commit = staging.commit(staging.write_tree(), [tip], Signature("Bob", "bob@example.org", 1), message)
         store.release(store.write(staging.objects))
         return commit
 
-    def looked_at(self, one: Change) -> tuple[list[HandEdit], list[KgdError]]:
-        """The accepted files, and the reasons against the others."""
+    def looked_at(self, one: Kind) -> tuple[list[HandEdit], list[KgdError]]:
+        """The accepted files, and the reasons against the others. A removal needs no admission, only a moment."""
         store, tip = self.ws.store, bytes.fromhex(self.ws.tip)
         tree = store.tree_of(tip)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -180,13 +182,33 @@ class Ways:
         for file in store.files(tree):
             (root / file.path).parent.mkdir(parents=True, exist_ok=True)
             (root / file.path).write_bytes(store.read(file.id))
+        removed = list[HandEdit]()
         for path, data in one.files(self.ws).items():
+            if data is None:
+                (root / path).unlink()
+                removed += [HandEdit(path, None, read_blob(store, tree, path))] if is_owned(path) else []
+                continue
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_bytes(data)
         edits = HandEdits(store, WorkTree(root, parts), self.ws.id, self.ws.sharded, self.folder / "bases")
         edits.unpublished.set_published(tree)
         found = edits.look(tree, tree, settle=True).edits
-        return found, [KgdError(one.reason, at=one.path) for one in edits.invalid_files()]
+        return [*found, *removed], [KgdError(one.reason, at=one.path) for one in edits.invalid_files()]
+
+
+def _node(edit: Upsert) -> Node:
+    """The node of an import; like put, it fails for values that no node can have."""
+    return Node(
+        edit.uri,
+        edit.type or "",
+        edit.name or "",
+        edit.summary or "",
+        edit.content or "",
+        edit.tags,
+        edit.data,
+        relations=edit.relations,
+        others=edit.others,
+    )
 
 
 def _refusal(ask: Callable[[], object]) -> KgdError | None:

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import stat
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -408,6 +409,16 @@ def test_output_is_for_a_terminal_even_where_the_content_is_hostile(kgd: Kgd) ->
     assert "\x1b" not in printed
     assert "\x07" not in printed
     assert "\u202e" not in printed
+
+
+def test_a_commit_message_from_git_is_escaped(kgd: Kgd) -> None:
+    kgd("put", "hostile", "--summary", "one")
+    git = ["git", "-C", str(kgd.directory / ".kgd")]
+    until((kgd.directory / ".kgd/nodes/concept/hostile.yaml").exists)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "a\x1b]0;title\x07 b \u202e c"], check=True)
+    until(lambda: "title" in kgd("log"), seconds=15)
+    assert "a\\x1b]0;title\\x07 b \\u202e c" in kgd("log")
+    assert not set(kgd("log", "--json")) & {"\x1b", "\x07"}
 
 
 def test_the_program_is_started_with_the_interpreter_it_has(kgd: Kgd) -> None:

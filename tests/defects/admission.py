@@ -92,6 +92,13 @@ BUGS: dict[str, Bug] = {
         "        pass\n",
         (f"{_RULES}test_an_entry_of_a_changelog_has_a_node_a_place_and_one_content",),
     ),
+    "21-changelog-in-a-commit": Bug(
+        "the hook of a clone lets a changelog entry through that a push refuses",
+        "kgd/hooks/commit_check.py",
+        ' in (*OWNED_FOLDERS, "log")',
+        " in OWNED_FOLDERS",
+        ("tests/hooks/test_checking.py::test_unservable_files_are_not_committed_and_each_is_named",),
+    ),
     "21-moved-memory": Bug(
         "a memory moved with its node cannot be pushed",
         "kgd/workspace/writing/admission.py",

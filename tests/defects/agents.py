@@ -170,19 +170,33 @@ BUGS = {
     "35-list-without-authors": Bug(
         "`kgd conflicts` names no author",
         "kgd/tools/conflicts/conflicts.py",
-        "if number < authors.LOOKED_UP",
-        "if number < 0",
+        "[_with_authors(workspace, one, sees) for one in",
+        "[nodes.conflict(one) for one in",
         (
             "tests/sync/test_conflict_authors.py::test_the_list_of_conflicts_names_the_author_of_each_side",
+            "tests/sync/test_conflict_authors.py::test_each_of_25_conflicts_names_its_authors",
             "tests/cli/test_commands.py::test_open_conflicts_are_printed_with_the_author_of_each_side",
         ),
     ),
-    "35-commits-after-the-merge": Bug(
-        "later commits to a node exhaust the search for the author of a side",
+    "35-thirty-versions": Bug(
+        "a side that was written more than thirty versions before the merge has no author",
         "kgd/tools/conflicts/authors.py",
-        "for start in commit.parents if len(commit.parents) > 1 else (commit.id,):",
-        "for start in (bytes.fromhex(workspace.tip),):",
-        ("tests/sync/test_conflict_authors.py::test_a_side_keeps_its_author_after_many_later_commits_to_the_node",),
+        "VERSIONS_READ = 5_000",
+        "VERSIONS_READ = 30",
+        (
+            "tests/sync/test_conflict_authors.py::"
+            "test_a_side_that_was_written_forty_commits_before_the_merge_keeps_its_author",
+        ),
+    ),
+    "35-commits-after-the-merge": Bug(
+        "a later edit of the node becomes the author of a side",
+        "kgd/tools/conflicts/authors.py",
+        "past.walk(origin.parents if merged else (origin.id,), files)",
+        "past.walk((bytes.fromhex(workspace.tip),), files)",
+        (
+            "tests/sync/test_conflict_authors.py::"
+            "test_the_values_of_a_later_edit_are_not_taken_for_the_side_of_its_author",
+        ),
     ),
     "35-mover-as-author": Bug(
         "the author of a move is taken for the author of both sides",

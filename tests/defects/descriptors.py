@@ -67,7 +67,7 @@ BUGS = {
     "4-half-opened-threads": Bug(
         "the writer of a partly opened workspace continues",
         "kgd/workspace/workspace.py",
-        "            opened.callback(self._writer.close)\n",
+        "        opened.callback(self._writer.close)\n",
         "",
         ("tests/daemon/test_opening.py::test_an_opening_that_cannot_start_a_thread_leaves_nothing_open",),
     ),

@@ -41,6 +41,7 @@ BROKEN = {
     ),
     "nodes/concept/X.yaml": (b"uri: concept://ws/X\n", "differs only in letter case or normal form"),
     "kgd.yaml": (b"workspace: other\nformat: 1\n", "cannot be changed"),
+    "log/concept/lost.yaml": (b"id: x\n", "a changelog entry needs"),
     "conflicts/concept/x/0.yaml": (b"uri: concept://ws/x\n", "at least one field"),
 }
 

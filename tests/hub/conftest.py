@@ -51,10 +51,12 @@ class Hub:
     url: str = ""
     process: subprocess.Popen[str] | None = None
     environment: dict[str, str] = field(default_factory=dict)
+    before: tuple[str, ...] = ()
+    """A program that runs the process, such as a tracer."""
 
     def start(self, limits: Callable[[], None] | None = None) -> Hub:
         """`limits` sets the limits of the process."""
-        command = [sys.executable, "-P", "-m", "kgd.serve", "--foreground", *self.arguments]
+        command = [*self.before, sys.executable, "-P", "-m", "kgd.serve", "--foreground", *self.arguments]
         self.process = subprocess.Popen(
             command, env=self.environment, stderr=subprocess.PIPE, text=True, cwd="/", preexec_fn=limits
         )

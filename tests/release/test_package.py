@@ -1,4 +1,4 @@
-"""A release: `make release` builds the same bytes twice, small and complete, and the wheel runs the first minutes."""
+"""A release: `make release` builds the same bytes in any folder, small and complete, and the wheel runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def released(clone: Path) -> dict[str, Path]:
 
 
 @pytest.mark.slow
-def test_a_release_is_reproducible_small_and_without_pictures(copy: Path) -> None:
+def test_a_release_is_reproducible_small_and_without_pictures(copy: Path, tmp_path: Path) -> None:
     names = {
         f"kgd_daemon-{__version__}-py3-none-any.whl",
         f"kgd_daemon-{__version__}.tar.gz",
@@ -48,15 +48,22 @@ def test_a_release_is_reproducible_small_and_without_pictures(copy: Path) -> Non
     }
     first = {name: made.read_bytes() for name, made in released(copy).items()}
     assert first.keys() == names
-    assert {name: made.read_bytes() for name, made in released(copy).items()} == first
+    another = tmp_path / "another folder"
+    shutil.copytree(ROOT, another, ignore=NOT_OURS, copy_function=shutil.copy)  # with newer files
+    assert {name: made.read_bytes() for name, made in released(another).items()} == first
     assert all(len(data) < LIMIT for data in first.values())
     for line in first["SHA256SUMS"].decode().splitlines():
         digest, name = line.split()
         assert hashlib.sha256(first[name]).hexdigest() == digest
     with zipfile.ZipFile(copy / "dist" / f"kgd_daemon-{__version__}-py3-none-any.whl") as wheel:
-        assert not [name for name in wheel.namelist() if name.endswith(".png")]
+        packed = wheel.namelist()
+    with tarfile.open(copy / "dist" / f"kgd_daemon-{__version__}.tar.gz") as sdist:
+        packed += sdist.getnames()
     with tarfile.open(copy / "dist" / f"kgd-hub-context-{__version__}.tar.gz") as context:
+        packed += context.getnames()
         assert {"deploy/Containerfile", "locks/runtime.txt", "kgd/__init__.py"} <= set(context.getnames())
+    assert [name for name in packed if name.endswith((".png", ".svg")) and "pictures" in name] == []
+    assert [name for name in packed if name.endswith((".png", ".gif", ".jpg"))] == []
 
 
 @pytest.mark.slow

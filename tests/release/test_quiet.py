@@ -17,10 +17,15 @@ from tests.conftest import ROOT
 from tests.daemon.conftest import end_daemon
 from tests.e2e.conftest import processes_of
 from tests.e2e.lean import LeanClient
+from tests.hub.conftest import new_hub
 from tests.waiting import until
 
 KGD = [sys.executable, "-P", "-m", "kgd.cli"]
-OUTSIDE = re.compile(r'connect\(.*sa_family=AF_INET6?\b(?!.*(?:"127\.|"::1"))')
+CALLS = "connect,sendto,sendmsg,sendmmsg"
+OUTSIDE = re.compile(
+    r'(?:connect|send\w+)\(.*sa_family=AF_INET6?\b(?:.*htons\(53\)|(?!.*(?:"127\.|"::1"|"::ffff:127\.)))'
+)
+"""A call that reaches another machine, or asks a name server, which may be on this machine."""
 
 
 class Person:
@@ -92,33 +97,85 @@ def test_uninstalling_removes_every_process_credential_and_file_outside_the_repo
     assert (person.folder / ".claude.json").read_text() == settings
 
 
+class Tracer:
+    """Traces programs and all their children."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._names = folder, list[str]()
+        folder.mkdir()
+
+    def __call__(self, name: str) -> tuple[str, ...]:
+        """The words before a command of this name."""
+        self._names.append(name)
+        trace = self.folder / f"{len(self._names)}-{name}"
+        return ("strace", "-f", "-qq", "-s", "0", "-e", f"trace={CALLS}", "-o", str(trace))
+
+    def outside(self) -> list[str]:
+        """The calls that leave this machine. Each program connected to something, so its calls were seen."""
+        found = list[str]()
+        for trace in self.folder.iterdir():
+            calls = trace.read_text().splitlines()
+            assert any(f"{call}(" in line for line in calls for call in CALLS.split(",")), trace.name
+            found += [f"{trace.name}: {line}" for line in calls if OUTSIDE.search(line)]
+        assert len(list(self.folder.iterdir())) == len(self._names)
+        return found
+
+
+LIBRARY = "import kgd; ws = kgd.open('.'); ws.traverse(ws.create_node('concept', 'stock', summary='Goods'))"
+
+
 @pytest.mark.slow
 @pytest.mark.needs("strace")
-def test_a_full_session_connects_to_no_other_machine(person: Person, tmp_path: Path) -> None:
-    trace = tmp_path / "trace"
-    command = ["strace", "-f", "-qq", "-e", "trace=connect,sendto", "-o", str(trace), *KGD, "serve"]
+def test_a_full_session_connects_to_no_other_machine(
+    person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traced = Tracer(tmp_path / "traces")
+    command = [*traced("daemon"), *KGD, "serve"]
     started = subprocess.Popen(command, cwd=person.code, env=person.environment, stderr=subprocess.DEVNULL)
     until(lambda: Path(person.home.socket).exists())
-    person("up")
+    person("up", before=traced("up"))
     document = person.code / "guide.md"
     document.write_text("# Guide\n\nSee https://example.org/guide and mailto:ann@example.org.\n")
-    person("put", "cart", "--summary", "A cart", "--relations", "see:https://example.org/cart")
-    person("ingest", str(document))
+    person("put", "cart", "--summary", "A cart", "--relations", "see:https://example.org/cart", before=traced("put"))
+    person("ingest", str(document), before=traced("ingest"))
     asked = "search cart", "context session.py", "traverse cart", "ui --print", "doctor", "status", "fsck"
     for words in (*asked, "export --to jsonl -", "compress --dry-run"):
-        person(*words.split())
-    person("down")
+        person(*words.split(), before=traced(words.split()[0]))
+    remote = tmp_path / "remote.git"
+    subprocess.run(["git", "init", "-q", "--bare", "--template=", remote], check=True)
+    subprocess.run(["git", "remote", "add", "origin", remote], cwd=person.code, check=True)
+    person("share", "--sync", "0", before=traced("share"))
+    person("sync", before=traced("sync"))
+    for name, value in person.environment.items():
+        monkeypatch.setenv(name, value)
+    with LeanClient([*traced("mcp"), *KGD, "mcp"], person.code) as client:
+        assert client.call("search", query="cart")["hits"]
+    library = [*traced("library"), sys.executable, "-P", "-c", LIBRARY]
+    subprocess.run(library, cwd=person.code, check=True, stdout=subprocess.DEVNULL)
+    hub = new_hub(tmp_path / "hub")
+    hub.before = traced("hub")
+    hub.start()
+    hub.put("concept://infra/keys", summary="Signs")
+    assert hub.post(hub.mint("read"), "infra/search", {"query": "keys"}).json["hits"]
+    for environment in (hub.environment, person.environment):
+        subprocess.run([*KGD, "down"], cwd=tmp_path, env=environment, check=True, capture_output=True)
     started.wait(30)
-    calls = trace.read_text().splitlines()
-    assert any("AF_UNIX" in line or "connect(" in line or "sendto(" in line for line in calls), "strace saw the daemon"
-    assert [line for line in calls if OUTSIDE.search(line)] == []
+    hub.stop()
+    assert traced.outside() == []
 
 
 def test_the_filter_knows_another_machine_from_this_one() -> None:
-    def call(family: str, address: str) -> str:
-        return f'7 connect(3, {{sa_family={family}, sin_port=htons(443), sin_addr=inet_addr("{address}")}}, 16) = 0'
+    def call(family: str, address: str, port: int = 443) -> str:
+        return f'{{sa_family={family}, sin_port=htons({port}), sin_addr=inet_addr("{address}")}}, 16'
 
-    assert OUTSIDE.search(call("AF_INET", "192.0.2.7"))
-    assert OUTSIDE.search(call("AF_INET6", "2001:db8::7"))
-    assert not OUTSIDE.search(call("AF_INET", "127.0.0.1"))
+    for before in (
+        "7 connect(3, ",
+        '7 sendto(3, ""..., 9, 0, ',
+        "7 sendmsg(3, {msg_name=",
+        "7 sendmmsg(3, [{msg_name=",
+    ):
+        assert OUTSIDE.search(before + call("AF_INET", "192.0.2.7"))
+        assert OUTSIDE.search(before + call("AF_INET6", "2001:db8::7"))
+        assert OUTSIDE.search(before + call("AF_INET", "127.0.0.53", 53)), "a name server"
+        assert not OUTSIDE.search(before + call("AF_INET", "127.0.0.1"))
     assert not OUTSIDE.search('7 connect(3, {sa_family=AF_UNIX, sun_path="/x"}, 9) = 0')

@@ -224,7 +224,7 @@ NOT_APPLICABLE = {
         "input-required-result-result-type": ASKS_PEOPLE,
         "input-required-result-multi-round": f"{ASKS_PEOPLE}, in one round",
         "input-required-result-multiple-input-requests": ASKS_PEOPLE,
-        "input-required-result-basic-list-roots": "roots are asked for in the handshake era only",
+        "input-required-result-basic-list-roots": "roots are asked for on local connections only, and this one is HTTP",
         "input-required-result-non-tool-request": "a prompt asks back; kgd's tools alone do",
     },
 }

@@ -30,10 +30,13 @@ def named(person: People, hub: Path) -> People:
 def disagree(*people: Person) -> None:
     """Each of them gives one node another summary, and then they synchronise."""
     people[0].put("shared", summary="first")
-    for one in [*people, *people]:
-        one.sync()
+    synced(*people)
     for one in people:
         one.put("shared", summary=f"{one.folder.name}'s")
+    synced(*people)
+
+
+def synced(*people: Person) -> None:
     for one in [*people, *people]:
         one.sync()
 
@@ -60,6 +63,37 @@ def test_a_side_keeps_its_author_after_many_later_commits_to_the_node(named: Peo
     assert authors(ann.call("conflicts", id=found["id"])) == {"ann's": "Ann", "bob's": "Bob"}
     (remaining,) = ann.call("resolve_conflicts", via="agent")["remaining"]
     assert authors({"conflicts": [remaining]}) == {"ann's": "Ann", "bob's": "Bob"}
+
+
+@pytest.mark.slow
+def test_a_side_that_was_written_forty_commits_before_the_merge_keeps_its_author(named: People) -> None:
+    ann, bob = named("ann"), named("bob")
+    ann.put("shared", summary="first")
+    synced(ann, bob)
+    for one in (ann, bob):
+        one.put("shared", summary=f"{one.folder.name}'s")
+    git(ann.work_tree, "config", "user.name", "Late")
+    for number in range(40):
+        ann.put("shared", name=f"name {number}")
+    synced(ann, bob)
+    assert authors(ann.call("conflicts")) == {"ann's": "Ann", "bob's": "Bob"}
+
+
+@pytest.mark.slow
+def test_each_of_25_conflicts_names_its_authors(named: People) -> None:
+    ann, bob = named("ann"), named("bob")
+    names = [f"concept://infra/shared{number}" for number in range(25)]
+
+    def write(one: Person, summary: str) -> None:
+        one.call("put", changes=[{"op": "upsert", "uri": name, "summary": summary} for name in names])
+
+    write(ann, "first")
+    synced(ann, bob)
+    for one in (ann, bob):
+        write(one, f"{one.folder.name}'s")
+    synced(ann, bob)
+    found = ann.call("conflicts")["conflicts"]
+    assert [authors({"conflicts": [one]}) for one in found] == [{"ann's": "Ann", "bob's": "Bob"}] * 25
 
 
 def test_a_move_does_not_become_the_author_of_the_sides(named: People) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kgd.codec import memories
@@ -21,7 +22,7 @@ from kgd.model.merge import is_of_node
 from kgd.model.node import Json
 from kgd.model.uri import Uri, is_settings_uri
 from kgd.tools import visibility
-from kgd.tools.nodes import ConflictField, disputed, made_at
+from kgd.tools.nodes import ConflictField, SideAnswer, disputed, made_at
 from kgd.workspace.answers import OpenConflict
 from kgd.workspace.merging.files import MEMORIES
 
@@ -29,13 +30,11 @@ if TYPE_CHECKING:
     from kgd.workspace.answers import Entry
     from kgd.workspace.workspace import Workspace
 
-LOOKED_UP = 10
-"""Largest number of conflicts per answer whose authors are looked up; each costs a few git processes."""
-COMMITS_READ = 30
-"""Number of commits searched for the writer of a side, back from each parent of the commit that recorded the conflict.
-"""
+VERSIONS_READ = 5_000
+"""Largest number of a node's versions searched for the writers of its sides, back from the commit that recorded the
+conflict. Only a side that no commit wrote to the node reaches it, after a second or two."""
 RECORDS_READ = 8
-"""Largest number of earlier records of the same dispute that are followed back."""
+"""Largest number of earlier records of the same dispute that are followed back before the search begins."""
 ABSENT, PRESENT = "", "present"
 is_digest = re.compile("[0-9a-f]{16}").fullmatch
 
@@ -58,21 +57,28 @@ class _Trace:
 def with_authors(
     workspace: Workspace, found: OpenConflict, *, sees: visibility.Sees | None = None
 ) -> dict[str, ConflictField]:
-    """The fields of a conflict, with their sides and, if the searched history has them, the sides' authors.
+    """The fields of a conflict, with their sides and, if history has them, the sides' authors.
+
+    Costs a few git processes, each of which stops at the last writer.
 
     Args:
         sees: Predicate for readable nodes, or None if unrestricted. The authors of other nodes are left out.
     """
     answer = {name: disputed(found, name) for name in found.conflict.fields}
+    sought: dict[tuple[Commit, tuple[str, ...]], list[tuple[SideAnswer, _Trace]]] = {}
     try:
         commit = _recorded(workspace, found.path, bytes.fromhex(workspace.tip))
+        if commit is None:
+            return answer
         for name, field in answer.items():
             for side in field["sides"]:
                 if name in (PLACE, TWIN) and not (sees is None or sees(Uri(str(side["value"])))):
                     continue
                 trace = _trace(workspace, found, name, side["value"])
-                if entry := _writer(workspace, found, name, side["value"], commit, trace):
-                    side["author"], side["commit"], side["at"] = entry.author, entry.commit, made_at(entry)
+                origin = _first_recorded(workspace, found, name, canonical_json(side["value"]), commit)
+                sought.setdefault((origin, trace.files), []).append((side, trace))
+        for (origin, files), sides in sought.items():
+            _find_writers(workspace, origin, files, sides)
     except KgdError:  # part of the history is missing: show the sides without their authors
         pass
     return answer
@@ -84,27 +90,39 @@ def _recorded(workspace: Workspace, path: str, tip: ObjectId) -> Commit | None:
     return log[0].commit if log else None
 
 
-def _writer(
-    workspace: Workspace, found: OpenConflict, name: str, side: Json, commit: Commit | None, trace: _Trace
-) -> Entry | None:
-    """The commit that gave the node this value, otherwise the commit that put the value into the record.
+def _first_recorded(workspace: Workspace, found: OpenConflict, name: str, side: str, commit: Commit) -> Commit:
+    """The commit of the first record of this dispute that had the side."""
+    for _ in range(RECORDS_READ):
+        earlier = _recorded_before(workspace, found, name, side, commit)
+        if earlier is None:
+            break
+        commit = earlier
+    return commit
+
+
+def _find_writers(
+    workspace: Workspace, origin: Commit, files: tuple[str, ...], sides: list[tuple[SideAnswer, _Trace]]
+) -> None:
+    """Add to each side the commit that gave the node this value, otherwise the commit that put it into the record.
 
     Stale puts, submissions and reverts write their side only into the record.
     """
-    past = workspace.past
-    for _ in range(RECORDS_READ):
-        if commit is None:
-            break
-        for start in commit.parents if len(commit.parents) > 1 else (commit.id,):
-            log = past.log(start, trace.files, limit=COMMITS_READ) if trace.files else ()
-            for one in log:
-                if trace.is_written_by(one.commit):
-                    return past.entry(one.commit, ())  # without its nodes, which may be many
-        earlier = _recorded_before(workspace, found, name, canonical_json(side), commit)
-        if earlier is None:
-            return past.entry(commit, ()) if len(commit.parents) == 1 else None
-        commit = earlier
-    return None
+    past, merged = workspace.past, len(origin.parents) > 1
+    if files:
+        log = past.walk(origin.parents if merged else (origin.id,), files)
+        for one in islice(log, VERSIONS_READ):
+            written = [pair for pair in sides if pair[1].is_written_by(one.commit)]
+            for side, _ in written:
+                _sign(side, past.entry(one.commit, ()))  # without its nodes, which may be many
+            sides = [pair for pair in sides if pair not in written]
+            if not sides:
+                break
+    for side, _ in sides if not merged else ():
+        _sign(side, past.entry(origin, ()))
+
+
+def _sign(side: SideAnswer, entry: Entry) -> None:
+    side["author"], side["commit"], side["at"] = entry.author, entry.commit, made_at(entry)
 
 
 def _recorded_before(workspace: Workspace, found: OpenConflict, name: str, side: str, commit: Commit) -> Commit | None:

@@ -62,8 +62,6 @@ class ConflictsResult(TypedDict):
 def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     """List open conflicts with both sides of each field, or return the conflict with the given `id`.
 
-    Names the authors of only the first `authors.LOOKED_UP` conflicts, because each look-up runs git.
-
     Raises:
         NotFound: The node or conflict does not exist, or the caller may not read it.
         KgdError: The address is wrong, or the cursor belongs to another call.
@@ -81,10 +79,7 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     answer: ConflictsResult = {
         "workspace": workspace.id,
         "total": workspace.conflicts.count(uri, about=sees),
-        "conflicts": [
-            _with_authors(workspace, one, sees) if number < authors.LOOKED_UP else nodes.conflict(one)
-            for number, one in enumerate(found[: params.limit])
-        ],
+        "conflicts": [_with_authors(workspace, one, sees) for one in found[: params.limit]],
     }
     if params.suggestions:
         answer["suggestions"] = suggestions.listed(session, workspace)

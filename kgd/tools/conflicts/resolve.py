@@ -14,7 +14,7 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Settle
 from kgd.model.uri import Uri, parse_subject
 from kgd.tools import addressing, nodes, visibility
-from kgd.tools.conflicts.authors import LOOKED_UP, is_digest, with_authors
+from kgd.tools.conflicts.authors import is_digest, with_authors
 from kgd.tools.conflicts.conflicts import settled_before, settled_in, subject_of
 from kgd.tools.differences import Foretold, foretold
 from kgd.tools.model_decisions import Resolved, Via, askable, consult, settle
@@ -312,8 +312,7 @@ def _add_remaining(
 ) -> None:
     room, left = Room(HARD_LIMIT), [one for one in found if one.id in why]
     for number, one in enumerate(left):
-        fields = with_authors(workspace, one) if number < LOOKED_UP else nodes.conflict(one)["fields"]
-        item: Remaining = {"id": one.id, "uri": one.uri, "why": why[one.id], "fields": fields}
+        item: Remaining = {"id": one.id, "uri": one.uri, "why": why[one.id], "fields": with_authors(workspace, one)}
         for limit in (8_000, 2_000, 500):
             if size_of(item) <= HARD_LIMIT // 2:
                 break

@@ -12,6 +12,7 @@ from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.git.history import Change as FileChange
 from kgd.git.history import LogEntry, changes_of
 from kgd.git.history import log as git_log
+from kgd.git.history import walk as git_walk
 from kgd.git.objects import Commit, ObjectId, trailers
 from kgd.git.program import GitFailed, run
 from kgd.git.refs import HEAD
@@ -38,6 +39,7 @@ _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 Blobs = tuple[str, ObjectId | None, ObjectId | None]
 File = Blobs | FileChange
 Files = Sequence[File]
+Select = Callable[[Sequence[FileChange]], Sequence[FileChange]]
 """(path, blob before, blob after); None means absent."""
 
 
@@ -235,14 +237,9 @@ class Past:
         Raises:
             As `kgd.git.history.log`.
         """
-        uri = next(filter(None, (uri_in_part(path, self.sharded) for path in files)), None)
-        folder = bulk.folder_of(uri) if uri else None
-        own = Uri(uri.replace("://x/", f"://{self.workspace}/", 1)) if uri else None
+        own, select = self._in_log(files)
+        folder = bulk.folder_of(own) if own else None
         at = self._part_of(own) if own else None
-
-        def select(changes: Sequence[FileChange]) -> Sequence[FileChange]:
-            found = node_changes(self.store, self.sharded, changes)
-            return found if folder is None else [change for change in found if change.path in files]
 
         def asked(paths: Sequence[str], most: int) -> list[LogEntry]:
             return git_log(
@@ -264,6 +261,22 @@ class Past:
             if len(found) == versions:
                 return found[:limit]
         return asked([*files, folder], limit)
+
+    def walk(self, tips: Sequence[ObjectId], files: Sequence[str]) -> Iterator[LogEntry]:
+        """As `log`, from several tips, for as long as the caller reads."""
+        own, select = self._in_log(files)
+        folder = bulk.folder_of(own) if own else None
+        return git_walk(self.store, tips, paths=[*files, folder] if folder else files, select=select)
+
+    def _in_log(self, files: Sequence[str]) -> tuple[Uri | None, Select]:
+        """The node in a part that the files name, if any, and the filter for changes of the files."""
+        uri = next(filter(None, (uri_in_part(path, self.sharded) for path in files)), None)
+
+        def select(changes: Sequence[FileChange]) -> Sequence[FileChange]:
+            found = node_changes(self.store, self.sharded, changes)
+            return [change for change in found if change.path in files] if uri and bulk.folder_of(uri) else found
+
+        return Uri(uri.replace("://x/", f"://{self.workspace}/", 1)) if uri else None, select
 
     def graph_at(self, commit: ObjectId, tip: ObjectId, graph: LiveGraph) -> PastGraph:
         """The graph at a commit: the served graph, with nodes that changed later restored. O(changes)."""
