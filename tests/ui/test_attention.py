@@ -124,7 +124,14 @@ def test_a_history_names_the_programs_of_agents_alone(page: Page) -> None:
 
 def test_results_that_only_a_relation_leads_to_are_links_below_the_others(page: Page) -> None:
     at(page, "search?q=refund")
-    expect(page.locator(".hit h2", has_text="Refund a single line")).to_have_count(1)
+    expect(page.locator(".hit", has_text="Refund a single line")).to_have_count(1)
     expect(page.get_by_role("group", name="Type").get_by_role("link", name="task")).to_be_visible()
     expect(page.get_by_text("Related: ")).to_contain_text("Reports")
-    expect(page.locator(".hit h2", has_text="Reports")).to_have_count(0)
+    expect(page.locator(".hit .aside", has_text="Reports")).to_have_count(0)
+
+
+def test_a_remote_without_a_sync_yet_is_not_called_ok(page: Page) -> None:
+    at(page, "workspaces")
+    row = page.get_by_role("row", name="origin")
+    expect(row).to_contain_text("not synced yet")
+    expect(row.locator(".badge.good")).to_have_count(0)
