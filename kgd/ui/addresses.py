@@ -10,7 +10,8 @@ from starlette.responses import RedirectResponse, Response
 
 from kgd.errors import NotFound
 from kgd.ui import rendering
-from kgd.ui.pages import ENTRIES, NAVIGATION, PAGES
+from kgd.ui.navigation import NAVIGATION
+from kgd.ui.pages import ENTRIES, PAGES
 from kgd.ui.visit import ROOT, Entry
 
 START = "overview"
@@ -62,12 +63,12 @@ def nearest(path: str) -> str | None:
 
 def shown_as(entry: Entry) -> str:
     """Return the name of the navigation's entry to mark: of the page itself, or of the page that it belongs to."""
-    return entry.place if entry.place in dict(NAVIGATION) else entry.name
+    return entry.place if entry.place in NAVIGATION else entry.name
 
 
 def page_above(entry: Entry) -> str:
     """Return the page in the navigation that an address belongs to."""
-    return entry.name if entry.name in dict(NAVIGATION) else START
+    return entry.name if entry.name in NAVIGATION else START
 
 
 def _above(place: str, places: frozenset[str], first: str) -> str | None:

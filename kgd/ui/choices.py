@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 
 from kgd.errors import Invalid
 from kgd.model.node import Json
-from kgd.ui.changes import Mark, clipped, lines_of, marks, stretches, titled, written
+from kgd.ui.changes import Mark, clipped, lines_of, marked, marks, stretches, titled, written
 
 MOST_PARTS = 60
 
@@ -38,14 +38,24 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One version: its label, author, and text marked against the merge base."""
+    """One version: its label, author, and text marked against the merge base.
+
+    `reading` is the whole text with the inserted words marked; `marks` has the deleted words as well, and is shortened
+    between changes.
+    """
 
     letter: str
     label: str
     text: str
     marks: tuple[Mark, ...]
+    reading: tuple[Mark, ...]
     is_shown: bool
     by: Mapping[str, Any]
+
+    @property
+    def drops(self) -> bool:
+        """Whether the version lacks words of the merge base."""
+        return bool(self.text) and any(mark.kind == "del" for mark in self.marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +196,7 @@ def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any]) -
                 _label(kind, letter, side),
                 texts[number],
                 _marks(texts[number], against, before is None),
+                _reading(texts[number], against),
                 letter == shown_now,
                 told,
             )
@@ -230,6 +241,11 @@ def _marks(text: str, against: str | None, is_other: bool) -> tuple[Mark, ...]:
         return (clipped(Mark("same", text)),)
     found = marks(against, text)
     return tuple(mark for mark in found if mark.kind != "del") if is_other else found
+
+
+def _reading(text: str, against: str | None) -> tuple[Mark, ...]:
+    found = marked(against, text, around=len(text)) if against is not None else [Mark("same", text)]
+    return tuple(clipped(mark) for mark in found if mark.kind != "del")
 
 
 def _label(kind: str, letter: str, side: Json) -> str:

@@ -21,6 +21,7 @@ from kgd.model.change import Author
 from kgd.tools import entries
 from kgd.tools.history.recent import OWN_CLIENTS
 from kgd.ui.markdown import laid_out, shown
+from kgd.ui.node_reading import headline, name_below
 from kgd.ui.visit import ROOT, address
 
 POLICY = (
@@ -96,6 +97,8 @@ def _environment() -> Environment:
         "spoken": spoken,
         "person": person,
         "program": program,
+        "headline": headline,
+        "name_below": name_below,
     }
     made.globals |= {"asset": lambda name: f"{ROOT}/static/{name}?v={asset(name)[1]}", "address": address}
     return made

@@ -28,8 +28,9 @@ from kgd.model.token import TokenRecord
 from kgd.tools.visibility import sight
 from kgd.ui import addresses, rendering
 from kgd.ui.live_updates import Live
+from kgd.ui.navigation import NAVIGATION
 from kgd.ui.notices import Notice
-from kgd.ui.pages import ENTRIES, NAVIGATION, PAGES
+from kgd.ui.pages import ENTRIES, PAGES
 from kgd.ui.requests import ENTRY_LIMIT, FORM_LIMIT, Place, comes_from_elsewhere, form_of, refusal
 from kgd.ui.sessions import Sessions, Visitor, is_proof, proof
 from kgd.ui.sign_in import SignInPages, SignIns
@@ -336,7 +337,7 @@ class Ui:
             "visit": visit,
             "proof": proof(key),
             "notice": None,
-            "navigation": NAVIGATION,
+            "navigation": NAVIGATION.items(),
             "current": "",
             "since": "",
             "to": partial(address, visit.workspace) if visit else partial(address, ""),

@@ -36,13 +36,16 @@ class Pictured(NamedTuple):
     """A page with pictures.
 
     `place` is its address below the workspace, or from the root if it begins with ``/``; ``{conflict}``, ``{proposal}``
-    and ``{commit}`` stand for ids. `keys` are pressed once it is open. `shows` is a text of the page.
+    and ``{commit}`` stand for ids. `keys` are pressed once it is open, and `typed` is written then. `shows` is a text
+    that is visible in an element of `within`.
     """
 
     name: str
     place: str
     shows: str
     keys: str = ""
+    typed: str = ""
+    within: str = "body"
     workspace: str = "shop"
     signed_in: bool = True
 
@@ -51,12 +54,20 @@ NODE = "gotcha://shop/the-provider-answers-503-after-it-has-charged"
 PAGES = (
     Pictured("overview", "overview", "attention"),
     Pictured("search", "search?q=refund", "Refunds"),
-    Pictured("palette", "overview", "Go to", keys="Control+k"),
+    Pictured("palette", "overview", "Refunds", keys="Control+k", typed="refund", within="#palette-list [role=option]"),
     Pictured("file", "node?uri=file://shop/shop/payments/provider.py", "provider.py"),
     Pictured("areas", "areas", "Payments"),
     Pictured("area", "area?uri=atom://shop/payments", "The provider repeats its messages"),
     Pictured("node", f"node?uri={NODE}", "repeat with the same key"),
     Pictured("node-history", "node/history?uri=decision://shop/one-retry-with-an-idempotency-key", "third"),
+    Pictured("edit", f"node/edit?uri={NODE}", "More fields"),
+    Pictured("new", "node/new?summary=Vouchers+end+at+midnight", "Create"),
+    Pictured("blame", f"node/lines?uri={NODE}", "Blame of"),
+    Pictured("change", "change?commit={commit}", "Revert this change"),
+    Pictured("broken", "broken", "Broken links"),
+    Pictured("areas-all", "areas/all", "Payments"),
+    Pictured("tokens", "workspaces/tokens/mint", "Create"),
+    Pictured("keys", "overview", "Next, previous row", keys="?"),
     Pictured("graph-around", "graph?from=atom://shop/payments", "Payments"),
     Pictured("graph-whole", "graph", "shop"),
     Pictured("path", f"graph?from={NODE}&to=decision://shop/one-retry-with-an-idempotency-key", "Path"),

@@ -102,6 +102,7 @@ def test_an_area_shows_its_rules_its_facts_their_authors_and_its_files(desk: Des
     facts = page.get_by_role("list", name="Facts about its files").get_by_role("listitem")
     expect(facts.nth(0)).to_contain_text("Never divide a price")
     expect(facts.nth(0)).to_contain_text("src/checkout.py changed, not committed yet")
+    expect(facts.nth(0).get_by_role("link", name="See the change")).to_be_visible()
     expect(facts.nth(1)).to_contain_text("Prices are net")
     expect(page.locator("aside")).to_contain_text("Ann Person 2 facts")
     expect(page.locator(".files li", has_text="src/checkout.py")).to_contain_text("1 fact")

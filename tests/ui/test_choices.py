@@ -110,6 +110,15 @@ def test_without_a_merge_base_each_version_is_marked_against_the_other() -> None
     ]
 
 
+def test_each_version_is_readable_whole_without_the_words_that_it_deletes() -> None:
+    long = "It stays as it was. " * 40
+    one = dispute("content", f"{long}Two attempts in all.", f"{long}Attempts.", base=f"{long}Three attempts.")
+    for side in one.sides:
+        assert "".join(mark.text for mark in side.reading) == side.text
+        assert side.drops
+    assert ("ins", "Two") in [(mark.kind, mark.text) for mark in one.sides[0].reading]
+
+
 def test_a_large_version_is_named_by_its_file_and_cannot_be_edited() -> None:
     one = dispute("content", {"kept": "kept/concept/a-1.txt"}, "short")
     assert "kept/concept/a-1.txt" in one.sides[0].text

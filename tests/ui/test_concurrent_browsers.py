@@ -85,6 +85,7 @@ def test_changes_of_an_agent_and_each_browser_show_in_the_others(desk: Desk, pag
     assert stayed(page)
 
     at(page, f"proposal?id={name}")
+    page.get_by_text("Reject…").click()
     page.get_by_label("Reason for rejection").fill("it costs too much")
     page.get_by_role("button", name="Reject").click()
     expect(page.locator(".said")).to_contain_text("Rejected")

@@ -51,7 +51,7 @@ def test_a_conflict_of_a_real_sync_is_previewed_and_resolved_by_keyboard(
     for letter, author, text in (("A", "Bob Builder", "session"), ("B", "Ann Person", "for an hour")):
         version = page.get_by_role("region", name=f"Version {letter}")
         expect(version).to_contain_text(author)
-        expect(version.locator("ins")).to_have_text(text, use_inner_text=True)
+        expect(version.locator(".words").first.locator("ins")).to_have_text(text, use_inner_text=True)
     assert axe(page) == []
     picture(page, "conflict", height=760)
     page.keyboard.press("b")
@@ -86,8 +86,14 @@ def test_a_conflict_is_settled_in_three_clicks_and_undone_in_one(desk: Desk, bob
     at(page, "conflicts")
     page.get_by_role("link", name="Resolve three").click()
     for letter in "AB":  # whole sentences, because the versions share no words
-        expect(page.get_by_role("region", name=f"Version {letter}").locator("ins")).to_have_count(1)
-    chosen = page.get_by_role("region", name="Version B").locator("ins").inner_text()
+        version = page.get_by_role("region", name=f"Version {letter}")
+        expect(version.locator(".words").first.locator("ins")).to_have_count(1)
+        expect(version.locator(".words").first.locator("del")).to_have_count(0)
+        version.get_by_text("With the deleted words").click()
+        deleted, inserted = version.locator("del"), version.locator("details ins")
+        expect(deleted).to_have_text("Cards are charged.")
+        expect(version.locator("details .words")).to_have_text(f"Cards are charged. {inserted.inner_text()}")
+    chosen = page.get_by_role("region", name="Version B").locator("ins").first.inner_text()
     page.get_by_text("Use B").click()
     expect(page.get_by_label("Result, summary")).to_have_value(chosen)
     page.get_by_role("button", name="Resolve", exact=True).click()
@@ -96,6 +102,21 @@ def test_a_conflict_is_settled_in_three_clicks_and_undone_in_one(desk: Desk, bob
     page.get_by_role("button", name="Undo").click()
     expect(page.locator(".said")).to_contain_text("Undone")
     assert bob.open_about(uri), "the conflict is open again"
+
+
+def test_a_conflict_fits_the_screen_of_a_phone(desk: Desk, bob: Colleague, page: Page) -> None:
+    id = bob.disagree(
+        "concept://shop/phone", "summary", "Two attempts in all, then a person looks.", "Three attempts.", was="One."
+    )
+    page.set_viewport_size({"width": 390, "height": 844})
+    look(page, id)
+    bar = page.locator(".confirm").bounding_box()
+    for one in (page.get_by_text("Use A"), page.get_by_text("Use B"), page.get_by_label("Result, summary")):
+        box = one.bounding_box()
+        assert box is not None
+        assert bar is not None
+        assert box["y"] + box["height"] <= bar["y"], "the bar covers nothing"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_versions_are_combined_by_parts_or_written_anew(desk: Desk, bob: Colleague, page: Page) -> None:

@@ -87,8 +87,8 @@ def test_who_wrote_a_line_and_why_take_one_click(page: Page, hand: Hand) -> None
 def test_a_wrong_fact_is_corrected_with_three_clicks_at_most(desk: Desk, page: Page, hand: Hand) -> None:
     at(page, f"node?uri={REFUNDS}")
     hand.click(page.get_by_role("link", name="Edit", exact=True))
-    hand.click(page.get_by_label("Summary", exact=True))
-    page.keyboard.press("Control+a")
+    expect(page.get_by_label("Summary", exact=True)).to_be_focused()
+    hand.press("Control+a")
     hand.type("Banks book them in batches; tell the customer seven days")
     hand.click(page.get_by_role("button", name="Save"))
     expect(page.get_by_role("heading", level=1)).to_contain_text("seven days")

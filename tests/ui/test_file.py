@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -74,6 +75,19 @@ def test_the_page_of_a_file_shows_its_knowledge_before_its_code(shop: Desk, page
     expect(page.locator(".listing script")).to_have_count(0)
     expect(page.locator("#L16")).to_contain_text("<script>alert(1)</script>")
     picture(page, "file")
+    assert axe(page) == []
+    expect(page.locator("#L1")).to_be_in_viewport()  # beside the knowledge
+
+
+def test_the_margin_names_authors_and_a_line_is_asked_about_by_one_tap(shop: Desk, page: Page) -> None:
+    at(page, f"file?path={ORDERS}")
+    margin = page.locator("#L6 .about")
+    expect(margin).to_contain_text("Ann, ")
+    expect(margin.locator("time")).to_contain_text(re.compile(r"now|ago"))
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.get_by_role("link", name="Go to the code")).to_be_in_viewport()
+    page.locator("#L8").get_by_role("button", name="Why?").click()
+    expect(page.locator(".why")).to_contain_text("Sell by the cent")
     assert axe(page) == []
 
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from kgd.ui.addresses import nearest
-from kgd.ui.pages import NAVIGATION
+from kgd.ui.navigation import NAVIGATION
 from kgd.ui.rendering import short
 from tests.conftest import ROOT
 from tests.ui.colleague import Colleague
@@ -40,7 +40,7 @@ def test_the_beginning_of_an_address_has_a_nearest_page(address: str, page: str 
     assert nearest(address) == page
 
 
-@pytest.mark.parametrize("label", [label for _, label in NAVIGATION])
+@pytest.mark.parametrize("label", NAVIGATION.values())
 def test_the_manual_describes_each_page_of_the_navigation(label: str) -> None:
     assert f"\n**{label}.**" in (ROOT / "docs/ui.md").read_text()
 

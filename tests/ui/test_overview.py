@@ -86,8 +86,7 @@ def test_an_agents_new_node_appears_without_a_reload(desk: Desk, page: Page) -> 
     group = page.locator(".hour", has_text="Tokens expire").first
     expect(group).to_contain_text("agent")
     expect(group).to_contain_text("with claude-code")
-    expect(group).to_contain_text("After an hour")
-    group.get_by_role("link", name="Tokens expire").click()
+    group.get_by_role("link", name="After an hour").click()  # the summary leads, as in all lists
     page.wait_for_url("**/node?uri=*")
     expect(page.locator("main")).to_contain_text("Tokens expire")
 

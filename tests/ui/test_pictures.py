@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.conftest import ROOT
 from tests.ui.conftest import Desk
 from tests.ui.pictures import FOLDER, LOOKS, PAGES, SIZE_LIMIT, TOTAL_LIMIT, picture, pictures_of, rows, size
-from tests.ui.realistic import Realistic, realistic_desk
+from tests.ui.realistic import RETRY, Realistic, realistic_desk
 
 TAKEN = re.compile(r'\bpicture\(\s*\w+,\s*"([\w-]+)"')
 BY_MARK = re.compile(r"^@pytest\.mark\.picture\ndef .*?(?=^\S(?!.*->)|\Z)", re.M | re.S)
@@ -31,6 +31,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realistic]:
 @pytest.mark.timeout(300)
 def test_every_page_of_a_realistic_workspace_has_pictures(desk: Desk, page: Page, chromium: Browser) -> None:
     ids = {
+        "commit": next(one["commit"] for one in desk.call("history", uri=RETRY)["commits"]),
         "conflict": quote(desk.call("conflicts")["conflicts"][0]["id"], safe=""),
         "proposal": quote(
             next(one["id"] for one in desk.call("proposals")["proposals"] if "audit" in one["message"]), safe=""
@@ -44,7 +45,8 @@ def test_every_page_of_a_realistic_workspace_has_pictures(desk: Desk, page: Page
         shown.goto(f"{parts.scheme}://{parts.netloc}{place.format_map(ids)}")
         if one.keys:
             shown.keyboard.press(one.keys)
-        expect(shown.locator("body")).to_contain_text(one.shows)
+            shown.keyboard.type(one.typed)
+        expect(shown.locator(one.within).filter(has_text=one.shows, visible=True).first).to_be_visible()
         assert len(list(pictures_of(one, shown, desk.code.parent))) == len(LOOKS)
     stranger.close()
 

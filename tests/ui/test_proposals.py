@@ -102,6 +102,27 @@ def test_one_field_is_accepted_in_four_clicks_and_a_comment_reaches_the_author(d
     desk.call("reject", name=id)
 
 
+def test_the_list_names_new_nodes_and_shows_what_changes(desk: Desk, page: Page) -> None:
+    id = propose(desk, "ferry", "pier", "tickets", text="sold on board")
+    at(page, "proposals")
+    shown = page.locator("article", has_text="what we found out about ferry")
+    expect(shown).to_contain_text("created tickets by a team sold on board")
+    expect(shown).not_to_contain_text("concept://")
+    desk.call("reject", name=id)
+
+
+def test_acceptance_of_a_selection_leads_once_something_is_selected(desk: Desk, page: Page) -> None:
+    id = propose(desk, "tower", "clock", "bell")
+    at(page, f"proposal?id={id}")
+    colour = "button => getComputedStyle(button).backgroundColor"
+    part, whole, preview = (page.get_by_role("button", name=name) for name in ("Accept selected", "Accept all", "Prev"))
+    assert part.evaluate(colour) == preview.evaluate(colour) != whole.evaluate(colour)
+    page.get_by_role("checkbox", name="Select bell by a team").check()
+    part = page.get_by_role("button", name="Accept 1 selected")
+    assert part.evaluate(colour) != preview.evaluate(colour) == whole.evaluate(colour)
+    desk.call("reject", name=id)
+
+
 def test_a_proposal_that_another_user_decided_is_reported(desk: Desk, page: Page) -> None:
     id = propose(desk, "ledger", "book")
     at(page, f"proposal?id={id}")
@@ -120,6 +141,7 @@ def test_a_proposal_is_rejected_with_a_stored_reason(desk: Desk, page: Page, wat
     page.get_by_role("button", name="Accept selected").click()
     expect(page.get_by_role("alert")).to_contain_text("Select at least one node")
     watched.troubles.clear()  # the browser notes each answer of 4xx
+    page.get_by_text("Reject…").click()
     page.get_by_label("Reason for rejection").fill("shelves are gone")
     page.get_by_role("button", name="Reject").click()
     expect(page.locator(".said")).to_contain_text("Rejected")

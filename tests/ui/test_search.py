@@ -79,11 +79,35 @@ class TestInABrowser:
         page.get_by_role("link", name="Type: decision (remove)").click()
         expect(page.locator(".hit")).to_have_count(2)
         page.locator("summary", has_text="Filters").click()
-        page.get_by_label("Tag").fill("metal")
+        page.get_by_role("textbox", name="Tag").fill("metal")
         page.get_by_role("button", name="Show").click()
         expect(page.locator(".hit")).to_contain_text("Brass for all signs")
         expect(page.get_by_role("link", name="Tag: metal (remove)")).to_be_visible()
         assert axe(page) == []
+
+    def test_tags_areas_and_periods_of_the_hits_are_offered_as_chips(self, desk: Desk, page: Page) -> None:
+        area = "atom://shop/lamps"
+        desk.put(area, name="Lamps", content="Bulbs last a year.", data={"paths": ["src/**"]})
+        desk.put("insight://shop/zinc", summary="Zinc dulls", tags=["coating"])
+        desk.put("insight://shop/zinc-lamp", summary="Zinc holds", relations=[{"type": "about", "target": area}])
+        at(page, "search?q=zinc")
+        page.get_by_role("group", name="Tag").get_by_role("link", name="coating").click()
+        expect(page.locator(".hit")).to_have_count(1)
+        expect(page.locator(".hit")).to_contain_text("Zinc dulls")
+        at(page, "search?q=zinc")
+        page.get_by_role("group", name="Area").get_by_role("link", name="Lamps").click()
+        expect(page.locator(".hit")).to_have_count(1)
+        expect(page.locator(".hit")).to_contain_text("Zinc holds")
+
+    def test_a_phone_shows_whole_chips(self, desk: Desk, page: Page) -> None:
+        for number, kind in enumerate(("insight", "decision", "gotcha", "pattern")):
+            desk.put(f"{kind}://shop/nickel-{number}", summary="Nickel shines", tags=[f"metal-{number}"])
+        page.set_viewport_size({"width": 390, "height": 844})
+        at(page, "search?q=nickel")
+        chips = page.locator(".chips .chip:visible")
+        expect(chips).to_have_count(5)  # two types, two tags, and the filters
+        boxes = [box for chip in chips.all() if (box := chip.bounding_box())]
+        assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
 
     def test_a_hit_leads_to_further_hits_of_its_author(self, desk: Desk, page: Page) -> None:
         desk.put("insight://shop/copper", summary="Copper bends")

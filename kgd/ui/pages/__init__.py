@@ -45,15 +45,3 @@ ENTRIES: tuple[Entry, ...] = (
 
 PAGES: tuple[Entry, ...] = (workspaces.FIRST, *manual.ENTRIES)
 """Pages outside of a workspace."""
-
-NAVIGATION: tuple[tuple[str, str], ...] = (
-    ("overview", "Overview"),
-    ("graph", "Graph"),
-    ("review", "Review"),
-    ("stale", "Stale"),
-    ("conflicts", "Conflicts"),
-    ("proposals", "Proposals"),
-    ("areas", "Areas"),
-    ("workspaces", "Workspaces"),
-)
-"""Navigation of every page: names and labels."""

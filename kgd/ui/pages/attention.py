@@ -10,7 +10,7 @@ from typing import Any
 from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.uri import name_of
-from kgd.ui.node_reading import names
+from kgd.ui.node_reading import headline, name_below, names
 from kgd.ui.pages.proposals import reported_acceptance
 from kgd.ui.relation_words import words_of
 from kgd.ui.rendering import counted, sentence
@@ -171,7 +171,7 @@ def _proposals(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
 def _stale(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
     cards = []
     for one in visit.call("stale", limit=CARDS)["nodes"]:
-        name, to = one["name"], visit.to("node", uri=one["uri"])
+        name, to = headline(one), visit.to("node", uri=one["uri"])
         form = {"do": "verify", "uri": one["uri"]}
         actions = (
             (
@@ -182,9 +182,7 @@ def _stale(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
             else ()
         )
         mark = one["unverified"]
-        said = one.get("summary", "")
-        said = "" if said == name else said
-        cards.append(Card(name, to, said, mark["reason"], mark.get("since", ""), (), actions))
+        cards.append(Card(name, to, name_below(one), mark["reason"], mark.get("since", ""), (), actions))
     return cards
 
 

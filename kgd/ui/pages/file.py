@@ -62,6 +62,7 @@ def file(visit: Visit) -> Handled:
     known = {
         "code": code,
         "cards": cards,
+        "stamps": {one.number: one.updated for one in (*cards, *related) if one.number},
         "related": related,
         "briefing": briefing,
         "shown": SHOWN,
@@ -200,9 +201,12 @@ def _lines(code: Mapping[str, Any], cards: Sequence[Card], first: int, start: in
     for card in cards:
         for place in card.places:
             if "first" in place:
-                begins.setdefault(max(place["first"], first), []).append(card.number)
-                for number in range(max(place["first"], first), min(place["last"], first + len(rows) - 1) + 1):
+                line, last = max(place["first"], first), min(place["last"], first + len(rows) - 1)
+                for number in range(line, last + 1):
                     about.setdefault(number, []).append(card.number)
+                while line in begins and line < last:  # the margin of a line has room for one author
+                    line += 1
+                begins.setdefault(line, []).append(card.number)
     return [
         Line(number, row, tuple(begins.get(number, ())), tuple(about.get(number, ())))
         for number, row in enumerate(rows, first)

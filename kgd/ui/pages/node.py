@@ -10,11 +10,11 @@ from urllib.parse import unquote
 from kgd.codec import documents
 from kgd.errors import KgdError, NotFound
 from kgd.model.fields import from_answer
-from kgd.model.uri import CODE_TREE, name_of, scheme_of
+from kgd.model.uri import name_of, scheme_of
 from kgd.tools.read import as_markdown
 from kgd.ui.changes import as_text
 from kgd.ui.highlighting import highlighted
-from kgd.ui.node_reading import WHOLE, Missing, links, titles, whole
+from kgd.ui.node_reading import WHOLE, Missing, headline, links, titles, whole
 from kgd.ui.pages.file import redirected
 from kgd.ui.pages.history import UNKNOWN, title
 from kgd.ui.pages.node_form import FURTHER, LABELS
@@ -88,12 +88,6 @@ def cited(visit: Visit, uri: str, as_of: str | None) -> list[dict[str, Any]]:
     answer = visit.call("get", uris=[uri], include=["citations"], as_of=as_of, budget=WHOLE)
     found = answer["nodes"][0].get("citations", []) if answer["nodes"] else []
     return [{**one, "lines": highlighted(one["code"], one["file"]) if "code" in one else ()} for one in found]
-
-
-def headline(found: dict[str, Any]) -> str:
-    """Return the title of a node's page: its summary; for the code tree, whose summaries are figures, its name."""
-    summary = found.get("summary", "") if scheme_of(found["uri"]) not in (*CODE_TREE, "symbol") else ""
-    return str(summary or found["name"] or found["uri"])
 
 
 def below(headline: str, content: str) -> str:

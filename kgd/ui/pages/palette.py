@@ -9,6 +9,7 @@ from typing import Any
 
 from kgd.errors import KgdError
 from kgd.model.uri import CODE_TREE, path_of, scheme_of
+from kgd.ui.navigation import DESTINATIONS
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
 FOUND, LOOKED = 6, 20
@@ -16,18 +17,6 @@ FOUND, LOOKED = 6, 20
 MOST_WORDS = 200
 """Largest number of characters to search for."""
 SYMBOL = "symbol"
-PAGES = (
-    ("overview", "Overview", "home start attention recent"),
-    ("graph", "Graph", "picture relations map"),
-    ("review", "Review", "changes log since"),
-    ("stale", "Stale facts", "verify unverified outdated"),
-    ("conflicts", "Conflicts", "settle disagree"),
-    ("proposals", "Proposals", "accept reject submissions"),
-    ("areas", "Areas", "coverage folders atoms"),
-    ("broken", "Broken links", "missing targets"),
-    ("workspaces", "Workspaces", "remotes sharing tokens sync browsers"),
-)
-"""Pages of a workspace, with further words that find them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +62,8 @@ def _begin(typed: list[str], text: str) -> bool:
 
 
 def _pages(visit: Visit) -> Iterator[Choice]:
-    for page, title, words in PAGES:
-        yield Choice(title, visit.to(page), words=words)
+    for page in DESTINATIONS:
+        yield Choice(page.title or page.label, visit.to(page.name), words=page.words)
     yield Choice("Manual", "/ui/manual", words="help documentation")
     yield Choice("Glossary", "/ui/glossary", words="help terms")
     yield Choice("All workspaces", "/ui/", words="switch")

@@ -13,7 +13,9 @@ from kgd.ui.node_reading import titles
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
-LISTED = 20
+LISTED = 10
+SHOWN = 5
+"""Largest number of nodes of a proposal that the list shows."""
 
 
 def listing(visit: Visit) -> Handled:
@@ -23,13 +25,23 @@ def listing(visit: Visit) -> Handled:
         "proposals.html",
         {
             "listed": answer["proposals"],
-            "names": titles(visit, [uri for one in answer["proposals"] for uri in one.get("nodes", ())]),
+            "changes": {one["id"]: _shown(visit, one["id"]) for one in answer["proposals"] if one["nodes"]},
             "may": visit.may("accept"),
             "total": answer["total"],
             "cursor": answer.get("cursor", ""),
             "begun": "cursor" in visit.query,
         },
     )
+
+
+def _shown(visit: Visit, id: str) -> list[NodeRow]:
+    """Return the first changed nodes of a proposal; empty if it was decided or changed meanwhile."""
+    try:
+        (one,) = visit.call("proposals", name=id)["proposals"]
+    except KgdError:
+        return []
+    diff = one["diff"][:SHOWN]
+    return rows(diff, titles(visit, [node["uri"] for node in diff]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kgd.errors import KgdError
 from kgd.index.snippets import spans
 from kgd.model.change import Author
-from kgd.model.uri import is_owned, path_of
-from kgd.ui.node_reading import titles
+from kgd.model.uri import is_owned, path_of, scheme_of
+from kgd.ui.node_reading import headline, name_below, titles
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
 HITS = 30
 BUDGET = 20_000
 """Tokens of an answer with short texts."""
-OFFERED = 8
-"""Largest number of filters of one kind to offer."""
+OFFERED = 4
+"""Largest number of filters of one kind to offer: the most frequent ones."""
+PERIODS = ((7, "last 7 days"), (28, "last 4 weeks"), (365, "last year"))
+"""Periods to offer: days, and label."""
 WORDS = re.compile(r"[\w-]+: ").match
 """Matches a reason that names a field and its words: ``name: refund``."""
+AREA = "atom"
 LAPSED = ("expired on", "not valid before")
 """Beginnings of the reasons that a reader must see."""
 
@@ -63,11 +68,15 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class HitRow:
-    """One hit. `place` is the path above it; `texts` are its summary and, if no word matched there, the text around a
-    match; `notes` are reasons that a reader must see. A related hit lacks the words, and a relation leads to it."""
+    """One hit. `name` is shown below the title, and `place` is the path above it.
+
+    `texts` are the summary, unless it is the title, and the text around a match if no word matched before. `notes` are
+    reasons that a reader must see. A related hit lacks the words, and a relation leads to it.
+    """
 
     uri: str
     title: str
+    name: str
     type: str
     place: str
     texts: tuple[str, ...]
@@ -87,7 +96,7 @@ def search(visit: Visit) -> Handled:
         answer = _answer(visit, question, given) if question or "tag" in given else {}
     except KgdError as error:
         answer, told["refused"] = {}, error
-    found, code = ([_row(hit, question) for hit in answer.get(name, ())] for name in ("hits", "code"))
+    found, code = ([_row(hit, question, name == "code") for hit in answer.get(name, ())] for name in ("hits", "code"))
     hits, related = [one for one in found if not one.is_related], [one for one in found if one.is_related]
     if not hits:
         hits, related = related, []
@@ -131,28 +140,69 @@ def _to(visit: Visit, question: str, given: Mapping[str, str], name: str, value:
 
 
 def _offered(visit: Visit, question: str, given: Mapping[str, str], hits: Sequence[HitRow]) -> list[Chip]:
-    """Return filters that would narrow these hits: the types and authors that some of them have, most common first."""
-    found = []
-    for name, values in (("type", [one.type for one in hits]), ("author", [one.author for one in hits if one.author])):
-        distinct = sorted(dict.fromkeys(values), key=lambda one: -values.count(one))
-        if name not in given and len(distinct) > 1:
-            found += [
-                Chip(name, one, _to(visit, question, given, name, one), values.count(one)) for one in distinct[:OFFERED]
-            ]
+    """Return filters that would narrow these hits: values that some of them have and others lack, by frequency."""
+    tags, areas = _tags_and_areas(visit, [one.uri for one in hits])
+    counted = {
+        "type": Counter(one.type for one in hits),
+        "author": Counter(one.author for one in hits if one.author),
+        "tag": tags,
+        "area": areas,
+    }
+    named = titles(visit, areas)
+    found = [
+        Chip(name, named.get(value) or value, _to(visit, question, given, name, value), count)
+        for name, values in counted.items()
+        if name not in given
+        for value, count in values.most_common(OFFERED)
+        if count < len(hits)
+    ]
+    if not {"since", "until"} & given.keys():
+        found += _periods(visit, question, given, hits)
     if "stale" not in given and (stale := sum(bool(one.stale) for one in hits)):
         found.append(Chip("state", "stale", _to(visit, question, given, "stale", "yes"), stale))
     return found
 
 
-def _row(hit: Mapping[str, Any], question: str) -> HitRow:
+def _tags_and_areas(visit: Visit, uris: Sequence[str]) -> tuple[Counter[str], Counter[str]]:
+    """Count the tags of hits, and the areas that they are related to. Chips only help: without an answer, none."""
+    if not uris:
+        return Counter(), Counter()
+    try:
+        nodes = visit.call("get", uris=list(uris), include=["relations"], budget=BUDGET)["nodes"]
+    except KgdError:
+        return Counter(), Counter()
+    targets = ({relation["target"] for relation in one.get("relations", ())} for one in nodes)
+    return (
+        Counter(tag for one in nodes for tag in one.get("tags", ())),
+        Counter(uri for found in targets for uri in found if scheme_of(uri) == AREA),
+    )
+
+
+def _periods(visit: Visit, question: str, given: Mapping[str, str], hits: Sequence[HitRow]) -> list[Chip]:
+    """Return the shortest periods, each with more hits than the one before, that do not hold all hits."""
+    now, found, before = datetime.now(UTC), list[Chip](), 0
+    moments = [datetime.fromisoformat(one.at) for one in hits if one.at]
+    for days, label in PERIODS:
+        count = sum(moment >= now - timedelta(days=days) for moment in moments)
+        if before < count < len(hits):
+            found.append(Chip("date", label, _to(visit, question, given, "since", f"{days} days ago"), count))
+            before = count
+    return found
+
+
+def _row(hit: Mapping[str, Any], question: str, is_code: bool) -> HitRow:
     uri, updated = hit["uri"], hit.get("updated", {})
     path = path_of(uri) if is_owned(uri) else ""
-    texts = [text for text in (hit.get("summary"), hit.get("snippet")) if text and text != hit["name"]]
+    title = hit["name"] if is_code else headline(hit)
+    texts = [text for text in (hit.get("summary"), hit.get("snippet")) if text and text not in (hit["name"], title)]
+    if not is_code and spans(title, question):
+        texts = []
     if texts and spans(texts[0], question):
         texts = texts[:1]
     return HitRow(
         uri,
-        hit["name"],
+        title,
+        "" if is_code else name_below(hit),
         hit["type"],
         path.rpartition("/")[0],
         tuple(texts),

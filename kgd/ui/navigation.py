@@ -1,0 +1,34 @@
+"""The pages of a workspace that have no subject of their own in the address: for the navigation and the palette."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Destination(NamedTuple):
+    """A page: its name in the address, and its label.
+
+    `words` find it in the palette as well, and `title` is its longer label there. `leads` is whether the navigation of
+    every page lists it.
+    """
+
+    name: str
+    label: str
+    words: str
+    title: str = ""
+    leads: bool = True
+
+
+DESTINATIONS = (
+    Destination("overview", "Overview", "home start attention recent"),
+    Destination("graph", "Graph", "picture relations map"),
+    Destination("review", "Review", "changes log since"),
+    Destination("stale", "Stale", "verify unverified outdated", title="Stale facts"),
+    Destination("conflicts", "Conflicts", "settle disagree"),
+    Destination("proposals", "Proposals", "accept reject submissions"),
+    Destination("areas", "Areas", "coverage folders atoms"),
+    Destination("broken", "Broken links", "missing targets", leads=False),
+    Destination("workspaces", "Workspaces", "remotes sharing tokens sync browsers"),
+)
+NAVIGATION = {one.name: one.label for one in DESTINATIONS if one.leads}
+"""Labels of the pages in the navigation, by name."""
