@@ -248,7 +248,7 @@ def _free(place: str, taken: dict[str, str]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.retrieval", description="how well search finds, on sets in a folder")
     parser.add_argument("data", nargs="?", default="", help="a folder of sets")
-    parser.add_argument("--embedder", choices=("both", "builtin", "off"), default="both")
+    parser.add_argument("--embedder", default="both", help="both (builtin and off), or the setting `embedder`")
     parser.add_argument("--json", help="write all figures there too")
     options = parser.parse_args()
     logging.disable(logging.WARNING)

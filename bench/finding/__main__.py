@@ -6,7 +6,7 @@ beside FTS5 over whole files, false answers to questions that nothing answers, q
 characters and tokens (of the built-in embedder's tokenizer) of an answer as sent, text and structured content.
 `--chunks` ingests prose beside the notes, `--holdout` asks the hold-out set instead, for the final check only;
 `--further` asks further questions about the same notes. `--unseen` asks about another tree, for the final
-check too.
+check too. `--embedder` measures another model.
 """
 
 from __future__ import annotations
@@ -140,12 +140,14 @@ def _reasons(hit: dict[str, object]) -> str:
     return "; ".join(map(str, why)) if isinstance(why, list) else str(why)
 
 
-def measured(tree: Tree, found: Set, folder: Path, chunks: int, tokenizer: Tokenizer) -> Report:
+def measured(
+    tree: Tree, found: Set, folder: Path, chunks: int, tokenizer: Tokenizer, embedder: str = "builtin"
+) -> Report:
     """Fill a workspace and ask everything."""
     archive = fetched(tree, folder)
     with tempfile.TemporaryDirectory(prefix="kgd-bench-", ignore_cleanup_errors=True) as place:
         begun = time.monotonic()
-        filled = Filled(Path(place), tree, archive)
+        filled = Filled(Path(place), tree, archive, embedder)
         try:
             filled.write(found.nodes)
             pages = pages_of(prose(tree, archive), filled.code, tree.suffix) if chunks else {}
@@ -181,7 +183,7 @@ def main() -> int:
     trees = UNSEEN if options.unseen else {name: TREES[name] for name in options.tree or TREES}
     for name, tree in trees.items():
         found = sets.read(name, holdout=options.holdout, further=options.further, unseen=options.unseen)
-        report = measured(tree, found, options.folder.resolve(), options.chunks, tokenizer)
+        report = measured(tree, found, options.folder.resolve(), options.chunks, tokenizer, options.embedder)
         print("\n".join([*report.lines(), *(report.misses() if options.misses else ())]), flush=True)
         together += report
     if len(trees) > 1:
@@ -200,6 +202,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--holdout", action="store_true", help="the hold-out set, for the final check only")
     parser.add_argument("--further", action="store_true", help="the further questions about the same notes")
     parser.add_argument("--unseen", action="store_true", help="the set of an unseen tree, for the final check only")
+    parser.add_argument("--embedder", default="builtin", help="the setting `embedder`, such as {kind: onnx, dir: PATH}")
     parser.add_argument("--misses", action="store_true", help="list each miss with the first five")
     return parser.parse_args()
 

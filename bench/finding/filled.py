@@ -28,12 +28,13 @@ Answer = dict[str, Any]
 class Filled:
     """A daemon with the workspace, asked through tool calls."""
 
-    def __init__(self, folder: Path, tree: Tree, archive: Path) -> None:
+    def __init__(self, folder: Path, tree: Tree, archive: Path, embedder: str = "builtin") -> None:
         self.code, self._folder, self._tree = folder / tree.name, folder, tree
         unpack(tree, archive, self.code)
         subprocess.run(["git", "init", "-q", self.code], check=True)
         home = Home.at(str(folder / "home"))
         home.prepare()
+        Path(home.registry).write_text(f"settings:\n  embedder: {embedder}\n")
         self._daemon = Daemon(home, since="2026-01-01T00:00:00Z", locate=locate, open_workspace=Workspace.open)
         self._session = Session(self._daemon, cwd=self.code, client="bench", context_id=None)
         self.id = self.call("up", {"id": tree.name})["workspace"]
