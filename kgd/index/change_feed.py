@@ -91,6 +91,11 @@ class Feed:
         sql = "SELECT uri, name FROM docs WHERE uri IN ({}) AND origin = ''"
         return {Uri(uri): name for uri, name in self._database.rows_in(sql, uris)}
 
+    def notes(self, uris: Collection[Uri]) -> list[Indexed]:
+        """The texts of stored nodes, in order."""
+        condition = "WHERE uri IN (SELECT value FROM json_each(?)) AND origin = '' ORDER BY id"
+        return self._indexed(condition, orjson.dumps([*uris]).decode())
+
     def gone(self, after: int) -> list[int] | None:
         """The numbers of texts removed after a position; None if the record of removals no longer reaches that far."""
         [first] = self._database.column("SELECT coalesce(min(number), 0) FROM gone")

@@ -190,7 +190,8 @@ class Pool:
     def evidence(self, note: Unit) -> float:
         """How much a note says about the query; see `relevance`."""
         if note.evidence is None:
-            note.evidence = relevance.evidence(note.covered, self.relevance(note.likeness))
+            weight = self.scale.words if self.scale is not None else 1.0
+            note.evidence = relevance.evidence(note.covered, self.relevance(note.likeness), weight)
         return note.evidence
 
     def settle(self, texts: int) -> None:
@@ -214,7 +215,7 @@ class Pool:
             self.needed = relevance.evidence(COVERED_STRANGE if self.is_strange else self.least_covered, 0.0)
         elif self.scale is not None:
             best = max((self.evidence(unit) for unit in self.units.values() if unit.lane is Lane.NOTES), default=0.0)
-            self.needed = relevance.needed(best, self.lacking, len(self.words))
+            self.needed = relevance.needed(best, self.lacking, len(self.words), self.scale.words)
 
     def by_lane(self) -> Iterator[list[Unit]]:
         """The units of each searched lane that has any."""

@@ -10,6 +10,7 @@ from kgd.index.text import TextIndex
 from kgd.model.lane import Lane
 from kgd.model.uri import Uri
 from kgd.retrieval import relevance
+from kgd.vectors.sentences import sentences
 
 if TYPE_CHECKING:
     from kgd.retrieval.candidates import Pool, Unit
@@ -104,6 +105,6 @@ def _compare_sentences(workspace: Workspace, query: str, units: Iterable[Unit]) 
     )
     best = {unit.texts[key].id: unit for _, key, unit in heapq.nsmallest(relevance.COMPARED, notes)}
     said = workspace.text_so_far().said(best) if best else {}
-    texts = [relevance.sentences(*one) for one in said.values()]
+    texts = [sentences(*one) for one in said.values()]
     for id, closest in zip(said, workspace.meaning.closest(query, texts), strict=False):
         best[id].likeness = (best[id].near[best[id].key] + closest) / 2

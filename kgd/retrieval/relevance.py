@@ -7,10 +7,7 @@ bench.finding.fitting` checks the weights; `docs/search.md` describes how they w
 from __future__ import annotations
 
 import math
-import re
 
-READ = 2_000
-"""Characters of a note that are compared by sentence."""
 COMPARED = 8
 """Number of best notes that are compared by sentence."""
 
@@ -26,12 +23,10 @@ COVERED = 4.0
 LACKING, WORDS, SHORTEST, ANSWERED = 6.0, 2.0, 3, 4.5
 """A question of n words is answered if `best - LACKING * lacking + WORDS * ln(n + SHORTEST) >= ANSWERED`; see `needed`.
 The more words a question has, the smaller the share of them that a note has."""
+ANSWERED_ALONE = 1.3
+"""What `ANSWERED` grows by if words had no weight."""
 LEAST, OF_BEST = 1.2, 0.4
 """Minimum evidence of a hit, absolute and as a share of the best evidence."""
-
-_SENTENCE = re.compile(r"(?<=[.!?;:])\s+|(?<=[。！？；])|\n\s*\n|\n(?=\s*[-*#|])")
-_FEWEST = 9
-"""Characters of a sentence that is compared."""
 
 
 def score(covered: float, frequency: float, nearness: float, share: float) -> float:
@@ -52,25 +47,24 @@ def preselection(covered: float, similarity: float) -> float:
     return 0.2 * covered + similarity
 
 
-def evidence(covered: float, likeness: float) -> float:
-    """How much a note says about a question; `likeness` is a multiple of the least relevant similarity."""
-    return COVERED * covered + likeness
+def evidence(covered: float, likeness: float, weight: float = 1.0) -> float:
+    """How much a note says about a question; `likeness` is a multiple of the least relevant similarity.
+
+    `weight` is the weight of words: the better an embedder, the less it matters which words are the same.
+    """
+    return weight * COVERED * covered + likeness
 
 
-def needed(best: float, lacking: float, words: int) -> float:
+def needed(best: float, lacking: float, words: int, weight: float = 1.0) -> float:
     """The minimum evidence of a hit; infinite if no note answers the question.
 
     Args:
         best: The best evidence of all notes.
         lacking: The share of the question's words that no text in the workspace has.
         words: The number of words in the question.
+        weight: See `evidence`.
     """
-    if best - LACKING * lacking + WORDS * math.log(SHORTEST + words) < ANSWERED:
+    answered = ANSWERED + (1 - weight) * ANSWERED_ALONE
+    if best - weight * LACKING * lacking + WORDS * math.log(SHORTEST + words) < answered:
         return math.inf
     return max(LEAST, OF_BEST * best)
-
-
-def sentences(name: str, summary: str, content: str) -> list[str]:
-    """The parts of a note that are compared one by one."""
-    parts = [name, *_SENTENCE.split(summary), *_SENTENCE.split(content[:READ])]
-    return [part for part in parts if len(part) >= _FEWEST] or [name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -11,10 +12,11 @@ import pytest
 
 from kgd.model.change import Delete
 from kgd.model.uri import Uri
+from kgd.retrieval import relevance
 from kgd.vectors import scale as scales
 from kgd.vectors.choosing import Choice
 from kgd.vectors.nearest import Nearest
-from kgd.vectors.scale import COMPARED, Scale, compared
+from kgd.vectors.scale import COMPARED, WORDS, Scale, compared, contrast, weight_of_words
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
 from tests.retrieval.conftest import Asked, uris
@@ -171,6 +173,55 @@ def test_no_embedder_pairs_unrelated_notes(written: Callable[[float, int], Works
     [(one, other, likeness), _] = ws.meaning.pairs(notes, notes, 0.9, 3)
     assert {one, other} == {uri("cat"), uri("kitty")}
     assert likeness == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.requirement("N1", "U6")
+@pytest.mark.parametrize(("knows_subjects", "words"), [(True, WORDS), (False, 1.0)])
+def test_words_have_less_weight_beside_a_model_that_knows_more_than_the_built_in_model(
+    ws: Workspace, endpoint: Endpoint, knows_subjects: bool, words: float
+) -> None:
+    """Both models see the same notes, of which most sentences share no word."""
+    model = embedding(0.0) if knows_subjects else lambda text: [*np.random.default_rng(len(text)).normal(size=8)]
+    endpoint.behave = answering(model)
+    ws.meaning.follow(lambda: Choice("openai", url=endpoint.url, model="any"))
+    notes = [
+        upsert(f"{name}{n}", name=f"{one} in {place}", content=f"About {two}.\n\nNotes about {three}, for {place}.")
+        for (name, known), place in zip(SUBJECTS.items(), PLACES, strict=True)
+        for n, (one, two, three) in enumerate([known.split()[:3], known.split()[2:]])
+    ]
+    ws.submit(change(*notes))
+    assert ws.meaning.catch_up(SOON), ws.meaning.stage()
+    assert ws.meaning.scale is not None
+    assert ws.meaning.scale.words == pytest.approx(words, abs=1e-6)
+
+
+def test_a_weight_of_words_needs_enough_notes(written: Callable[[float, int], Workspace]) -> None:
+    scale = written(0.0, len(SUBJECTS)).meaning.scale
+    assert scale is not None
+    assert scale.words == 1.0
+
+
+def test_contrast_compares_sentences_of_the_same_note_and_of_others() -> None:
+    near, far = [1.0, 0.0], [0.0, 1.0]
+    assert contrast([near, near, far, far], [0, 0, 1, 1]) == 0.0, "without a spread nothing can be compared"
+    assert contrast([near, near, far, [0.6, 0.8]], [0, 0, 1, 1]) == pytest.approx((0.9 - 0.3) / 0.3)
+    assert contrast([near, far], [0, 1]) == contrast([], []) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("own", "builtin", "weight"),
+    [(0.9, 1.0, 1.0), (1.0, 1.0, 1.0), (1.2, 1.0, 0.5), (3.0, 1.0, WORDS), (1.0, 0.0, 1.0)],
+)
+def test_a_better_contrast_than_the_built_in_models_lowers_the_weight_of_words(
+    own: float, builtin: float, weight: float
+) -> None:
+    assert weight_of_words(own, builtin) == pytest.approx(weight, abs=1e-6)
+
+
+def test_a_question_with_unknown_words_needs_less_beside_a_better_model() -> None:
+    assert math.isinf(relevance.needed(3.0, 0.6, 6))
+    assert not math.isinf(relevance.needed(3.0, 0.6, 6, WORDS))
+    assert math.isinf(relevance.needed(0.5, 0.0, 3, WORDS)), "similarity alone must be clear"
 
 
 def test_names_that_differ_only_in_numbers_are_compared_once() -> None:

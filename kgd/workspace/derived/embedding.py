@@ -83,6 +83,8 @@ class Model:
     """The relevance of similarities, if the embedder does not know it."""
     names: dict[str, NDArray[Any] | None] = field(default_factory=dict)
     """The names by which it was measured, with their vectors; None for a refused name."""
+    sentences: dict[str, NDArray[Any] | None] = field(default_factory=dict)
+    """The sentences by which it was measured, likewise."""
     last_considered: int | None = None
     """The last place of a note that was considered for the scale; None if the scale has to be measured."""
 
@@ -276,7 +278,8 @@ class Embedding:
         model = Model(choice, embedder, known.position, known.dim, file.count(embedder.id), known.complete)
         self._building, old = None, self.serving
         if old is not None and old.embedder.id == embedder.id:  # the same vectors from another request
-            model.nearest, model.measured, model.names = old.nearest, old.measured, old.names
+            model.nearest, model.measured = old.nearest, old.measured
+            model.names, model.sentences = old.names, old.sentences
             self.serving = model
             self.changes += 1
             return model

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from kgd.errors import Limit
-from kgd.index.change_feed import Feed
+from kgd.errors import Limit, Unavailable
+from kgd.index.change_feed import Feed, Indexed
 from kgd.index.vector_file import Key
 from kgd.workspace.derived.vector_writer import of_feed
 
 if TYPE_CHECKING:  # numpy is expensive for a daemon without texts
     from numpy.typing import NDArray
 
+    from kgd.vectors.embedder import Kind
     from kgd.vectors.nearest import Nearest
     from kgd.vectors.scale import Scale
     from kgd.workspace.derived.embedding import Model
@@ -22,7 +24,7 @@ EVERY_PLACE = 1 << 32
 
 
 def measured(model: Model, nearest: Nearest, feed: Feed, permitted: Callable[[], None]) -> Scale | None:
-    """The scale of a model; None if there are too few notes. Embeds only names that were not compared before.
+    """The scale of a model; None if there are too few notes. Embeds only texts that were not compared before.
 
     Args:
         permitted: Called before each use of the embedder; raises if it must not be used.
@@ -36,13 +38,11 @@ def measured(model: Model, nearest: Nearest, feed: Feed, permitted: Callable[[],
     notes = nearest.notes(scale.CONSIDERED)
     named = of_feed(feed, lambda feed: feed.names(notes))
     names = scale.compared((uri, named.get(uri, "")) for uri in notes)
-    for name in names.values():
-        if name not in model.names:
-            permitted()
-            model.names[name] = _asked(model, name)
-    model.names = {name: model.names[name] for name in names.values()}
+    model.names = _embedded(model, names.values(), model.names, "query", permitted)
     asked = ((uri, model.names[name]) for uri, name in names.items())
     found = scale.measured(nearest, {uri: vector for uri, vector in asked if vector is not None and vector.any()})
+    if found is not None and len(names) >= scale.ENOUGH:
+        found = found._replace(words=_weight_of_words(model, of_feed(feed, lambda feed: feed.notes(names)), permitted))
     model.last_considered = place_of(notes[-1]) if len(notes) == scale.CONSIDERED else EVERY_PLACE
     return found
 
@@ -57,11 +57,46 @@ def note_change(model: Model, keys: Iterable[Key]) -> None:
         model.last_considered = None
 
 
-def _asked(model: Model, name: str) -> NDArray[Any] | None:
-    """The vector of a name as a question; None if the embedder refuses it."""
+def _weight_of_words(model: Model, notes: Sequence[Indexed], permitted: Callable[[], None]) -> float:
+    """See `Scale.words`; 1.0 without the built-in model, to which the embedder is compared."""
+    from kgd.vectors import scale
+    from kgd.vectors.builtin import Builtin
+    from kgd.vectors.sentences import sentences
+
+    said = [sentences(note.name, note.summary, note.content)[: scale.SENTENCES] for note in notes]
+    model.sentences = _embedded(model, chain.from_iterable(said), model.sentences, "document", permitted)
+    vectors = ((place, text, model.sentences[text]) for place, some in enumerate(said) for text in some)
+    rows = [(place, text, vector) for place, text, vector in vectors if vector is not None]
+    places, own = [place for place, *_ in rows], [vector for *_, vector in rows]
+    try:
+        builtin = Builtin.load().embed([text for _, text, _ in rows], "document")
+    except Unavailable:
+        return 1.0
+    return scale.weight_of_words(scale.contrast(own, places), scale.contrast(builtin, places))
+
+
+def _embedded(
+    model: Model,
+    texts: Iterable[str],
+    known: Mapping[str, NDArray[Any] | None],
+    kind: Kind,
+    permitted: Callable[[], None],
+) -> dict[str, NDArray[Any] | None]:
+    """The vectors of these texts; None for a text that the embedder refuses."""
+    wanted = list(dict.fromkeys(texts))
+    fresh = [text for text in wanted if text not in known]
+    found = dict(known)
+    for start in range(0, len(fresh), model.embedder.batch):
+        some = fresh[start : start + model.embedder.batch]
+        permitted()
+        found |= zip(some, _vectors(model, some, kind), strict=True)
+    return {text: found[text] for text in wanted}
+
+
+def _vectors(model: Model, texts: Sequence[str], kind: Kind) -> list[NDArray[Any] | None]:
     from kgd.vectors.embedder import checked
 
     try:
-        return checked(model.embedder.embed([name], "query"), 1, model.dim).ravel()
+        return [*checked(model.embedder.embed(texts, kind), len(texts), model.dim)]
     except Limit:
-        return None
+        return [None] if len(texts) == 1 else [one for text in texts for one in _vectors(model, [text], kind)]
