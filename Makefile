@@ -85,7 +85,7 @@ lock: ## renew the locked dependencies
 	uv pip compile -q --upgrade --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --universal pyproject.toml locks/build.in --group dev --extra code --extra docs --extra oidc --extra onnx --extra telemetry -o locks/develop.txt
 
 clean: ## remove the files of the other targets; knowledge stays
-	rm -rf $(VENV) .venv-mcp1 .coverage node_modules bench-results site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-mcp1 .minilm .coverage node_modules bench-results site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.runtime: locks/runtime.txt pyproject.toml scripts/install.sh
 	@sh scripts/install.sh "$(PYTHON)" locks/runtime.txt

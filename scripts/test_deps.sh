@@ -38,6 +38,10 @@ if [ ! -x .venv-mcp1/bin/python ] || ! .venv-mcp1/bin/python -c 'import mcp' 2>/
     missing="$missing mcp1"
 fi
 
+if [ ! -f .minilm/tokenizer.json ]; then
+  PYTHON=.venv/bin/python sh scripts/minilm.sh .minilm || missing="$missing minilm"
+fi
+
 sh tests/install_node_clients.sh || missing="$missing node22"
 
 if [ -n "$missing" ]; then

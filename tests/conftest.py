@@ -86,6 +86,7 @@ PROGRAMS: dict[str, Callable[[], bool]] = {
     "registry": _can_download,
     "chromium": lambda: bool(chromium()) and (ROOT / "node_modules/axe-core/axe.min.js").exists(),
     "mcp1": lambda: (ROOT / ".venv-mcp1/bin/python").exists(),
+    "minilm": lambda: (ROOT / ".minilm/tokenizer.json").exists(),
     "server-memory": lambda: bool(shutil.which("node")) and any(program.exists() for program in SERVER_MEMORY),
 }
 """Programs that only some tests use; `make test-deps` installs what can be installed."""
