@@ -215,6 +215,8 @@ def _audit(place: Path, seen: Seen) -> Seen:
     finally:
         for person in people:
             person.close()
-    wrong = [one for git_dir in git_dirs for one in (*fsck(git_dir), *strays(git_dir))]
+    wrong = [one for git_dir in git_dirs for one in fsck(git_dir)]
     assert wrong == [], wrong
+    for git_dir in git_dirs:  # a lock of git's own maintenance, which may still run in the background, goes by itself
+        until(lambda git_dir=git_dir: strays(git_dir) == [], 60, lambda git_dir=git_dir: strays(git_dir))  # type: ignore[misc]
     return seen
