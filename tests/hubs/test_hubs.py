@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
+
 import pytest
 
 from kgd.config.registry import Entry, RegistryFile
 from tests.builders import new_layout
 from tests.hub.conftest import Answer, Hub
-from tests.hubs.chaos import lose_disk
+from tests.hubs.chaos import git_server, lose_disk
 from tests.hubs.conftest import Team
 from tests.sync.people import bare, git
 from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.slow]
+WRITERS = 100
+"""More than may wait, and fewer than the connections that a hub accepts."""
 
 
 def put(hub: Hub, token: str, path: str, summary: str, request: str = "") -> Answer:
@@ -142,3 +148,36 @@ def test_a_hub_whose_disk_was_deleted_starts_again_from_the_upstream(team: Team)
     until(lambda: summary(first, token, "a") == "one")
     assert put(first, token, "a", "two").status == 200
     until(lambda: summary(team.hubs[1], token, "a") == "two")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.requirement("N6")
+def test_an_upstream_that_hangs_stalls_only_its_own_workspace(team: Team) -> None:
+    (team.folder / "served").mkdir()
+    slow = bare(team.folder / "served/slow.git")
+    git(slow, "config", "http.receivepack", "true")
+    with git_server(team.folder / "served") as (server, port), ThreadPoolExecutor(WRITERS) as writers:
+        (hub,) = team.start()
+        new_layout(hub.folder / "slow", "slow")
+        address = f"http://127.0.0.1:{port}/slow.git"
+        RegistryFile(hub.home).register(Entry("slow", str(hub.folder / "slow"), standalone=True, remote=address))
+        token, waiting = hub.mint("read,write"), hub.mint("read,write", workspace="slow", requests_per_minute=10_000)
+        assert put(hub, token, "a", "one").status == 200
+        first = {"op": "upsert", "uri": "concept://slow/a", "summary": "x"}
+        until(lambda: hub.post(waiting, "slow/put", {"changes": [first]}).status == 200)
+        change = {"op": "append", "uri": "concept://slow/a", "text": "x"}
+        server.send_signal(signal.SIGSTOP)
+        try:
+            begun = [
+                writers.submit(hub.post, waiting, "slow/put", {"changes": [change], "request_id": f"r{number}"})
+                for number in range(WRITERS)
+            ]
+            refused = next(as_completed(begun)).result()
+            assert (refused.status, "too many changes wait" in str(refused.json)) == (503, True), refused.body
+            assert int(refused.headers["retry-after"]) > 0
+            began = time.monotonic()
+            assert put(hub, token, "a", "two").status == 200
+            assert time.monotonic() - began < 15
+        finally:
+            server.send_signal(signal.SIGCONT)
+            wait(begun)

@@ -29,6 +29,9 @@ from kgd.model.uri import Uri
 from kgd.workspace.writing.commit_point import CommitPoint, Overruled, Overtaken, Undecided
 from kgd.workspace.writing.surroundings import PendingBatch
 
+MAX_WAITING = 32
+"""Changes that wait for the next flush if an upstream decides. More are refused, so that the callers of one slow
+upstream, with those of the running flush, hold at most half of a hub's threads."""
 MAX_BATCH = 256
 """Maximum number of changes in one flush. More would only delay the first of them."""
 MOST_RACES = 30
@@ -164,6 +167,11 @@ class Writer:
             if self._is_closed:
                 raise Unavailable(
                     "this workspace is being closed", next="Repeat the call: the daemon reopens the workspace."
+                )
+            if self.commit_point and not waiting.follows and len(self._queue) >= MAX_WAITING:
+                raise Unavailable(
+                    "too many changes wait for the upstream of this workspace",
+                    next="Repeat the call with the same request_id in a moment.",
                 )
             self._queue.append(waiting)
             leads, self._is_led = not self._is_led, True
