@@ -7,6 +7,7 @@ a repository they are empty. A problem with the history never makes a question f
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -124,9 +125,14 @@ class CodeHistory:
         """
         return self._ask(lambda index: predicting.files_for(index, query, limit, seeds or {}), [])
 
-    def commits_for(self, query: str, limit: int = 10) -> list[PastCommit]:
-        """Past commits about a question, best first; none if only common words match."""
-        return self._ask(lambda index: _about(index, query, limit), [])
+    def commits_for(
+        self, query: str, limit: int = 10, *, since: int | None = None, until: int | None = None
+    ) -> list[PastCommit]:
+        """Past commits about a question, best first; none if only common words match.
+
+        `since` and `until` (Unix seconds, both inclusive) limit their time.
+        """
+        return self._ask(lambda index: _about(index, query, limit, since, until), [])
 
     def companions(self, paths: Sequence[str], limit: int = 8) -> list[Companion]:
         """Other files that usually change together with the given files, most frequent first.
@@ -286,7 +292,7 @@ class CodeHistory:
         return nothing
 
 
-def _about(index: CommitIndex, query: str, limit: int) -> list[PastCommit]:
+def _about(index: CommitIndex, query: str, limit: int, since: int | None, until: int | None) -> list[PastCommit]:
     counts = index.frequencies(predicting.content_words(query))
     found = index.matching(predicting.telling(index, counts), MATCHING)
     if not found:
@@ -294,6 +300,10 @@ def _about(index: CommitIndex, query: str, limit: int) -> list[PastCommit]:
     covered = predicting.coverage(index, counts, [number for number, _ in found])
     best = found[0][1]
     scored = [(n, round(covered[n] * score / best, 4)) for n, score in found if covered[n] >= COVERED]
+    if since is not None or until is not None:
+        rows = index.commits([n for n, _ in scored])
+        first, last = (-math.inf if since is None else since), (math.inf if until is None else until)
+        scored = [one for one in scored if one[0] in rows and first <= rows[one[0]].at <= last]
     return _told(index, sorted(scored, key=lambda one: (-one[1], -one[0]))[:limit])
 
 

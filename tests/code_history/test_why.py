@@ -186,6 +186,15 @@ def test_a_task_is_answered_with_likely_files_and_past_attempts(ask: Ask, code: 
     assert git(code, "rev-parse", "HEAD").startswith(answer["likely_files"][0]["commits"][0])
 
 
+def test_past_attempts_at_a_task_are_of_the_period_that_was_asked_for(ask: Ask) -> None:
+    task = "check tokens again before signing them"
+    [tried] = ask.context(task=task)["tried_before"][:1]
+    day = tried["at"][:10]
+    assert tried in ask.context(task=task, since=day, until=day)["tried_before"]
+    assert "tried_before" not in ask.context(task=task, until="1999")
+    assert "tried_before" not in ask.context(task=task, since="2099")
+
+
 def test_a_failed_start_of_the_process_that_reads_a_long_history_is_reported_and_tried_again(
     ask: Ask, code: Path, ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,7 +110,7 @@ def sides(findings: Findings, paths: Sequence[str], files: Sequence[str], query:
             {"path": one.path, "count": one.times, "of": one.of} for one in history.companions(asked, TOGETHER)
         ],
         "known_by": [{"name": one.name, "commits": one.commits, "last": moment(one.last)[:10]} for one in experts],
-        **(_about(findings.workspace, history, query, named=named) if query.strip() else {}),
+        **(_about(findings, history, query, named=named) if query.strip() else {}),
     }
 
 
@@ -151,9 +151,9 @@ def _commit(one: PastCommit, asked: Sequence[str], *, named: bool) -> ChangeAnsw
     return answer
 
 
-def _about(workspace: Workspace, history: CodeHistory, query: str, *, named: bool) -> dict[str, Sequence[Any]]:
+def _about(findings: Findings, history: CodeHistory, query: str, *, named: bool) -> dict[str, Sequence[Any]]:
     """Files that a task is likely to touch, and past commits about it."""
-    found, _ = workspace.files_with(query, SEARCHED)
+    found, _ = findings.workspace.files_with(query, SEARCHED)
     seeds = {one.path: one.score for one in found}
     likely: list[LikelyFileAnswer] = []
     for file in history.files_for(query, LIKELY, seeds):
@@ -161,5 +161,5 @@ def _about(workspace: Workspace, history: CodeHistory, query: str, *, named: boo
         if file.commits:
             answer["commits"] = [id[:12] for id in file.commits]
         likely.append(answer)
-    tried = [_commit_answer(one, named=named) for one in history.commits_for(query, SIMILAR)]
-    return {"likely_files": likely, "tried_before": tried}
+    tried = history.commits_for(query, SIMILAR, since=findings.since, until=findings.until)
+    return {"likely_files": likely, "tried_before": [_commit_answer(one, named=named) for one in tried]}
