@@ -111,12 +111,12 @@ LONGEST = (
     "e2e/test_places.py",
     "surfaces/test_clients.py",
     "test_commands_in_docs.py",
-    "workspace/test_publication.py",
+    "workspace/publishing/test_publication.py",
     "ui/test_node.py",
     "ui/test_graph.py",
     "ui/test_conflicts.py",
     "test_docs.py",
-    "workspace/test_person.py",
+    "workspace/publishing/test_person.py",
 )
 """The slowest files. They start first, since one worker runs a whole file."""
 
