@@ -288,7 +288,7 @@ def test_a_fact_is_fixed_with_three_clicks_or_keys_from_the_hit(desk: Desk, page
     desk.put("insight://shop/closing", name="Closing time", summary="The bakery closes at six", content="Always.\n")
     until(lambda: desk.call("search", query="bakery closes")["hits"])
     at(page, "search?q=bakery+closes")
-    page.get_by_role("link", name="Closing time").click()
+    page.get_by_role("link", name="The bakery closes at six").click()
     page.get_by_role("link", name="Edit").click()
     expect(page.get_by_label("Summary")).to_be_focused()
     page.keyboard.press("End")

@@ -290,7 +290,7 @@ def troubles(page: Page) -> list[str]:
 
 def looked(page: Page, place: str) -> list[str]:
     at(page, place)
-    for summary in page.locator("main summary").all()[:3]:
+    for summary in page.locator("main summary:visible").all()[:3]:
         summary.click()
     page.keyboard.press("Tab")
     return [f"{place}: {one}" for one in troubles(page)]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import islice
-from typing import TYPE_CHECKING
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from kgd.codec import memories
 from kgd.codec.documents import read_record
@@ -15,11 +16,11 @@ from kgd.codec.paths import conflict_path
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, plain_settings
 from kgd.errors import KgdError
-from kgd.git.objects import Commit, ObjectId, text
-from kgd.model.conflict import PLACE, TWIN, WHOLE, canonical_json
+from kgd.git.objects import FOLDER, Commit, ObjectId, text
+from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, canonical_json
 from kgd.model.fields import field_of, plain, split, value_at
 from kgd.model.merge import is_of_node
-from kgd.model.node import Json
+from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, is_settings_uri
 from kgd.tools import visibility
 from kgd.tools.nodes import ConflictField, SideAnswer, disputed, made_at
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 VERSIONS_READ = 5_000
-"""Largest number of a node's versions searched for the writers of its sides, back from the commit that recorded the
-conflict. Only a side that no commit wrote to the node reaches it, after a second or two."""
+"""Largest number of commits searched for the writers of sides, back from the commit that recorded their conflicts.
+Only a side that no commit wrote to its node reaches it, after a second or two."""
 RECORDS_READ = 8
 """Largest number of earlier records of the same dispute that are followed back before the search begins."""
 ABSENT, PRESENT = "", "present"
@@ -45,78 +46,146 @@ class _Trace:
 
     files: tuple[str, ...]
     text: str
-    text_in: Callable[[str], str]
+    text_in: Callable[[ObjectId], str]
 
     def is_written_by(self, commit: Commit) -> bool:
         """Whether the commit gave the field this value; a merge never did."""
-        if len(commit.parents) > 1 or self.text_in(commit.id.hex()) != self.text:
+        if len(commit.parents) > 1 or self.text_in(commit.id) != self.text:
             return False
-        return not commit.parents or self.text_in(commit.parents[0].hex()) != self.text
+        return not commit.parents or self.text_in(commit.parents[0]) != self.text
+
+
+class _Named(NamedTuple):
+    """The current and former names of a node, beginning with the name in the record, and what is stored under them."""
+
+    uris: tuple[Uri, ...]
+    files: tuple[str, ...]
+    records: tuple[str, ...]
+    """Folders of conflict records."""
+
+
+class _History:
+    """The workspace's history for one answer. Each node, file and folder of records is read only once."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace, self.past = workspace, workspace.past
+        self._files = self.past.nodes()
+        self.named = cache(self._named)
+        self.node_at = cache(self._node_at)
+        self.bytes_at = cache(self._bytes_at)
+        self.records_at = cache(self._records_at)
+
+    def _named(self, uri: Uri) -> _Named:
+        node = None if is_settings_uri(uri) else self.workspace.readable(self.workspace.graph.resolve(uri))
+        uris = tuple(dict.fromkeys((uri, *((node.uri, *node.aliases) if node else ()))))
+        return _Named(
+            uris,
+            tuple(dict.fromkeys(file for one in uris for file in self.workspace.history.files_of(one))),
+            tuple(conflict_path(one, "", self.workspace.sharded).rpartition("/")[0] for one in uris),
+        )
+
+    def _node_at(self, uri: Uri, commit: ObjectId) -> Node | None:
+        return self.past.node_at(uri, commit, self._files)
+
+    def _bytes_at(self, file: str, commit: ObjectId) -> bytes | None:
+        try:
+            blob = self._files.entry(self._files.tree_of(commit), file)
+            return self._files.read(blob) if blob else None
+        except KgdError:
+            return None
+
+    def _records_at(self, folder: str, commit: ObjectId) -> list[tuple[str, Conflict]]:
+        """The paths and the readable records of a folder of conflicts."""
+        found = self._files.lookup(self._files.tree_of(commit), folder)
+        names = self._files.tree(found[1]) if found and found[0] == FOLDER else ()
+        records = []
+        for path in (f"{folder}/{text(name)}" for name in names if name.endswith(b".yaml")):
+            with suppress(KgdError):
+                data = self.bytes_at(path, commit)
+                records += [(path, read_record(data, path, self.workspace.sharded))] if data else []
+        return records
 
 
 def with_authors(
-    workspace: Workspace, found: OpenConflict, *, sees: visibility.Sees | None = None
-) -> dict[str, ConflictField]:
-    """The fields of a conflict, with their sides and, if history has them, the sides' authors.
+    workspace: Workspace, found: Sequence[OpenConflict], *, sees: visibility.Sees | None = None
+) -> list[dict[str, ConflictField]]:
+    """The fields of each conflict, with their sides and, if history has them, the sides' authors.
 
-    Costs a few git processes, each of which stops at the last writer.
+    Costs one git process for all records, and one for each commit that recorded some of them; each stops at the last
+    commit that it looks for.
 
     Args:
         sees: Predicate for readable nodes, or None if unrestricted. The authors of other nodes are left out.
     """
-    answer = {name: disputed(found, name) for name in found.conflict.fields}
-    sought: dict[tuple[Commit, tuple[str, ...]], list[tuple[SideAnswer, _Trace]]] = {}
+    answers = [{name: disputed(one, name) for name in one.conflict.fields} for one in found]
+    history = _History(workspace)
+    sought: dict[Commit, list[tuple[SideAnswer, _Trace]]] = {}
     try:
-        commit = _recorded(workspace, found.path, bytes.fromhex(workspace.tip))
-        if commit is None:
-            return answer
-        for name, field in answer.items():
-            for side in field["sides"]:
-                if name in (PLACE, TWIN) and not (sees is None or sees(Uri(str(side["value"])))):
-                    continue
-                trace = _trace(workspace, found, name, side["value"])
-                origin = _first_recorded(workspace, found, name, canonical_json(side["value"]), commit)
-                sought.setdefault((origin, trace.files), []).append((side, trace))
-        for (origin, files), sides in sought.items():
-            _find_writers(workspace, origin, files, sides)
+        records = _recorded(history, [one.path for one in found], bytes.fromhex(workspace.tip))
+        for one, answer in zip(found, answers, strict=True):
+            if (commit := records.get(one.path)) is None:
+                continue
+            for name, field in answer.items():
+                for side in field["sides"]:
+                    if name in (PLACE, TWIN) and not (sees is None or sees(Uri(str(side["value"])))):
+                        continue
+                    origin = _first_recorded(history, one, name, canonical_json(side["value"]), commit)
+                    sought.setdefault(origin, []).append((side, _trace(history, one, name, side["value"])))
+        for origin, sides in sought.items():
+            _find_writers(history, origin, sides)
     except KgdError:  # part of the history is missing: show the sides without their authors
         pass
-    return answer
+    return answers
 
 
-def _recorded(workspace: Workspace, path: str, tip: ObjectId) -> Commit | None:
-    """The commit that added a conflict record."""
-    log = workspace.past.log(tip, (path,), limit=1)
-    return log[0].commit if log else None
+def _recorded(history: _History, paths: Sequence[str], tip: ObjectId) -> dict[str, Commit]:
+    """The commits that added conflict records, by the paths of the records."""
+    added: dict[str, Commit] = {}
+    for one in history.past.walk((tip,), paths) if paths else ():
+        added = {change.path: one.commit for change in one.changes} | added
+        if len(added) == len(paths):
+            break
+    return added
 
 
-def _first_recorded(workspace: Workspace, found: OpenConflict, name: str, side: str, commit: Commit) -> Commit:
+def _first_recorded(history: _History, found: OpenConflict, name: str, side: str, commit: Commit) -> Commit:
     """The commit of the first record of this dispute that had the side."""
     for _ in range(RECORDS_READ):
-        earlier = _recorded_before(workspace, found, name, side, commit)
+        earlier = _recorded_before(history, found, name, side, commit)
         if earlier is None:
             break
         commit = earlier
     return commit
 
 
-def _find_writers(
-    workspace: Workspace, origin: Commit, files: tuple[str, ...], sides: list[tuple[SideAnswer, _Trace]]
-) -> None:
+def _recorded_before(history: _History, found: OpenConflict, name: str, side: str, commit: Commit) -> Commit | None:
+    """The commit that added the record from which this record took a side, if there was such a record."""
+    folders = history.named(found.uri).records
+    for parent in commit.parents:
+        for path, record in chain.from_iterable(history.records_at(folder, parent) for folder in folders):
+            if name in record.fields and side in map(canonical_json, record.fields[name].sides):
+                return _recorded(history, [path], parent).get(path)
+    return None
+
+
+def _find_writers(history: _History, origin: Commit, sides: list[tuple[SideAnswer, _Trace]]) -> None:
     """Add to each side the commit that gave the node this value, otherwise the commit that put it into the record.
 
     Stale puts, submissions and reverts write their side only into the record.
     """
-    past, merged = workspace.past, len(origin.parents) > 1
-    if files:
-        log = past.walk(origin.parents if merged else (origin.id,), files)
-        for one in islice(log, VERSIONS_READ):
-            written = [pair for pair in sides if pair[1].is_written_by(one.commit)]
-            for side, _ in written:
+    past, merged = history.past, len(origin.parents) > 1
+    files = list(dict.fromkeys(file for _, trace in sides for file in trace.files))
+    log = past.walk(origin.parents if merged else (origin.id,), files) if files else iter(())
+    for one in islice(log, VERSIONS_READ):
+        changed, left = {change.path for change in one.changes}, []
+        for side, trace in sides:
+            if not changed.isdisjoint(trace.files) and trace.is_written_by(one.commit):
                 _sign(side, past.entry(one.commit, ()))  # without its nodes, which may be many
-            sides = [pair for pair in sides if pair not in written]
-            if not sides:
-                break
+            else:
+                left.append((side, trace))
+        sides = left
+        if not any(trace.files for _, trace in sides):
+            break
     for side, _ in sides if not merged else ():
         _sign(side, past.entry(origin, ()))
 
@@ -125,63 +194,33 @@ def _sign(side: SideAnswer, entry: Entry) -> None:
     side["author"], side["commit"], side["at"] = entry.author, entry.commit, made_at(entry)
 
 
-def _recorded_before(workspace: Workspace, found: OpenConflict, name: str, side: str, commit: Commit) -> Commit | None:
-    """The commit that added the record from which this record took a side, if there was such a record."""
-    folders = [conflict_path(uri, "", workspace.sharded).rpartition("/")[0] for uri in _names(workspace, found.uri)]
-    for parent in commit.parents:
-        for path in (path for folder in folders for path in _records_in(workspace, parent, folder)):
-            data = _read(workspace, parent.hex(), path)
-            try:
-                fields = read_record(data, path, workspace.sharded).fields if data else {}
-            except KgdError:
-                continue
-            if name in fields and side in map(canonical_json, fields[name].sides):
-                return _recorded(workspace, path, parent)
-    return None
-
-
-def _records_in(workspace: Workspace, commit: ObjectId, folder: str) -> list[str]:
-    store = workspace.store
-    found = store.entry(store.tree_of(commit), folder)
-    return [f"{folder}/{text(name)}" for name in store.tree(found) if name.endswith(b".yaml")] if found else []
-
-
-def _trace(workspace: Workspace, found: OpenConflict, name: str, side: Json) -> _Trace:
+def _trace(history: _History, found: OpenConflict, name: str, side: Json) -> _Trace:
     if name in (PLACE, TWIN):
         uri = Uri(str(side))
-        return _Trace((workspace.path(uri),), PRESENT, cache(partial(_presence, workspace, uri)))
+        return _Trace((history.workspace.path(uri),), PRESENT, partial(_presence, history, uri))
     if is_of_node(name) and not is_settings_uri(found.uri):
-        uris = _names(workspace, found.uri)
-        files = tuple(dict.fromkeys(file for uri in uris for file in workspace.history.files_of(uri)))
-        return _Trace(files, canonical_json(side), cache(partial(_field_at, workspace, uris, name)))
+        named = history.named(found.uri)
+        return _Trace(named.files, canonical_json(side), partial(_field_at, history, named.uris, name))
     if (file := _file_of(found, name)) is None:
         return _Trace((), "", lambda commit: ABSENT)
     return _Trace(
         (file,),
         canonical_json(side),
-        cache(lambda commit: canonical_json(_value_in(_read(workspace, commit, file), file, name))),
+        lambda commit: canonical_json(_value_in(history.bytes_at(file, commit), file, name)),
     )
 
 
-def _names(workspace: Workspace, uri: Uri) -> tuple[Uri, ...]:
-    """The current and former names of a node, beginning with the name in the record."""
-    if is_settings_uri(uri):
-        return (uri,)
-    node = workspace.readable(workspace.graph.resolve(uri))
-    return tuple(dict.fromkeys((uri, *((node.uri, *node.aliases) if node else ()))))
-
-
-def _presence(workspace: Workspace, uri: Uri, commit: str) -> str:
+def _presence(history: _History, uri: Uri, commit: ObjectId) -> str:
     try:
-        return PRESENT if workspace.node(uri, commit) else ABSENT
+        return PRESENT if history.node_at(uri, commit) else ABSENT
     except KgdError:
         return ABSENT
 
 
-def _field_at(workspace: Workspace, uris: Sequence[Uri], field: str, commit: str) -> str:
+def _field_at(history: _History, uris: Sequence[Uri], field: str, commit: ObjectId) -> str:
     """The field under the first of the node's names that the commit has."""
     try:
-        node = next(filter(None, (workspace.node(uri, commit) for uri in uris)), None)
+        node = next(filter(None, (history.node_at(uri, commit) for uri in uris)), None)
         return canonical_json((plain(node) if node else None) if field == WHOLE else field_of(node, field))
     except KgdError:
         return ABSENT
@@ -201,7 +240,8 @@ def present(workspace: Workspace, found: OpenConflict, name: str) -> Json:
         except KgdError:
             return None
     file = _file_of(found, name)
-    return _value_in(_read(workspace, workspace.tip, file), file, name) if file else None
+    data = _History(workspace).bytes_at(file, bytes.fromhex(workspace.tip)) if file else None
+    return _value_in(data, file, name) if file else None
 
 
 def _file_of(found: OpenConflict, name: str) -> str | None:
@@ -210,15 +250,6 @@ def _file_of(found: OpenConflict, name: str) -> str | None:
         return SETTINGS
     head, *rest = split(name)
     return f"{MEMORIES}/{rest[0]}" if head == MEMORIES and rest else None
-
-
-def _read(workspace: Workspace, commit: str, file: str) -> bytes | None:
-    try:
-        store = workspace.store
-        blob = store.entry(store.tree_of(bytes.fromhex(commit)), file)
-        return store.read(blob) if blob else None
-    except KgdError:
-        return None
 
 
 def _value_in(data: bytes | None, file: str, name: str) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, NotRequired
 from urllib.parse import urlsplit
 
@@ -79,7 +80,7 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     answer: ConflictsResult = {
         "workspace": workspace.id,
         "total": workspace.conflicts.count(uri, about=sees),
-        "conflicts": [_with_authors(workspace, one, sees) for one in found[: params.limit]],
+        "conflicts": _with_authors(workspace, found[: params.limit], sees),
     }
     if params.suggestions:
         answer["suggestions"] = suggestions.listed(session, workspace)
@@ -135,15 +136,18 @@ def _none(id: str) -> NotFound:
 
 
 def _whole(workspace: Workspace, found: OpenConflict, sees: visibility.Sees | None) -> ConflictAnswer:
-    answer = _with_authors(workspace, found, sees)
+    (answer,) = _with_authors(workspace, [found], sees)
     if sees is None or sees(workspace.graph.resolve(found.uri)):  # the node may have moved to a hidden URI
         for name, field in answer["fields"].items():
             field["now"] = authors.present(workspace, found, name)
     return answer
 
 
-def _with_authors(workspace: Workspace, found: OpenConflict, sees: visibility.Sees | None) -> ConflictAnswer:
-    return {**nodes.conflict(found), "fields": authors.with_authors(workspace, found, sees=sees)}
+def _with_authors(
+    workspace: Workspace, found: Sequence[OpenConflict], sees: visibility.Sees | None
+) -> list[ConflictAnswer]:
+    fields = authors.with_authors(workspace, found, sees=sees)
+    return [{**nodes.conflict(one), "fields": named} for one, named in zip(found, fields, strict=True)]
 
 
 def _model(session: Session, workspace: Workspace, found: OpenConflict) -> ModelAnswer | None:

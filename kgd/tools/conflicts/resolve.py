@@ -311,8 +311,8 @@ def _add_remaining(
     workspace: Workspace, answer: ResolveConflictsResult, found: list[OpenConflict], why: Mapping[str, str]
 ) -> None:
     room, left = Room(HARD_LIMIT), [one for one in found if one.id in why]
-    for number, one in enumerate(left):
-        item: Remaining = {"id": one.id, "uri": one.uri, "why": why[one.id], "fields": with_authors(workspace, one)}
+    for number, (one, fields) in enumerate(zip(left, with_authors(workspace, left), strict=True)):
+        item: Remaining = {"id": one.id, "uri": one.uri, "why": why[one.id], "fields": fields}
         for limit in (8_000, 2_000, 500):
             if size_of(item) <= HARD_LIMIT // 2:
                 break

@@ -10,12 +10,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from kgd.codec import bulk, documents, paths
 from kgd.errors import KgdError
 from kgd.git.history import Change
-from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, object_id, text
+from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, Tree, object_id, text
 from kgd.git.store import READ_LIMIT, ObjectStore
 from kgd.git.walk import ENTRY_BUDGET
 from kgd.model.fields import misspelt
@@ -150,6 +151,10 @@ FOLDERS = tuple(f"nodes/{scheme}/" for scheme in sorted(bulk.PARTS_OF))
 """The folders where nodes of parts would have their own files."""
 
 
+TREES_KEPT = 16
+"""Number of parsed folders that a computation keeps: it often looks for several nodes in the same ones."""
+
+
 class NodeFiles(ObjectStore):
     """A view of the repository with nodes instead of parts, for one thread and one computation.
 
@@ -164,8 +169,12 @@ class NodeFiles(ObjectStore):
         self.__dict__.update(store.__dict__)
         self._raw, self._sharded, self._hint = store, sharded, hint
         self._inside: dict[ObjectId, bytes] = {}
+        self._tree = lru_cache(maxsize=TREES_KEPT)(store.tree)
 
     # ---- objects
+
+    def tree(self, id: ObjectId) -> Tree:
+        return self._tree(id)
 
     def _read(self, id: ObjectId, limit: int = READ_LIMIT) -> tuple[str, bytes]:
         inside = self._inside.get(id)

@@ -39,8 +39,8 @@ _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 Blobs = tuple[str, ObjectId | None, ObjectId | None]
 File = Blobs | FileChange
 Files = Sequence[File]
-Select = Callable[[Sequence[FileChange]], Sequence[FileChange]]
 """(path, blob before, blob after); None means absent."""
+Select = Callable[[Sequence[FileChange]], Sequence[FileChange]]
 
 
 def _no_such_commit(text: str) -> NotFound:
@@ -107,13 +107,13 @@ class Past:
     def commit(self, id: ObjectId) -> Commit:
         return self.store.commit(id)
 
-    def node_at(self, uri: Uri, commit: ObjectId) -> Node | None:
-        """The node at the commit; None if absent.
+    def node_at(self, uri: Uri, commit: ObjectId, nodes: NodeFiles | None = None) -> Node | None:
+        """The node at the commit; None if absent. A computation that asks often passes its `nodes`.
 
         Raises:
             Invalid: The node's file was unreadable in that commit.
         """
-        path, store = paths.path_of(uri, self.sharded), self.nodes()
+        path, store = paths.path_of(uri, self.sharded), nodes or self.nodes()
         blob = store.entry(store.tree_of(commit), path)
         return documents.decode(store.read(blob), at=path, expect=uri) if blob else None
 
@@ -237,9 +237,10 @@ class Past:
         Raises:
             As `kgd.git.history.log`.
         """
-        own, select = self._in_log(files)
+        own = next(iter(self._in_parts(files)), None)
         folder = bulk.folder_of(own) if own else None
         at = self._part_of(own) if own else None
+        select = self._selected(files if own else ())
 
         def asked(paths: Sequence[str], most: int) -> list[LogEntry]:
             return git_log(
@@ -264,19 +265,24 @@ class Past:
 
     def walk(self, tips: Sequence[ObjectId], files: Sequence[str]) -> Iterator[LogEntry]:
         """As `log`, from several tips, for as long as the caller reads."""
-        own, select = self._in_log(files)
-        folder = bulk.folder_of(own) if own else None
-        return git_walk(self.store, tips, paths=[*files, folder] if folder else files, select=select)
+        in_parts = self._in_parts(files)
+        folders = dict.fromkeys(filter(None, map(bulk.folder_of, in_parts)))
+        return git_walk(self.store, tips, paths=[*files, *folders], select=self._selected(files if in_parts else ()))
 
-    def _in_log(self, files: Sequence[str]) -> tuple[Uri | None, Select]:
-        """The node in a part that the files name, if any, and the filter for changes of the files."""
-        uri = next(filter(None, (uri_in_part(path, self.sharded) for path in files)), None)
+    def _in_parts(self, files: Sequence[str]) -> list[Uri]:
+        """The nodes among these files that are in a part."""
+        uris = filter(None, (uri_in_part(path, self.sharded) for path in files))
+        return [Uri(uri.replace("://x/", f"://{self.workspace}/", 1)) for uri in uris]
+
+    def _selected(self, files: Sequence[str]) -> Select:
+        """The changes of nodes in a commit; only those of these files, if any are given."""
+        wanted = frozenset(files)
 
         def select(changes: Sequence[FileChange]) -> Sequence[FileChange]:
             found = node_changes(self.store, self.sharded, changes)
-            return [change for change in found if change.path in files] if uri and bulk.folder_of(uri) else found
+            return [change for change in found if change.path in wanted] if wanted else found
 
-        return Uri(uri.replace("://x/", f"://{self.workspace}/", 1)) if uri else None, select
+        return select
 
     def graph_at(self, commit: ObjectId, tip: ObjectId, graph: LiveGraph) -> PastGraph:
         """The graph at a commit: the served graph, with nodes that changed later restored. O(changes)."""
