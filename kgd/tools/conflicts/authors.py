@@ -56,7 +56,7 @@ class _Trace:
 
 
 class _Named(NamedTuple):
-    """The current and former names of a node, beginning with the name in the record, and what is stored under them."""
+    """The current and former names of a node, beginning with the name in the record, and the places of these names."""
 
     uris: tuple[Uri, ...]
     files: tuple[str, ...]
