@@ -48,7 +48,7 @@ class Onnx(Configured):
 
         Raises:
             Unavailable: The library or a file is missing or cannot be read.
-            Invalid: The inputs or outputs are not those of a sentence model.
+            Invalid: The model is not a sentence model: its inputs or outputs differ.
         """
         try:
             import onnxruntime

@@ -26,7 +26,7 @@ ENOUGH, SENTENCES = 24, 4
 """Smallest number of notes whose sentences are compared, and the largest number of sentences of a note. With 10 or 16
 notes the result depends more on the notes than on the embedder."""
 BETTER, WORDS = 2.5, 1 / 3
-"""How fast the weight of words falls with a better contrast than that of the built-in model, and its minimum."""
+"""How fast the weight of words falls with a contrast better than the built-in model has, and its minimum."""
 ZERO, LEAST = 0.1, 0.8
 """Share of the similarities that are below the similarity of relevance 0 and of relevance 1. `docs/search.md` describes
 how they were found."""

@@ -566,7 +566,7 @@ class Workspace:
 
     @property
     def index_work(self) -> tuple[str, int, int]:
-        """What is being indexed: its name, and the number of finished and of all items. See `Work`."""
+        """The running indexing: its name, and the number of finished and of all items. See `Work`."""
         return self._derived.work
 
     def reindex(self) -> None:

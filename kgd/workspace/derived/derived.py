@@ -265,7 +265,7 @@ class Derived:
 
     @property
     def work(self) -> Work:
-        """What is being indexed."""
+        """The running indexing; see `Work`."""
         return self._indexed.work
 
     def rebuild(self) -> None:

@@ -31,7 +31,7 @@ MUCH = 100
 
 
 Work = tuple[str, int, int]
-"""What is being indexed, the number of finished items, and the number of all, or 0 if it is unknown."""
+"""The name of the running indexing, the number of finished items, and the number of all, or 0 if it is unknown."""
 
 
 class Interrupted(Exception):

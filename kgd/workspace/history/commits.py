@@ -275,7 +275,7 @@ class Past:
         return [Uri(uri.replace("://x/", f"://{self.workspace}/", 1)) for uri in uris]
 
     def _selected(self, files: Sequence[str]) -> Select:
-        """The changes of nodes in a commit; only those of these files, if any are given."""
+        """The changes of nodes in a commit; if files are given, only their changes."""
         wanted = frozenset(files)
 
         def select(changes: Sequence[FileChange]) -> Sequence[FileChange]:

@@ -6,7 +6,7 @@ signature of its own is covered by an attestation in the ledger (`kgd.workspace.
 function of its parents.
 
 The maker of a commit chooses its parents, and so the list. Where signatures are required, a list from before the
-requirement, or one that nobody with an allowed key has changed, therefore allows no key by itself.
+requirement, or a list that no holder of an allowed key has changed, therefore allows no key by itself.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Publication:
 
     Args:
         publish: False for tools that only read or write objects: the work tree is then neither changed nor inspected.
-        in_place: Returns whether the folder of derived data is still the one that was opened.
+        in_place: Returns whether the folder of derived data is still the same as when it was opened.
         at_step: Called with the name of each step of a publication; tests stop the process there.
     """
 
