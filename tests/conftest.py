@@ -98,7 +98,11 @@ OPEN_FILES = 1024
 
 LONGEST = (
     "sim/test_teams.py",
+    "surfaces/test_growth.py",
+    "test_extending.py",
     "faults/test_kill.py",
+    "faults/test_descriptors.py",
+    "hubs/test_chaos.py",
     "faults/test_each_step.py",
     "e2e/test_first_steps.py",
     "hostile/test_trees.py",

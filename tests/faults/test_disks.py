@@ -40,12 +40,13 @@ def test_a_full_disk_acknowledges_nothing_that_is_not_there(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_full_disk_acknowledges_nothing_that_is_not_there_at_125_sizes(tmp_path: Path) -> None:
-    found = on_small_disks(tmp_path, range(125))
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.large)])
+def test_a_full_disk_acknowledges_nothing_that_is_not_there_at_many_sizes(tmp_path: Path, step: int) -> None:
+    found = on_small_disks(tmp_path, range(0, 125, step))
     print(found)
     assert found.complaints == []
-    assert found.acked > 3000, found
-    assert found.unsure > 1000, found
+    assert found.acked > 3000 // step, found
+    assert found.unsure > 1000 // step, found
 
 
 def test_a_disk_that_turns_read_only_is_served_from_and_named(tmp_path: Path) -> None:

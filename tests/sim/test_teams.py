@@ -35,6 +35,9 @@ def test_a_schedule_depends_on_its_seed_alone(place: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("first", [1_000, 1_500, 2_000])
-def test_teams_lose_nothing_and_agree_in_the_end_fifteen_hundred_times(place: Path, first: int) -> None:
-    play(place, first, 500)
+@pytest.mark.parametrize(
+    ("first", "count"),
+    [(1_000, 150), (1_150, 150), *(pytest.param(n, 500, marks=pytest.mark.large) for n in (1_000, 1_500, 2_000))],
+)
+def test_teams_lose_nothing_and_agree_in_the_end_in_hundreds_of_schedules(place: Path, first: int, count: int) -> None:
+    play(place, first, count)
