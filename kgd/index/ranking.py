@@ -327,12 +327,15 @@ class Search:
             once.setdefault(uri, Found(rank, uri, id, tier, lane=self._lane))
         return list(once.values())[:want]
 
-    def covered(self, found: Sequence[Found]) -> tuple[dict[int, float], frozenset[str]]:
-        """The weighted share of the query's words that each document has, by number, and the words that occur in the
-        lane. The share is 1 if a document has all words. Rare words weigh more; a word that is in no document of the
-        lane weighs most.
+    def covered(self, found: Sequence[Found]) -> tuple[dict[int, float], frozenset[str], frozenset[int]]:
+        """The weighted share of the query's words that each document has, by number; the words that occur in the lane;
+        and the documents that have only weak words of a query with others.
+
+        The share is 1 if a document has all words. Rare words weigh more; a word that is in no document of the lane
+        weighs most.
         """
-        known = set[str]()
+        known, telling = set[str](), set[int]()
+        only_weak = all(term.is_weak for term in self._terms)
         about = max(self._frequencies.documents(self._connection), len(found))
         asked, share, total = _json(one.id for one in found), dict.fromkeys((one.id for one in found), 0.0), 0.0
         for number, term in enumerate(self._terms):
@@ -346,7 +349,10 @@ class Search:
                 known.add(term.word.casefold())
             for (id,) in having:
                 share[id] += weight
-        return {id: weight / total if total else 0.0 for id, weight in share.items()}, frozenset(known)
+            if only_weak or not term.is_weak:
+                telling.update(id for (id,) in having)
+        covered = {id: weight / total if total else 0.0 for id, weight in share.items()}
+        return covered, frozenset(known), frozenset(id for id, some in covered.items() if some and id not in telling)
 
 
 def explain(connection: sqlite3.Connection, texts: Texts, terms: Sequence[Term], page: Sequence[Found]) -> list[Hit]:

@@ -99,7 +99,7 @@ class Gathered(NamedTuple):
 
     `wholes` are documents by path, with their scores; `beside` are messages that have the words together with their
     neighbours. `covered` is the share of the query's words that each text has, by number; `known` are the words that
-    any text of the lane has, folded.
+    any text of the lane has, folded; `weak` are the texts that have only weak words of a query with others.
     """
 
     texts: list[Found]
@@ -107,6 +107,7 @@ class Gathered(NamedTuple):
     beside: list[Found]
     covered: dict[int, float]
     known: frozenset[str]
+    weak: frozenset[int] = frozenset()
 
 
 class TextIndex:

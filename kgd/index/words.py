@@ -75,10 +75,14 @@ class Term(NamedTuple):
     def prefix(self) -> str:
         return _either(self.begun)
 
+    @property
+    def is_weak(self) -> bool:
+        return self.word.casefold() in WEAK
+
     def weight(self, often: int, about: int) -> float:
         """The word's weight in a query, if `often` texts out of about `about` have it: rare words weigh more, weak
         words less."""
-        if self.word.casefold() in WEAK or (self.is_gram and not often):  # a gram that no text has spans two words
+        if self.is_weak or (self.is_gram and not often):  # a gram that no text has spans two words
             return WEAK_SHARE * math.log(1 + about / max(1.0, often, about / 4))
         return math.log(1 + about / max(0.5, often)) * (NAME_SHARE if parts_of(self.word) else 1.0)
 

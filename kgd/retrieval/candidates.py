@@ -75,6 +75,8 @@ class Unit:
     lane: Lane = Lane.CODE
     covered: float = 0.0
     """Greatest share of the query's weight in one of its texts."""
+    is_weak: bool = False
+    """Whether its texts have only weak words of a query that has others."""
     evidence: float | None = None
     """How much a note says about the query, once it is asked; see `Pool.evidence`."""
     named: float = 0.0
@@ -124,6 +126,8 @@ class Pool:
     """The lowest and the highest similarity found in each lane."""
     covered: dict[int, float] = field(default_factory=dict)
     """The share of the query's words in each text, by number."""
+    weak: set[int] = field(default_factory=set)
+    """Numbers of the texts that have only weak words of a query with others."""
     known: set[str] = field(default_factory=set)
     """Words of the query that occur in any text, folded."""
     least_covered: float = 0.0
@@ -167,15 +171,17 @@ class Pool:
     def speaks_of(self, unit: Unit) -> bool:
         """Whether a unit is a hit by itself: it has the name, enough of the words, or a similar meaning.
 
-        Sources and code need less evidence than notes, unless the query is strange.
+        Sources and code need less evidence than notes, unless the query is strange. But weak words alone are none.
         """
         if unit.named or self.question.min_similarity > 0:
             return True
         if unit.lane is Lane.NOTES:
             return unit.tier >= ranking.BEGUN or self.evidence(unit) >= self.needed
+        is_near = unit.lane not in self.full and unit.vec >= LIKE
+        if unit.is_weak:
+            return is_near and not self.is_strange
         if unit.covered and unit.covered >= (COVERED_STRANGE if self.is_strange else self.least_covered):
             return True
-        is_near = unit.lane not in self.full and unit.vec >= LIKE
         if not self.is_strange or (unit.lane is Lane.SOURCES and unit.covered >= COVERED_BY_SOURCES):
             return not self.is_short or unit.tier > ranking.FILE or is_near
         alike = self.relevance(unit.similarity)
@@ -230,6 +236,7 @@ class Pool:
             unit = self.units[key] = Unit(key, lane=found.lane)
         unit.lane = min(unit.lane, found.lane)
         unit.texts.setdefault(found.uri, found)
+        unit.is_weak = found.id in self.weak and (unit.is_weak or not unit.covered)
         unit.covered = max(unit.covered, self.covered.get(found.id, 0.0))
         if words:
             unit.words[found.uri] = words
@@ -260,6 +267,7 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
         )
         pool.covered |= gathered.covered
         pool.known |= gathered.known
+        pool.weak |= gathered.weak
         if len(gathered.texts) >= limit:
             pool.full.add(lane)
         if sees is None:
