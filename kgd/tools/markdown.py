@@ -61,4 +61,13 @@ def rest(answer: Mapping[str, Any], known: Collection[str]) -> Iterator[str]:
     """One line for each remaining field, so that no field is missing."""
     for name, value in answer.items():
         if name not in known and value not in ([], {}, None):
-            yield f"{name}: {line(value) if isinstance(value, str) else orjson.dumps(value).decode()}"
+            yield f"{name}: {_shown(value)}"
+
+
+def _shown(value: object) -> str:
+    """A text, or a list of texts without commas, in plain words; other values as JSON."""
+    if isinstance(value, str):
+        return line(value)
+    if isinstance(value, list) and all(isinstance(one, str) and one and "," not in one for one in value):
+        return ", ".join(map(line, value))
+    return orjson.dumps(value).decode()
