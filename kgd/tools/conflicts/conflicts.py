@@ -10,7 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.codec.paths import conflict_path
-from kgd.errors import KgdError, NotFound
+from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.uri import Uri, is_settings_uri, parse_subject, settings_uri
 from kgd.tools import addressing, nodes, paging, visibility
@@ -38,6 +38,9 @@ class ConflictsParams(Params):
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     cursor: str | None = None
     workspace: str | None = None
+
+
+LIST_OPEN = Advice("List the open conflicts with ", Do("conflicts"), ".")
 
 
 class ModelAnswer(TypedDict):
@@ -76,7 +79,7 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     sees = visibility.sight(session, workspace.id)
     found = workspace.conflicts.find(uri, limit=params.limit + 1, after=after, about=sees)
     if not (uri is None or found or is_settings_uri(uri) or _is_there(workspace, uri, sees)):
-        raise NotFound("there is no such node", at=uri, next="List the open conflicts with `kgd conflicts`.")
+        raise NotFound("there is no such node", at=uri, next=LIST_OPEN)
     answer: ConflictsResult = {
         "workspace": workspace.id,
         "total": workspace.conflicts.count(uri, about=sees),
@@ -132,7 +135,7 @@ def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
 
 
 def _none(id: str) -> NotFound:
-    return NotFound("there is no such conflict", at=id[-80:], next="List the open conflicts with `kgd conflicts`.")
+    return NotFound("there is no such conflict", at=id[-80:], next=LIST_OPEN)
 
 
 def _whole(workspace: Workspace, found: OpenConflict, sees: visibility.Sees | None) -> ConflictAnswer:

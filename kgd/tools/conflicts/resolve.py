@@ -15,7 +15,7 @@ from kgd.model.change import ChangeSet, Settle
 from kgd.model.uri import Uri, parse_subject
 from kgd.tools import addressing, nodes, visibility
 from kgd.tools.conflicts.authors import is_digest, with_authors
-from kgd.tools.conflicts.conflicts import settled_before, settled_in, subject_of
+from kgd.tools.conflicts.conflicts import LIST_OPEN, settled_before, settled_in, subject_of
 from kgd.tools.differences import Foretold, foretold
 from kgd.tools.model_decisions import Resolved, Via, askable, consult, settle
 from kgd.tools.nodes import ConflictField
@@ -129,7 +129,7 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
     if chosen:
         ids = ", ".join(one.conflict.digest for one in chosen[:IDS_NAMED])
         raise Invalid(f"this node has {len(chosen)} open conflicts", at=at, next=f"Name one by its id: {ids}.")
-    raise NotFound("this conflict is not open", at=at, next="List the open conflicts with `kgd conflicts`.")
+    raise NotFound("this conflict is not open", at=at, next=LIST_OPEN)
 
 
 def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -> NotFound | None:

@@ -33,7 +33,7 @@ from kgd.tools.proposals.seen import (
 from kgd.tools.session import Session
 from kgd.tools.write.put import PutResult, answer_of
 from kgd.workspace.proposals import deciding, proposals, records
-from kgd.workspace.proposals.choosing import Chosen
+from kgd.workspace.proposals.choosing import SEE_CHANGES, Chosen
 from kgd.workspace.proposals.proposals import Proposal
 from kgd.workspace.proposals.records import LONGEST_REASON
 
@@ -99,7 +99,7 @@ def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> P
     uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
     changes = [change for change in look.changes if uri is None or change.uri == uri]
     if uri is not None and not changes:
-        raise NotFound("the proposal does not change this node", at=uri, next="`kgd proposals NAME` shows it.")
+        raise NotFound("the proposal does not change this node", at=uri, next=SEE_CHANGES)
     question = [found.id, uri]
     start = paging.index(paging.read("proposals", question, params.cursor), 0) if params.cursor else 0
     room, diffs = Room(HARD_LIMIT), list[NodeDiff]()

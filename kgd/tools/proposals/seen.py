@@ -10,7 +10,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.errors import KgdError, NotFound
+from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.model.access import Principal
 from kgd.model.escaping import fenced_line
 from kgd.tools import visibility
@@ -114,7 +114,9 @@ def named(session: Session, workspace: Workspace, name: str) -> Proposal:
         return proposals.named(workspace, name, lambda one: any(seen(session, workspace, (one,))))
     except NotFound as absent:
         if decided := _decided_before(session, workspace, name):
-            raise NotFound(decided, at=name[:80], next="`kgd proposals` lists the open ones.") from None
+            raise NotFound(
+                decided, at=name[:80], next=Advice("List the open proposals with ", Do("proposals"), ".")
+            ) from None
         names = [one.name for one in proposals.listed(workspace)] if session.principal is None else []
         if close := difflib.get_close_matches(name.partition("@")[0], names, 1):
             absent.next = f"Did you mean '{close[0]}'?"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NotRequired, cast
 from typing_extensions import TypedDict
 
 from kgd.code_history.history import CodeHistory
-from kgd.errors import NotFound, Unavailable
+from kgd.errors import Advice, Do, NotFound, Unavailable
 from kgd.freshness.freshness import Freshness
 from kgd.model.access import Verb
 from kgd.tools import addressing, nodes, visibility
@@ -234,7 +234,7 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
     if absent := absence(workspace):
         answer["degraded"].append(absent)
     if workspace.conflicts.total:
-        answer["next"] = "Settle the open conflicts: `kgd conflicts` shows both sides of each."
+        answer["next"] = Advice("Settle the open conflicts: ", Do("conflicts"), " shows both sides of each.")
 
 
 def absence(workspace: Workspace) -> str:

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from kgd.config.credentials import check_reference, drop, is_kept_as, keep
-from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError
+from kgd.errors import Advice, Do, Forbidden, Invalid, InvariantViolation, KgdError
 from kgd.git import remote_settings, remote_url
 from kgd.git.adopt import code_remotes
 from kgd.git.remote_errors import Trouble
@@ -267,7 +267,7 @@ def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:
     if not remotes:
         answer["next"] = "`kgd share` publishes to the remote of this repository, `kgd remote add NAME URL` to another."
     elif workspace.conflicts.total:
-        answer["next"] = "Settle the open conflicts: `kgd conflicts` shows both sides of each."
+        answer["next"] = Advice("Settle the open conflicts: ", Do("conflicts"), " shows both sides of each.")
     return answer
 
 

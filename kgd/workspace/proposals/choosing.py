@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kgd.codec import documents, paths
-from kgd.errors import Invalid, NotFound
+from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.git.staging import Staging
 from kgd.model.fields import with_field
 from kgd.model.node import Node, default_type
@@ -26,6 +26,7 @@ from kgd.workspace.writing.admission import check
 from kgd.workspace.writing.touched_nodes import touched_by
 
 DETAIL = "detail"
+SEE_CHANGES = Advice("See its changes with ", Do("proposals", name="NAME"), ".")
 """The text of a memory file, which a difference shows as a field."""
 Files = dict[str, bytes | None]
 
@@ -64,7 +65,7 @@ def files_of(
         files[path] = data
         found |= touched.uris
     if absent := sorted(wanted - found):
-        raise NotFound("the proposal does not change this node", at=absent[0], next="`kgd proposals NAME` shows it.")
+        raise NotFound("the proposal does not change this node", at=absent[0], next=SEE_CHANGES)
     if (other := records.incomplete(told, wanted, waiting)) is not None:
         raise _incomplete(other)
     return files
@@ -87,7 +88,7 @@ def _with_fields(
     for name in names:
         if name not in values:
             told = f"the proposal does not change the field '{name[:60]}'"
-            raise NotFound(told, at=uri, next="`kgd proposals NAME` shows the changed fields.")
+            raise NotFound(told, at=uri, next=SEE_CHANGES)
         node = _with_value(node, name, values[name])
     made = documents.rewrite(old, node)
     check(path, made, old, Home(workspace.id, workspace.sharded, staging.read))

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Literal
 
 from kgd.codec.settings import PATH as SETTINGS
-from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable
+from kgd.errors import Advice, Do, Invalid, KgdError, Limit, NotFound, Stale, Unavailable
 from kgd.git.objects import FILE, ObjectId
 from kgd.git.refs import INCOMING, PROPOSALS, REJECTED, RefMoved, list_refs
 from kgd.git.staging import Staging
@@ -131,7 +131,11 @@ def named(workspace: Workspace, id: str, known: Callable[[Proposal], bool] = lam
             here.refresh()
         found = found_here()
     if not found:
-        raise NotFound("no pending proposal has that name", at=id[:80], next="`kgd proposals` lists pending ones.")
+        raise NotFound(
+            "no pending proposal has that name",
+            at=id[:80],
+            next=Advice("List the open proposals with ", Do("proposals"), "."),
+        )
     if commit and not found[0].commit.startswith(commit):
         raise Stale("this proposal has changed since it was listed", current=0, at=id[:80], next="Look at it again.")
     return found[0]

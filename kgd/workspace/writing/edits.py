@@ -255,7 +255,9 @@ def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:
             data = draft.read_file(path)
             if data is not None:
                 return path, documents.read_record(data, path, draft.around.sharded, draft.around.workspace)
-    raise NotFound("this conflict is not open", at=id[-80:], next="`kgd conflicts` lists open ones.")
+    raise NotFound(
+        "this conflict is not open", at=id[-80:], next=Advice("List the open conflicts with ", Do("conflicts"), ".")
+    )
 
 
 def check_links(draft: Draft) -> None:
