@@ -88,6 +88,7 @@ STEPS = (
     CREATE TABLE sign_ins (id text PRIMARY KEY, until bigint NOT NULL, kept bytea NOT NULL);
     CREATE INDEX sign_ins_by_end ON sign_ins (until);
     """,
+    "CREATE INDEX browser_links_by_age ON browser_links (until)",
 )
 """Each step is applied once, in order. A step only adds, so that hubs of the previous version keep working."""
 

@@ -93,7 +93,11 @@ def restart_one_by_one(team: Team, running: Clients) -> None:
     """Replace each hub with one of this version, as soon as the previous hub is ready."""
     for hub in team.hubs:
         enough = len(running.ledger.acknowledged) + 3
-        until(lambda enough=enough: len(running.ledger.acknowledged) > enough, 120)  # type: ignore[misc]
+        until(
+            lambda enough=enough: len(running.ledger.acknowledged) > enough,  # type: ignore[misc]
+            120,
+            lambda: running.ledger.refusals,
+        )
         hub.stop(signal.SIGTERM)
         hub.environment["PYTHONPATH"] = str(ROOT)
         hub.start()
