@@ -83,28 +83,48 @@ def shows(shown: str, printed: str) -> bool:
     return re.fullmatch(pattern, printed) is not None
 
 
+def in_shop(folder: Path, programs: Path, **variables: str) -> Session:
+    """The repository that README describes, below `folder`, with the programs of another folder on the PATH."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "KGD_HOME": Home.at(str(folder / "home")).config,
+        **variables,
+    }
+    code = folder / "shop"
+    (code / "src" / "auth").mkdir(parents=True)
+    (code / "src" / "auth" / "session.py").write_text("def check():\n    return True\n")
+    made = Session(code, environment)
+    assert made.run("git init -q . && git add . && git commit -qm first").returncode == 0
+    return made
+
+
+def walk(page: str, session: Session) -> None:
+    """Execute the blocks of a page, and compare each output."""
+    found = steps(page)
+    assert found
+    for step in found:
+        deadline = time.monotonic() + (SOON if step.soon else 0)
+        while True:
+            done = session.run(step.script)
+            if done.returncode == 0 and (step.shown is None or shows(step.shown, done.stdout)):
+                break
+            assert time.monotonic() < deadline, f"{page}:{step.line} is otherwise ({done.returncode}):\n{done.stdout}"
+            time.sleep(0.05)
+    status = session.run("git status --porcelain --ignored")
+    assert status.stdout.replace("!! .kgd/\n", "") == ""
+
+
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
     """The repository that README describes, and this code as `kgd`."""
-    home = Home.at(str(tmp_path / "home"))
     programs = tmp_path / "bin"
     programs.mkdir()
     program = programs / "kgd"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m kgd.cli "$@"\n')
     program.chmod(0o755)
-    environment = {
-        **os.environ,
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
-        "KGD_HOME": home.config,
-    }
-    code = tmp_path / "shop"
-    (code / "src" / "auth").mkdir(parents=True)
-    (code / "src" / "auth" / "session.py").write_text("def check():\n    return True\n")
-    made = Session(code, environment)
-    assert made.run("git init -q . && git add . && git commit -qm first").returncode == 0
-    yield made
-    end_daemon(home)
+    yield in_shop(tmp_path, programs, PYTHONPATH=str(ROOT))
+    end_daemon(Home.at(str(tmp_path / "home")))
 
 
 @pytest.mark.requirement("B1")
@@ -124,18 +144,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
     ],
 )
 def test_the_commands_of_a_page_run_and_print_what_it_shows(page: str, session: Session) -> None:
-    walk = steps(page)
-    assert walk
-    for step in walk:
-        deadline = time.monotonic() + (SOON if step.soon else 0)
-        while True:
-            done = session.run(step.script)
-            if done.returncode == 0 and (step.shown is None or shows(step.shown, done.stdout)):
-                break
-            assert time.monotonic() < deadline, f"{page}:{step.line} is otherwise ({done.returncode}):\n{done.stdout}"
-            time.sleep(0.05)
-    status = session.run("git status --porcelain --ignored")
-    assert status.stdout.replace("!! .kgd/\n", "") == ""
+    walk(page, session)
 
 
 # Links and completeness

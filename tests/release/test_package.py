@@ -1,4 +1,4 @@
-"""A release: `make release` builds the same bytes in any folder, small and complete, and the wheel runs."""
+"""A release: `make release` builds the same bytes in any folder, small and complete, and the wheel runs the README."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ import pytest
 
 from kgd import __version__
 from kgd.cli.commands import UNHEALTHY
+from kgd.config import Home
 from tests.conftest import ROOT
+from tests.daemon.conftest import end_daemon
 from tests.planting import NOT_OURS
+from tests.test_docs import in_shop, walk
 
 LIMIT = 8 << 20
 
@@ -93,24 +96,19 @@ def test_a_release_without_its_section_of_the_changelog_is_refused(tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.needs("registry")
 @pytest.mark.timeout(300)
-def test_the_wheel_in_an_empty_environment_runs_the_first_five_minutes(copy: Path, tmp_path: Path) -> None:
+def test_the_wheel_in_an_empty_environment_runs_the_commands_of_the_readme(copy: Path, tmp_path: Path) -> None:
     wheel = released(copy)[f"kgd_daemon-{__version__}-py3-none-any.whl"]
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     pip = [str(tmp_path / "venv/bin/python"), "-m", "pip", "install", "-q", "--no-compile", "--require-hashes"]
     subprocess.run([*pip, "-r", copy / "locks/runtime.txt"], check=True)
     subprocess.run([*pip[:-1], "--no-deps", wheel], check=True)
-    program = tmp_path / "venv/bin/kgd"
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, ROOT / "scripts/first_five_minutes.py", tmp_path / "five"],
-        capture_output=True,
-        text=True,
-        env={**environment, "KGD": str(program)},
-        check=False,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
-    assert "recalled by another after a restart, shown on the page" in done.stdout.splitlines()[-1]
+    session = in_shop(tmp_path, tmp_path / "venv/bin")
+    found = session.run("python -P -c 'import kgd; print(kgd.__file__)'").stdout
+    assert found.startswith(str(tmp_path / "venv")), "the wheel, and not this code"
+    try:
+        walk("README.md", session)
+    finally:
+        end_daemon(Home.at(str(tmp_path / "home")))
 
 
 def test_no_document_tells_anyone_to_install_the_unrelated_package() -> None:
