@@ -209,8 +209,10 @@ def test_no_operation_reaches_outside_its_token(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.requirement("B5")
-@pytest.mark.parametrize("seed", range(2026, 2031))
-def test_no_operation_of_fifty_thousand_reaches_outside_its_token(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(
+    "seed", [2026, 2027, *(pytest.param(seed, marks=pytest.mark.large) for seed in range(2028, 2031))]
+)
+def test_no_operation_of_thousands_reaches_outside_its_token(tmp_path: Path, seed: int) -> None:
     allowed, refused = breaches(tmp_path, seed=seed, graphs=20, cases=500)
     assert allowed > 400
     assert refused > 3_000

@@ -170,8 +170,8 @@ BUGS = {
     "35-list-without-authors": Bug(
         "`kgd conflicts` names no author",
         "kgd/tools/conflicts/conflicts.py",
-        "[_with_authors(workspace, one, sees) for one in",
-        "[nodes.conflict(one) for one in",
+        "_with_authors(workspace, found[: params.limit], sees)",
+        "[nodes.conflict(one) for one in found[: params.limit]]",
         (
             "tests/sync/test_conflict_authors.py::test_the_list_of_conflicts_names_the_author_of_each_side",
             "tests/sync/test_conflict_authors.py::test_each_of_25_conflicts_names_its_authors",
@@ -201,8 +201,8 @@ BUGS = {
     "35-mover-as-author": Bug(
         "the author of a move is taken for the author of both sides",
         "kgd/tools/conflicts/authors.py",
-        "return tuple(dict.fromkeys((uri, *((node.uri, *node.aliases) if node else ()))))",
-        "return (uri,)",
+        "uris = tuple(dict.fromkeys((uri, *((node.uri, *node.aliases) if node else ()))))",
+        "uris = (uri,)",
         ("tests/sync/test_conflict_authors.py::test_a_move_does_not_become_the_author_of_the_sides",),
     ),
     "34-two-of-one-task": Bug(
