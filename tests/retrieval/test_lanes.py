@@ -60,6 +60,14 @@ def test_symbols_with_the_same_words_never_displace_a_note(ws: Workspace, asked:
     assert all(one.startswith("symbol://") for one in in_code(found))
 
 
+@pytest.mark.requirement("N1")
+def test_a_common_word_alone_finds_no_code(ws: Workspace, asked: Asked) -> None:
+    (money,) = symbols(ws, "src/money.py", "minus", doc="Currencies must agree.")
+    (cookie,) = symbols(ws, "src/cookie.py", "expire", doc="The session cookie expires after a week.")
+    assert in_code(asked("what must I know before changing the session cookie of guests")) == [cookie]
+    assert money in in_code(asked("must"))
+
+
 def test_a_file_with_more_of_the_words_ranks_before_one_that_repeats_a_word(ws: Workspace, asked: Asked) -> None:
     part, all = files(ws, "src/a.py", "src/b.py")
     ws.files_with = lambda query, limit: ([FileHit("src/a.py", 1.0, 0.2), FileHit("src/b.py", 0.9, 0.9)], frozenset())
