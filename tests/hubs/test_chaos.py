@@ -32,11 +32,9 @@ def started_over_http(team: Team, port: int, hubs: int = 3) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3_600)
 @pytest.mark.requirement("N6")
-@pytest.mark.parametrize(
-    ("clients", "kills"), [(6, 3), pytest.param(32, 50, marks=[pytest.mark.large, pytest.mark.timeout(3_600)])]
-)
+@pytest.mark.parametrize(("clients", "kills"), [(6, 3), pytest.param(32, 50, marks=pytest.mark.large)])
 def test_killed_hubs_lose_nothing_and_make_nothing_twice(team: Team, clients: int, kills: int) -> None:
     dice = random.Random(18)
     with git_server(team.folder) as (_, port):
@@ -55,11 +53,11 @@ def test_killed_hubs_lose_nothing_and_make_nothing_twice(team: Team, clients: in
 
 @pytest.mark.slow
 @pytest.mark.needs("haproxy")
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3_600)
 @pytest.mark.requirement("N6")
 @pytest.mark.parametrize(
     ("clients", "kills", "pause", "outage"),
-    [(6, 1, 5.0, 3.0), pytest.param(32, 50, 60.0, 30.0, marks=[pytest.mark.large, pytest.mark.timeout(3_600)])],
+    [(6, 1, 5.0, 3.0), pytest.param(32, 50, 60.0, 30.0, marks=pytest.mark.large)],
 )
 def test_all_faults_together_cost_only_time(
     team: Team, postgres: Server, clients: int, kills: int, pause: float, outage: float
