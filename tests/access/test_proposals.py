@@ -326,6 +326,15 @@ def test_comments_stay_with_a_proposal_and_are_gone_when_its_name_is_used_again(
     assert (again.name, comments.of(ws, again)) == (made.name, ())
 
 
+def test_comments_after_the_last_one_of_an_author_are_found(ws: Workspace) -> None:
+    made = propose(ws, upsert("b", name="B"))
+    for by, text in (("Ann", "Why?"), ("Bob", "It is shorter."), ("Ann", "Than what?"), ("Cid", "Than C.")):
+        comments.add(ws, made, by, text)
+    assert [one.text for one in comments.after(ws, made, "Bob")] == ["Than what?", "Than C."]
+    assert comments.after(ws, made, "Cid") == ()
+    assert comments.after(ws, made, "Dan") == comments.of(ws, made)
+
+
 def test_an_empty_a_long_and_a_secret_comment_are_refused(ws: Workspace) -> None:
     made = propose(ws, upsert("b", name="B"))
     for text, error in ((" \n", Invalid), ("x" * 1_001, Limit), (f"the token is {SECRET}", KgdError)):

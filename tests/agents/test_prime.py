@@ -9,7 +9,9 @@ import pytest
 
 from kgd.cli.agents import rendered
 from kgd.errors import NotFound
+from kgd.model.access import Principal, Scope
 from kgd.tools import call
+from kgd.tools.proposals.comment import COMMENT
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, ask, code, daemon, session, ws
@@ -105,6 +107,18 @@ def test_conflicts_and_pending_items_are_shown(session: Session, ask: Ask, ws: W
     ws.hint()
     until(lambda: bool(ws.invalid_files()))
     assert "1 file that cannot be read" in sections(session)["Waiting"][0]
+
+
+def test_comments_on_a_proposal_of_this_person_are_shown(session: Session, ask: Ask) -> None:
+    base = ask.put(changes=[upsert("gotcha", "Rates", summary="19")])["commit"]
+    ask.put(changes=[upsert("gotcha", "Rates", summary="20")])
+    id = ask.submit_subgraph(changes=[upsert("gotcha", "Rates", summary="21")], base=base)["proposal"]
+    bob = Principal("tok00001", "Bob", "person", (Scope.of("shop", ["read", "propose"], ["/**"]),))
+    COMMENT.call(Session(session.daemon, trusted=False, principal=bob), {"name": id, "text": "Since when?"})
+    line = f"- 1 comment on your proposal `{id}`; answer with `kgd comment`. Bob: Since when?"
+    assert line in sections(session)["Waiting"]
+    ask.comment(name=id, text="Since May.")
+    assert line not in sections(session)["Waiting"]
 
 
 def test_another_directory_gets_no_output_although_there_is_only_one_workspace(

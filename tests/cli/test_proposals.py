@@ -32,6 +32,11 @@ def test_a_proposal_is_listed_shown_accepted_in_part_and_rejected(kgd: Kgd, tmp_
     listed = kgd("proposals")
     assert one["id"] in listed
     assert "concept://shop/wait/a  (changed here too)" in listed
+    filters = ("--author", "person", "--path", "/wait/**", "--since", "today", "--until", "today")
+    assert kgd("proposals", *filters) == listed
+    assert "no open proposals" in kgd("proposals", "--author", "nobody")
+    assert "no open proposals" in kgd("proposals", "--unanswered")
+    assert "this is not a date" in kgd.run("proposals", "--since", "soon").stderr
     assert "+ summary: mine" in kgd("proposals", one["id"])
     assert "1 proposal to decide" in kgd("status")
     would = kgd("accept", one["id"], "--dry-run")

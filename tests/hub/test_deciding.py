@@ -46,6 +46,25 @@ def ids(answer: dict[str, Any]) -> list[str]:
     return [one["id"].partition("@")[0] for one in answer["proposals"]]
 
 
+def test_from_a_joined_home_the_author_finds_the_comments_to_answer(
+    own_hub: Callable[..., Hub], person: Callable[..., Person]
+) -> None:
+    hub = own_hub().start()
+    bot = hub.mint("propose", "/services/**", name="bot")
+    first, _ = propose(hub, bot, X), propose(hub, bot, Y)
+    ann, ben = person("ann", id="desk"), person("ben", id="desk")
+    ann.call("join", url=hub.url, token=hub.mint("read,write", name="ann"))
+    ben.call("join", url=hub.url, token=bot)
+    ann.call("comment", workspace="infra", name=first, text="Why?")
+    answer = ben.call("proposals", workspace="infra", unanswered=True)
+    assert (ids(answer), [said["text"] for said in answer["proposals"][0]["discussion"]]) == ([first], ["Why?"])
+    assert ids(ann.call("proposals", workspace="infra", unanswered=True)) == []
+    sent = ben.call("submit_subgraph", remote="infra", changes=[{"op": "upsert", "uri": X, "summary": "other"}])
+    assert sent["warnings"] == [
+        "your proposals have comments to answer: `kgd proposals --unanswered -w infra` shows them"
+    ]
+
+
 @pytest.mark.requirement("B5")
 def test_from_a_joined_home_they_are_listed_and_decided_within_the_token(
     own_hub: Callable[..., Hub], person: Callable[..., Person]

@@ -1,12 +1,16 @@
-"""More proposals than one answer shows: foreign proposals never displace those for the caller to decide."""
+"""Lists of proposals: foreign ones never displace those for the caller to decide, filters, and comments to answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from kgd.errors import Invalid
 from kgd.model.access import Principal, Scope
+from kgd.tools.proposals.comment import COMMENT
 from kgd.tools.proposals.proposals import LISTED, PROPOSALS
 from kgd.tools.session import Session
 from tests.surfaces.conftest import Ask, upsert
@@ -53,3 +57,71 @@ def test_a_proposal_that_also_touches_foreign_nodes_cannot_be_decided(ask: Ask, 
     some = Ask(Session(ask.session.daemon, client="claude", trusted=False, principal=both))
     assert PROPOSALS.call(some.session, {})["total"] == 1
     assert "proposals" not in some.resolve_conflicts(via="agent")
+
+
+def listed(caller: Ask, **filters: Any) -> list[str]:
+    """The first node of each proposal that the caller finds."""
+    answer = PROPOSALS.call(caller.session, filters)
+    assert answer["total"] == len(answer["proposals"])
+    return [one["nodes"][0].removeprefix("concept://shop/") for one in answer["proposals"]]
+
+
+def test_proposals_are_filtered_by_author_path_and_date(ask: Ask, holds: As) -> None:
+    ann = Ask(replace(ask.session, client="kgd-cli"))
+    base = ann.put(changes=upsert("infra/ann", name="A"))["commit"]
+    ann.put(changes=upsert("infra/ann", name="B"))
+    ann.submit_subgraph(changes=upsert("infra/ann", name="C"), base=base)
+    holds("propose", "/**").submit_subgraph(changes=upsert("infra/bot", name="N"))
+    holds("propose", "/**", name="other", id="tok00009").submit_subgraph(changes=upsert("zoo/other", name="N"))
+    assert listed(ask, by="person") == ["infra/ann"]
+    assert listed(ask, by="agents") == ["infra/bot", "zoo/other"]
+    assert listed(ask, by="BILLING") == ["infra/bot"]
+    assert listed(ask, path=["/zoo/**"]) == ["zoo/other"]
+    assert listed(ask, path=["/infra/**"], by="agent") == ["infra/bot"]
+    assert listed(ask, since="today", until="today") == ["infra/ann", "infra/bot", "zoo/other"]
+    assert listed(ask, since="2099-01-01") == listed(ask, until="yesterday") == []
+    reader = holds("read", "/zoo/**", id="tok00003")
+    assert (listed(reader), listed(reader, path=["/infra/**"])) == (["zoo/other"], [])
+    for filters, reason in (
+        ({"since": "soon"}, "not a date"),
+        ({"until": "soon"}, "not a date"),
+        ({"path": ["infra"]}, "matches nothing"),
+    ):
+        with pytest.raises(Invalid, match=reason):
+            ask.proposals(**filters)
+
+
+def test_filtered_proposals_have_pages_of_their_own(ask: Ask, holds: As) -> None:
+    for n in range(3):
+        for name, id in (("one", "tok00001"), ("two", "tok00002")):
+            holds("propose", "/**", name=name, id=id).submit_subgraph(changes=upsert(f"{name}/{n}", name="N"))
+    first = ask.proposals(by="two", limit=2)
+    rest = ask.proposals(by="two", limit=2, cursor=first["cursor"])
+    found = [one["nodes"] for one in (*first["proposals"], *rest["proposals"])]
+    assert found == [[f"concept://shop/two/{n}"] for n in range(3)]
+    assert (first["total"], rest["total"], "cursor" in rest) == (3, 3, False)
+    with pytest.raises(Invalid, match="cursor"):
+        ask.proposals(by="one", limit=2, cursor=first["cursor"])
+
+
+def test_a_comment_reaches_the_author_of_a_proposal_until_the_author_answers(ask: Ask, holds: As) -> None:
+    mine, other = holds("read,propose", "/infra/**"), holds("read,propose", "/infra/**", name="other", id="tok00009")
+    id = mine.submit_subgraph(changes=upsert("infra/a", name="N"))["proposal"]
+    assert listed(mine, unanswered=True) == []
+    ask.comment(name=id, text="Why N?")
+    COMMENT.call(other.session, {"name": id, "text": "And not O?"})
+    (one,) = PROPOSALS.call(mine.session, {"unanswered": True})["proposals"]
+    assert [(said["author"], said["text"]) for said in one["discussion"]] == [
+        ("Ann Person", "Why N?"),
+        ("other", "And not O?"),
+    ]
+    assert listed(other, unanswered=True) == listed(ask, unanswered=True) == []
+    later = mine.submit_subgraph(changes=upsert("infra/b", name="N"))
+    assert "your proposals have comments to answer" in later["warnings"][0]
+    COMMENT.call(mine.session, {"name": id, "text": "N is shorter."})
+    assert listed(mine, unanswered=True) == []
+    assert "warnings" not in mine.submit_subgraph(changes=upsert("infra/c", name="N"))
+    ask.comment(name=id, text="Fine.")
+    assert listed(mine, unanswered=True) == ["infra/a"]
+    ask.accept(name=id)
+    assert listed(mine, unanswered=True) == []

@@ -55,6 +55,26 @@ def signed_in(browser: BrowserContext, hub: Hub, token: str, place: str = "w/inf
     return page
 
 
+def test_comments_on_a_proposal_are_on_the_overview_of_its_author(browser: BrowserContext, hub: Hub) -> None:
+    token = hub.mint("read,propose", "/services/**", name="asker")
+    change = {"op": "upsert", "uri": "concept://infra/services/ask", "summary": "proposed"}
+    sent = hub.post(token, "infra/submit_subgraph", {"changes": [change], "message": "a question"}).json
+    hub.call("comment", workspace="infra", name=sent["proposal"], text="Which `one`?")
+    page = signed_in(browser, hub, token)
+    expect(page.locator(".glance")).to_have_text("1 proposal with comments needs your attention.")
+    card = page.locator(".work > li", has_text="a question")
+    expect(card).to_contain_text("Which one?")
+    assert axe(page) == []
+    page.get_by_role("link", name="1 proposal with comments").click()
+    expect(page.locator("article")).to_contain_text("Which `one`?")
+    page.get_by_role("link", name="a question").click()
+    page.get_by_role("textbox", name="Comment").fill("This one.")
+    page.get_by_role("button", name="Comment").click()
+    page.goto(f"{hub.url}/ui/w/infra/overview")
+    expect(page.locator(".glance")).to_have_text("Nothing needs your attention.")
+    hub.call("reject", workspace="infra", name=sent["proposal"].partition("@")[0])
+
+
 def id_of(token: str) -> str:
     return token.split("_")[2]
 

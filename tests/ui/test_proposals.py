@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from kgd.errors import NotFound
 from tests.sync.people import Person, bare
@@ -109,6 +109,40 @@ def test_the_list_names_new_nodes_and_shows_what_changes(desk: Desk, page: Page)
     expect(shown).to_contain_text("created tickets by a team sold on board")
     expect(shown).not_to_contain_text("concept://")
     desk.call("reject", name=id)
+
+
+def test_the_list_is_filtered_in_one_line_without_scripts(chromium: Browser, desk: Desk, watched: Watched) -> None:
+    ids = [propose(desk, place, "gate") for place in ("lock", "dam")]
+    page = chromium.new_context(java_script_enabled=False).new_page()
+    page.goto(desk.link())
+    page.get_by_role("button").click()
+    at(page, "proposals")
+    places = [field.bounding_box() for field in page.locator(".narrow-review > *").all()]
+    assert len({round(one["y"] + one["height"] / 2) for one in places if one}) == 1
+    page.get_by_label("path").fill("/dam/**")
+    page.get_by_label("by", exact=True).select_option("people")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("link", name="what we found out about dam")).to_be_visible()
+    expect(page.get_by_role("link", name="what we found out about lock")).to_have_count(0)
+    expect(page.locator("main")).to_contain_text("1 matching proposal is pending")
+    page.get_by_label("author or agent").fill("nobody")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("main")).to_contain_text("No matches")
+    at(page, "proposals?since=soon")
+    expect(page.get_by_role("alert")).to_contain_text("not a date")
+    page.context.close()
+    for id in ids:
+        desk.call("reject", name=id)
+
+
+def test_pages_of_the_list_keep_its_filter(desk: Desk, page: Page) -> None:
+    ids = [propose(desk, f"row{n}", "seat", text=f"seat {n}") for n in range(12)]
+    at(page, "proposals?who=ann&since=today")
+    page.get_by_role("link", name="Next page").click()
+    expect(page.locator("article")).to_have_count(2)
+    expect(page.get_by_label("author or agent")).to_have_value("ann")
+    for id in ids:
+        desk.call("reject", name=id)
 
 
 def test_acceptance_of_a_selection_leads_once_something_is_selected(desk: Desk, page: Page) -> None:

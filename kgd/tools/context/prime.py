@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, NotRequired
 
 from pydantic import Field
@@ -23,6 +24,7 @@ from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.parameters import Params
+from kgd.tools.proposals.seen import unanswered
 from kgd.tools.session import Session
 from kgd.workspace.proposals import proposals
 
@@ -104,7 +106,7 @@ def prime(session: Session, params: PrimeParams) -> PrimeResult:
         raise NotFound("this directory has no kgd workspace", next="`kgd up` makes one in a code repository.")
     knowledge = [section for section in _knowledge(workspace) if section.lines]
     sections = [_Section(f"kgd: team knowledge in `{workspace.id}`", [INTRODUCTION, _holds(workspace)])]
-    sections += [one for one in (_waiting(workspace), _Section("Before you work", [BEFORE])) if one.lines]
+    sections += [one for one in (_waiting(session, workspace), _Section("Before you work", [BEFORE])) if one.lines]
     sections += knowledge or [_Section("What is known", [_none_of_use(len(workspace.graph))])]
     sections.append(_Section("When you are done", [AFTER]))
     _pack(sections, params.budget * CHARACTERS_PER_TOKEN)
@@ -153,7 +155,7 @@ def _counted(count: int, thing: str) -> str:
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
-def _waiting(workspace: Workspace) -> _Section:
+def _waiting(session: Session, workspace: Workspace) -> _Section:
     """Items that need a decision; empty if there are none."""
     lines = []
     if doubted := len(Freshness.of(workspace).doubted):
@@ -162,6 +164,9 @@ def _waiting(workspace: Workspace) -> _Section:
         lines.append(f"- {_counted(open_now, 'open conflict')}, two versions each: `resolve_conflicts`.")
     if waiting := proposals.count(workspace):
         lines.append(f"- {_counted(waiting, 'proposal')} to be decided: `kgd proposals`.")
+        for one, said in islice(unanswered(session, workspace, proposals.listed(workspace)), FIRST):
+            told = f"{_counted(len(said), 'comment')} on your proposal `{one.id}`; answer with `kgd comment`."
+            lines.append(f"- {cut_at_word(f'{told} {said[-1].by}: {said[-1].text}', LINE)}")
     if invalid := len(workspace.invalid_files()):
         lines.append(f"- {_counted(invalid, 'file')} that cannot be read: `status` names them.")
     return _Section("Waiting", lines)

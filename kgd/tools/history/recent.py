@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kgd.git import program
 from kgd.tools.nodes import moment
+from kgd.tools.writers import is_agent
 
 if TYPE_CHECKING:
     from kgd.workspace.answers import Entry
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 MOST_COMMITS = 2_000
 MOST_NODES = 200_000
 """Largest number of nodes to cache for one commit, and for all."""
-OWN_CLIENTS = ("", "kgd-cli", "kgd ui")
-"""Programs that people use; every other client counts as an agent."""
 UNASKED = ("init", "merge")
 """Operations that import changes of other authors, which are listed under these authors."""
 
@@ -49,11 +48,6 @@ class _Cache:
                 self._nodes += len(entry.nodes)
             while len(self._entries) > 1 and (len(self._entries) > MOST_COMMITS or self._nodes > MOST_NODES):
                 self._nodes -= len(self._entries.popitem(last=False)[1].nodes)
-
-
-def is_agent(client: str, email: str = "") -> bool:
-    """Whether an agent, not a person, wrote the change."""
-    return client not in OWN_CLIENTS or email.endswith("@token.invalid")
 
 
 def entries(workspace: Workspace, tip: str, reviewed: bytes | None, since: int | None) -> tuple[list[Entry], bool]:

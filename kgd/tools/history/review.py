@@ -30,6 +30,7 @@ from kgd.tools.paging import HARD_LIMIT, Room, clip
 from kgd.tools.parameters import Many, Params, When, moment_of, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.write.put import answer_of
+from kgd.tools.writers import is_by
 from kgd.workspace.history.commits import changed_fields
 from kgd.workspace.proposals.proposals import holder_name
 
@@ -126,7 +127,11 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     reviewed = noted if params.since is None else None
     since = moment_of(params.since, datetime.now().astimezone()) if params.since else None
     every, is_cut = entries(workspace, tip, reviewed, since)
-    chosen = [one for one in every if _is_by(one, params.by)]
+    chosen = [
+        one
+        for one in every
+        if is_by(params.by, one.author, f"<{one.email}>", one.client, one.pushed_by, agent=by_agent(one))
+    ]
     learned = _Learned(workspace, [Glob(path) for path in params.path])
     for entry in reversed(chosen):
         learned.add(entry)
@@ -152,16 +157,6 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     elif answer["authors"]:
         answer["next"] = "`kgd review --accept` marks all as reviewed; `kgd review --revert URI` reverts a node."
     return answer
-
-
-def _is_by(entry: Entry, wanted: str | None) -> bool:
-    if wanted is None:
-        return True
-    if wanted in ("agent", "agents"):
-        return by_agent(entry)
-    if wanted in ("person", "people"):
-        return not by_agent(entry)
-    return wanted.casefold() in f"{entry.author} <{entry.email}> {entry.client} {entry.pushed_by}".casefold()
 
 
 @dataclass(slots=True)

@@ -50,7 +50,7 @@ def comment(session: Session, params: CommentParams) -> CommentResult:
         permit(deciding.touches(workspace, found), workspace.policy)
     with overruled(session, workspace, found):
         comments.add(workspace, found, session.author(workspace).name, params.text)
-    return {"workspace": workspace.id, "proposal": found.id, "comments": discussion(workspace, found)}
+    return {"workspace": workspace.id, "proposal": found.id, "comments": discussion(comments.of(workspace, found))}
 
 
 COMMENT = Operation(

@@ -16,23 +16,26 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.hub_reads import forwarded
-from kgd.tools.operation import CURSOR, MESSAGE, OPEN, Command, Hints, Operation, Reflects, option
+from kgd.tools.operation import CURSOR, MESSAGE, OPEN, SINCE, UNTIL, Command, Hints, Operation, Reflects, option
 from kgd.tools.paging import HARD_LIMIT, Room
-from kgd.tools.parameters import Many, Params, refuse_unseen
+from kgd.tools.parameters import Many, Params, When, refuse_unseen
 from kgd.tools.proposals.outbound import decided_there, take_off
 from kgd.tools.proposals.seen import (
     LONGEST_LINE,
     ProposalAnswer,
+    below,
     discussion,
     is_own,
+    matching,
     named,
     overruled,
     proposal_answer,
     seen,
+    unanswered,
 )
 from kgd.tools.session import Session
 from kgd.tools.write.put import PutResult, answer_of
-from kgd.workspace.proposals import deciding, proposals, records
+from kgd.workspace.proposals import comments, deciding, proposals, records
 from kgd.workspace.proposals.choosing import SEE_CHANGES, Chosen
 from kgd.workspace.proposals.proposals import Proposal
 from kgd.workspace.proposals.records import LONGEST_REASON
@@ -50,6 +53,13 @@ NEXT = "`kgd accept ID` or `kgd reject ID`, with --only URI for a part; `kgd pro
 class ProposalsParams(Params):
     name: Annotated[str | None, Field(description="show only this one, with its changes")] = None
     uri: Annotated[str | None, Field(description="with `name`: only this node, with its full text")] = None
+    by: Annotated[str | None, Field(description="agent, person, or part of a name")] = None
+    path: Annotated[Many[str], Field(description="only changes to nodes of these paths, such as /services/**")] = Field(
+        default_factory=list
+    )
+    since: When = None
+    until: When = None
+    unanswered: Annotated[bool, Field(description="only your own, with comments to answer")] = False
     limit: Annotated[int, Field(ge=1, le=SHOWN)] = 50
     cursor: str | None = None
     workspace: str | None = None
@@ -64,22 +74,28 @@ class ProposalsResult(TypedDict):
 
 
 def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
-    """List open proposals, oldest first, or show one with its diff. A workspace on a hub gets the hub's answer."""
+    """List the open proposals that match the filters, oldest first, or show one with its diff. A workspace on a hub
+    gets the hub's answer."""
     if far := addressing.far(session, params.workspace):
-        said = forwarded(session, far, "proposals", _given(params), ProposalsResult)
-        return said  # type: ignore[return-value]
+        return forwarded(session, far, "proposals", _given(params), ProposalsResult)  # type: ignore[return-value]
     workspace = addressing.choose(session, params.workspace)
     if params.name is not None:
         return _shown(session, workspace, params)
-    every = list(seen(session, workspace, proposals.listed(workspace)))
-    after = paging.read("proposals", None, params.cursor) if params.cursor else []
+    found = matching(workspace, params.by, params.since, params.until)
+    said = dict(unanswered(session, workspace, found)) if params.unanswered else dict.fromkeys(found, ())
+    every = list(below(workspace, params.path, seen(session, workspace, said)))
+    question = [params.by, params.path, params.since, params.until, params.unanswered]
+    after = paging.read("proposals", question, params.cursor) if params.cursor else []
     left = [one for one in every if _place(one) > after]
     shown = [proposal_answer(workspace, one, proposals.look(workspace, one)) for one in left[: params.limit]]
+    for one, told in zip(left, shown, strict=False):
+        if said[one]:
+            told["discussion"] = discussion(said[one])
     answer: ProposalsResult = {"workspace": workspace.id, "total": len(every), "proposals": shown}
     if len(left) > params.limit:
-        answer["cursor"] = paging.write("proposals", None, _place(left[params.limit - 1]))
+        answer["cursor"] = paging.write("proposals", question, _place(left[params.limit - 1]))
     if shown:
-        answer["next"] = NEXT
+        answer["next"] = "`kgd comment ID TEXT` answers." if params.unanswered else NEXT
     return answer
 
 
@@ -109,8 +125,8 @@ def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> P
             break
         diffs.append(diff)
     one["diff"] = diffs
-    if told_by := discussion(workspace, found):
-        one["discussion"] = told_by
+    if said := comments.of(workspace, found):
+        one["discussion"] = discussion(said)
     if left := len(changes) - start - len(diffs):
         one["more_diff"] = left
         answer["cursor"] = paging.write("proposals", question, [start + len(diffs)])
@@ -328,7 +344,18 @@ PROPOSALS = Operation(
         Command(
             "Sharing",
             "list the open proposals, or show one with its changes",
-            (option("name", "a proposal", "PROPOSAL", nargs="?"), OPEN, CURSOR),
+            (
+                option("name", "a proposal", "PROPOSAL", nargs="?"),
+                option("--author --by", value="WHO", dest="by"),
+                option(
+                    "--path", "only changes to nodes of these paths, such as '/services/**'; may be repeated", "GLOB"
+                ),
+                SINCE,
+                UNTIL,
+                option("--unanswered"),
+                OPEN,
+                CURSOR,
+            ),
             place=40,
             print="printing_sharing.proposals",
         ),

@@ -5,20 +5,25 @@ from __future__ import annotations
 import contextlib
 import difflib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.model.access import Principal
+from kgd.model.change import Author
 from kgd.model.escaping import fenced_line
+from kgd.model.globs import Glob, place_of
 from kgd.tools import visibility
 from kgd.tools.differences import NodeDiff
 from kgd.tools.nodes import moment
 from kgd.tools.origins import Origin
+from kgd.tools.parameters import period
 from kgd.tools.session import Session
+from kgd.tools.writers import is_agent, is_by
 from kgd.workspace.proposals import comments, deciding, proposals
+from kgd.workspace.proposals.comments import Comment
 from kgd.workspace.proposals.deciding import decision
 from kgd.workspace.proposals.proposals import Look, Proposal
 from kgd.workspace.proposals.shared import shared
@@ -50,7 +55,8 @@ class ProposalAnswer(TypedDict):
 
     `author` is claimed by the commit; `pushed_by` is the holder and id of the token that pushed it to a hub. `state` is
     open, conflicts (acceptance leaves both versions), merged (nothing is left to accept) or broken. `comments` is
-    their number; `discussion` lists them, oldest first, if one proposal is asked for by name.
+    their number; `discussion` lists them, oldest first, if one proposal is asked for by name, or those to answer if
+    `unanswered` is asked for.
     """
 
     id: str
@@ -156,6 +162,33 @@ def seen(session: Session, workspace: Workspace, found: Iterable[Proposal]) -> I
             yield one
 
 
+def matching(workspace: Workspace, by: str | None, since: str | None, until: str | None) -> Iterator[Proposal]:
+    """The proposals of these authors and this period, oldest first.
+
+    Raises:
+        Invalid: `since` or `until` is not a date.
+    """
+    begin, last = period(since, until)
+    for one in proposals.listed(workspace):
+        agent = is_agent(Author.of(one.author).client, one.email)
+        is_then = (begin is None or begin <= one.at) and (last is None or one.at <= last)
+        if is_then and is_by(by, one.author, f"<{one.email}>", one.pusher, agent=agent):
+            yield one
+
+
+def below(workspace: Workspace, paths: Sequence[str], found: Iterable[Proposal]) -> Iterator[Proposal]:
+    """The proposals that change a node of these paths; all without paths. With paths, each costs a merge in memory.
+
+    Raises:
+        Invalid: A path is not a pattern.
+    """
+    globs = [Glob(path) for path in paths]
+    for one in found:
+        places = [place_of(change.uri) for change in proposals.look(workspace, one).changes] if globs else []
+        if not globs or any(glob.covers(place) for glob in globs for place in places):
+            yield one
+
+
 def _is_seen(workspace: Workspace, one: Proposal, sees: visibility.Sees) -> bool:
     """Whether every node that the proposal changes is readable. False for a merged or broken proposal, whose nodes are
     unknown."""
@@ -170,13 +203,30 @@ def is_own(principal: Principal | None, one: Proposal) -> bool:
     return principal is not None and one.origin.is_of(principal)
 
 
-def discussion(workspace: Workspace, one: Proposal) -> list[CommentAnswer]:
-    """The comments on a proposal, oldest first."""
+def unanswered(
+    session: Session, workspace: Workspace, found: Iterable[Proposal]
+) -> Iterator[tuple[Proposal, tuple[Comment, ...]]]:
+    """The caller's own proposals with comments by others since the caller's last comment, each with these comments.
+
+    Comments have only names. Without a token, proposals have as well, so a person and the agents on their machine are
+    one author.
+    """
+    me = session.author(workspace).name
+    for one in found:
+        is_mine = is_own(session.principal, one) or (
+            session.principal is None and not one.origin.owner and Author.of(one.author).name == me
+        )
+        if is_mine and (said := comments.after(workspace, one, me)):
+            yield one, said
+
+
+def discussion(said: Iterable[Comment]) -> list[CommentAnswer]:
+    """Comments as answers, in the same order."""
     return [
         {
             "author": fenced_line(comment.by, LONGEST_LINE),
             "at": moment(comment.at),
             "text": fenced_line(comment.text, comments.LONGEST),
         }
-        for comment in comments.of(workspace, one)
+        for comment in said
     ]

@@ -22,6 +22,7 @@ from kgd.tools.parameters import refuse_unseen
 from kgd.tools.proposals import outbound, own_nodes
 from kgd.tools.proposals.outbound import Became, SubmitParams, SubmitResult, subject
 from kgd.tools.proposals.own_nodes import Piece
+from kgd.tools.proposals.seen import unanswered
 from kgd.tools.session import Session
 from kgd.tools.write.changes import edits, naming_similar
 from kgd.tools.write.put import answer_of
@@ -135,7 +136,11 @@ def _here(session: Session, params: SubmitParams) -> SubmitResult:
     )
     with naming_similar(session, workspace):
         found = submit_here(session, workspace, changes, base=params.base)
-    return answer(workspace, [subject(edit) for edit in made], found)
+    told = answer(workspace, [subject(edit) for edit in made], found)
+    if principal and found.proposal and any(unanswered(session, workspace, proposals.listed(workspace))):
+        command = f"`kgd proposals --unanswered -w {workspace.id}`"
+        told.setdefault("warnings", []).append(f"your proposals have comments to answer: {command} shows them")
+    return told
 
 
 def submit_here(session: Session, workspace: Workspace, changes: ChangeSet, *, base: str = "") -> Submission:

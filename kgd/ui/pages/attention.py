@@ -94,10 +94,13 @@ class Waiting:
 
 def waiting(visit: Visit, status: Mapping[str, Any]) -> list[Waiting]:
     """Return the kinds of pending work that have items, with their first cards."""
+    mine = visit.call("proposals", unanswered=True, limit=CARDS) if visit.can("proposals") else {"total": 0}
+    status = {**status, "mine": mine.get("proposals", [])}
     counts = {
         **status["counts"],
         "conflicts": status["conflicts"],
         "proposals": status["proposals"],
+        "mine": mine["total"],
         "failed": sum(job["state"] == "failed" for job in status["jobs"]),
     }
     return [
@@ -168,6 +171,15 @@ def _proposals(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
     return cards
 
 
+def _mine(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
+    cards = []
+    for one in status["mine"]:
+        to, last = f"{visit.to('proposal', id=one['id'])}#discussion", one["discussion"][-1]
+        actions = (Action("Answer", to, hint=one["message"]),)
+        cards.append(Card(one["message"], to, last["text"], last["author"], last["at"], actions=actions))
+    return cards
+
+
 def _stale(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
     cards = []
     for one in visit.call("stale", limit=CARDS)["nodes"]:
@@ -223,6 +235,14 @@ def _failed(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
 KINDS = (
     Kind("conflicts", "conflict", "conflicts", "conflicts", "Two versions of the same field.", _conflicts),
     Kind("proposals", "proposal", "proposals", "proposals", "A change to accept or reject.", _proposals),
+    Kind(
+        "mine",
+        "proposal with comments",
+        "proposals with comments",
+        "proposals?unanswered=1",
+        "Comments on your own proposal.",
+        _mine,
+    ),
     Kind("unverified", "stale fact", "stale facts", "stale", "The cited code has changed.", _stale),
     Kind(
         "invalid_files",

@@ -10,6 +10,7 @@ from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model.access import Verb
 from kgd.ui.changes import NodeRow, previewed_commit, rows
 from kgd.ui.node_reading import titles
+from kgd.ui.pages.review import BY, SINCE, narrowing
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
@@ -19,8 +20,15 @@ SHOWN = 5
 
 
 def listing(visit: Visit) -> Handled:
-    """List the pending proposals, oldest first."""
-    answer = visit.call("proposals", limit=LISTED, cursor=visit.query.get("cursor") or None)
+    """List the pending proposals that match the filter, or the visitor's own with comments to answer, oldest first."""
+    narrowed, unanswered = narrowing(visit.query), "unanswered" in visit.query
+    answer = visit.call(
+        "proposals",
+        limit=LISTED,
+        cursor=visit.query.get("cursor") or None,
+        unanswered=unanswered,
+        **narrowed.asks(),
+    )
     return Page(
         "proposals.html",
         {
@@ -28,6 +36,10 @@ def listing(visit: Visit) -> Handled:
             "changes": {one["id"]: _shown(visit, one["id"]) for one in answer["proposals"] if one["nodes"]},
             "may": visit.may("accept"),
             "total": answer["total"],
+            "narrowed": narrowed,
+            "since": (("", "any time"), *SINCE[1:]),
+            "by": BY,
+            "unanswered": unanswered,
             "cursor": answer.get("cursor", ""),
             "begun": "cursor" in visit.query,
         },

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from kgd.tools.history.recent import is_agent
 from kgd.tools.nodes import moment
 from kgd.tools.parameters import moment_of
+from kgd.tools.writers import is_agent
 from kgd.ui.changes import FieldRow, NodeRow, previewed_commit, rows
 from kgd.ui.node_reading import by_line, titles
 from kgd.ui.rendering import counted
@@ -45,7 +45,7 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """The filter of a review. `day` is a date that replaces `since`."""
+    """The filter of a review or of the proposals. `day` is a date that replaces `since`."""
 
     since: str
     day: str
@@ -55,7 +55,7 @@ class Narrowed:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the filter is empty, so that the review can be marked as done."""
+        """Whether the filter is empty, so that a review can be marked as done."""
         return not (self.since or self.day or self.by or self.who or self.path)
 
     def asks(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Narrowed:
 
 def review(visit: Visit) -> Handled:
     """Show new knowledge by author; without permission to review, by commit."""
-    narrowed = _narrowed(visit.query)
+    narrowed = narrowing(visit.query)
     told: dict[str, Any] = {"narrowed": narrowed, "since": SINCE, "by": BY, "reviews": visit.can("review")}
     if not visit.can("review"):
         return Page("review.html", told | _commits(visit, narrowed))
@@ -85,7 +85,7 @@ def review(visit: Visit) -> Handled:
 
 def take_back(visit: Visit) -> Handled:
     """Preview the revert of the selected nodes, then make it."""
-    narrowed, uris = _narrowed(visit.form), visit.many("uri")
+    narrowed, uris = narrowing(visit.form), visit.many("uri")
     back = visit.to("review", **narrowed.says())
     if not uris:
         return Redirect(back, said="Select nodes to revert.")
@@ -118,7 +118,8 @@ def accept(visit: Visit) -> Handled:
     return Redirect(visit.to("review"), said=f"Reviewed up to {accepted[:10]}.")
 
 
-def _narrowed(given: Mapping[str, str]) -> Narrowed:
+def narrowing(given: Mapping[str, str]) -> Narrowed:
+    """Return the filter in an address or a form."""
     return Narrowed(*(given.get(name, "").strip() for name in ("since", "day", "by", "who", "path")))
 
 

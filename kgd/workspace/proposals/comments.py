@@ -18,6 +18,7 @@ from kgd.workspace.writing.secrets import refuse_secret_text
 
 LONGEST = 1_000
 """Largest number of characters of a comment."""
+LONGEST_NAME = 100
 MOST = 100
 """Largest number of comments on a proposal."""
 _BEGIN = "kgd: comment by "
@@ -40,6 +41,13 @@ def of(workspace: Workspace, proposal: Proposal) -> tuple[Comment, ...]:
     else:
         notes = [(line.note, line.time) for line in read_log(workspace.layout.git_dir, proposal.ref)]
     return tuple(found for note, at in notes if (found := _read(note, at)))
+
+
+def after(workspace: Workspace, proposal: Proposal, by: str) -> tuple[Comment, ...]:
+    """The comments after the last one by this author, oldest first; all comments if the author made none."""
+    said = of(workspace, proposal)
+    last = max((number for number, one in enumerate(said, 1) if one.by == by[:LONGEST_NAME]), default=0)
+    return said[last:]
 
 
 def add(workspace: Workspace, proposal: Proposal, by: str, text: str) -> None:
@@ -66,7 +74,7 @@ def add(workspace: Workspace, proposal: Proposal, by: str, text: str) -> None:
         raise Limit(f"a comment has at most {LONGEST:,} characters", at="text")
     if len(of(workspace, proposal)) >= MOST:
         raise Limit(f"a proposal has at most {MOST} comments", at=proposal.name, next="Accept or reject it.")
-    note, commit = f"{_BEGIN}{json.dumps(by[:100], ensure_ascii=False)} {text}", bytes.fromhex(proposal.commit)
+    note, commit = f"{_BEGIN}{json.dumps(by[:LONGEST_NAME], ensure_ascii=False)} {text}", bytes.fromhex(proposal.commit)
     if hubs := shared(workspace):
         hubs.comment(proposal.name, commit, note)
     else:
