@@ -237,6 +237,11 @@ class CodeIndex(Database):
             most = max(FEWEST_LOOKED_AT, int(about * LOOKED_AT))
             sql = "SELECT count(*) FROM (SELECT 1 FROM body_text WHERE body_text MATCH ? LIMIT ?)"
             often = {term.match: connection.execute(sql, (term.match, most + 1)).fetchone()[0] for term in asked}
+            known = frozenset(
+                term.word.casefold()
+                for term in asked
+                if often[term.match] and (not term.written or connection.execute(sql, (term.written, 1)).fetchone()[0])
+            )
             weights = {term.match: term.weight(often[term.match], about) for term in asked}
             matches = words.rarest(often, most) if about > most else list(often)
             phrases = _phrases(words.words_of(query[: words.MAX_QUERY]))
@@ -248,7 +253,6 @@ class CodeIndex(Database):
                 (" OR ".join([*matches, *phrases]), limit),
             ).fetchall()
             covered = _covered(connection, [id for *_, id in rows[:COVERED_FIRST]], weights)
-        known = frozenset(term.word.casefold() for term in asked if often[term.match])
         return [FileHit(path, score, covered.get(id, 0.0)) for path, score, id in rows], known
 
     # Writing

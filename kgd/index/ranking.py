@@ -345,7 +345,8 @@ class Search:
             often = max(often, len(having))  # the count may be out of date
             weight = term.weight(often, about)
             total += weight
-            if often:
+            # A team that never spells the word like this rarely asks about it: the other spelling may be a library's.
+            if often and (not term.written or self._frequencies.of(self._connection, term.written)):
                 known.add(term.word.casefold())
             for (id,) in having:
                 share[id] += weight

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeVar
 
-from kgd.index import grams, languages
+from kgd.index import grams, languages, spellings
 from kgd.index.languages import Language
 
 MAX_TERMS = 32
@@ -66,6 +66,8 @@ class Term(NamedTuple):
     stem: str = ""
     """The part shared by the forms and compounds of a word in another language."""
     is_gram: bool = False
+    written: str = ""
+    """If the word has other spellings, the query for this spelling alone."""
 
     @property
     def match(self) -> str:
@@ -142,10 +144,14 @@ def _term(word: str, language: Language | None, *, is_last: bool) -> Term:
     begun, stem = phrases, ""
     if len(word) == MAX_WORD or (len(word) >= PREFIX_FROM and not parts):
         begun = [f'"{word}" *', *(languages.ends_with(word) if is_last else ())]
+    written = ""
+    if language is None and (other := [f'"{one}"' for one in spellings.others(word.casefold())]):
+        written = _either(tuple(begun if is_last else phrases))
+        phrases, begun = [*phrases, *other], [*begun, *other]
     if language is not None and not parts and (stem := language.stem(languages.folded(word))):
         also = [f'"{stem}" *', *languages.ends_with(word)]
         phrases, begun = [*phrases, *also], list(dict.fromkeys([*begun, *also]))
-    return Term(word, tuple(phrases), tuple(begun), stem)
+    return Term(word, tuple(phrases), tuple(begun), stem, written=written)
 
 
 def words_of(text: str) -> list[str]:

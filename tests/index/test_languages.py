@@ -111,6 +111,36 @@ def test_a_restricted_caller_finds_the_same_words(index: TextIndex, query: str) 
     assert every[0] not in found(index, query, sees=lambda one: one != hidden)
 
 
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [
+        ("The optimizer drops empty steps.", "where is it optimised"),
+        ("We initialise it lazily.", "initialization"),
+        ("The color of a badge", "badge colours"),
+        ("Retries are cancelled.", "canceled retries"),
+        ("The analyzer of logs", "who analyses logs"),
+        ("A catalog of parts", "the catalogue"),
+        ("Text is centered.", "centre"),
+        ("Licence checks", "license"),
+    ],
+)
+def test_a_british_word_finds_its_american_spelling_and_the_reverse(
+    database: Database, written: str, asked: str
+) -> None:
+    index = TextIndex(database)
+    index.apply([Doc(uri("a"), "concept", "", content=written), Doc(uri("b"), "concept", "", content="Something else")])
+    assert found(index, asked) == ["a"]
+    assert found(index, asked, sees=lambda one: True) == ["a"]
+
+
+def test_a_path_is_found_in_another_spelling(database: Database) -> None:
+    index = TextIndex(database)
+    index.apply_files([FileDoc(Uri("file://ws/src/serializer.py"), "src/serializer.py", "python")])
+    assert [hit.uri for hit in index.bare_files("how are orders serialised", limit=3)] == [
+        "file://ws/src/serializer.py"
+    ]
+
+
 @pytest.mark.parametrize("query", ["lease", "the broker and its queue", "brok", "getUserName"])
 def test_an_english_question_asks_for_nothing_more(query: str) -> None:
     asked: Sequence[str] = [term.match for term in terms(query)]
