@@ -13,7 +13,7 @@ from kgd.codec.fast_reader import uri as checked_uri
 from kgd.errors import Invalid, KgdError, Limit, whole
 from kgd.model import fields
 from kgd.model.change import LogEntry
-from kgd.model.conflict import Conflict, FieldConflict, canonical_json
+from kgd.model.conflict import PLACE, TWIN, Conflict, FieldConflict, canonical_json
 from kgd.model.node import (
     NODE_BYTES,
     NODE_FIELDS,
@@ -258,6 +258,9 @@ def _conflict(values: Mapping[str, Json]) -> Conflict:
         round = shape.get("round", 0)
         if type(round) is not int or round < 0:
             raise Invalid("'round' must be an integer, 0 or greater", at="fields")
+        if name in (PLACE, TWIN):
+            for side in sides:
+                _uri(side, "fields")
         disputed[name] = FieldConflict(shape.get("base"), tuple(sorted(sides, key=canonical_json)), round)
     shown = _map(values.get("shown"), "shown")
     _known(shown, tuple(disputed), "this conflict", at="shown")

@@ -14,9 +14,9 @@ from kgd.index import ranking
 from kgd.index.code_index import FileHit
 from kgd.index.ranking import Found
 from kgd.index.text_context import whole_of
-from kgd.index.words import NAME_SHARE, WEAK, WEAK_SHARE, parts_of, terms
+from kgd.index.words import NAME_SHARE, WEAK, WEAK_SHARE, parts_of, terms, words_of
 from kgd.model.lane import Lane
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, name_of
 from kgd.retrieval import names, nearness, relevance
 from kgd.retrieval.nearness import Sees, anybody
 from kgd.retrieval.query import Question, Step
@@ -178,7 +178,7 @@ class Pool:
         if unit.lane is Lane.NOTES:
             return unit.tier >= ranking.BEGUN or self.evidence(unit) >= self.needed
         is_near = unit.lane not in self.full and unit.vec >= LIKE
-        if unit.is_weak:
+        if unit.is_weak and not (self.is_short and self.has_name_of(unit)):
             return is_near and not self.is_strange
         if unit.covered and unit.covered >= (COVERED_STRANGE if self.is_strange else self.least_covered):
             return True
@@ -186,6 +186,15 @@ class Pool:
             return not self.is_short or unit.tier > ranking.FILE or is_near
         alike = self.relevance(unit.similarity)
         return alike > 0 and (self.scale is None or alike >= ALIKE) and (not self.is_short or is_near)
+
+    def has_name_of(self, unit: Unit) -> bool:
+        """Whether the query has each word of the unit's name, and others that are not weak: ``class App``."""
+        asked = {word.casefold() for word in words_of(self.question.query)}
+        for uri in (unit.key, *unit.texts):
+            name = [word.casefold() for word in words_of(name_of(uri).partition(".")[0])]
+            if name and asked.issuperset(name) and not WEAK.issuperset(asked):
+                return True
+        return False
 
     def relevance(self, similarity: float | None) -> float:
         """The relevance of a text with this similarity; the similarity itself if its relevance is unknown."""
@@ -236,7 +245,8 @@ class Pool:
             unit = self.units[key] = Unit(key, lane=found.lane)
         unit.lane = min(unit.lane, found.lane)
         unit.texts.setdefault(found.uri, found)
-        unit.is_weak = found.id in self.weak and (unit.is_weak or not unit.covered)
+        if found.id in self.covered:
+            unit.is_weak = found.id in self.weak and (unit.is_weak or not unit.covered)
         unit.covered = max(unit.covered, self.covered.get(found.id, 0.0))
         if words:
             unit.words[found.uri] = words

@@ -68,6 +68,8 @@ def _shown(value: object) -> str:
     """A text, or a list of texts without commas, in plain words; other values as JSON."""
     if isinstance(value, str):
         return line(value)
-    if isinstance(value, list) and all(isinstance(one, str) and one and "," not in one for one in value):
-        return ", ".join(map(line, value))
+    if isinstance(value, list) and all(
+        isinstance(one, str) and one and one.isprintable() and "," not in one for one in value
+    ):
+        return ", ".join(value)
     return orjson.dumps(value).decode()

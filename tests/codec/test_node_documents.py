@@ -272,6 +272,8 @@ def test_a_conflict_of_full_files_fits_into_its_record() -> None:
         b"uri: concept://ws/a\nfields: {name: {base: a, sides: [b, c], commits: [x]}}\n",
         b"uri: concept://ws/a\nfields: {name: {base: a, sides: [b, c]}}\nkgd_decided: b\n",
         b"uri: there\nfields: {name: {base: a, sides: [b, c]}}\n",
+        b"uri: concept://ws/a\nfields: {uri: {base: base, sides: [b, c]}}\n",
+        b"uri: concept://ws/a\nfields: {twin: {base: base, sides: [b, c]}}\n",
         b"[" * 4000,
     ],
 )

@@ -68,6 +68,11 @@ def test_a_common_word_alone_finds_no_code(ws: Workspace, asked: Asked) -> None:
     assert money in in_code(asked("must"))
 
 
+def test_a_symbol_named_by_a_common_word_is_found_beside_its_kind(ws: Workspace, asked: Asked) -> None:
+    (app,) = symbols(ws, "src/start.py", "App", doc="The entry.")
+    assert app in in_code(asked("class App"))
+
+
 def test_a_file_with_more_of_the_words_ranks_before_one_that_repeats_a_word(ws: Workspace, asked: Asked) -> None:
     part, all = files(ws, "src/a.py", "src/b.py")
     ws.files_with = lambda query, limit: ([FileHit("src/a.py", 1.0, 0.2), FileHit("src/b.py", 0.9, 0.9)], frozenset())

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from kgd.errors import Invalid, NotFound
-from tests.surfaces.conftest import Ask, upsert
+from kgd.workspace.workspace import Workspace
+from tests.surfaces.conftest import Ask, git, upsert
 
 
 def disagree(ask: Ask, name: str, field: str) -> None:
@@ -85,3 +90,23 @@ def test_a_whole_node_of_wrong_values_settles_nothing(ask: Ask, wrong: dict[str,
     with pytest.raises(Invalid):
         ask.resolve(resolutions={"id": conflict["id"], "fields": {"node": {"uri": "concept://shop/a", **wrong}}})
     assert ask.conflicts()["total"] == 1
+
+
+def test_a_hole_in_the_history_of_one_conflict_leaves_the_others_their_authors(
+    ask: Ask, ws: Workspace, tmp_path: Path
+) -> None:
+    git_dir = ws.layout.git_dir
+    disagree(ask, "concept:whole", "summary")
+    disagree(ask, "atom:first", "summary")
+    hole = git(git_dir, "rev-parse", f"{ws.tip}:conflicts/atom").strip()
+    disagree(ask, "atom:second", "summary")
+    packs = [Path(shutil.move(one, tmp_path)) for one in (git_dir / "objects/pack").glob("*.pack")]
+    for pack in packs:
+        subprocess.run(["git", "-C", git_dir, "unpack-objects", "-q"], input=pack.read_bytes(), check=True)
+    (git_dir / "objects" / hole[:2] / hole[2:]).unlink()
+    named = {
+        one["uri"]: ["author" in side for field in one["fields"].values() for side in field["sides"]]
+        for one in ask.conflicts()["conflicts"]
+    }
+    assert named["concept://shop/whole"] == [True, True]
+    assert named["atom://shop/first"] == [False, False]

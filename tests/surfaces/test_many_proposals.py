@@ -13,7 +13,9 @@ from kgd.model.access import Principal, Scope
 from kgd.tools.proposals.comment import COMMENT
 from kgd.tools.proposals.proposals import LISTED, PROPOSALS
 from kgd.tools.session import Session
-from tests.surfaces.conftest import Ask, upsert
+from kgd.workspace.proposals import records
+from kgd.workspace.workspace import Workspace
+from tests.surfaces.conftest import Ask, git, upsert
 
 As = Callable[..., Ask]
 
@@ -125,3 +127,16 @@ def test_a_comment_reaches_the_author_of_a_proposal_until_the_author_answers(ask
     assert listed(mine, unanswered=True) == ["infra/a"]
     ask.accept(name=id)
     assert listed(mine, unanswered=True) == []
+
+
+def test_a_change_that_an_agents_token_pushed_is_an_agents_whoever_its_commit_names(ask: Ask, ws: Workspace) -> None:
+    ask.put(changes=upsert("a", name="A"))
+    git_dir, tip = ws.layout.git_dir, ws.tip
+    who = ["-c", "user.name=Ann Person", "-c", "user.email=ann@example.org"]
+    made = git(git_dir, *who, "commit-tree", f"{tip}^{{tree}}", "-p", tip, "-m", "by Ann").strip()
+    for kind in ("agent", "person"):
+        pusher = Principal("tok00001", "bot", kind, (Scope.of("shop", ["read", "propose"], ["/**"]),))
+        note = ["--create-reflog", "-m", records.pushed(pusher)]
+        git(git_dir, *who, "update-ref", *note, f"refs/heads/proposals/{kind}-1", made)
+    for kind in ("agent", "person"):
+        assert [one["id"].partition("@")[0] for one in ask.proposals(by=kind)["proposals"]] == [f"{kind}-1"]

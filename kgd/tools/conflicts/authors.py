@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
 
 VERSIONS_READ = 5_000
-"""Largest number of commits searched for the writers of sides, back from the commit that recorded their conflicts.
+"""Largest number of commits that are searched for each disputed node, back from the commit that recorded the conflict.
 Only a side that no commit wrote to its node reaches it, after a second or two."""
 RECORDS_READ = 8
 """Largest number of earlier records of the same dispute that are followed back before the search begins."""
@@ -133,8 +133,9 @@ def with_authors(
                     sought.setdefault(origin, []).append((side, _trace(history, one, name, side["value"])))
         for origin, sides in sought.items():
             _find_writers(history, origin, sides)
-    except KgdError:  # part of the history is missing: show the sides without their authors
-        pass
+    except KgdError:  # part of the history is missing: show the sides that need it without their authors
+        if len(found) > 1:
+            return [with_authors(workspace, [one], sees=sees)[0] for one in found]
     return answers
 
 
@@ -176,7 +177,7 @@ def _find_writers(history: _History, origin: Commit, sides: list[tuple[SideAnswe
     past, merged = history.past, len(origin.parents) > 1
     files = list(dict.fromkeys(file for _, trace in sides for file in trace.files))
     log = past.walk(origin.parents if merged else (origin.id,), files) if files else iter(())
-    for one in islice(log, VERSIONS_READ):
+    for one in islice(log, VERSIONS_READ * len({trace.files for _, trace in sides})):
         changed, left = {change.path for change in one.changes}, []
         for side, trace in sides:
             if not changed.isdisjoint(trace.files) and trace.is_written_by(one.commit):

@@ -85,7 +85,8 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
     said = dict(unanswered(session, workspace, found)) if params.unanswered else dict.fromkeys(found, ())
     every = list(below(workspace, params.path, seen(session, workspace, said)))
     question = [params.by, params.path, params.since, params.until, params.unanswered]
-    after = paging.read("proposals", question, params.cursor) if params.cursor else []
+    at = paging.read("proposals", question, params.cursor) if params.cursor else []
+    after = [bool(at[:1] == [True]), paging.index(at, 1), paging.text(at, 2)] if at else []
     left = [one for one in every if _place(one) > after]
     shown = [proposal_answer(workspace, one, proposals.look(workspace, one)) for one in left[: params.limit]]
     for one, told in zip(left, shown, strict=False):

@@ -170,7 +170,7 @@ def matching(workspace: Workspace, by: str | None, since: str | None, until: str
     """
     begin, last = period(since, until)
     for one in proposals.listed(workspace):
-        agent = is_agent(Author.of(one.author).client, one.email)
+        agent = is_agent(Author.of(one.author).client, one.email) or one.origin.pushed_by_agent
         is_then = (begin is None or begin <= one.at) and (last is None or one.at <= last)
         if is_then and is_by(by, one.author, f"<{one.email}>", one.pusher, agent=agent):
             yield one

@@ -175,8 +175,9 @@ def _mine(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
     cards = []
     for one in status["mine"]:
         to, last = f"{visit.to('proposal', id=one['id'])}#discussion", one["discussion"][-1]
-        actions = (Action("Answer", to, hint=one["message"]),)
-        cards.append(Card(one["message"], to, last["text"], last["author"], last["at"], actions=actions))
+        title = one["message"] or one["id"]
+        actions = (Action("Answer", to, hint=title),)
+        cards.append(Card(title, to, last["text"], last["author"], last["at"], actions=actions))
     return cards
 
 

@@ -44,10 +44,11 @@ def of(workspace: Workspace, proposal: Proposal) -> tuple[Comment, ...]:
 
 
 def after(workspace: Workspace, proposal: Proposal, by: str) -> tuple[Comment, ...]:
-    """The comments after the last one by this author, oldest first; all comments if the author made none."""
+    """The comments after the last one by this author, oldest first; all comments if the author made none. None if the
+    author cannot answer, because the discussion is full."""
     said = of(workspace, proposal)
     last = max((number for number, one in enumerate(said, 1) if one.by == by[:LONGEST_NAME]), default=0)
-    return said[last:]
+    return said[last:] if len(said) < MOST else ()
 
 
 def add(workspace: Workspace, proposal: Proposal, by: str, text: str) -> None:

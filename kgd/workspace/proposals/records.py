@@ -24,7 +24,7 @@ LONGEST_REASON = 400
 _BUNDLE = re.compile(r"^\[([0-9a-f]{16})\] ([a-z]+) (\S+://\S+(?: \S+://\S+)*)$")
 
 _PUSHED = "kgd: pushed by "
-_LINE = re.compile(r"kgd: (?:pushed|proposed) by (.*) \[([0-9A-Za-z]*) ([0-9A-Za-z]*)\]").fullmatch
+_LINE = re.compile(r"kgd: (?:pushed|proposed) by (.*) \[([0-9A-Za-z]*) ([0-9A-Za-z]*)( agent)?\]").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class Origin:
     owner: str = ""
     line: str = ""
     pusher: str = ""
+    pushed_by_agent: bool = False
 
     def is_of(self, who: Principal) -> bool:
         """Whether this principal, or a token derived from its own, made the proposal."""
@@ -45,7 +46,8 @@ NOBODY = Origin()
 
 def pushed(holder: Principal) -> str:
     """The reflog message of a push with this holder's token."""
-    return f"{_PUSHED}{holder.name} ({holder.id}) [{holder.identity} {holder.line}]"
+    kind = "" if holder.kind == "person" else " agent"
+    return f"{_PUSHED}{holder.name} ({holder.id}) [{holder.identity} {holder.line}{kind}]"
 
 
 def proposed(name: str, holder: Principal | None) -> str:
@@ -58,7 +60,7 @@ def origin(git_dir: Path, ref: str) -> Origin:
     """The origin of this repository's proposal, from its reflog."""
     for line in reversed(read_log(git_dir, ref)):
         if found := _LINE(line.note):
-            return Origin(found[2], found[3], found[1] if line.note.startswith(_PUSHED) else "")
+            return Origin(found[2], found[3], found[1] if line.note.startswith(_PUSHED) else "", bool(found[4]))
     return NOBODY
 
 
