@@ -98,7 +98,8 @@ class Person:
 
     @property
     def tip(self) -> str:
-        return self.workspace.tip
+        """The commit that reads see."""
+        return self.workspace.read_tip.hex()
 
     @property
     def work_tree(self) -> Path:

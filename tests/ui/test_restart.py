@@ -78,7 +78,8 @@ def test_open_pages_delay_neither_a_stop_nor_a_newer_daemon(desk: Desk, open_pag
     start.retire(desk.home)  # like the first command of a newer kgd
     assert pid_of(desk) != before
     desk.put("insight://shop/newer", name="By the newer one", summary="Written by the newer one")
-    expect(pages[-1].locator("main")).to_contain_text("By the newer one")
+    # A page may wait ten seconds before it asks the new daemon, and the machine may be busy.
+    expect(pages[-1].locator("main")).to_contain_text("By the newer one", timeout=60_000)
 
 
 @pytest.mark.slow
