@@ -107,6 +107,17 @@ def test_an_address_holds_the_filter_and_errors_are_reported(desk: Desk, page: P
     watched.troubles.clear()  # the browser notes each answer of 422
 
 
+def test_a_date_in_the_address_is_in_the_form_and_the_way_to_mark_all_is_told(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/dated", name="Dated")
+    at(page, "review?since=2020-01-31")
+    expect(page.get_by_label("or a date")).to_have_value("2020-01-31")
+    expect(page.get_by_role("button", name="Mark as reviewed")).to_have_count(0)
+    at(page, "review?since=last+week")
+    expect(page.locator("#since")).to_have_value("last week")
+    page.get_by_role("link", name="remove the filter").click()
+    expect(page.get_by_role("button", name="Mark as reviewed")).to_be_visible()
+
+
 def test_a_long_review_has_pages(desk: Desk, page: Page) -> None:
     desk.call("put", changes=[upsert(f"concept://shop/many/n{n:03}", name=f"Many {n:03}") for n in range(60)])
     at(page, "review?since=yesterday&path=/many/**")

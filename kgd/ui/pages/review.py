@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,6 +19,7 @@ from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 NODES = 25
 COMMITS = 10
+_IS_DAY = re.compile(r"\d{4}-\d\d-\d\d").fullmatch
 SINCE = (
     ("", "my last review"),
     ("today", "today"),
@@ -119,8 +121,11 @@ def accept(visit: Visit) -> Handled:
 
 
 def narrowing(given: Mapping[str, str]) -> Narrowed:
-    """Return the filter in an address or a form."""
-    return Narrowed(*(given.get(name, "").strip() for name in ("since", "day", "by", "who", "path")))
+    """Return the filter in an address or a form; a date in `since` is the day."""
+    since, day, by, who, path = (given.get(name, "").strip() for name in ("since", "day", "by", "who", "path"))
+    if not day and _IS_DAY(since):
+        since, day = "", since
+    return Narrowed(since, day, by, who, path)
 
 
 def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
