@@ -194,6 +194,7 @@ def settled_in(workspace: Workspace, id: str) -> Entry | None:
 
 CONFLICTS = Operation(
     name="conflicts",
+    page="the page Conflicts",
     title="Open conflicts",
     description="Conflicting values from two people: each side with its letter, author and commit.",
     Params=ConflictsParams,

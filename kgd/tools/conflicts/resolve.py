@@ -374,6 +374,7 @@ RESOLVE = Operation(
 )
 RESOLVE_CONFLICTS = Operation(
     name="resolve_conflicts",
+    page="the page Conflicts",
     title="Settle conflicts",
     description=(
         "Settle conflicting edits. Without resolutions your host's model decides if it may; open conflicts return "

@@ -333,6 +333,7 @@ def _is_permitted(workspace: Workspace, one: Proposal, permit: Permit | None) ->
 
 PROPOSALS = Operation(
     name="proposals",
+    page="the page Proposals",
     title="Open proposals",
     description="Lists the open proposals, or shows one with its changes.",
     Params=ProposalsParams,

@@ -234,7 +234,7 @@ def _failed(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
 
 
 KINDS = (
-    Kind("conflicts", "conflict", "conflicts", "conflicts", "Two versions of the same field.", _conflicts),
+    Kind("conflicts", "conflict", "conflicts", "conflicts", "Two people changed the same field.", _conflicts),
     Kind("proposals", "proposal", "proposals", "proposals", "A change to accept or reject.", _proposals),
     Kind(
         "mine",
