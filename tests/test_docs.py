@@ -22,6 +22,7 @@ from kgd import errors
 from kgd.cli.commands import EXIT_CODES
 from kgd.config import Home
 from tests.daemon.conftest import end_daemon
+from tests.soak.__main__ import LEDGER, without_places
 
 ROOT = Path(__file__).resolve().parent.parent
 SOON = 15.0
@@ -234,9 +235,18 @@ def test_the_wiring_lines_equal_the_output_of_up() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_no_page_names_a_place_on_somebodys_machine(page: str) -> None:
-    text = (ROOT / page).read_text()
+    assert places_in((ROOT / page).read_text()) == []
+
+
+def test_the_ledger_of_long_proofs_names_no_place_on_somebodys_machine() -> None:
+    assert places_in(LEDGER.read_text()) == []
+    trace = f'  File "{ROOT}/tests/a.py", line 1, in a\n  File "/home/ann/.pyenv/lib/b.py", line 2, in b\n'
+    assert without_places(trace) == '  File "tests/a.py", line 1, in a\n  File "b.py", line 2, in b\n'
+
+
+def places_in(text: str) -> list[str]:
     found = re.findall(r"(?<![\w.~$}…/])/(?:work|root|home|Users|opt|mnt|srv|var)/[\w./-]*", text)
-    assert [place for place in found if not place.startswith("/home/me/")] == []
+    return [place for place in found if not place.startswith("/home/me/")]
 
 
 def _lines(page: str) -> list[str]:

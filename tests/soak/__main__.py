@@ -18,6 +18,7 @@ import itertools
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -259,11 +260,16 @@ def turn(name: str, seed: int, commit: str) -> Counts:
         try:
             counts, result = PROOFS[name](Path(place), seed), "passed"
         except Exception:  # noqa: BLE001  the ledger holds failures as well
-            counts, result = {"trace": traceback.format_exc().replace(f"{ROOT}/", "")[-3000:]}, "failed"
+            counts, result = {"trace": without_places(traceback.format_exc())[-3000:]}, "failed"
     line |= {"result": result, "seconds": round(time.monotonic() - began, 1), "counts": counts}
     with open(LEDGER, "a") as ledger:
         ledger.write(json.dumps(line) + "\n")
     return line
+
+
+def without_places(trace: str) -> str:
+    """A traceback in which files of this repository have relative paths, and other files only their names."""
+    return re.sub(r'File "/.*/', 'File "', trace.replace(f"{ROOT}/", ""))
 
 
 def end_with_us() -> None:
