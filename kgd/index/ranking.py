@@ -345,7 +345,8 @@ class Search:
             often = max(often, len(having))  # the count may be out of date
             weight = term.weight(often, about)
             total += weight
-            # A team that never spells the word like this rarely asks about it: the other spelling may be a library's.
+            # A library's text may have the other spelling. A word that is only there still counts as missing; otherwise
+            # questions about something unknown would get answers.
             if often and (not term.written or self._frequencies.of(self._connection, term.written)):
                 known.add(term.word.casefold())
             for (id,) in having:

@@ -10,6 +10,7 @@ import pytest
 from kgd.index.database import Database
 from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.index.words import terms
+from kgd.model.lane import Lane
 from kgd.model.uri import Uri
 
 pytestmark = pytest.mark.requirement("U7")
@@ -131,6 +132,17 @@ def test_a_british_word_finds_its_american_spelling_and_the_reverse(
     index.apply([Doc(uri("a"), "concept", "", content=written), Doc(uri("b"), "concept", "", content="Something else")])
     assert found(index, asked) == ["a"]
     assert found(index, asked, sees=lambda one: True) == ["a"]
+
+
+@pytest.mark.parametrize(("written", "is_known"), [("A color", False), ("A colour", True)])
+def test_a_word_that_occurs_only_in_another_spelling_is_found_and_counts_as_missing(
+    database: Database, written: str, is_known: bool
+) -> None:
+    index = TextIndex(database)
+    index.apply([Doc(uri("a"), "concept", "", content=f"{written} of a badge")])
+    gathered = index.gather("the colour of badges", Lane.NOTES, limit=10)
+    assert [one.uri for one in gathered.texts] == [uri("a")]
+    assert ("colour" in gathered.known) == is_known
 
 
 def test_a_path_is_found_in_another_spelling(database: Database) -> None:

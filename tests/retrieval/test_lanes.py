@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from kgd.index.code_index import FileHit
+from kgd.index.ranking import SOME, Found
 from kgd.index.text import Doc, FileDoc
-from kgd.model.lane import KNOWLEDGE
+from kgd.model.lane import KNOWLEDGE, Lane
 from kgd.model.uri import Uri
+from kgd.retrieval.candidates import Pool
 from kgd.retrieval.query import Question
 from kgd.retrieval.retrieve import retrieve
 from kgd.workspace.workspace import Workspace
@@ -66,6 +68,17 @@ def test_a_common_word_alone_finds_no_code(ws: Workspace, asked: Asked) -> None:
     (cookie,) = symbols(ws, "src/cookie.py", "expire", doc="The session cookie expires after a week.")
     assert in_code(asked("what must I know before changing the session cookie of guests")) == [cookie]
     assert money in in_code(asked("must"))
+
+
+def test_a_part_that_is_only_similar_does_not_make_a_common_word_count() -> None:
+    """Similarity adds parts without words of the query to a document that has only a common word."""
+    first, second = (Uri(f"chunk://ws/guide/000{number}") for number in (1, 2))
+    pool = Pool(Question("what must I know"), ["must"], ["must"], is_short=False)
+    pool.covered, pool.weak = {1: 0.3}, {1}
+    unit = pool.take(Found(-1.0, first, 1, SOME, lane=Lane.SOURCES), words=1.0)
+    assert not pool.speaks_of(unit)
+    assert pool.take(Found(0.0, second, 2, SOME, lane=Lane.SOURCES)) is unit
+    assert not pool.speaks_of(unit)
 
 
 def test_a_symbol_named_by_a_common_word_is_found_beside_its_kind(ws: Workspace, asked: Asked) -> None:

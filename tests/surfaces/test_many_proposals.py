@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from kgd.errors import Invalid
+from kgd.errors import Invalid, Limit
 from kgd.model.access import Principal, Scope
+from kgd.tools import paging
 from kgd.tools.proposals.comment import COMMENT
 from kgd.tools.proposals.proposals import LISTED, PROPOSALS
 from kgd.tools.session import Session
-from kgd.workspace.proposals import records
+from kgd.workspace.proposals import comments, records
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, git, upsert
 
@@ -140,3 +141,33 @@ def test_a_change_that_an_agents_token_pushed_is_an_agents_whoever_its_commit_na
         git(git_dir, *who, "update-ref", *note, f"refs/heads/proposals/{kind}-1", made)
     for kind in ("agent", "person"):
         assert [one["id"].partition("@")[0] for one in ask.proposals(by=kind)["proposals"]] == [f"{kind}-1"]
+
+
+def test_comments_do_not_wait_for_an_answer_that_no_longer_fits(
+    ask: Ask, holds: As, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comments, "MOST", 2)
+    mine = holds("read,propose", "/infra/**")
+    id = mine.submit_subgraph(changes=upsert("infra/a", name="N"))["proposal"]
+    ask.comment(name=id, text="Why N?")
+    assert listed(mine, unanswered=True) == ["infra/a"]
+    ask.comment(name=id, text="And not O?")
+    with pytest.raises(Limit):
+        COMMENT.call(mine.session, {"name": id, "text": "N is shorter."})
+    assert listed(mine, unanswered=True) == []
+
+
+@pytest.mark.parametrize("position", [[None], [False, "1", "a"], [False, 1, 2]])
+def test_a_cursor_that_kgd_did_not_write_is_refused(ask: Ask, position: list[Any]) -> None:
+    ask.submit_subgraph(changes=upsert("a", name="A"))
+    question: list[Any] = [None, [], None, None, False]
+    with pytest.raises(Invalid) as refused:
+        ask.proposals(cursor=paging.write("proposals", question, position))
+    assert refused.value.at == "cursor"
+
+
+@pytest.mark.parametrize("list", ["proposals", "review"])
+def test_a_bad_pattern_is_refused_by_the_name_of_its_parameter(ask: Ask, list: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        getattr(ask, list)(path="[")
+    assert refused.value.at == "path"

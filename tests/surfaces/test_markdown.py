@@ -12,7 +12,7 @@ import pytest
 
 from kgd.model.uri import is_owned, scheme_of
 from kgd.tools import TOOLS
-from kgd.tools.markdown import address, fence
+from kgd.tools.markdown import address, fence, rest
 from tests.surfaces.conftest import Ask, upsert
 
 
@@ -169,3 +169,18 @@ def test_an_agent_reads_half_as_much_as_before_text_and_data_were_short(team: As
         text, data = len(TOOLS[name].text(answer)), len(json.dumps(answer, separators=(",", ":")))
         print(name, before, text, data)
         assert text <= 0.4 * before
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (["past commits", "path"], "past commits, path"),
+        (["a, b", "c"], '["a, b","c"]'),
+        (["a\nb"], '["a\\nb"]'),
+        (["\x1b[31m"], '["\\u001b[31m"]'),
+        (["", "a"], '["","a"]'),
+        ([1, 2], "[1,2]"),
+    ],
+)
+def test_a_list_is_plain_unless_its_texts_could_be_mistaken(values: list[object], shown: str) -> None:
+    assert list(rest({"why": values}, ())) == [f"why: {shown}"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kgd.tools.conflicts import authors as looked_up
 from tests.sync.people import Person, git
 
 People = Callable[..., Person]
@@ -94,6 +95,27 @@ def test_each_of_25_conflicts_names_its_authors(named: People) -> None:
     synced(ann, bob)
     found = ann.call("conflicts")["conflicts"]
     assert [authors({"conflicts": [one]}) for one in found] == [{"ann's": "Ann", "bob's": "Bob"}] * 25
+
+
+@pytest.mark.slow
+def test_each_node_of_a_page_is_searched_as_far_as_if_it_were_alone(
+    named: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looked_up, "VERSIONS_READ", 6)
+    ann, bob = named("ann"), named("bob")
+    nodes = ("one", "two")
+    for node in nodes:
+        ann.put(node, summary="first")
+    synced(ann, bob)
+    for one in (ann, bob):
+        for node in nodes:
+            one.put(node, summary=f"{one.folder.name}'s")
+    for number in range(3):
+        for node in nodes:
+            ann.put(node, name=f"name {number}")
+    synced(ann, bob)
+    found = ann.call("conflicts")["conflicts"]
+    assert [authors({"conflicts": [one]}) for one in found] == [{"ann's": "Ann", "bob's": "Bob"}] * 2
 
 
 def test_a_move_does_not_become_the_author_of_the_sides(named: People) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import lru_cache, partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,6 +36,8 @@ VERSIONS_READ = 5_000
 Only a side that no commit wrote to its node reaches it, after a second or two."""
 RECORDS_READ = 8
 """Largest number of earlier records of the same dispute that are followed back before the search begins."""
+KEPT = 512
+"""Largest number of nodes, of files and of folders that are kept while thousands of commits are searched."""
 ABSENT, PRESENT = "", "present"
 is_digest = re.compile("[0-9a-f]{16}").fullmatch
 
@@ -65,15 +67,14 @@ class _Named(NamedTuple):
 
 
 class _History:
-    """The workspace's history for one answer. Each node, file and folder of records is read only once."""
+    """The workspace's history for one answer. What was read last is kept: all sides ask about the same commits."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace, self.past = workspace, workspace.past
         self._files = self.past.nodes()
-        self.named = cache(self._named)
-        self.node_at = cache(self._node_at)
-        self.bytes_at = cache(self._bytes_at)
-        self.records_at = cache(self._records_at)
+        keep = lru_cache(maxsize=KEPT)
+        self.named, self.records_at = keep(self._named), keep(self._records_at)
+        self.node_at, self.bytes_at = keep(self._node_at), keep(self._bytes_at)
 
     def _named(self, uri: Uri) -> _Named:
         node = None if is_settings_uri(uri) else self.workspace.readable(self.workspace.graph.resolve(uri))

@@ -10,7 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.codec.paths import conflict_path
-from kgd.errors import Advice, Do, KgdError, NotFound
+from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.uri import Uri, is_settings_uri, parse_subject, settings_uri
 from kgd.tools import addressing, nodes, paging, visibility
@@ -23,6 +23,7 @@ from kgd.tools.session import Session
 from kgd.tools.suggestions import suggestions
 from kgd.tools.suggestions.suggestions import SuggestionAnswer
 from kgd.workspace.answers import OpenConflict
+from kgd.workspace.writing.edits import LIST_CONFLICTS
 
 if TYPE_CHECKING:
     from kgd.workspace.answers import Entry
@@ -38,9 +39,6 @@ class ConflictsParams(Params):
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     cursor: str | None = None
     workspace: str | None = None
-
-
-LIST_OPEN = Advice("List the open conflicts with ", Do("conflicts"), ".")
 
 
 class ModelAnswer(TypedDict):
@@ -79,7 +77,7 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     sees = visibility.sight(session, workspace.id)
     found = workspace.conflicts.find(uri, limit=params.limit + 1, after=after, about=sees)
     if not (uri is None or found or is_settings_uri(uri) or _is_there(workspace, uri, sees)):
-        raise NotFound("there is no such node", at=uri, next=LIST_OPEN)
+        raise NotFound("there is no such node", at=uri, next=LIST_CONFLICTS)
     answer: ConflictsResult = {
         "workspace": workspace.id,
         "total": workspace.conflicts.count(uri, about=sees),
@@ -135,7 +133,7 @@ def _one(session: Session, workspace: Workspace, id: str) -> ConflictsResult:
 
 
 def _none(id: str) -> NotFound:
-    return NotFound("there is no such conflict", at=id[-80:], next=LIST_OPEN)
+    return NotFound("there is no such conflict", at=id[-80:], next=LIST_CONFLICTS)
 
 
 def _whole(workspace: Workspace, found: OpenConflict, sees: visibility.Sees | None) -> ConflictAnswer:

@@ -15,7 +15,7 @@ from kgd.model.change import ChangeSet, Settle
 from kgd.model.uri import Uri, parse_subject
 from kgd.tools import addressing, nodes, visibility
 from kgd.tools.conflicts.authors import is_digest, with_authors
-from kgd.tools.conflicts.conflicts import LIST_OPEN, settled_before, settled_in, subject_of
+from kgd.tools.conflicts.conflicts import settled_before, settled_in, subject_of
 from kgd.tools.differences import Foretold, foretold
 from kgd.tools.model_decisions import Resolved, Via, askable, consult, settle
 from kgd.tools.nodes import ConflictField
@@ -30,6 +30,7 @@ from kgd.tools.suggestions import suggestions
 from kgd.tools.suggestions.suggestions import SuggestionAnswer
 from kgd.tools.write.put import PutResult, answer_of
 from kgd.workspace.answers import OpenConflict, Outcome
+from kgd.workspace.writing.edits import LIST_CONFLICTS
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -129,7 +130,7 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
     if chosen:
         ids = ", ".join(one.conflict.digest for one in chosen[:IDS_NAMED])
         raise Invalid(f"this node has {len(chosen)} open conflicts", at=at, next=f"Name one by its id: {ids}.")
-    raise NotFound("this conflict is not open", at=at, next=LIST_OPEN)
+    raise NotFound("this conflict is not open", at=at, next=LIST_CONFLICTS)
 
 
 def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -> NotFound | None:

@@ -27,7 +27,7 @@ from kgd.tools.history.recent import MOST_COMMITS, by_agent, entries
 from kgd.tools.nodes import made_at, moment
 from kgd.tools.operation import CURSOR, MESSAGE, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip
-from kgd.tools.parameters import Many, Params, When, moment_of, refuse_unseen
+from kgd.tools.parameters import Many, Params, When, globs, moment_of, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.write.put import answer_of
 from kgd.tools.writers import is_by
@@ -132,7 +132,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         for one in every
         if is_by(params.by, one.author, f"<{one.email}>", one.client, one.pushed_by, agent=by_agent(one))
     ]
-    learned = _Learned(workspace, [Glob(path) for path in params.path])
+    learned = _Learned(workspace, globs(params.path))
     for entry in reversed(chosen):
         learned.add(entry)
     answer: ReviewResult = {"workspace": workspace.id, "until": tip, "commits": len(chosen), "authors": []}

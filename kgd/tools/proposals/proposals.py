@@ -86,7 +86,7 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
     every = list(below(workspace, params.path, seen(session, workspace, said)))
     question = [params.by, params.path, params.since, params.until, params.unanswered]
     at = paging.read("proposals", question, params.cursor) if params.cursor else []
-    after = [bool(at[:1] == [True]), paging.index(at, 1), paging.text(at, 2)] if at else []
+    after = [at[0] is True, paging.index(at, 1), paging.text(at, 2)] if at else []
     left = [one for one in every if _place(one) > after]
     shown = [proposal_answer(workspace, one, proposals.look(workspace, one)) for one in left[: params.limit]]
     for one, told in zip(left, shown, strict=False):

@@ -10,16 +10,16 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.errors import Advice, Do, KgdError, NotFound
+from kgd.errors import KgdError, NotFound
 from kgd.model.access import Principal
 from kgd.model.change import Author
 from kgd.model.escaping import fenced_line
-from kgd.model.globs import Glob, place_of
+from kgd.model.globs import place_of
 from kgd.tools import visibility
 from kgd.tools.differences import NodeDiff
 from kgd.tools.nodes import moment
 from kgd.tools.origins import Origin
-from kgd.tools.parameters import period
+from kgd.tools.parameters import globs, period
 from kgd.tools.session import Session
 from kgd.tools.writers import is_agent, is_by
 from kgd.workspace.proposals import comments, deciding, proposals
@@ -120,9 +120,7 @@ def named(session: Session, workspace: Workspace, name: str) -> Proposal:
         return proposals.named(workspace, name, lambda one: any(seen(session, workspace, (one,))))
     except NotFound as absent:
         if decided := _decided_before(session, workspace, name):
-            raise NotFound(
-                decided, at=name[:80], next=Advice("List the open proposals with ", Do("proposals"), ".")
-            ) from None
+            raise NotFound(decided, at=name[:80], next=proposals.LIST_OPEN) from None
         names = [one.name for one in proposals.listed(workspace)] if session.principal is None else []
         if close := difflib.get_close_matches(name.partition("@")[0], names, 1):
             absent.next = f"Did you mean '{close[0]}'?"
@@ -182,10 +180,10 @@ def below(workspace: Workspace, paths: Sequence[str], found: Iterable[Proposal])
     Raises:
         Invalid: A path is not a pattern.
     """
-    globs = [Glob(path) for path in paths]
+    asked = globs(paths)
     for one in found:
-        places = [place_of(change.uri) for change in proposals.look(workspace, one).changes] if globs else []
-        if not globs or any(glob.covers(place) for glob in globs for place in places):
+        places = [place_of(change.uri) for change in proposals.look(workspace, one).changes] if asked else []
+        if not asked or any(glob.covers(place) for glob in asked for place in places):
             yield one
 
 

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from kgd.config.credentials import check_reference, drop, is_kept_as, keep
-from kgd.errors import Advice, Do, Forbidden, Invalid, InvariantViolation, KgdError
+from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError
 from kgd.git import remote_settings, remote_url
 from kgd.git.adopt import code_remotes
 from kgd.git.remote_errors import Trouble
@@ -23,7 +23,7 @@ from kgd.tools.nodes import moment
 from kgd.tools.operation import DIRECTION, REF, SECONDS, TOKEN, USUAL, Command, Hints, Operation, option
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
-from kgd.tools.workspaces.status import WorkspaceParams
+from kgd.tools.workspaces.status import SETTLE_CONFLICTS, WorkspaceParams
 
 if TYPE_CHECKING:
     from kgd.daemon.syncing import Answer
@@ -267,7 +267,7 @@ def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:
     if not remotes:
         answer["next"] = "`kgd share` publishes to the remote of this repository, `kgd remote add NAME URL` to another."
     elif workspace.conflicts.total:
-        answer["next"] = Advice("Settle the open conflicts: ", Do("conflicts"), " shows both sides of each.")
+        answer["next"] = SETTLE_CONFLICTS
     return answer
 
 

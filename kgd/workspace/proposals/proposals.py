@@ -39,6 +39,7 @@ from kgd.workspace.writing.touched_nodes import Permit, touched_by
 from kgd.workspace.writing.transaction import Transaction
 
 NAME_LIMIT = 200
+LIST_OPEN = Advice("List the open proposals with ", Do("proposals"), ".")
 State = Literal["open", "conflicts", "merged", "broken"]
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?:[./][A-Za-z0-9_][A-Za-z0-9_-]*){0,7}").fullmatch
@@ -131,11 +132,7 @@ def named(workspace: Workspace, id: str, known: Callable[[Proposal], bool] = lam
             here.refresh()
         found = found_here()
     if not found:
-        raise NotFound(
-            "no pending proposal has that name",
-            at=id[:80],
-            next=Advice("List the open proposals with ", Do("proposals"), "."),
-        )
+        raise NotFound("no pending proposal has that name", at=id[:80], next=LIST_OPEN)
     if commit and not found[0].commit.startswith(commit):
         raise Stale("this proposal has changed since it was listed", current=0, at=id[:80], next="Look at it again.")
     return found[0]

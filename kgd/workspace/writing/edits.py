@@ -24,6 +24,7 @@ from kgd.workspace.writing.draft import Draft, is_resource
 from kgd.workspace.writing.settling import carry, is_about_node, revert, settle
 
 DETAIL = "detail"
+LIST_CONFLICTS = Advice("List the open conflicts with ", Do("conflicts"), ".")
 LIKE_A_TYPE = 0.8
 """Similarity from which the scheme of a new resource is taken for a misspelling of one of kgd's schemes."""
 
@@ -255,9 +256,7 @@ def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:
             data = draft.read_file(path)
             if data is not None:
                 return path, documents.read_record(data, path, draft.around.sharded, draft.around.workspace)
-    raise NotFound(
-        "this conflict is not open", at=id[-80:], next=Advice("List the open conflicts with ", Do("conflicts"), ".")
-    )
+    raise NotFound("this conflict is not open", at=id[-80:], next=LIST_CONFLICTS)
 
 
 def check_links(draft: Draft) -> None:
