@@ -33,10 +33,9 @@ test: $(VENV)/.develop ## linters and the tests, less than three minutes on two 
 test-all: $(VENV)/.develop ## the same and the slower tests, less than twenty minutes on two cores
 	@$(MAKE) --no-print-directory -j2 lint _tests CHOSEN='-m "not soak and not large"'
 
-# The linters use one processor, so they run beside the tests. Tests that fail beside thousands of others run once more
-# alone, because a deadline may have passed on a busy machine. The first run has printed them; fix them anyway.
+# The linters use one processor, so they run beside the tests.
 _tests: $(VENV)/.develop
-	$(PYTEST) -q -n $(if $(ROOM),2,4) $(TOGETHER) $(CHOSEN) $(PLACES) || $(PYTEST) -q --last-failed --last-failed-no-failures none $(CHOSEN) $(PLACES)
+	$(PYTEST) -q -n $(if $(ROOM),2,4) $(TOGETHER) $(CHOSEN) $(PLACES) || $(BIN)/python scripts/second_chance.py $(CHOSEN) $(PLACES)
 PLACES = $(foreach room,$(ROOM),$(call IN,$(room))$(room:$(firstword $(subst ::, ,$(room)))%=%))
 
 # The rooms that `pyproject.toml` measures, and the tests of the formats.
