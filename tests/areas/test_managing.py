@@ -142,6 +142,14 @@ def test_invalid_input_is_refused_with_its_place_and_nothing_is_written(ask: Ask
 
 
 @pytest.mark.requirement("A13")
+def test_thousands_of_wrong_fields_are_refused_by_the_first_ten(ask: Ask) -> None:
+    with pytest.raises(Invalid) as refused:
+        ask.manage_graph(**{f"x{number}": 1 for number in range(5_000)})
+    assert "'x9'" in str(refused.value)
+    assert "'x10'" not in str(refused.value)
+
+
+@pytest.mark.requirement("A13")
 def test_input_at_the_limits_is_accepted(ask: Ask) -> None:
     others = atoms(ask, 50)
     made = atom(

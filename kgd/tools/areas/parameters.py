@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ MAX_REASON = 4 * 1024
 """In bytes, except for a name, whose limit is in characters."""
 MAX_PATHS = 10_000
 MAX_QUERY = 2_000
+MOST_REFUSALS = 10
+"""Refusals of one call. Each is looked up in the schema, and a call may have thousands of wrong fields."""
 
 
 Checks = Mapping[str, Callable[[Any], object]]
@@ -70,7 +73,7 @@ class AreaParams(Params):
             given = {name: one for name, one in {**defaults, **value}.items() if name not in bad}
         else:
             complaints, given = [], dict(params)
-        if refusals := list(cls._refusals(complaints, given)):
+        if refusals := list(itertools.islice(cls._refusals(complaints, given), MOST_REFUSALS)):
             raise _joined(refusals)
         return params
 
