@@ -1,8 +1,10 @@
 """Counters of quotas that several hubs share. A hub leases a block of each limit, so that most calls need no query.
 
-A lease counts as spent in the database until its unused part is returned. Therefore all hubs together never exceed a
-limit, even if a hub is killed; the unused part of a killed hub's lease is lost until the window of time ends. The
-windows follow the clock of PostgreSQL: a lease names its window, and how long it lasts.
+A lease counts as spent in the database until its unused part is returned, within 60 seconds. Therefore all hubs
+together never exceed a limit, even if a hub is killed. What a killed hub used of its last block is then unknown, so the
+block counts as spent until the window of time ends. Blocks are small for this reason: the first has the needed amount,
+and only a token that soon needs more gets twice as much. The windows follow the clock of PostgreSQL: a lease names its
+window, and how long it lasts.
 """
 
 from __future__ import annotations
@@ -17,12 +19,11 @@ from dataclasses import dataclass
 from kgd.errors import KgdError
 from kgd.postgres.database import Database
 
-BLOCKS = {"requests": 20}
-DAY_BLOCKS = 500
-"""A block is this part of a limit, but at least the needed amount. A killed hub loses a block until the window ends, so
-the parts of daily limits are small."""
-IDLE_SECONDS = 20.0
-"""A lease that was unused for this long is returned; checked every `LOOK_SECONDS`."""
+PARTS = {"requests": 20, "bytes": 500}
+"""The largest block is this part of a limit, or the needed amount. Others, such as nodes, are counted one by one: a
+change waits for its upstream anyway."""
+HELD_SECONDS = 40.0
+"""A lease is returned after this time; checked every `LOOK_SECONDS`."""
 LOOK_SECONDS = 10.0
 
 _TAKE = """
@@ -43,8 +44,8 @@ class _Lease:
     left: int
     ends: float
     """The end of the window; never later than PostgreSQL's, since it was measured before the query."""
-    at: float
-    """The last use."""
+    size: int
+    since: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +74,17 @@ class Quotas:
                     for token in limits if amount else ():  # an amount of 0 needs no lease
                         self._leases[token, what].left -= amount
                     return 0
-            granted = self._lease({token: limits[token] for token in lacking}, what, seconds, amount)
+                blocks = {token: self._block(token, what, limits[token], amount) for token in lacking}
+            granted = self._lease(limits, blocks, what, seconds, amount)
             if isinstance(granted, int):
                 return granted
             with self._lock:
                 for token, grant in granted.items():
-                    block = grant.block + self._left(token, what, grant.span)
-                    self._leases[token, what] = _Lease(grant.span, block, grant.ends, time.monotonic())
+                    left = grant.block + self._left(token, what, grant.span)
+                    lease = _Lease(grant.span, left, grant.ends, grant.block, time.monotonic())
+                    self._leases[token, what] = lease
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._return_idle, name="kgd-quotas", daemon=True)
+                    self._thread = threading.Thread(target=self._return_old, name="kgd-quotas", daemon=True)
                     self._thread.start()
 
     def close(self) -> None:
@@ -90,54 +93,57 @@ class Quotas:
         if self._thread:
             self._thread.join()
         with contextlib.suppress(KgdError):  # the rest is lost until the window ends
-            self._give_back(idle=0)
+            self._give_back(held=0)
 
     def _left(self, token: str, what: str, span: int | None = None) -> int:
         """The unused amount of a lease whose window has not ended; with `span`, only of a lease in this window."""
         lease, now = self._leases.get((token, what)), time.monotonic()
-        if lease is None or now >= lease.ends or span not in (None, lease.span):
-            return 0
-        lease.at = now
-        return lease.left
+        return 0 if lease is None or now >= lease.ends or span not in (None, lease.span) else lease.left
 
-    def _lease(self, limits: Mapping[str, int], what: str, seconds: int, amount: int) -> dict[str, _Grant] | int:
-        """Lease a block for each token. If a limit does not allow the amount, nothing is leased, and the seconds until
-        the window ends are returned."""
+    def _block(self, token: str, what: str, limit: int, amount: int) -> int:
+        lease = self._leases.get((token, what))
+        twice = 2 * lease.size if lease and time.monotonic() < lease.since + HELD_SECONDS else 0
+        return max(amount, min(twice, limit // PARTS[what] if what in PARTS else 0))
+
+    def _lease(
+        self, limits: Mapping[str, int], blocks: Mapping[str, int], what: str, seconds: int, amount: int
+    ) -> dict[str, _Grant] | int:
+        """Lease these blocks, or what is left of a limit. If a limit does not allow the amount, nothing is leased, and
+        the seconds until the window ends are returned."""
         granted: dict[str, _Grant] = {}
         began = time.monotonic()
         with self._database.write() as db:  # a grant that a crash of the server forgets would be granted twice
-            for token, limit in limits.items():  # sorted by the caller: all hubs lock rows in the same order
+            for token, block in blocks.items():  # sorted by the caller: all hubs lock rows in the same order
                 row = db.execute(_TAKE, {"token": token, "what": what, "seconds": seconds}).fetchone()
                 assert row is not None
                 span, spent, left = int(row[0]), int(row[1]), float(row[2])
-                if limit - spent < amount:
+                if limits[token] - spent < amount:
                     return max(1, math.ceil(left))
-                block = min(max(amount, limit // BLOCKS.get(what, DAY_BLOCKS)), limit - spent)
-                granted[token] = _Grant(span, block, began + left)
+                granted[token] = _Grant(span, min(block, limits[token] - spent), began + left)
             for token, grant in granted.items():
                 db.execute(_ADD, (grant.block, token, what, grant.span))
         return granted
 
-    def _return_idle(self) -> None:
+    def _return_old(self) -> None:
         while not self._ended.wait(LOOK_SECONDS):
             with contextlib.suppress(KgdError):  # without PostgreSQL they are returned later
-                self._give_back(idle=IDLE_SECONDS)
+                self._give_back(held=HELD_SECONDS)
 
-    def _give_back(self, idle: float) -> None:
+    def _give_back(self, held: float) -> None:
         with self._lock:
-            old = time.monotonic() - idle
-            returned = {key: lease for key, lease in self._leases.items() if lease.at <= old}
+            old = time.monotonic() - held
+            returned = {key: lease for key, lease in self._leases.items() if lease.since <= old}
             for key in returned:
                 del self._leases[key]
-        if not returned:
+        unused = {key: lease for key, lease in returned.items() if lease.left}
+        if not unused:
             return
         try:
             with self._database.write(durable=False) as db:
-                for (token, what), lease in sorted(returned.items(), key=lambda item: item[0]):
-                    if lease.left:
-                        db.execute(_ADD, (-lease.left, token, what, lease.span))
+                for (token, what), lease in sorted(unused.items(), key=lambda item: item[0]):
+                    db.execute(_ADD, (-lease.left, token, what, lease.span))
         except KgdError:
             with self._lock:
-                for key, lease in returned.items():
+                for key, lease in unused.items():
                     self._leases.setdefault(key, lease)
             raise
