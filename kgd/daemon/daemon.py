@@ -198,7 +198,7 @@ class Daemon:
             return None
         for one in self.opened((id,)):
             place = _entry(one).path if entry.path else str(self.clones.place(entry))
-            if place == (entry.path or str(one.layout.work_tree)):
+            if (entry.path or str(one.layout.work_tree)) in (place, str(one.layout.git_dir)):
                 return one if self.use(one) else None
         return None
 
@@ -565,7 +565,7 @@ class Daemon:
 
 
 def _entry(workspace: Workspace) -> Entry:
-    return Entry.of(workspace.id, workspace.layout.work_tree, workspace.layout.code_tree)
+    return Entry.of(workspace.id, workspace.layout.folder, workspace.layout.code_tree)
 
 
 def _is_moved(one: Opened) -> bool:

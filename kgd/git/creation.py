@@ -15,7 +15,7 @@ from kgd.errors import InvariantViolation, NotFound, Unavailable
 from kgd.git import pack, refs
 from kgd.git.discovery import Place, find_place, is_workspace
 from kgd.git.files import is_cut, replace, sync_file_system, sync_folder, write_new
-from kgd.git.layout import FORMAT, OWN_BRANCH, RETIRED, Layout, code_layout, removed, standalone_layout
+from kgd.git.layout import FORMAT, RETIRED, Layout, code_layout, own_layout, removed, standalone_layout
 from kgd.git.objects import FILE, PLAIN, Object, Signature, commit_body, make, tree_body
 from kgd.git.store import ObjectStore
 
@@ -74,19 +74,22 @@ def finish(place: Place, layout: Layout) -> None:
     fill_work_tree(layout)
 
 
-def create_standalone(directory: Path, workspace_id: str, first_files: Mapping[str, bytes]) -> Layout:
-    """Create a standalone workspace in `directory`, or mark an existing clone of a workspace as one.
+def create_standalone(
+    directory: Path, workspace_id: str, first_files: Mapping[str, bytes], *, bare: bool = False
+) -> Layout:
+    """Create a standalone workspace in `directory`, or mark an existing clone of a workspace as one. A new `bare` one
+    has no work tree.
 
     Raises:
         InvariantViolation: The directory holds other files.
     """
     directory = directory.resolve()
-    git_dir = directory / ".git"
-    layout = Layout(git_dir, directory, None, OWN_BRANCH)
+    layout = own_layout(directory, bare=bare)
+    git_dir = layout.git_dir
     if is_workspace(git_dir):
         return standalone_layout(Place(directory, git_dir, git_dir, directory))
     if git_dir.is_dir():
-        return _take_clone(layout)
+        return _take_clone(own_layout(directory))
     if directory.exists() and any(not _HALF(file.name) for file in directory.iterdir()):
         raise InvariantViolation(
             "the directory has files but no git repository",
@@ -162,7 +165,8 @@ def link_work_tree(layout: Layout) -> bool:
 
 
 def fill_work_tree(layout: Layout) -> list[str]:
-    """Write the branch's files into an empty work tree, with a matching index; returns the skipped paths.
+    """Write the branch's files into an empty work tree, if there is one, with a matching index; returns the skipped
+    paths.
 
     Does not use a checkout: it writes only plain files, and never through a link. Does nothing if an index exists,
     because publication is then responsible. The files are flushed before the index appears, so files lost in a power
@@ -170,7 +174,7 @@ def fill_work_tree(layout: Layout) -> list[str]:
     """
     index_path = layout.git_dir / "index"
     tip = refs.read_ref(layout.git_dir, layout.branch)
-    if index_path.exists() or tip is None:
+    if layout.is_bare or index_path.exists() or tip is None:
         return []
     store = layout.open()
     index, skipped = pygit2.Index(str(index_path)), []
@@ -231,7 +235,8 @@ def _tied(layout: Layout) -> bool:
 def _skeleton(git_dir: Path, layout: Layout) -> None:
     for folder in ("objects/pack", "objects/info", "refs/heads", "refs/tags", "refs/kgd", "hooks", "info", "kgd"):
         (git_dir / folder).mkdir(parents=True)
-    settings = {"core.repositoryformatversion": "0", "core.bare": "false", "kgd.branch": layout.branch}
+    settings = {"core.repositoryformatversion": "0", "core.bare": str(layout.is_bare).lower()}
+    settings["kgd.branch"] = layout.branch
     if layout.in_code:
         settings["core.worktree"] = os.path.relpath(layout.work_tree, layout.git_dir)
     write_new(git_dir / "config", _config_text({**settings, **_SETTINGS}))

@@ -69,6 +69,11 @@ class Layout:
         """Whether the workspace has no work tree."""
         return self.work_tree == self.git_dir
 
+    @property
+    def folder(self) -> Path:
+        """The work tree; if there is none, the folder that holds ``.git``, or the bare repository itself."""
+        return self.git_dir.parent if self.is_bare and self.git_dir.name == ".git" else self.work_tree
+
     def open(self) -> ObjectStore:
         """Open the repository. Call `kgd.git.integrity.recover` first: libgit2 hangs on a truncated loose object."""
         return ObjectStore(self.git_dir, self.work_tree)
@@ -133,6 +138,11 @@ def code_layout(place: Place) -> Layout:
     # A bare repository has no main work tree, and linked worktrees come and go.
     above = place.main_tree or place.common_dir
     return Layout(git_dir, above / WORK_TREE, place.main_tree, CODE_BRANCH)
+
+
+def own_layout(directory: Path, *, bare: bool = False) -> Layout:
+    """The paths of a new standalone workspace in this directory."""
+    return Layout(directory / ".git", directory / ".git" if bare else directory, None, OWN_BRANCH)
 
 
 def standalone_layout(place: Place) -> Layout:

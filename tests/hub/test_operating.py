@@ -19,6 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.hub.conftest import ROOT, Hub
+from tests.sync.people import git
 from tests.waiting import until
 
 AUTH = "concept://infra/services/auth"
@@ -248,11 +249,13 @@ def test_logs_and_traces_follow_a_request_and_a_drained_hub_answers_what_it_has_
 
 
 @pytest.mark.slow
-def test_a_hub_that_starts_clones_what_its_disk_lacks_and_nothing_twice(hub: Hub, tmp_path: Path) -> None:
+def test_a_hub_that_starts_clones_what_its_disk_lacks_without_a_work_tree_and_nothing_twice(
+    hub: Hub, tmp_path: Path
+) -> None:
     subprocess.run(["git", "clone", "--bare", "-q", hub.folder / "infra", tmp_path / "infra.git"], check=True)
     (tmp_path / "kgd").write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m kgd.cli "$@"\n')
     (tmp_path / "kgd").chmod(0o755)
-    place = tmp_path / "data/infra"
+    tip, place = git(tmp_path / "infra.git", "rev-parse", "main"), tmp_path / "data/infra"
     entry = {"path": str(place), "standalone": True, "remote": str(tmp_path / "infra.git")}
     (tmp_path / "workspaces.yaml").write_text(json.dumps({"workspaces": {"infra": entry}}))
     environment = {
@@ -262,9 +265,14 @@ def test_a_hub_that_starts_clones_what_its_disk_lacks_and_nothing_twice(hub: Hub
         "KGD_CONFIG": str(tmp_path),
         "KGD_WORKSPACES": "infra",
     }
+    registered = set[str]()
     for _ in range(2):  # `kgd serve` refuses this address at once
         command = [str(ROOT / "deploy/start-hub"), "--listen", "nonsense"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=100)
         assert "HOST:PORT" in done.stderr
         assert done.stderr.count("kgd:") == 1, done.stderr
-        assert (place / "kgd.yaml").exists()
+        assert [one.name for one in place.iterdir()] == [".git"]
+        assert git(place, "config", "core.bare") == "true"
+        assert git(place, "rev-parse", "refs/kgd/head") == tip
+        registered.add((tmp_path / "home/workspaces.yaml").read_text())
+    assert len(registered) == 1

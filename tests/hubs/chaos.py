@@ -128,7 +128,7 @@ def lose_disk(hub: Hub) -> None:
     shutil.rmtree(hub.workspace("infra"))
     hub.home.prepare()
     Path(hub.home.registry).write_bytes(registry)
-    for command in (["up", "--workspace", "infra", "--quiet"], ["down", "--quiet"]):
+    for command in (["up", "--workspace", "infra", "--bare", "--quiet"], ["down", "--quiet"]):
         whole = [sys.executable, "-P", "-m", "kgd.cli", *command]
         subprocess.run(whole, env=hub.environment, cwd=hub.folder, check=True, capture_output=True)
     hub.start()

@@ -32,16 +32,19 @@ class Team:
     def start(
         self, count: int = 1, *, cloned: bool = False, more: tuple[str, ...] = (), code: Path = ROOT
     ) -> list[Hub]:
-        """Start more hubs and return them; the workspace `infra` is shared. A `cloned` hub has it before it starts;
-        `more` are further options."""
+        """Start more hubs and return them; they share the workspace `infra`, which has no work tree. A `cloned` hub has
+        it before it starts; `more` are further options."""
         for _ in range(count):
             folder = self.folder / f"hub{len(self.hubs)}"
             folder.mkdir()
             options = ("--listen", "127.0.0.1:0", "--state", self.state, *self.more, *more)
             made = new_hub(folder, *options, workspaces=() if cloned else ("infra",))
             if cloned:
-                command = [sys.executable, "-P", "-m", "kgd.cli", "clone", self.address, str(folder / "infra")]
+                words = ["clone", "--bare", self.address, str(folder / "infra")]
+                command = [sys.executable, "-P", "-m", "kgd.cli", *words]
                 subprocess.run(command, env=made.environment, cwd=folder, check=True, capture_output=True)
+            else:
+                git(folder / "infra", "config", "core.bare", "true")
             made.environment["PYTHONPATH"] = str(code)
             RegistryFile(made.home).register(
                 Entry("infra", str(folder / "infra"), standalone=True, remote=self.address), replace=True

@@ -78,6 +78,16 @@ def test_up_standalone_makes_a_separate_repository(session: Session, tmp_path: P
     assert written["created"] == ["concept://notes/plan"]
 
 
+def test_a_bare_workspace_has_no_files_and_is_found_and_served_in_its_folder(session: Session, tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    alone = replace(session, cwd=tmp_path, found=None)
+    made, again = (call(alone, "up", {"directory": str(folder), "bare": True}) for _ in range(2))
+    assert (made["created"], again["created"], made["path"]) == (True, False, str(folder))
+    assert call(alone, "put", {"workspace": "notes", "changes": upsert("plan", summary="x")})["created"]
+    assert [one.name for one in folder.iterdir()] == [".git"]
+    assert git(folder, "config", "core.bare") == "true\n"
+
+
 @pytest.mark.requirement("E21")
 def test_any_domain_and_any_type_can_be_written(ask: Ask) -> None:
     answer = ask.put(

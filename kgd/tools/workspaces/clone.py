@@ -32,6 +32,7 @@ class CloneParams(WorkspaceParams):
     ref: str = ""
     token: str = ""
     replace: bool = False
+    bare: bool = False
     environment: JsonObject = Field(default_factory=dict)
 
 
@@ -61,7 +62,7 @@ def clone(session: Session, params: CloneParams) -> UpResult:
     if entry.id:
         allow(entry.id)
     environment = {key: str(value) for key, value in params.environment.items()}
-    cloned = clones.clone_to(session, directory, entry, environment, allow=allow)
+    cloned = clones.clone_to(session, directory, entry, environment, allow=allow, bare=params.bare)
     if cloned is None:
         raise NotFound(
             "the remote has no workspace yet",
@@ -129,6 +130,7 @@ CLONE = Operation(
                 option("--ref", "the ref on the remote", "REF"),
                 TOKEN,
                 option("--replace", "replace another repository registered under its id"),
+                option("--bare", "without a work tree, for a hub"),
             ),
             place=70,
             ask="place",

@@ -12,7 +12,7 @@ from kgd.errors import InvariantViolation
 from kgd.git import creation
 from kgd.git import layout as layouts
 from kgd.git.discovery import Place
-from kgd.git.layout import OWN_BRANCH, Layout
+from kgd.git.layout import Layout, own_layout
 from kgd.git.remote_url import parse as parse_url
 from kgd.sync.cloning import NothingThere, clone
 from kgd.sync.network import network_of
@@ -48,6 +48,7 @@ def clone_to(
     environment: Mapping[str, str],
     *,
     allow: Callable[[str], None],
+    bare: bool = False,
 ) -> Cloned | None:
     """Clone a workspace into a directory, or into the code repository at `where`; None if the remote has no workspace
     yet.
@@ -57,6 +58,7 @@ def clone_to(
         entry: The entry whose remote and ref to clone. An empty id accepts any workspace.
         environment: Replaces the user's environment for git and for the token, unless empty.
         allow: Called with the id of the remote's workspace before anything is kept; may raise to refuse it.
+        bare: The clone in a directory gets no work tree.
 
     Raises:
         InvariantViolation: The directory has files, or ``.kgd`` of the code repository is not free.
@@ -66,8 +68,8 @@ def clone_to(
         layout = layouts.code_layout(where)
         creation.check_place_is_free(where, layout)
     else:
-        layout = _free(where)
-    url = parse_url(remote_of(entry), layout.work_tree)
+        layout = _free(where, bare=bare)
+    url = parse_url(remote_of(entry), layout.folder)
     network = network_of(entry.token, environment=environment, progress=session.progress)
     made = [one for one in (layout.git_dir.parent, *layout.git_dir.parent.parents) if not one.exists()]
     layout.git_dir.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +92,7 @@ def clone_to(
 def register(session: Session, layout: Layout, entry: Entry) -> None:
     """Register a clone with its remote, through which it syncs. Replaces the workspace's entry."""
     registry = session.daemon.registry
-    path = str(layout.code_tree if layout.in_code and layout.code_tree else layout.work_tree)
+    path = str(layout.code_tree if layout.in_code and layout.code_tree else layout.folder)
     known = registry.current().entries.get(entry.id)
     if known is not None and known.hub:
         registry.forget(entry.id)
@@ -98,12 +100,12 @@ def register(session: Session, layout: Layout, entry: Entry) -> None:
     registry.register(wanted, replace=True)
 
 
-def _free(directory: Path) -> Layout:
+def _free(directory: Path, *, bare: bool) -> Layout:
     if directory.exists() and not _is_empty(directory):
         raise InvariantViolation(
             "the directory has files", at=str(directory), next="Name an empty or missing directory."
         )
-    return Layout(directory / ".git", directory, None, OWN_BRANCH)
+    return own_layout(directory, bare=bare)
 
 
 def _is_empty(directory: Path) -> bool:

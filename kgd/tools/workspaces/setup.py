@@ -48,6 +48,7 @@ class UpParams(WorkspaceParams):
     directory: Annotated[str | None, Field(description="default: the client's directory")] = None
     id: str | None = None
     standalone: bool = False
+    bare: bool = False
     replace: bool = False
     dry_run: bool = False
     environment: Annotated[JsonObject, Field(description="the user's environment, for access to remotes")] = Field(
@@ -77,7 +78,7 @@ def up(session: Session, params: UpParams) -> UpResult:
     if id is not None and not is_workspace_id(id):
         raise Invalid("an id is 1 to 63 lower-case letters, digits and dashes, and does not begin with a dash", at="id")
     directory, entry = _meant(session, params, id)
-    if entry is not None and (entry.standalone or clones.is_free(entry, directory)):
+    if params.bare or (entry is not None and (entry.standalone or clones.is_free(entry, directory))):
         params = params.model_copy(update={"standalone": True})
     found = _found(directory, id, params)
     if found is None and params.dry_run:
@@ -96,10 +97,10 @@ def brought_up(session: Session, directory: Path, made: Made, *, replace: bool) 
     if made.cloned:
         clones.register(session, layout, made.cloned)
     session.here = None
-    workspace = _opened(session, directory if layout.in_code else layout.work_tree, layout)
+    workspace = _opened(session, directory if layout.in_code else layout.folder, layout)
     answer: UpResult = {
         "workspace": workspace.id,
-        "path": str(layout.work_tree),
+        "path": str(layout.folder),
         "git_dir": str(layout.git_dir),
         "branch": layout.branch,
         "created": made.created,
@@ -224,7 +225,7 @@ class Made:
 
 def _found(directory: Path, id: str | None, params: UpParams) -> Made | None:
     layout = layouts.locate(directory) if directory.is_dir() else None
-    if layout is None or (params.standalone and layout.work_tree != directory):
+    if layout is None or (params.standalone and layout.folder != directory):
         return None
     known = _id_of(layout)
     if id is not None and id != known:
@@ -265,6 +266,7 @@ def _make(session: Session, directory: Path, id: str | None, params: UpParams, e
             entry,
             environment,
             allow=lambda found: _refuse_other(session, id, found, params),
+            bare=params.bare,
         )
         if cloned is not None:
             return Made(cloned.layout, True, adopted=cloned.source, cloned=entry)
@@ -276,8 +278,11 @@ def _make(session: Session, directory: Path, id: str | None, params: UpParams, e
             return Made(asked.layout, not restored, restored, found, asked.unreachable)
         unreachable = asked.unreachable
     name = _new_id(session, directory, id, params)
-    make = creation.create_in_code_repository if place else creation.create_standalone
-    return Made(make(directory, name, first_files(name)), not restored, restored, unreachable=unreachable)
+    if place:
+        layout = creation.create_in_code_repository(directory, name, first_files(name))
+    else:
+        layout = creation.create_standalone(directory, name, first_files(name), bare=params.bare)
+    return Made(layout, not restored, restored, unreachable=unreachable)
 
 
 def _refuse_other(session: Session, id: str | None, found: str, params: UpParams) -> None:
@@ -502,6 +507,7 @@ UP = Operation(
             (
                 option("--id", "the workspace's id (from the remote's or the folder's name)", "ID"),
                 option("--standalone", "a separate repository here instead of one inside the code's git directory"),
+                option("--bare", "a new, separate repository without a work tree, for a hub"),
                 option("--replace", "replace another repository registered under this id"),
             ),
             place=10,
@@ -514,6 +520,7 @@ UP = Operation(
             (
                 option("--id", "the workspace's id", "ID"),
                 option("--standalone", "a separate repository"),
+                option("--bare", "without a work tree"),
                 option("--replace", "replace another repository of this id"),
             ),
             name="init",

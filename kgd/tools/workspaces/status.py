@@ -199,7 +199,7 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
     layout = workspace.layout
     here: WorkspaceAnswer = {
         "id": workspace.id,
-        "path": str(layout.work_tree),
+        "path": str(layout.folder),
         "branch": layout.branch,
         "tip": workspace.tip,
     }
