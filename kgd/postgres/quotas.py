@@ -108,7 +108,7 @@ class Quotas:
     def _lease(
         self, limits: Mapping[str, int], blocks: Mapping[str, int], what: str, seconds: int, amount: int
     ) -> dict[str, _Grant] | int:
-        """Lease these blocks, or what is left of a limit. If a limit does not allow the amount, nothing is leased, and
+        """Lease these blocks, or the rest of a limit. If a limit does not allow the amount, nothing is leased, and
         the seconds until the window ends are returned."""
         granted: dict[str, _Grant] = {}
         began = time.monotonic()
