@@ -23,6 +23,8 @@ from tests.hubs.test_hubs import put, summary
 pytestmark = [pytest.mark.needs("postgres"), pytest.mark.slow, pytest.mark.timeout(3_600)]
 PAUSE = 0.01
 """Seconds between two looks at a hub that lags."""
+LONGEST = 1.0
+"""Bound in seconds for the 99th percentiles of the trials. The promise is 0.3 on a machine without other work."""
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def token(team: Team) -> Iterator[str]:
 
 
 def figures(name: str, seconds: list[float]) -> float:
-    """Print the median and the 99th percentile, and return the latter."""
+    """Print the median and the 99th percentile, and return the latter in seconds."""
     ordered = sorted(seconds)
     p99 = ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
     print(
@@ -77,8 +79,7 @@ def test_staleness_of_reads_without_a_position(team: Team, token: str) -> None:
             time.sleep(PAUSE)
         lags.append(time.monotonic() - began)
         time.sleep(0.2)  # at rest again
-    p99 = figures("staleness without a position", lags)
-    assert p99 < 5
+    assert figures("staleness without a position", lags) < LONGEST
 
 
 @pytest.mark.large
@@ -110,4 +111,4 @@ async def _listen(hubs: list[Hub], token: str) -> None:
                     wrote = await anyio.to_thread.run_sync(write, number)
             lags.append(max(0.0, heard[0] - wrote))
             await anyio.sleep(0.1)
-    assert figures("subscribers, after the acknowledgement", lags) < 5
+    assert figures("subscribers, after the acknowledgement", lags) < LONGEST
