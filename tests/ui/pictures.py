@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from math import dist
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +28,8 @@ SIZE_LIMIT = 150_000
 TOTAL_LIMIT = 4_000_000
 LEAST_ROWS = 8
 """Least number of different lines of pixels; an empty page has one or two."""
-COLOURS = 96
+COLOURS, CELL = 128, 32
+"""Size of a palette, and the width of a range of red, green or blue whose colours look alike."""
 LOOKS = (("light", 1280, 800, "light"), ("dark", 1280, 800, "dark"), ("phone", 390, 844, "light"))
 """Name, width, height and colour scheme of each picture of a page."""
 
@@ -124,13 +126,23 @@ def picture(page: Page, name: str, width: int = 1200, height: int = 800, scheme:
 
 
 def with_few_colours(png: bytes) -> bytes:
-    """Return the picture with a palette of its `COLOURS` most frequent colours; all others become the nearest one."""
-    made, palette = io.BytesIO(), Image.new("P", (1, 1))
+    """Return the picture with a palette of `COLOURS` of its colours; all others become the nearest one.
+
+    Half of the palette has one colour of each hue and lightness, so that a small badge keeps its colour; the other half
+    has the most frequent colours. Pillow's own reduction compares rounded colours, and would change nearly all pixels.
+    """
     with Image.open(io.BytesIO(png)) as opened:
         whole = opened.convert("RGB")
-    counted = Counter(zip(*[iter(whole.tobytes())] * 3, strict=True))
-    palette.putpalette([part for colour, _ in counted.most_common(COLOURS) for part in colour])
-    whole.quantize(palette=palette, dither=Image.Dither.NONE).save(made, "PNG", optimize=True)
+    pixels = list(zip(*[iter(whole.tobytes())] * 3, strict=True))
+    frequent = [colour for colour, _ in Counter(pixels).most_common()]
+    distinct = {tuple(part // CELL for part in colour): colour for colour in reversed(frequent)}
+    rarest_last = sorted(distinct.values(), key=frequent.index)
+    palette = list(dict.fromkeys([*rarest_last[: COLOURS // 2], *frequent]))[:COLOURS]
+    nearest = {colour: min(range(len(palette)), key=lambda at: dist(colour, palette[at])) for colour in frequent}
+    reduced, made = Image.new("P", whole.size), io.BytesIO()
+    reduced.putpalette([part for colour in palette for part in colour])
+    reduced.putdata([nearest[pixel] for pixel in pixels])
+    reduced.save(made, "PNG", optimize=True)
     return made.getvalue()
 
 

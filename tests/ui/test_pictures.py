@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from urllib.parse import quote, urlsplit
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from tests.conftest import ROOT
 from tests.ui.conftest import Desk
-from tests.ui.pictures import FOLDER, LOOKS, PAGES, SIZE_LIMIT, TOTAL_LIMIT, picture, pictures_of, rows, size
+from tests.ui.pictures import (
+    CELL,
+    FOLDER,
+    LOOKS,
+    PAGES,
+    SIZE_LIMIT,
+    TOTAL_LIMIT,
+    picture,
+    pictures_of,
+    rows,
+    size,
+    with_few_colours,
+)
 from tests.ui.realistic import RETRY, Realistic, realistic_desk
 
 TAKEN = re.compile(r'\bpicture\(\s*\w+,\s*"([\w-]+)"')
@@ -76,6 +90,22 @@ def test_the_realistic_workspace_has_something_of_everything(desk: Realistic) ->
     by = {(one["author"], one.get("client", "")) for one in desk.call("history", limit=100)["commits"]}
     assert len({name for name, _ in by}) >= 4
     assert {"claude-code", "cursor"} <= {client for _, client in by}
+
+
+def test_a_picture_keeps_its_main_colours_and_those_of_a_small_badge() -> None:
+    paper, orange = (247, 247, 244), (240, 150, 30)
+    page = Image.new("RGB", (300, 200), paper)
+    for number in range(3_000):  # shades of grey and green that are all more frequent than the badge
+        page.putpixel((number % 100, number // 100), (number % 250, 100 + number % 97, 90))
+    page.paste(orange, (200, 100, 202, 101))
+    data = io.BytesIO()
+    page.save(data, "PNG")
+    with Image.open(io.BytesIO(with_few_colours(data.getvalue()))) as reduced:
+        shown = reduced.convert("RGB")
+    assert shown.getpixel((250, 20)) == paper
+    assert shown.getpixel((200, 100)) == orange
+    pairs = zip(page.tobytes(), shown.tobytes(), strict=True)
+    assert max(abs(one - other) for one, other in pairs) <= CELL
 
 
 def test_every_picture_is_in_a_document_and_is_taken_by_a_test() -> None:
