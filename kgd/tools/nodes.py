@@ -377,7 +377,7 @@ def conflict(one: OpenConflict) -> ConflictAnswer:
         "uri": one.uri,
         "fields": {name: disputed(one, name) for name in one.conflict.fields},
         "next": Advice(
-            "Read both sides, then settle it: ", Do("resolve_conflicts"), " takes a side or a value per field."
+            "Read both sides, then resolve it: ", Do("resolve_conflicts"), " takes a side or a value per field."
         ),
     }
 

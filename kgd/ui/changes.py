@@ -177,6 +177,11 @@ def written(value: Json) -> str:
     return as_text(value)
 
 
+def are_lists(*values: Json) -> bool:
+    """Whether all values are lists or absent, and at least one is a list."""
+    return any(isinstance(one, list) for one in values) and all(one is None or isinstance(one, list) for one in values)
+
+
 def is_cut(value: Json) -> bool:
     """Whether an answer shortened a text in the value."""
     if isinstance(value, Mapping):
@@ -242,6 +247,18 @@ def _add(found: list[Mark], kind: Kind, text: str) -> None:
         found[-1] = Mark(kind, found[-1].text + text)
     else:
         found.append(Mark(kind, text))
+
+
+def marked_items(old: str, new: str) -> list[Mark]:
+    """Compare two lists, written as one item per line, by item: an item is the same, deleted or inserted."""
+    found: list[Mark] = []
+    for one, two in stretches(old.split("\n") if old else (), new.split("\n") if new else ()):
+        sides: tuple[tuple[Kind, Sequence[str]], ...] = (("same", one),) if one == two else (("del", one), ("ins", two))
+        for kind, items in sides:
+            for item in items:
+                _add(found, "same", "\n" if found else "")
+                _add(found, kind, item)
+    return found
 
 
 def _cut(mark: Mark, number: int, count: int, around: int) -> Mark:
@@ -314,8 +331,12 @@ def _row(name: str, change: str, field: Mapping[str, Any]) -> FieldRow:
 
 
 def _marks_of(change: str, field: Mapping[str, Any]) -> tuple[Mark, ...]:
-    after = written(field["after"])
-    return (clipped(Mark("same", after)),) if change == "created" else marks(written(field["before"]), after)
+    before, after = field["before"], field["after"]
+    if change == "created":
+        return (clipped(Mark("same", written(after))),)
+    if are_lists(before, after):
+        return tuple(clipped(mark) for mark in marked_items(written(before or None), written(after or None)))
+    return marks(written(before), written(after))
 
 
 def previewed_commit(would: Mapping[str, Any] | None) -> dict[str, Any]:

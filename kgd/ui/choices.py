@@ -13,7 +13,18 @@ from typing import Any, TypeGuard
 
 from kgd.errors import Invalid
 from kgd.model.node import Json
-from kgd.ui.changes import Mark, clipped, lines_of, marked, marks, stretches, titled, written
+from kgd.ui.changes import (
+    Mark,
+    are_lists,
+    clipped,
+    lines_of,
+    marked,
+    marked_items,
+    marks,
+    stretches,
+    titled,
+    written,
+)
 
 MOST_PARTS = 60
 
@@ -186,6 +197,7 @@ def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any]) -
     sides = list(letters.values())
     texts = [_text(kind, side) for side in sides]
     before = _text(kind, base) if base is not None else None
+    lists = kind == "field" and are_lists(base, *sides)
     shown = []
     for number, told in enumerate(field["sides"]):
         letter, side = told["side"], told["value"]
@@ -196,7 +208,7 @@ def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any]) -
                 _label(kind, letter, side),
                 texts[number],
                 _marks(texts[number], against, before is None),
-                _reading(texts[number], against),
+                _reading(texts[number], against, lists),
                 letter == shown_now,
                 told,
             )
@@ -243,8 +255,10 @@ def _marks(text: str, against: str | None, is_other: bool) -> tuple[Mark, ...]:
     return tuple(mark for mark in found if mark.kind != "del") if is_other else found
 
 
-def _reading(text: str, against: str | None) -> tuple[Mark, ...]:
-    found = marked(against, text, around=len(text)) if against is not None else [Mark("same", text)]
+def _reading(text: str, against: str | None, lists: bool) -> tuple[Mark, ...]:
+    if against is None:
+        return (clipped(Mark("same", text)),)
+    found = marked_items(against, text) if lists else marked(against, text, around=len(text))
     return tuple(clipped(mark) for mark in found if mark.kind != "del")
 
 
@@ -254,10 +268,10 @@ def _label(kind: str, letter: str, side: Json) -> str:
     if kind == "twin":
         return f"Merge both as {side}"
     if kind == "node":
-        return "Delete the node" if side is None else f"Keep {letter.upper()}"
+        return "Delete the node" if side is None else f"Choose {letter.upper()}"
     if kind == "memory" and side is None:
         return "Delete the file"
-    return f"Use {letter.upper()}" if side is not None else f"Use {letter.upper()}: nothing"
+    return f"Choose {letter.upper()}" if side is not None else f"Choose {letter.upper()}: nothing"
 
 
 def _has_base(kind: str, base: Json) -> bool:

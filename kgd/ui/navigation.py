@@ -24,7 +24,7 @@ DESTINATIONS = (
     Destination("graph", "Graph", "picture relations map"),
     Destination("review", "Review", "changes log since"),
     Destination("stale", "Stale", "verify unverified outdated", title="Stale facts"),
-    Destination("conflicts", "Conflicts", "settle disagree"),
+    Destination("conflicts", "Conflicts", "resolve settle disagree"),
     Destination("proposals", "Proposals", "accept reject submissions"),
     Destination("areas", "Areas", "coverage folders atoms"),
     Destination("broken", "Broken links", "missing targets", leads=False),

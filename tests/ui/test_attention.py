@@ -10,6 +10,8 @@ from playwright.sync_api import Locator, Page, expect
 from tests.ui.conftest import at, axe
 from tests.ui.realistic import RETRY, Realistic, realistic_desk
 
+KEPT_FOR_A_WEEK = "insight://shop/messages-of-the-provider-are-kept-for-a-week"
+
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 
@@ -49,26 +51,34 @@ def test_changes_are_grouped_by_author_and_hour_with_their_summaries(page: Page)
     expect(page.locator(".hour", has_text="Read with Dmitri before the sale").locator("li")).to_have_count(1)
 
 
-def test_a_conflict_is_settled_by_one_click_and_settling_is_undone_by_another(desk: Realistic, page: Page) -> None:
-    card(page, "One retry, with an idempotency key").get_by_role("button", name="Use A").click()
-    expect(page.locator(".said")).to_contain_text("Settled with commit")
-    expect(page.locator(".glance")).to_contain_text("2 conflicts")
+def test_a_conflict_is_resolved_from_its_card_and_the_resolution_is_undone(desk: Realistic, page: Page) -> None:
+    disputed = card(page, "One retry, with an idempotency key")
+    expect(disputed).to_contain_text("Before: Three attempts without a key charged cards twice in April")
+    disputed.get_by_role("link", name="Resolve").click()
+    page.get_by_label("Choose A").check()
+    page.get_by_role("button", name="Resolve").click()
+    expect(page.locator(".said")).to_contain_text("Resolved with commit")
+    expect(page.locator("main")).to_contain_text("2 conflicts are open")
     assert desk.node(RETRY)["summary"] == "One retry after a second, always with the order's key"
     page.get_by_role("button", name="Undo").click()
-    expect(page.locator(".said")).to_contain_text("ommit")
-    at(page, "overview")
-    expect(page.locator(".glance")).to_contain_text("3 conflicts")
+    expect(page.locator(".said")).to_contain_text("Undone")
+    expect(page.locator("main")).to_contain_text("3 conflicts are open")
 
 
-def test_a_fact_is_verified_and_a_proposal_accepted_by_one_key_each(desk: Realistic, page: Page) -> None:
+def test_a_fact_is_verified_by_one_key_and_a_proposal_is_accepted_beside_its_differences(
+    desk: Realistic, page: Page
+) -> None:
     card(page, "A voucher has at most 100 uses").get_by_role("button", name="Still true").focus()
     page.keyboard.press("Enter")
     expect(page.locator(".said")).to_contain_text("Verified 1 fact with commit")
     expect(page.locator(".glance")).to_contain_text("4 stale facts")
-    card(page, "Name the carriers' limit").get_by_role("button", name="Accept").focus()
-    page.keyboard.press("Enter")
+    proposed = card(page, "Name the carriers' limit")
+    expect(proposed.get_by_role("button")).to_have_count(0)
+    proposed.get_by_role("link", name="Review").click()
+    expect(page.locator("ins", has_text="The post up to 2 kg")).to_be_visible()
+    page.get_by_role("button", name="Accept the proposal").click()
     expect(page.locator(".said")).to_contain_text("Accepted with commit")
-    expect(page.locator(".glance")).to_contain_text("1 proposal")
+    expect(page.locator("main")).to_contain_text("1 proposal is pending")
     assert desk.node("decision://shop/two-carriers-chosen-by-weight")["summary"] == "The post up to 2 kg"
 
 
@@ -78,31 +88,43 @@ def test_a_missing_node_is_written_from_its_card(page: Page) -> None:
 
 
 def test_an_action_that_is_too_late_reports_why(desk: Realistic, page: Page) -> None:
-    use = card(page, "Labels expire").get_by_role("button", name="Use B")
-    expect(use).to_be_visible()
+    resolve = card(page, "Labels expire").get_by_role("link", name="Resolve")
+    expect(resolve).to_be_visible()
     (found,) = desk.call("conflicts", uri="gotcha://shop/labels-expire")["conflicts"]
     page.evaluate("document.querySelector('#live').remove()")
     desk.call("resolve", resolutions=[{"id": found["id"], "take": "a"}])
-    use.click()
-    expect(page.locator(".said")).to_contain_text("settled")
+    resolve.click()
+    expect(page.locator("h1")).to_have_text("Already resolved")
+    at(page, "overview")
+    confirm = card(page, "Longer than it repeats them").get_by_role("button", name="Still true")
+    expect(confirm).to_be_visible()
+    page.evaluate("document.querySelector('#live').remove()")
+    desk.call("put", changes=[{"op": "delete", "uri": KEPT_FOR_A_WEEK}])
+    confirm.click()
+    expect(page.locator(".said")).to_contain_text("no such node")
 
 
-def test_the_list_of_conflicts_settles_one_by_a_click(desk: Realistic, page: Page) -> None:
+def test_a_version_chosen_in_the_list_is_confirmed_beside_its_result(desk: Realistic, page: Page) -> None:
     at(page, "conflicts")
     disputed = page.locator(".dispute", has_text="A hold lasts ten minutes")
+    expect(disputed).to_contain_text("Before: ")
     assert axe(page) == []
-    disputed.get_by_role("button", name="Use B").click()
+    disputed.get_by_role("link", name="Choose B").click()
+    expect(page.get_by_label("Choose B")).to_be_checked()
+    expect(page.get_by_label("Result, summary")).to_have_value("Seven minutes during a sale, else ten")
+    page.get_by_role("button", name="Resolve").click()
     expect(page.locator(".said")).to_contain_text("Resolved with commit")
     expect(disputed).to_have_count(0)
     assert desk.node("insight://shop/a-hold-lasts-ten-minutes")["summary"] == "Seven minutes during a sale, else ten"
 
 
-def test_the_list_of_proposals_names_the_nodes_and_accepts_one_by_a_click(desk: Realistic, page: Page) -> None:
+def test_the_list_of_proposals_names_the_nodes_and_leads_to_their_differences(desk: Realistic, page: Page) -> None:
     at(page, "proposals")
     proposed = page.locator(".dispute", has_text="Describe the audit log")
     for text in ("changed Payments", "created Audit log", "changed Order numbers have gaps"):
         expect(proposed).to_contain_text(text)
-    proposed.get_by_role("button", name="Accept").click()
+    proposed.get_by_role("link", name="Review").click()
+    page.get_by_role("button", name="Accept all 3 nodes").click()
     expect(page.locator(".said")).to_contain_text("Accepted with commit")
     assert desk.node("concept://shop/audit-log")["summary"] == "Every movement of money"
 

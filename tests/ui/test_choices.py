@@ -84,7 +84,7 @@ def test_a_node_can_be_deleted_kept_or_combined() -> None:
     a = {"uri": "concept://shop/a", "name": "A", "summary": "same", "tags": ["x"]}
     b = {"uri": "concept://shop/a", "name": "B", "summary": "same", "content": "text"}
     gone = dispute("node", None, b, base={"uri": "concept://shop/a"})
-    assert [side.label for side in gone.sides] == ["Delete the node", "Keep B"]
+    assert [side.label for side in gone.sides] == ["Delete the node", "Choose B"]
     assert gone.own is None
     both = dispute("node", a, b)
     assert [part.title for part in both.differing] == ["name", "tags", "content"]
@@ -117,6 +117,21 @@ def test_each_version_is_readable_whole_without_the_words_that_it_deletes() -> N
         assert "".join(mark.text for mark in side.reading) == side.text
         assert side.drops
     assert ("ins", "Two") in [(mark.kind, mark.text) for mark in one.sides[0].reading]
+
+
+def test_lists_are_compared_by_item() -> None:
+    fields = {"tags": {"before": ["two words", "old"], "after": ["two words", "two more", "reviewed"]}}
+    (row,) = rows([{"uri": "concept://shop/a", "change": "changed", "fields": fields}])
+    shown = [(mark.kind, mark.text) for mark in row.fields[0].marks if mark.text.strip()]
+    assert shown == [("same", "two words\n"), ("del", "old"), ("ins", "two more"), ("ins", "reviewed")]
+    both = dispute("tags", ["blue", "green"], ["blue", "dark green"], base=["blue"])
+    assert [[mark.text for mark in side.reading if mark.kind == "ins"] for side in both.sides] == [
+        ["green"],
+        ["dark green"],
+    ]
+    gone = {"tags": {"before": ["old"], "after": []}}
+    (row,) = rows([{"uri": "concept://shop/a", "change": "changed", "fields": gone}])
+    assert [(mark.kind, mark.text) for mark in row.fields[0].marks] == [("del", "old")]
 
 
 def test_a_large_version_is_named_by_its_file_and_cannot_be_edited() -> None:

@@ -78,11 +78,9 @@ def test_a_conflict_of_a_real_sync_is_previewed_and_resolved_by_keyboard(
     assert id.rpartition("#")[2] in shown
 
 
-def test_a_conflict_is_settled_in_three_clicks_and_undone_in_one(desk: Desk, bob: Colleague, page: Page) -> None:
-    uri = "concept://shop/three"
-    bob.disagree(
-        uri, "summary", "Nova Bank settles at night.", "Ann pays all invoices by hand.", was="Cards are charged."
-    )
+def test_a_conflict_is_resolved_in_three_clicks_and_undone_in_one(desk: Desk, bob: Colleague, page: Page) -> None:
+    uri, was = "concept://shop/three", "Cards are charged. " * 20
+    bob.disagree(uri, "content", "Nova Bank settles at night.", "Ann pays all invoices by hand.", was=was)
     at(page, "conflicts")
     page.get_by_role("link", name="Resolve three").click()
     for letter in "AB":  # whole sentences, because the versions share no words
@@ -91,14 +89,17 @@ def test_a_conflict_is_settled_in_three_clicks_and_undone_in_one(desk: Desk, bob
         expect(version.locator(".words").first.locator("del")).to_have_count(0)
         version.get_by_text("With the deleted words").click()
         deleted, inserted = version.locator("del"), version.locator("details ins")
-        expect(deleted).to_have_text("Cards are charged.")
-        expect(version.locator("details .words")).to_have_text(f"Cards are charged. {inserted.inner_text()}")
+        expect(deleted).to_have_text(was.strip())
+        expect(version.locator("details .words")).to_have_text(f"{was} {inserted.inner_text()}")
     chosen = page.get_by_role("region", name="Version B").locator("ins").first.inner_text()
-    page.get_by_text("Use B").click()
-    expect(page.get_by_label("Result, summary")).to_have_value(chosen)
-    page.get_by_role("button", name="Resolve", exact=True).click()
+    resolve = page.get_by_role("button", name="Resolve", exact=True)
+    expect(resolve).to_be_disabled()
+    expect(page.get_by_text("Choose a version first.")).to_be_visible()
+    page.get_by_text("Choose B").click()
+    expect(page.get_by_label("Result, content")).to_have_value(chosen)
+    resolve.click()
     expect(page.locator(".said")).to_contain_text("Resolved with commit")
-    assert desk.node(uri)["summary"] == chosen
+    assert desk.call("get", uris=[uri], include=["content"])["nodes"][0]["content"] == chosen
     page.get_by_role("button", name="Undo").click()
     expect(page.locator(".said")).to_contain_text("Undone")
     assert bob.open_about(uri), "the conflict is open again"
@@ -111,7 +112,8 @@ def test_a_conflict_fits_the_screen_of_a_phone(desk: Desk, bob: Colleague, page:
     page.set_viewport_size({"width": 390, "height": 844})
     look(page, id)
     bar = page.locator(".confirm").bounding_box()
-    for one in (page.get_by_text("Use A"), page.get_by_text("Use B"), page.get_by_label("Result, summary")):
+    choices = [page.get_by_text(f"Choose {letter}", exact=True) for letter in "AB"]
+    for one in (*choices, page.get_by_label("Result, summary")):
         box = one.bounding_box()
         assert box is not None
         assert bar is not None
@@ -129,7 +131,7 @@ def test_versions_are_combined_by_parts_or_written_anew(desk: Desk, bob: Colleag
     at(page, f"conflict?uri={uri}")
     page.get_by_role("group", name="Part 1").get_by_label("A", exact=True).check()
     page.get_by_role("group", name="Part 2").get_by_label("B", exact=True).check()
-    expect(page.get_by_label("Use parts of both")).to_be_checked()
+    expect(page.get_by_label("Choose parts of both")).to_be_checked()
     expect(page.get_by_label("Result, content")).not_to_have_value(ours)
     mixed_text = page.get_by_label("Result, content").input_value()
     page.get_by_label("Result, summary").fill("by both")
@@ -182,7 +184,7 @@ def test_a_conflict_in_the_settings_is_resolved_like_any_other(desk: Desk, bob: 
     letter = "A" if "Store" in versions[0] else "B"
     assert "Shop" in versions["BA".index(letter)]
     assert axe(page) == []
-    page.get_by_label(f"Use {letter}").check()
+    page.get_by_label(f"Choose {letter}").check()
     page.get_by_role("button", name="Preview commit").click()
     page.get_by_role("button", name="Commit").click()
     expect(page.locator(".said")).to_contain_text("Resolved")
@@ -238,8 +240,13 @@ def test_a_missing_choice_and_an_unknown_conflict_are_reported(
     uri = "concept://shop/nothing-chosen"
     id = bob.disagree(uri, "name", "ours", "theirs")
     look(page, id)
-    page.locator("#settle").evaluate("form => form.noValidate = true")
-    page.get_by_role("button", name="Preview commit").click()
+    resolve = page.get_by_role("button", name="Resolve", exact=True)
+    expect(resolve).to_be_disabled()
+    page.get_by_label("Result, name").fill("a third one")
+    expect(resolve).to_be_enabled()
+    page.reload()
+    page.locator("#resolve").evaluate("form => form.noValidate = true")  # as a browser that checks nothing
+    resolve.evaluate("button => { button.disabled = false; button.click(); }")
     expect(page.get_by_role("alert")).to_contain_text("Nothing was chosen for the name")
     look(page, f"{uri}#{'0' * 16}")
     expect(page.get_by_role("alert")).to_contain_text("There is no such conflict")
@@ -294,7 +301,8 @@ def test_a_conflict_is_resolved_without_scripts_on_a_narrow_screen(desk: Desk, b
     tab.goto(desk.link())
     tab.get_by_role("button", name="Open kgd in this browser").click()
     look(tab, id)
-    tab.get_by_label("Use B").check()
+    expect(tab.get_by_role("button", name="Resolve", exact=True)).to_be_enabled()
+    tab.get_by_label("Choose B").check()
     tab.get_by_role("button", name="Preview commit").click()
     tab.get_by_role("button", name="Commit").click()
     expect(tab.locator(".said")).to_contain_text("Resolved")

@@ -42,7 +42,7 @@ def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_stays_pending
     id = propose(desk, "payments", "card", "invoice", "voucher")
     at(page, "proposals")
     assert axe(page) == []
-    page.get_by_role("link", name="what we found out about payments").focus()
+    page.get_by_role("link", name="what we found out about payments", exact=True).focus()
     page.keyboard.press("Enter")
     expect(page.locator(".warning")).to_contain_text("have changed here since")
     assert axe(page) == []
@@ -64,7 +64,7 @@ def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_stays_pending
     assert desk.node("concept://shop/payments/card")["summary"] == "is"
     assert id in waiting(desk)
 
-    page.get_by_label("Message").fill("the rest as well")
+    page.get_by_label("Reason (optional)").fill("the rest as well")
     page.get_by_role("button", name="Accept all 2 nodes").click()
     expect(page.locator(".said")).to_contain_text("both versions are kept as a conflict")
     expect(page.locator("main")).to_contain_text("No proposals")
@@ -73,7 +73,7 @@ def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_stays_pending
     assert {side["value"] for side in conflict["fields"]["summary"]["sides"]} == {"is", "proposed"}
 
 
-def test_one_field_is_accepted_in_four_clicks_and_a_comment_reaches_the_author(desk: Desk, page: Page) -> None:
+def test_one_field_is_accepted_in_three_clicks_and_a_comment_reaches_the_author(desk: Desk, page: Page) -> None:
     uri, other = "concept://shop/fields/tax", "concept://shop/fields/other"
     base = desk.call(
         "put", changes=[{"op": "upsert", "uri": one, "name": "Tax", "summary": "19"} for one in (uri, other)]
@@ -83,9 +83,8 @@ def test_one_field_is_accepted_in_four_clicks_and_a_comment_reaches_the_author(d
     answer = desk.call("submit_subgraph", changes=changes, base=base["commit"], message="new rates")
     id = answer["proposal"]
     at(page, "proposals")
-    page.get_by_role("link", name="new rates").click()
-    page.locator("summary", has_not_text="also changed here").get_by_text("20 percent").click()
-    page.get_by_label("Summary").check()
+    page.get_by_role("link", name="new rates", exact=True).click()
+    page.locator("details.change", has_not_text="also changed here").get_by_label("Summary").check()
     assert axe(page) == []
     page.get_by_role("button", name="Accept 1 selected").click()
     expect(page.locator(".said")).to_contain_text("The rest is still pending")
@@ -108,6 +107,24 @@ def test_the_list_names_new_nodes_and_shows_what_changes(desk: Desk, page: Page)
     shown = page.locator("article", has_text="what we found out about ferry")
     expect(shown).to_contain_text("created tickets by a team sold on board")
     expect(shown).not_to_contain_text("concept://")
+    expect(shown.get_by_role("button")).to_have_count(0)
+    shown.get_by_role("link", name="Review what we found out about ferry").click()
+    expect(page.locator("ins", has_text="sold on board")).to_be_visible()
+    desk.call("reject", name=id)
+
+
+def test_a_short_proposal_shows_its_differences_and_its_decisions_side_by_side(desk: Desk, page: Page) -> None:
+    id = propose(desk, "quay", "one", "two", "three", "four", "five")
+    at(page, f"proposal?id={id}")
+    expect(page.locator("details.change[open]")).to_have_count(5)
+    accept, reject = page.get_by_role("button", name="Accept all 5 nodes"), page.get_by_text("Reject…")
+    places = [one.bounding_box() for one in (accept, reject)]
+    assert len({round(place["y"]) for place in places if place}) == 1
+    desk.call("reject", name=id)
+    id = propose(desk, "quay", "one", "two", "three", "four", "five", "six")
+    at(page, f"proposal?id={id}")
+    expect(page.locator("details.change")).to_have_count(6)
+    expect(page.locator("details.change[open]")).to_have_count(0)
     desk.call("reject", name=id)
 
 
@@ -122,8 +139,8 @@ def test_the_list_is_filtered_in_one_line_without_scripts(chromium: Browser, des
     page.get_by_label("path").fill("/dam/**")
     page.get_by_label("by", exact=True).select_option("people")
     page.get_by_role("button", name="Show").click()
-    expect(page.get_by_role("link", name="what we found out about dam")).to_be_visible()
-    expect(page.get_by_role("link", name="what we found out about lock")).to_have_count(0)
+    expect(page.get_by_role("link", name="what we found out about dam", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="what we found out about lock", exact=True)).to_have_count(0)
     expect(page.locator("main")).to_contain_text("1 matching proposal is pending")
     page.get_by_label("author or agent").fill("nobody")
     page.get_by_role("button", name="Show").click()
@@ -160,7 +177,7 @@ def test_acceptance_of_a_selection_leads_once_something_is_selected(desk: Desk, 
 def test_a_proposal_that_another_user_decided_is_reported(desk: Desk, page: Page) -> None:
     id = propose(desk, "ledger", "book")
     at(page, f"proposal?id={id}")
-    page.get_by_label("Message").fill("no change is overwritten")
+    page.get_by_label("Reason (optional)").fill("no change is overwritten")
     desk.call("reject", name=id, reason="we have that")
     page.get_by_role("button", name="Accept the proposal").click()
     expect(page.locator("h1")).to_have_text("This proposal is closed")
@@ -192,7 +209,7 @@ def test_nodes_of_one_change_are_accepted_together(desk: Desk, page: Page) -> No
     made = desk.call("compress", kinds=["merges"])
     assert made["changes"], made
     at(page, "proposals")
-    page.get_by_role("link", name="compress").click()
+    page.get_by_role("heading").get_by_role("link", name="compress").click()
     expect(page.get_by_role("checkbox")).to_have_count(1)
     expect(page.locator(".change")).to_have_count(2)
     page.get_by_role("checkbox").check()
@@ -217,9 +234,9 @@ def test_a_proposal_of_a_remote_is_fetched_decided_and_removed_there(desk: Desk,
     team.call("submit_subgraph", remote="origin", changes=[change], message="from afar")
     at(page, "proposals")
     desk.call("sync")
-    expect(page.get_by_role("link", name="from afar")).to_be_visible()
+    expect(page.get_by_role("link", name="from afar", exact=True)).to_be_visible()
     expect(page.locator("article", has_text="from afar")).to_contain_text("at the remote origin")
-    page.get_by_role("link", name="from afar").click()
+    page.get_by_role("link", name="from afar", exact=True).click()
     page.get_by_role("button", name="Accept the proposal").click()
     expect(page.locator(".said")).to_contain_text("Accepted")
     assert desk.node("concept://shop/from-afar")["summary"] == "a team's idea"

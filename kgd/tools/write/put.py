@@ -132,7 +132,7 @@ def answer_of(
         Advice(
             f"{uri} has an open conflict: read both sides with ",
             Do("get"),
-            ", settle it with ",
+            ", resolve it with ",
             Do("resolve_conflicts"),
         )
         for uri in open_conflicts

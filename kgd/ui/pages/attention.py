@@ -10,8 +10,8 @@ from typing import Any
 from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.uri import name_of
-from kgd.ui.node_reading import headline, name_below, names
-from kgd.ui.pages.proposals import reported_acceptance
+from kgd.ui.changes import titled
+from kgd.ui.node_reading import lead, names
 from kgd.ui.relation_words import words_of
 from kgd.ui.rendering import counted, sentence
 from kgd.ui.reports import reported
@@ -22,7 +22,7 @@ CARDS, DISPUTES = 3, 2
 STALE = 30
 BROKEN = 100
 SHORT = 240
-"""Largest number of characters of a version that a card shows whole, and can therefore offer to use."""
+"""Largest number of characters of a version that a card shows."""
 NODES = 3
 """Largest number of nodes of a proposal that its card names."""
 
@@ -45,7 +45,6 @@ class Version:
     letter: str
     by: str
     text: str
-    action: Action | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,22 +135,18 @@ def _conflicts(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
 
 def _conflict(visit: Visit, one: Mapping[str, Any], name: str) -> Card:
     """A card with both versions if one short field is disputed; otherwise it leads to the page of the conflict."""
-    to, settles = visit.to("conflict", id=one["id"]), visit.may("resolve", Verb.RESOLVE)
-    look = Action("Settle" if settles else "Open", to, hint=f"the conflict about {name}")
-    if len(one["fields"]) != 1:
-        return Card(name, to, about=", ".join(one["fields"]), actions=(look,))
-    (field, disputed), *_ = one["fields"].items()
-    sides = disputed["sides"]
-    if len(sides) != 2 or any(not isinstance(side.get("value"), str) or len(side["value"]) > SHORT for side in sides):
-        return Card(name, to, about=field, actions=(look,))
-    versions = []
-    for side in sides:
-        form = {"do": "settle", "id": one["id"], "field": field, "value": side["value"]}
-        letter = side["side"].upper()
-        use = Action(f"Use {letter}", visit.to("attention"), form, f"for {name}") if settles else None
-        versions.append(Version(letter, side.get("author", ""), side["value"], use))
-    edit = Action("Edit" if settles else "Open", to, hint=name)
-    return Card(name, to, about=field, versions=tuple(versions), actions=(edit,))
+    to, label = visit.to("conflict", id=one["id"]), "Resolve" if visit.may("resolve", Verb.RESOLVE) else "View"
+    actions = (Action(label, to, hint=f"the conflict about {name}"),)
+    about = ", ".join(titled(field) for field in one["fields"])
+    (disputed, *others) = one["fields"].values()
+    sides, before = disputed["sides"], disputed["base"]
+    texts = [side.get("value") for side in sides]
+    if others or len(sides) != 2 or any(not isinstance(text, str) or len(text) > SHORT for text in texts):
+        return Card(name, to, about=about, actions=actions)
+    versions = tuple(Version(side["side"].upper(), side.get("author", ""), side["value"]) for side in sides)
+    if before is None or (isinstance(before, str) and len(before) <= SHORT):
+        about += f". Before: {before or 'nothing'}"
+    return Card(name, to, about=about, versions=versions, actions=actions)
 
 
 def _proposals(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
@@ -164,9 +159,7 @@ def _proposals(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
         named = ", ".join(known.get(uri, {}).get("name") or name_of(uri) for uri in nodes[:NODES])
         more = f" and {len(nodes) - NODES} more" if len(nodes) > NODES else ""
         to = visit.to("proposal", id=one["id"])
-        form = {"do": "accept", "id": one["id"]}
-        accept = (Action("Accept", visit.to("attention"), form, title),) if visit.may("accept") else ()
-        actions = (*accept, Action("Review", to, hint=title))
+        actions = (Action("Review" if visit.may("accept") else "View", to, hint=title),)
         cards.append(Card(title, to, f"Changes {named}{more}." if nodes else "", one["author"], one["at"], (), actions))
     return cards
 
@@ -184,7 +177,7 @@ def _mine(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
 def _stale(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
     cards = []
     for one in visit.call("stale", limit=CARDS)["nodes"]:
-        name, to = headline(one), visit.to("node", uri=one["uri"])
+        name, to = one["name"], visit.to("node", uri=one["uri"])
         form = {"do": "verify", "uri": one["uri"]}
         actions = (
             (
@@ -195,7 +188,7 @@ def _stale(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
             else ()
         )
         mark = one["unverified"]
-        cards.append(Card(name, to, name_below(one), mark["reason"], mark.get("since", ""), (), actions))
+        cards.append(Card(name, to, lead(one), mark["reason"], mark.get("since", ""), (), actions))
     return cards
 
 
@@ -269,16 +262,6 @@ def act(visit: Visit) -> Handled:
         return Redirect(visit.to("overview"), said=f"{sentence(error.message)}.")
 
 
-def _settle(visit: Visit) -> Redirect:
-    id, field = visit.required("id"), visit.required("field")
-    decision = {"id": id, "fields": {field: visit.form.get("value", "")}}
-    return reported(visit.to("overview"), visit.call("resolve", resolutions=[decision]), "Settled")
-
-
-def _accept(visit: Visit) -> Redirect:
-    return reported_acceptance(visit.to("overview"), visit.call("accept", name=visit.required("id")))
-
-
 def _verify(visit: Visit) -> Redirect:
     return _verified(visit, [visit.required("uri")], visit.to("overview"))
 
@@ -294,8 +277,6 @@ def _dismiss(visit: Visit) -> Redirect:
 
 
 ACTIONS: Mapping[str, Callable[[Visit], Redirect]] = {
-    "settle": _settle,
-    "accept": _accept,
     "verify": _verify,
     "dismiss": _dismiss,
 }

@@ -42,7 +42,14 @@ def listing(visit: Visit) -> Handled:
             "uri": one["uri"],
             "name": known.get(one["uri"], ""),
             "kind": kind_of(one["uri"], next(iter(one["fields"]))),
-            "fields": [(titled(name), _excerpts(field)) for name, field in one["fields"].items()],
+            "fields": [
+                {
+                    "title": titled(name),
+                    "before": _before(one["uri"], name, field),
+                    "sides": _excerpts(visit, one["id"], field),
+                }
+                for name, field in one["fields"].items()
+            ],
         }
         for one in answer["conflicts"]
     ]
@@ -70,7 +77,7 @@ def conflict(visit: Visit) -> Handled:
         if not ids:
             return Redirect(visit.to("conflicts"), said=f"{uri} has no open conflict.")
     open_now, gone = _look(visit, ids)
-    chosen = _chosen(visit.form)
+    chosen = _chosen(visit.form or visit.query)
     if gone:
         return _settled(visit, open_now, gone, chosen)
     step = visit.form.get("step", "")
@@ -89,6 +96,11 @@ def conflict(visit: Visit) -> Handled:
         return reported(visit.to("conflicts"), done, what)
     told = {"ids": ids, "chosen": chosen, "would": previewed_commit(done.get("would")), "warnings": done["warnings"]}
     return Page("conflict_preview.html", told | {"count": len(resolutions)})
+
+
+def choosing(visit: Visit, id: str, letter: str) -> str:
+    """Return the address of a conflict of one field, with a version chosen."""
+    return visit.to("conflict", **{"id": id, "take-0-0": letter})
 
 
 def suggestion(visit: Visit) -> Handled:
@@ -155,6 +167,7 @@ def _decide(visit: Visit, found: Sequence[Mapping[str, Any]], chosen: Chosen, er
             "uris": uris,
             "names": known,
             "chosen": chosen,
+            "is_written": bool(visit.form),
             "error": error,
             "may": visit.may("resolve", Verb.RESOLVE),
             "others": others,
@@ -236,25 +249,30 @@ def _chosen(form: Mapping[str, str]) -> Chosen:
     return Chosen(choices, form.get("message", "").replace("\r\n", "\n").strip())
 
 
-def _excerpts(field: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _excerpts(visit: Visit, id: str, field: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the versions of a field, shortened for a list."""
-    found = []
-    for side in field["sides"]:
-        text = " ".join(written(side["value"])[: 4 * EXCERPT].split())
-        is_cut = len(text) > EXCERPT
-        text = f"{text[:EXCERPT]}…" if is_cut else text
-        found.append(
-            {
-                "text": text,
-                "letter": side["side"],
-                "author": side.get("author", ""),
-                "at": side.get("at", ""),
-                "is_nothing": side["value"] is None,
-                "is_cut": is_cut,
-                "is_shown": side["side"] == field["shown"],
-            }
-        )
-    return found
+    return [
+        {
+            "text": _excerpt(side["value"]),
+            "letter": side["side"],
+            "author": side.get("author", ""),
+            "at": side.get("at", ""),
+            "is_nothing": side["value"] is None,
+            "is_shown": side["side"] == field["shown"],
+            "to": choosing(visit, id, side["side"]),
+        }
+        for side in field["sides"]
+    ]
+
+
+def _before(uri: str, name: str, field: Mapping[str, Any]) -> str:
+    """Return the field's value before both changes, shortened for a list; empty for whole nodes."""
+    return "" if kind_of(uri, name) in ("node", "twin") else _excerpt(field["base"]) or "nothing"
+
+
+def _excerpt(value: Any) -> str:
+    text = " ".join(written(value)[: 4 * EXCERPT].split())
+    return f"{text[:EXCERPT]}…" if len(text) > EXCERPT else text
 
 
 ENTRIES = (

@@ -16,7 +16,7 @@ from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 LISTED = 10
 SHOWN = 5
-"""Largest number of nodes of a proposal that the list shows."""
+"""Largest number of nodes of a proposal that the list shows, and that its page shows with their differences."""
 
 
 def listing(visit: Visit) -> Handled:
@@ -116,11 +116,6 @@ def proposal(visit: Visit) -> Handled:
 
 def _accepted(visit: Visit, done: Mapping[str, Any]) -> Handled:
     to = visit.to("proposal", id=done["proposal"]) if done["left"] else visit.to("proposals")
-    return reported_acceptance(to, done)
-
-
-def reported_acceptance(to: str, done: Mapping[str, Any]) -> Redirect:
-    """Redirect to a page that reports an acceptance."""
     left = "The rest is still pending." if done["left"] else ""
     return reported(to, done, "Accepted", "The workspace already has these changes.", left)
 
@@ -146,6 +141,7 @@ def _look(visit: Visit, id: str, part: Part, error: KgdError | None = None) -> H
     if not answer["proposals"]:
         raise NotFound("there is no pending proposal of that name", at=id[:80], next="Open the list of proposals.")
     one = answer["proposals"][0]
+    of = len(one["nodes"]) + one.get("more_nodes", 0)
     shown = rows(one["diff"], titles(visit, [diff["uri"] for diff in one["diff"]]))
     return Page(
         "proposal.html",
@@ -156,8 +152,8 @@ def _look(visit: Visit, id: str, part: Part, error: KgdError | None = None) -> H
             "alone": visit.query.get("uri", ""),
             "cursor": answer.get("cursor", ""),
             "begun": "cursor" in visit.query,
-            "of": len(one["nodes"]) + one.get("more_nodes", 0),
-            "opened": part.uris or ({shown[0].uri} if len(shown) == 1 else set()),
+            "of": of,
+            "opened": {row.uri for row in shown} if of <= SHOWN or len(shown) == 1 else part.uris,
             "only": part.only,
             "fields": part.fields,
             "message": part.message,

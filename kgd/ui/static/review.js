@@ -1,5 +1,6 @@
-// Pages with a choice: shows the result of a choice at once, and counts what a button would change. Pages work without it.
+// Pages with a choice: shows the result of a choice at once, enables a button once it can work, and counts what a button would change. Pages work without it.
 //   data-dispute on a field of a conflict; data-value on each choice, data-same, data-a and data-b on parts, data-result on the result.
+//   data-needs-choice on a button that is disabled until each field has a choice; data-without-choice on a text shown until then.
 //   data-counts="NAMES" on a button: the ticked boxes of these names that its form would send; data-one and data-many are its text.
 "use strict";
 (() => {
@@ -27,11 +28,20 @@
       button.textContent = number ? button.dataset[number === 1 ? "one" : "many"].replace("%", number) : button.dataset.plain;
     }
   };
+  const mayResolve = () => {
+    const disputes = [...document.querySelectorAll("[data-dispute]")];
+    const takes = disputes.map((one) => one.querySelector("input[name^=take-]:checked")?.value);
+    const ready = takes.every(Boolean) && takes.some((one) => one !== "later");
+    for (const button of document.querySelectorAll("[data-needs-choice]")) button.disabled = !ready;
+    for (const hint of document.querySelectorAll("[data-without-choice]")) hint.hidden = ready;
+  };
+  document.addEventListener("input", () => setTimeout(mayResolve));  // after typing has selected the edited text
   document.addEventListener("change", (event) => {
     const dispute = event.target.closest("[data-dispute]");
     if (dispute && event.target.type === "radio") setTimeout(() => show(dispute));  // after a part has selected "parts"
     if (event.target.type === "checkbox") count();
   });
-  document.addEventListener("kgd:shown", count);
-  count();
+  const begin = () => { count(); mayResolve(); };
+  document.addEventListener("kgd:shown", begin);
+  begin();
 })();
