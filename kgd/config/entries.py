@@ -102,7 +102,11 @@ class Settings:
         ("debug", "info", "warning", "error"),
         "least severe messages in the daemon's log; read when the daemon starts",
     )
-    rescan_seconds: int = _setting(30, range(1, 61), "seconds between two full scans of watched folders")
+    rescan_seconds: int = _setting(
+        30,
+        range(1, 61),
+        "least seconds between two full scans of watched folders; more if they would take over 1 % of a core",
+    )
     remote_seconds: int = _setting(
         30, range(5, 601), "seconds without progress after which an attempt to reach a remote is abandoned"
     )

@@ -76,6 +76,11 @@ class Watch(FileSystemEventHandler):
 
     `degraded` is empty, or one sentence with the problem and its remedy; the folders are then scanned every five
     seconds.
+
+    Args:
+        rescan_seconds: The shortest time between two periodic scans. After a scan that took long, the next one waits
+            longer, so that periodic scans take at most one per cent of a core; ten if `degraded`.
+        scan_seconds: How long the last scan took, if `on_change` only starts it.
     """
 
     def __init__(
@@ -84,11 +89,12 @@ class Watch(FileSystemEventHandler):
         on_change: OnChange,
         *,
         rescan_seconds: float = 30.0,
+        scan_seconds: Callable[[], float] = lambda: 0.0,
         quiet_seconds: float = QUIET_SECONDS,
     ) -> None:
         self.degraded = ""
         self._folders, self._on_change = list(folders), on_change
-        self._rescan_seconds, self._quiet_seconds = rescan_seconds, quiet_seconds
+        self._rescan_seconds, self._scan_seconds, self._quiet_seconds = rescan_seconds, scan_seconds, quiet_seconds
         self._lock = threading.Condition()
         self._changed: set[str] = set()
         self._everything = False
@@ -231,11 +237,13 @@ class Watch(FileSystemEventHandler):
             except Exception:
                 log.exception("a change could not be handled")
             if changed is None:
-                # Scanning a large tree may take long; leave half of the time to other threads.
-                due = time.monotonic() + max(self._interval(), time.monotonic() - began)
+                due = time.monotonic() + self._interval(max(self._scan_seconds(), time.monotonic() - began))
 
-    def _interval(self) -> float:
-        return DEGRADED_SECONDS if self.degraded else self._rescan_seconds
+    def _interval(self, scan_seconds: float = 0.0) -> float:
+        """Seconds until the next periodic scan, after a scan that took so long."""
+        if self.degraded:
+            return max(DEGRADED_SECONDS, 10 * scan_seconds)
+        return max(self._rescan_seconds, 100 * scan_seconds)
 
     def _wait(self, due: float) -> bool:
         """True when there are hints to deliver, False when closed."""

@@ -64,7 +64,13 @@ class WorkspaceWatch:
         self._code_git_dir = CodeHistory.of(workspace).git_dir
         self._watches = []
         if workspace.is_published:
-            self._watches = [Watch(self._own_folders(), self._work_tree_changed, rescan_seconds=rescan_seconds)]
+            watch = Watch(
+                self._own_folders(),
+                self._work_tree_changed,
+                rescan_seconds=rescan_seconds,
+                scan_seconds=lambda: workspace.scan_seconds,
+            )
+            self._watches = [watch]
         if layout.code_tree is not None:
             self._overlay = Overlay(
                 layout.code_tree,

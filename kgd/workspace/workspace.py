@@ -464,6 +464,11 @@ class Workspace:
         """Report changed paths in the work tree or the repository; None for any path. Never blocks."""
         self._publication.hint(changed)
 
+    @property
+    def scan_seconds(self) -> float:
+        """CPU time of the last scan of all files in the work tree."""
+        return self._publication.scan_seconds
+
     def confirm_deletions(self) -> None:
         """Confirm the deletion of missing files, which is held because there are many."""
         self._publication.confirm_deletions()

@@ -147,6 +147,16 @@ def test_everything_is_looked_through_from_time_to_time_without_any_event(tree: 
     watch.close()
 
 
+def test_periodic_scans_take_at_most_one_per_cent_of_the_time(tree: Path, heard: Heard) -> None:
+    watch = Watch([Folder(tree)], heard, rescan_seconds=0.02, scan_seconds=lambda: 60.0)
+    watch.start()
+    until(lambda: heard.everything == 1)
+    watch.hint("/next")
+    until(lambda: "/next" in heard.paths)
+    assert heard.everything == 1
+    watch.close()
+
+
 def test_a_hint_that_fails_does_not_end_the_watch(tree: Path) -> None:
     told: list[object] = []
 

@@ -48,6 +48,10 @@ class BranchPublication:
     def confirm_deletions(self) -> None:
         """Do nothing: there are no files that could be missing."""
 
+    @property
+    def scan_seconds(self) -> float:
+        return 0.0
+
     def invalid_files(self) -> tuple[InvalidFile, ...]:
         return ()
 

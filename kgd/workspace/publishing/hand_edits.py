@@ -91,6 +91,8 @@ class HandEdits:
         self._missing: frozenset[str] = frozenset()
         self._missing_since = 0.0
         self._confirmed = False
+        self.scan_seconds = 0.0
+        """CPU time of the last look at all files."""
         self._invalid: dict[str, InvalidFile] = {}
         self.held = ""
         """Why the deletion of missing files is held, and what to do; empty if none is held."""
@@ -172,6 +174,7 @@ class HandEdits:
         file, it scans everything once. `head` is the tree of the tip; content that is in it is not an edit. With
         `settle`, only missing files wait until changes have stopped.
         """
+        began = time.thread_time()
         missing_folders = self.missing_folders(published)
         if missing_folders:
             return Look([], False, missing_folders)
@@ -216,6 +219,7 @@ class HandEdits:
             restore += [SETTINGS] if SETTINGS in base and SETTINGS not in found else []
             missing = {path for path in missing if None not in self.unpublished.ids(path) and tip.entry(path)}
             edits += self._deletions(frozenset(missing), base, now)
+            self.scan_seconds = time.thread_time() - began
         elif missing - self._missing:
             self._rescan = True  # only a scan shows whether one file is missing or all are
         moving = any(not seen.refused for seen in self._seen.values())

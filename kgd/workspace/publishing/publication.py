@@ -58,7 +58,6 @@ ACTIVITY_CAP = 5.0
 FLUSHED_EDITS = 50
 """Maximum number of edited files that are flushed before they are committed. More at once are a checkout, which can be
 repeated."""
-RESCAN = 300.0
 LAST_FILES = 50_000
 """Files that a stop may look at, to publish once more; about a third of a second on a quiet machine."""
 RESTORED_SHOWN = 60.0
@@ -101,7 +100,6 @@ class Publication:
         self._last: Signature | None = None
         self._foreign_at = self._foreign_since = float("-inf")
         self._whole_at = time.monotonic()
-        self._scanned_at = time.monotonic()
         self._not_before = 0.0
         self._unsettled = False
         self._restored = ("", 0.0)
@@ -157,6 +155,11 @@ class Publication:
         if not self._off:
             self._edits.confirm()
             self._task.wake()
+
+    @property
+    def scan_seconds(self) -> float:
+        """CPU time of the last scan of all files."""
+        return 0.0 if self._off else self._edits.scan_seconds
 
     def invalid_files(self) -> tuple[InvalidFile, ...]:
         return () if self._off else self._edits.invalid_files()
@@ -282,9 +285,6 @@ class Publication:
                 self._foreign_since = now
             self._foreign_at = now
             self._edits.hint(None)
-        elif now - self._scanned_at >= RESCAN:
-            self._edits.hint(None)
-            self._scanned_at = now
         self._last = found
 
     def _heal(self) -> None:
