@@ -59,8 +59,9 @@ def main(bugs: Mapping[str, Bug]) -> int:
 
 
 def plant(bug: Bug, place: Path) -> None:
-    """Copy the repository to `place`, with the bug."""
+    """Copy the repository to `place`, with the bug, as a repository without a commit: some tests list its files."""
     shutil.copytree(ROOT, place, ignore=NOT_OURS, dirs_exist_ok=True)
+    subprocess.run(["git", "init", "-q", place], check=True)
     (place / bug.file).write_text(bug.planted(place))
 
 
