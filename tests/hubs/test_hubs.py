@@ -71,6 +71,21 @@ def test_a_token_of_one_hub_is_known_to_the_other_and_its_revocation_holds_at_on
     assert first.post(token, "infra/status").status == 401
 
 
+@pytest.mark.requirement("N6")
+def test_a_killed_hub_takes_no_quota_of_nodes_with_it_and_no_hub_exceeds_the_rest(team: Team) -> None:
+    hubs, limit = team.start(3), 1_000
+    token = hubs[0].mint("read,write", nodes_per_day=limit)
+    assert put(hubs[0], token, "a", "one").status == 200
+    hubs[0].stop(signal.SIGKILL)
+
+    def put_many(hub: Hub, name: str, count: int) -> int:
+        changes = [{"op": "upsert", "uri": f"concept://infra/{name}{number}"} for number in range(count)]
+        return hub.post(token, "infra/put", {"changes": changes}).status
+
+    assert [put_many(hubs[number % 2 + 1], f"many{number}/n", 111) for number in range(9)] == [200] * 9
+    assert [put_many(hub, "over/n", 1) for hub in hubs[1:]] == [429, 429]
+
+
 def test_a_request_sent_to_both_hubs_is_applied_once(team: Team) -> None:
     first, second = team.start(2)
     token = first.mint("read,write")
