@@ -8,6 +8,7 @@ hide gaps in coverage. A rule that always applies is `about` the root of the cod
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -61,6 +62,18 @@ FILES: tuple[RuleFile, ...] = (
 )
 
 
+PLACES = (
+    "AGENTS.md",
+    "CLAUDE.md",
+    ".cursorrules",
+    ".cursor/rules",
+    ".claude/rules",
+    ".github/instructions",
+    ".github/copilot-instructions.md",
+)
+"""Rule files and folders of the top of a code tree."""
+
+
 def kind_of(path: str) -> tuple[RuleFile, str, str] | None:
     """The kind, the folder to which it applies, and the name of a rule file; None for other files."""
     for kind in FILES:
@@ -74,16 +87,24 @@ def sniff(path: Path) -> bool:
         return any(kind_of("/".join(path.parts[-n:])) is not None for n in range(1, 6))
     if not path.is_dir() or (path / ".obsidian").is_dir():
         return False
-    places = (
-        "CLAUDE.md",
-        "AGENTS.md",
-        ".cursorrules",
-        ".cursor/rules",
-        ".claude/rules",
-        ".github/instructions",
-        ".github/copilot-instructions.md",
-    )
-    return path.name in ("rules", "instructions") or any((path / place).exists() for place in places)
+    return path.name in ("rules", "instructions") or any((path / place).exists() for place in PLACES)
+
+
+def at_top(root: Path) -> list[str]:
+    """The rule files and folders at the top of a code tree that an import can read. O(1) in the size of the tree."""
+    return [place for place in PLACES if _has_rules(root / place, place)]
+
+
+def _has_rules(path: Path, place: str) -> bool:
+    """Whether a user wrote the file, or the folder has a rule file."""
+    try:
+        if path.is_dir():
+            return any(kind_of(f"{place}/{name}") for name in os.listdir(path))
+        with path.open(encoding="utf-8", errors="replace") as file:
+            text = without_blocks(file.read(2 * KNOWLEDGE))
+    except OSError:
+        return False
+    return SIGN not in text[:4_000] and 0 < len(text.strip().encode()) <= KNOWLEDGE
 
 
 def read(source: Path, reading: Reading) -> Plan:

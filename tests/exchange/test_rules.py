@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kgd.exchange.rules import BLOCKS, KNOWLEDGE, at_top
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.workspace import Workspace
@@ -202,3 +203,14 @@ def test_bad_rules_are_a_line_each_and_the_others_go_on(ask: Ask, ws: Workspace,
     out = tmp_path / "out"
     ask.export(target=str(out), format="rules")
     assert (out / ".cursor/rules/broken.mdc").read_text() == bad[".cursor/rules/broken.mdc"]
+
+
+def test_rules_at_the_top_of_a_tree_are_those_that_an_import_reads(tmp_path: Path) -> None:
+    (tmp_path / ".cursor/rules").mkdir(parents=True)
+    (tmp_path / ".cursor/rules/notes.md").write_text("no program reads this\n")
+    (tmp_path / "CLAUDE.md").write_text(f"{BLOCKS[0][0]}this version -->\nUse kgd.\n{BLOCKS[0][1]}\n")
+    assert at_top(tmp_path) == []
+    (tmp_path / "CLAUDE.md").write_text("Prices are net.\n")
+    (tmp_path / ".cursor/rules/style.mdc").write_text("Names are English.\n")
+    (tmp_path / "AGENTS.md").write_text("x" * (KNOWLEDGE + 1))
+    assert at_top(tmp_path) == ["CLAUDE.md", ".cursor/rules"]
