@@ -61,7 +61,7 @@ def test_a_conflict_resolved_in_one_browser_shows_in_the_other(
     at(other, f"conflict?id={quote(id, safe='')}")
     stay(other)
     page.get_by_role("link", name="auth", exact=True).click()
-    page.get_by_label("Use B").check()
+    page.get_by_label("Choose B").check()
     page.get_by_role("button", name="Preview commit").click()
     page.get_by_role("button", name="Commit").click()
     expect(page.locator(".said")).to_contain_text("Resolved")

@@ -39,7 +39,7 @@ def test_a_token_resolves_the_conflicts_of_its_scope_and_sees_no_others(browser:
     page.goto(f"{hub.url}/ui/w/infra/conflict?id={quote(hidden, safe='')}")
     expect(page.get_by_role("alert")).to_contain_text("There is no such conflict")
     page.goto(f"{hub.url}/ui/w/infra/conflict?id={quote(id, safe='')}")
-    page.get_by_label("Use A").check()
+    page.get_by_label("Choose A").check()
     page.get_by_role("button", name="Preview commit").click()
     expect(page.locator(".commit")).to_contain_text("By Jo Settler")
     page.get_by_role("button", name="Commit").click()

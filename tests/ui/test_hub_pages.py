@@ -67,7 +67,7 @@ def test_comments_on_a_proposal_are_on_the_overview_of_its_author(browser: Brows
     assert axe(page) == []
     page.get_by_role("link", name="1 proposal with comments").click()
     expect(page.locator("article")).to_contain_text("Which `one`?")
-    page.get_by_role("link", name="a question").click()
+    page.get_by_role("link", name="a question", exact=True).click()
     page.get_by_role("textbox", name="Comment").fill("This one.")
     page.get_by_role("button", name="Comment").click()
     page.goto(f"{hub.url}/ui/w/infra/overview")
