@@ -10,7 +10,7 @@ from typing import Any
 from kgd.model.uri import name_of
 from kgd.tools import entries
 from kgd.tools.writers import is_agent
-from kgd.ui.node_reading import by_line, headline, name_below, names
+from kgd.ui.node_reading import by_line, lead, names
 from kgd.ui.visit import Visit
 
 RECENT = 30
@@ -28,12 +28,11 @@ HOUR = len("2026-11-20T13")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One node of a commit, with the `name` below its title; `there` tells whether it still exists. A plain edit has no
-    `deed`."""
+    """One node of a commit; `there` tells whether it still exists. A plain edit has no `deed`."""
 
     uri: str
-    title: str
     name: str
+    summary: str
     deed: str
     there: bool = True
 
@@ -90,7 +89,7 @@ def _add(group: Group, commit: Mapping[str, Any], known: Mapping[str, Mapping[st
     for uri in commit["nodes"][:NAMED]:
         if uri not in seen:
             card = known.get(uri, {"uri": uri, "name": name_of(uri)})
-            group.changes.append(Change(uri, headline(card), name_below(card), deed, uri in known))
+            group.changes.append(Change(uri, card["name"], lead(card), deed, uri in known))
     group.more += len(commit["nodes"][NAMED:]) + commit.get("more_nodes", 0)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kgd.errors import KgdError, NotFound
-from kgd.model.uri import CODE_TREE, name_of, scheme_of, workspace_of
+from kgd.model.uri import name_of, workspace_of
 from kgd.ui.visit import Visit
 
 WHOLE = 10_000
@@ -123,17 +123,10 @@ def names(visit: Visit, uris: Iterable[str], as_of: str | None = None) -> dict[s
     return found | {old: one for one in answer["nodes"] for old in one.get("asked", ())}
 
 
-def headline(found: Mapping[str, Any]) -> str:
-    """Return the title of a node, on its page and in lists: its summary; of the code tree, whose summaries are figures,
-    its name."""
-    summary = found.get("summary", "") if scheme_of(found["uri"]) not in (*CODE_TREE, "symbol") else ""
-    return str(summary or found.get("name") or found["uri"])
-
-
-def name_below(found: Mapping[str, Any]) -> str:
-    """Return the name to show below a headline; empty if that is the name, or if it is only the end of the address."""
-    name = str(found.get("name") or "")
-    return "" if name == headline(found) or (name == name_of(found["uri"]) and " " not in name) else name
+def lead(found: Mapping[str, Any]) -> str:
+    """Return the summary to show below a node's name, which is its title everywhere; empty if it repeats the name."""
+    summary = str(found.get("summary") or "")
+    return "" if summary.rstrip(".") == str(found.get("name") or "").rstrip(".") else summary
 
 
 def titles(visit: Visit, uris: Iterable[str]) -> dict[str, str]:

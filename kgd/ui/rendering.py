@@ -21,7 +21,7 @@ from kgd.model.change import Author
 from kgd.tools import entries
 from kgd.tools.writers import OWN_CLIENTS
 from kgd.ui.markdown import laid_out, shown
-from kgd.ui.node_reading import headline, name_below
+from kgd.ui.node_reading import lead
 from kgd.ui.visit import ROOT, address
 
 POLICY = (
@@ -96,9 +96,10 @@ def _environment() -> Environment:
         "place": place,
         "spoken": spoken,
         "person": person,
+        "author": lambda line: Author.of(line).name,
         "program": program,
-        "headline": headline,
-        "name_below": name_below,
+        "lead": lead,
+        "stale_reason": stale_reason,
     }
     made.globals |= {"asset": lambda name: f"{ROOT}/static/{name}?v={asset(name)[1]}", "address": address}
     return made
@@ -144,6 +145,12 @@ def person(line: str) -> str:
 def program(client: str) -> str:
     """Return the program of a change if an agent used it; empty for kgd's own."""
     return "" if client in OWN_CLIENTS else client
+
+
+def stale_reason(mark: Mapping[str, Any]) -> str:
+    """Return why a fact is stale, without the id of the commit."""
+    reason, commit = str(mark["reason"]), mark.get("commit")
+    return reason.replace(f" in {commit[:10]}", "") if commit else reason
 
 
 def exact(text: str) -> Markup:

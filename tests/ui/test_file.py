@@ -36,7 +36,7 @@ class Order:
 
 @pytest.fixture(scope="module")
 def shop(desk: Desk) -> Desk:
-    """A file with an area and four facts, committed by Bob; a file of 5,000 lines; a binary file."""
+    """A file with an area and five facts, committed by Bob; a file of 5,000 lines; a binary file."""
     (desk.code / ORDERS).write_text(TEXT)
     (desk.code / "src/long.py").write_text("".join(f"x{n} = {n}\n" for n in range(1, 5_001)))
     for words in (["add", "-A"], ["commit", "-qm", "Sell by the cent\n\nFloats lost money."]):
@@ -54,9 +54,10 @@ def shop(desk: Desk) -> Desk:
     cites = {"cites": [f"{ORDERS}#price"]}
     desk.put("gotcha://shop/cents", name="Cents", summary="Never divide a price", data=cites, content="Rounding.\n")
     desk.put("decision://shop/cancel", summary="Orders keep their reason", data={"cites": [f"{ORDERS}#Order.cancel"]})
+    desk.put("insight://shop/sum", summary="A basket has items", data=cites)
     desk.put("insight://shop/old", summary="Written in a week", data={"cites": [ORDERS]})
     desk.put("insight://shop/long", summary="Counted by hand", data={"cites": ["src/long.py"]})
-    until(lambda: len(desk.call("code_file", uri=f"file://shop/{ORDERS}")["notes"]) == 3)
+    until(lambda: len(desk.call("code_file", uri=f"file://shop/{ORDERS}")["notes"]) == 4)
     until(lambda: desk.call("code_file", uri=f"file://shop/{ORDERS}")["symbols"])
     return desk
 
@@ -91,6 +92,25 @@ def test_the_margin_names_authors_and_a_line_is_asked_about_by_one_tap(shop: Des
     assert axe(page) == []
 
 
+def test_facts_that_cite_the_same_lines_have_their_numbers_on_the_first_of_them(shop: Desk, page: Page) -> None:
+    at(page, f"file?path={ORDERS}")
+    expect(page.locator("#L6 .about").get_by_role("link", name="Note")).to_have_count(2)
+    expect(page.locator("#L6 .stamp")).to_have_count(1)
+    expect(page.locator("#L7, #L8").get_by_role("link", name="Note")).to_have_count(0)
+
+
+def test_a_line_offers_why_while_it_is_pointed_at_or_focused(shop: Desk, page: Page) -> None:
+    at(page, f"file?path={ORDERS}")
+    why = page.locator("#L8").get_by_role("button", name="Why?")
+    expect(why).to_have_css("opacity", "0")
+    page.locator("#L8").hover()
+    expect(why).to_have_css("opacity", "1")
+    page.locator("h1").hover()
+    expect(why).to_have_css("opacity", "0")
+    why.focus()
+    expect(why).to_have_css("opacity", "1")
+
+
 def test_cited_lines_and_their_facts_lead_to_each_other(shop: Desk, page: Page) -> None:
     at(page, f"file?path={ORDERS}")
     card = page.locator(".note", has_text="Never divide a price")
@@ -116,7 +136,7 @@ def test_a_line_tells_why_by_keyboard(shop: Desk, page: Page) -> None:
     expect(why).to_contain_text("Sell by the cent")
     expect(why).to_contain_text("Floats lost money.")
     expect(why).to_contain_text("Bob Other")
-    expect(why.get_by_role("link", name="Never divide a price")).to_be_visible()
+    expect(why.get_by_role("link", name="Cents")).to_be_visible()
     expect(why).to_be_in_viewport()
     assert axe(page) == []
     assert "orders.py%23price" in str(why.get_by_role("link", name="Write a fact").get_attribute("href"))

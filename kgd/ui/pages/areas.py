@@ -7,7 +7,7 @@ from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.uri import build, scheme_of, segments_of, workspace_of
-from kgd.ui.node_reading import titles
+from kgd.ui.node_reading import lead, titles
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 ROWS = 100
@@ -68,11 +68,12 @@ def area(visit: Visit) -> Handled:
     uri = visit.required("uri")
     kind = _kind(uri)
     answer = visit.call("query_graph", operation="get", entityType=kind, id=uri, includeChangelog=False)["data"]
-    told = {"area": answer[kind], "kind": kind, "members": answer.get("atoms", ())}
+    (node,) = visit.call("get", uris=[uri], include=[])["nodes"]
+    told = {"area": answer[kind], "kind": kind, "members": answer.get("atoms", ()), "summary": lead(node)}
     told |= {"files": None, "files_begun": "cursor" in visit.query, "stale": None, "facts": None}
     if kind == ATOM and visit.can("coverage"):
         told["files"] = _files(visit, answer[kind]["id"])
-        told["stale"] = visit.call("get", uris=[uri], include=[])["nodes"][0].get("unverified")
+        told["stale"] = node.get("unverified")
         told["facts"] = visit.call("area_facts", area=uri, limit=FACTS, cursor=visit.query.get("facts"))
         told["facts_begun"] = "facts" in visit.query
     related = [*(answer[kind].get("relatedAtoms") or ()), *(answer[kind].get("relatedMolecules") or ())]

@@ -32,12 +32,15 @@ AREAS = ("atom", "molecule")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of code. `about` are the numbers of its notes, and `begins` of the notes whose place begins here."""
+    """A line of code. `begins` are the numbers of the notes whose place begins here, and `stamp` has the author and the
+    time of the newest one. A line is cited if a place has it, and a start if a place or a definition begins there."""
 
     number: int
     code: Markup
     begins: tuple[int, ...] = ()
-    about: tuple[int, ...] = ()
+    stamp: Mapping[str, Any] = field(default_factory=dict)
+    is_cited: bool = False
+    is_start: bool = False
 
 
 @dataclass(slots=True)
@@ -62,7 +65,6 @@ def file(visit: Visit) -> Handled:
     known = {
         "code": code,
         "cards": cards,
-        "stamps": {one.number: one.updated for one in (*cards, *related) if one.number},
         "related": related,
         "briefing": briefing,
         "shown": SHOWN,
@@ -196,21 +198,25 @@ def _lines(code: Mapping[str, Any], cards: Sequence[Card], first: int, start: in
     if not code.get("text"):
         return []
     rows = highlighted(code["text"], code["path"])[first - start :]
-    begins: dict[int, list[int]] = {}
-    about: dict[int, list[int]] = {}
+    begins: dict[int, list[Card]] = {}
+    cited: set[int] = set()
     for card in cards:
         for place in card.places:
-            if "first" in place:
-                line, last = max(place["first"], first), min(place["last"], first + len(rows) - 1)
-                for number in range(line, last + 1):
-                    about.setdefault(number, []).append(card.number)
-                while line in begins and line < last:  # the margin of a line has room for one author
-                    line += 1
-                begins.setdefault(line, []).append(card.number)
+            if "first" in place and place["last"] >= first:
+                line = max(place["first"], first)
+                cited.update(range(line, place["last"] + 1))
+                begins.setdefault(line, []).append(card)
+    starts = {first, *begins, *(one["first"] for one in code.get("symbols", ()))}
     return [
-        Line(number, row, tuple(begins.get(number, ())), tuple(about.get(number, ())))
+        Line(number, row, *_margin(begins.get(number, ())), number in cited, number in starts)
         for number, row in enumerate(rows, first)
     ]
+
+
+def _margin(cards: Sequence[Card]) -> tuple[tuple[int, ...], Mapping[str, Any]]:
+    """Return the numbers of the notes that begin at a line, and who wrote the newest of them, and when."""
+    numbers = tuple(dict.fromkeys(card.number for card in cards))
+    return numbers, max((card.updated for card in cards if card.updated), key=lambda one: one["at"], default={})
 
 
 def _has(place: Mapping[str, Any], line: int) -> bool:

@@ -14,7 +14,7 @@ from kgd.model.uri import name_of, scheme_of
 from kgd.tools.read import as_markdown
 from kgd.ui.changes import as_text
 from kgd.ui.highlighting import highlighted
-from kgd.ui.node_reading import WHOLE, Missing, headline, links, titles, whole
+from kgd.ui.node_reading import WHOLE, Missing, lead, links, titles, whole
 from kgd.ui.pages.file import redirected
 from kgd.ui.pages.history import UNKNOWN, title
 from kgd.ui.pages.node_form import FURTHER, LABELS
@@ -59,8 +59,7 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "further": [(LABELS[row.name], as_text(found[row.name])) for row in FURTHER if row.name in found],
         "data_shown": [(key, as_text(value)) for key, value in data.items() if key not in OWN_PLACE],
         "cites": cited(visit, uri, as_of) if stored else [],
-        "headline": headline(found),
-        "content": below(headline(found), found["content"]),
+        "content": below(lead(found) or found["name"], found["content"]),
         "changes": changes_of(found),
         "mentioned": mentioned(visit, found),
         "do": wanted if writes and wanted in (*FORMS, "relation") else "",
@@ -90,14 +89,14 @@ def cited(visit: Visit, uri: str, as_of: str | None) -> list[dict[str, Any]]:
     return [{**one, "lines": highlighted(one["code"], one["file"]) if "code" in one else ()} for one in found]
 
 
-def below(headline: str, content: str) -> str:
-    """Return the content without its first paragraph if that repeats the headline.
+def below(summary: str, content: str) -> str:
+    """Return the content without its first paragraph if that repeats the summary.
 
     >>> below("Keys rotate", "Keys rotate.\n\nEvery night.\n")
     'Every night.\n'
     """
     first, _, rest = content.lstrip().partition("\n\n")
-    return rest if " ".join(first.split()).rstrip(".") == headline.rstrip(".") else content
+    return rest if " ".join(first.split()).rstrip(".") == summary.rstrip(".") else content
 
 
 def changes_of(found: dict[str, Any]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from kgd.errors import KgdError
 from kgd.index.snippets import spans
 from kgd.model.change import Author
 from kgd.model.uri import is_owned, path_of, scheme_of
-from kgd.ui.node_reading import headline, name_below, titles
+from kgd.ui.node_reading import lead, titles
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
 HITS = 30
@@ -68,14 +68,10 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class HitRow:
-    """One hit. `name` is shown below the title, and `place` is the path above it.
-
-    `texts` are the summary, unless it is the title, and the text around a match if no word matched before. `notes` are
-    reasons that a reader must see. A related hit lacks the words, and a relation leads to it.
-    """
+    """One hit. `place` is the path above it. `texts` are the summary, and the text around a match if no word matched
+    before. `notes` are reasons that a reader must see. A related hit lacks the words, and a relation leads to it."""
 
     uri: str
-    title: str
     name: str
     type: str
     place: str
@@ -193,16 +189,13 @@ def _periods(visit: Visit, question: str, given: Mapping[str, str], hits: Sequen
 def _row(hit: Mapping[str, Any], question: str, is_code: bool) -> HitRow:
     uri, updated = hit["uri"], hit.get("updated", {})
     path = path_of(uri) if is_owned(uri) else ""
-    title = hit["name"] if is_code else headline(hit)
-    texts = [text for text in (hit.get("summary"), hit.get("snippet")) if text and text not in (hit["name"], title)]
-    if not is_code and spans(title, question):
-        texts = []
-    if texts and spans(texts[0], question):
+    name, summary = hit["name"], lead(hit)
+    texts = [text for text in (summary, hit.get("snippet")) if text and text != name]
+    if texts and (spans(texts[0], question) or (summary and spans(name, question))):
         texts = texts[:1]
     return HitRow(
         uri,
-        title,
-        "" if is_code else name_below(hit),
+        name,
         hit["type"],
         path.rpartition("/")[0],
         tuple(texts),
