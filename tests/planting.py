@@ -72,5 +72,4 @@ def failing(place: Path, *tests: str) -> list[str]:
     done = subprocess.run([*command, *tests], cwd=place, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stdout[-2000:]
     failed = re.findall(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
-    assert bool(failed) == bool(done.returncode), done.stdout[-2000:]
-    return failed
+    return failed or list(tests) * (done.returncode == 1)  # the last if a bug ends pytest itself

@@ -49,11 +49,25 @@ BUGS = {
             f"{_STOPS}test_an_unreadable_index_is_rebuilt_and_keeps_staged_changes",
         ),
     ),
+    "5-old-index": Bug(
+        "a git index that a power cut made old again stays old, and the next commit removes nodes",
+        "kgd/workspace/publishing/flush_and_repair.py",
+        "            if not behind or not _rewritten(index, mine, behind):\n",
+        "            if True:\n",
+        (f"{_STOPS}test_an_index_that_a_publication_had_replaced_is_updated_and_keeps_staged_changes",),
+    ),
+    "5-lock-brought-back": Bug(
+        "an index lock that a power cut brought back blocks publication until a person removes it",
+        "kgd/workspace/publishing/publish_steps.py",
+        "    elif plan_folder.took(lock):\n        lock.unlink()\n",
+        "",
+        (f"{_STOPS}test_an_index_lock_that_a_power_cut_brought_back_is_removed",),
+    ),
     "5-staged": Bug(
         "a rebuilt index loses staged changes",
         "kgd/workspace/publishing/flush_and_repair.py",
-        "if not any(self._follow(plan, published, mine) for plan in reversed(self._plans)):",
-        "if True:",
+        "elif not any(self._follow(plan, published, mine) for plan in reversed(self._plans)):",
+        "elif True:",
         (f"{_STOPS}test_an_unreadable_index_is_rebuilt_and_keeps_staged_changes",),
     ),
     "5-late-edits": Bug(

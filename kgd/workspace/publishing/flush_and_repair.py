@@ -11,7 +11,7 @@ import logging
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from kgd.errors import KgdError
@@ -49,23 +49,26 @@ class Healing:
         """Every startup checks the index; after an unclean stop, files are checked as well."""
 
     def mend_index(self, published: ObjectId) -> bool:
-        """Rebuild an index that git cannot read; returns whether that was needed. Staged changes stay staged.
+        """Rebuild an index that git cannot read, or update one that an unflushed plan had replaced.
+
+        Returns whether that was needed. Staged changes stay staged.
 
         Raises:
             FileExistsError: A git command has the index locked.
         """
         index, lock = self._host.layout.git_dir / "index", self._host.layout.git_dir / "index.lock"
-        if index_file.is_intact(index):
-            return False
         mine = self._host.layout.derived_dir / INDEX
-        mine.unlink(missing_ok=True)
-        if not any(self._follow(plan, published, mine) for plan in reversed(self._plans)):
+        if index_file.is_intact(index):
+            behind = list(self._behind(index, published))
+            if not behind or not _rewritten(index, mine, behind):
+                return False
+        elif not any(self._follow(plan, published, mine) for plan in reversed(self._plans)):
             files = self._store.files(self._store.tree_of(published))
             index_file.build(mine, (entry for entry in files if entry.mode.startswith(PLAIN)))
         os.link(mine, lock)
         os.rename(lock, index)
         mine.unlink()
-        log.warning("rebuilt an unreadable git index")
+        log.warning("mended the git index")
         return True
 
     def restore_files(self, published: ObjectId) -> int:
@@ -126,20 +129,41 @@ class Healing:
 
     def _follow(self, plan: Plan, published: ObjectId, mine: Path) -> bool:
         """Write the index that a plan replaced, updated to the published tree; returns whether it was readable."""
+        known = self._known()
+        with contextlib.suppress(KgdError):
+            changes = self._store.diff(self._store.tree_of(plan.before), self._store.tree_of(published))
+            return _rewritten(
+                plan.place / FORMER_INDEX,
+                mine,
+                (index_file.Replacement(path, frozenset(known[path] | {old, new}), new) for path, old, new in changes),
+            )
+        return False
+
+    def _behind(self, index: Path, published: ObjectId) -> Iterator[index_file.Replacement]:
+        """The paths at which the index has a version that an unflushed plan replaced."""
+        known, tree = self._known(), self._store.tree_of(published)
+        for path, there in index_file.entries(index, known).items():
+            mode, new = self._store.lookup(tree, path) or (None, None)
+            if there != new and there in known[path]:
+                yield index_file.Replacement(path, frozenset({there}), new, mode)
+
+    def _known(self) -> defaultdict[str, set[ObjectId | None]]:
+        """For each path in the plans, all its versions."""
         known = defaultdict[str, set[ObjectId | None]](set)
-        for one in self._plans:
-            for file in one.files:
+        for plan in self._plans:
+            for file in plan.files:
                 known[file.path] |= file.taken | {file.old, file.new}
-        try:
-            before = self._store.tree_of(plan.before)
-            changes = self._store.diff(before, self._store.tree_of(published))
-            replacements = [
-                index_file.Replacement(path, frozenset(known[path] | {old, new}), new) for path, old, new in changes
-            ]
-            index_file.Rewriter(plan.place / FORMER_INDEX, mine).rewrite(replacements)
-        except (index_file.DamagedIndex, index_file.Unmerged, FileNotFoundError, KgdError):
-            return False
-        return True
+        return known
+
+
+def _rewritten(source: Path, mine: Path, replacements: Iterable[index_file.Replacement]) -> bool:
+    """Write a copy of an index with the replacements; returns whether it was readable."""
+    mine.unlink(missing_ok=True)
+    try:
+        index_file.Rewriter(source, mine).rewrite(replacements)
+    except (index_file.DamagedIndex, index_file.Unmerged, FileNotFoundError, KgdError):
+        return False
+    return True
 
 
 def carry_out_restore(plan: Plan, plan_folder: PlanFolder, tree: WorkTree, store: ObjectStore) -> None:

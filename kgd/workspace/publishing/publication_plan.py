@@ -76,6 +76,8 @@ class Plan:
     before: ObjectId
     after: ObjectId
     files: tuple[Placement, ...]
+    lock: int = 0
+    """Inode number of its index lock, 0 if it takes none."""
     is_done: bool = False
     """Whether it was published, or a newer plan includes it."""
     at: float = field(default_factory=time.monotonic)
@@ -145,18 +147,29 @@ class PlanFolder:
         newest = next((plan for plan in reversed(self._waiting) if not _puts_back(plan)), None)
         return None if newest is None or newest.is_done else newest
 
+    def took(self, lock: Path) -> bool:
+        """Whether an unflushed plan took this index lock, which a power cut left or brought back.
+
+        A later file may have the inode number of the lock, but is younger than the plan.
+        """
+        try:
+            found = os.stat(lock)
+        except FileNotFoundError:
+            return False
+        return any(plan.lock == found.st_ino and found.st_mtime_ns <= int(plan.place.name) for plan in self.unflushed)
+
     @property
     def restoring(self) -> tuple[Placement, ...]:
         """Files of unfinished plans that restore missing files."""
         return tuple(file for plan in self._waiting if _puts_back(plan) and not plan.is_done for file in plan.files)
 
-    def begin(self, before: ObjectId, after: ObjectId, files: Iterable[Placement]) -> Plan:
-        """Write a plan durably before any of it is carried out."""
+    def begin(self, before: ObjectId, after: ObjectId, files: Iterable[Placement], lock: int = 0) -> Plan:
+        """Write a plan durably before any of it is carried out. `lock` is the inode number of its index lock."""
         place = self.folder / f"{time.time_ns():020d}"
         place.mkdir()
-        plan = Plan(place, before, after, tuple(files))
+        plan = Plan(place, before, after, tuple(files), lock)
         rows = [[f.path, hex_of(f.old), hex_of(f.new), [hex_of(id) for id in f.taken], f.back] for f in plan.files]
-        text = json.dumps({"before": before.hex(), "after": after.hex(), "files": rows})
+        text = json.dumps({"before": before.hex(), "after": after.hex(), "files": rows, "lock": lock})
         try:
             write_new(place / PLAN, text.encode())
             sync_folder(place)
@@ -286,7 +299,8 @@ def _read(place: Path) -> Plan | None:
             for path, old, new, taken, *back in values["files"]  # an older plan has no `back`
         )
         before, after = bytes.fromhex(values["before"]), bytes.fromhex(values["after"])
-        return Plan(place, before, after, files, is_done, is_flushed=(place / FLUSHED).exists())
+        lock = int(values.get("lock", 0))  # an older plan has none
+        return Plan(place, before, after, files, lock, is_done, is_flushed=(place / FLUSHED).exists())
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

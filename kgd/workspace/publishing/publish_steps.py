@@ -77,7 +77,7 @@ class Publisher:
         mine, lock = self._derived / INDEX, self._git_dir / "index.lock"
         modes = {path: new[0] for path, _, new in changes if new}
         staged = self._prepare_index(mine, [*files, *passed], modes, after)
-        plan = self._plan_folder.begin(before, after, files)
+        plan = self._plan_folder.begin(before, after, files, os.stat(mine).st_ino)
         try:
             self._prepare_files(plan, absent)
             for path in staged:
@@ -222,7 +222,8 @@ def finish_interrupted(host: Host, tree: WorkTree, plan_folder: PlanFolder, edit
     """Complete the newest plan if its lock remains, and remove kgd's temporary files. Idempotent.
 
     While the lock existed, git commands could not commit partly placed files. Unknown bytes are a person's edit: they
-    stay, and are examined later like any edit. A lock of another program is not touched.
+    stay, and are examined later like any edit. A lock of another program is not touched. A lock that a power cut
+    brought back is removed, and `Healing` mends the index.
     """
     git_dir, derived = host.layout.git_dir, host.layout.derived_dir
     mine, lock = derived / INDEX, git_dir / "index.lock"
@@ -233,6 +234,8 @@ def finish_interrupted(host: Host, tree: WorkTree, plan_folder: PlanFolder, edit
             finished(plan)
         else:
             lock.unlink()
+    elif plan_folder.took(lock):
+        lock.unlink()
     mine.unlink(missing_ok=True)
     (derived / f"{INDEX}.lock").unlink(missing_ok=True)
     for part in tree.parts.glob("part-*"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -238,6 +239,63 @@ def test_an_unreadable_index_is_rebuilt_and_keeps_staged_changes(desk: Desk, tmp
     with after_a_cut(desk, tmp_path, cut_short) as cut:
         eventually(lambda: _readable(cut) == "A  notes.txt\n", lambda: _readable(cut))
         assert cut.ws.tip == desk.ws.tip
+
+
+def test_an_index_that_a_publication_had_replaced_is_updated_and_keeps_staged_changes(
+    desk: Desk, tmp_path: Path
+) -> None:
+    """Otherwise git would take new nodes for removed ones, and the next commit would remove them."""
+    (desk.tree / "notes.txt").write_text("of a person\n")
+    desk.git("add", "notes.txt")
+    before = (desk.layout.git_dir / "index").read_bytes()
+    desk.file("by/hand").parent.mkdir(parents=True)
+    desk.file("by/hand").write_text(node_text("by/hand", name="Hand"))
+    desk.ws.hint(None)
+    desk.serves("by/hand", "name", "Hand")
+    desk.ws.submit(change(upsert("n3", summary="later"), upsert("new", name="New"), Delete(uri("n1"))))
+    eventually(lambda: desk.status() == "A  notes.txt\n" and desk.in_step)
+
+    with after_a_cut(desk, tmp_path, lambda files: (files.layout.git_dir / "index").write_bytes(before)) as cut:
+        eventually(lambda: cut.status() == "A  notes.txt\n" and cut.in_step, cut.status)
+        assert (cut.ws.tip, by_hand(cut).count("\n")) == (desk.ws.tip, 1)
+
+
+@pytest.mark.parametrize("content", ["whole", "empty"])
+def test_an_index_lock_that_a_power_cut_brought_back_is_removed(desk: Desk, tmp_path: Path, content: str) -> None:
+    versions = published_twice(desk)
+
+    def brought_back(files: Desk) -> None:
+        lock, plan = files.layout.git_dir / "index.lock", next((files.layout.derived_dir / "aside").glob("*/done"))
+        lock.write_bytes((files.layout.git_dir / "index").read_bytes() if content == "whole" else b"")
+        os.utime(lock, ns=(int(plan.parent.name), int(plan.parent.name)))
+        plan.write_text(json.dumps({**json.loads(plan.read_text()), "lock": lock.stat().st_ino}))
+        damaged(files, versions)
+
+    with after_a_cut(desk, tmp_path, brought_back) as cut:
+        eventually(lambda: all(holds(cut.file(name)) == new for name, (new, _) in versions.items()))
+        cut.published()
+        assert not (cut.layout.git_dir / "index.lock").exists()
+
+
+def test_an_index_lock_of_a_git_command_stays_after_an_unclean_stop(desk: Desk, tmp_path: Path) -> None:
+    """Even if it has the inode number that kgd's lock had."""
+    published_twice(desk)
+
+    def locked(files: Desk) -> None:
+        lock, plan = files.layout.git_dir / "index.lock", next((files.layout.derived_dir / "aside").glob("*/done"))
+        lock.write_bytes(b"")
+        plan.write_text(json.dumps({**json.loads(plan.read_text()), "lock": lock.stat().st_ino}))
+
+    with after_a_cut(desk, tmp_path, locked) as cut:
+        cut.blocked("a git command is running")
+        (cut.layout.git_dir / "index.lock").unlink()
+        cut.published()
+
+
+def test_a_publication_records_the_lock_that_it_takes(desk: Desk) -> None:
+    published_twice(desk)
+    plan = next((desk.layout.derived_dir / "aside").glob("*/done"))
+    assert json.loads(plan.read_text())["lock"] == (desk.layout.git_dir / "index").stat().st_ino
 
 
 def test_a_persons_edit_is_flushed_before_it_is_committed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
