@@ -103,6 +103,7 @@ class Realistic(Desk):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         realistic_code.create(root / "bookshop")
+        (root / "bookshop/AGENTS.md").write_text("# Rules\n\nPrices are net.\n")
         with Connection(self.home) as connection:
             connection.call("up", {"directory": str(root / "bookshop")})
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.conftest import at, axe
@@ -158,3 +160,13 @@ def test_a_remote_without_a_sync_yet_is_not_called_ok(page: Page) -> None:
     row = page.get_by_role("row", name="origin")
     expect(row).to_contain_text("not synced yet")
     expect(row.locator(".badge.good")).to_have_count(0)
+
+
+def test_the_bar_of_the_coverage_has_the_colour_of_the_links(page: Page) -> None:
+    link = page.get_by_role("main").get_by_role("link").first
+    bar = page.get_by_label("Files with an area")
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        with Image.open(io.BytesIO(bar.screenshot())) as taken:
+            shown = taken.convert("RGB").getpixel((taken.width // 4, taken.height // 2))
+        assert link.evaluate("link => getComputedStyle(link).color") == f"rgb{shown}"

@@ -79,7 +79,7 @@ def test_changes_of_an_agent_and_each_browser_show_in_the_others(desk: Desk, pag
     desk.put("concept://shop/pay", summary="is")
     change = {"op": "upsert", "uri": "concept://shop/pay", "summary": "would be"}
     name = desk.call("submit_subgraph", changes=[change], base=base, message="an agent's idea")["proposal"]
-    expect(other.get_by_role("link", name="an agent's idea")).to_be_visible(timeout=WAIT)
+    expect(other.get_by_role("link", name="an agent's idea", exact=True)).to_be_visible(timeout=WAIT)
     assert stayed(other)
     expect(page.locator("main")).to_contain_text("pay", timeout=WAIT)
     assert stayed(page)

@@ -54,7 +54,7 @@ def test_one_sentence_summarises_the_pending_work(waiting: list[Waiting], stuck:
 @browser
 def test_a_new_workspace_shows_what_its_code_tells_and_how_to_connect_an_agent(page: Page) -> None:
     expect(page.locator(".glance")).to_contain_text("Nothing needs your attention.")
-    expect(page.get_by_text("Everything works.")).to_have_count(1)
+    expect(page.get_by_text("Status: OK")).to_be_visible()
     expect(page.locator(".first .work li")).to_have_count(3)
     expect(page.locator(".first")).to_contain_text("6 files in")
     page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
@@ -80,13 +80,34 @@ def test_a_new_workspace_without_code_shows_what_to_do_next(desk: Desk, page: Pa
 
 @pytest.mark.slow
 @browser
+def test_a_new_workspace_offers_to_import_the_rules_that_its_code_has(desk: Desk, page: Page, tmp_path: Path) -> None:
+    code = desk.make(tmp_path / "till")
+    (code / ".cursor/rules").mkdir(parents=True)
+    (code / ".cursor/rules/style.mdc").write_text("---\nalwaysApply: true\n---\nNames are English.\n")
+    (code / "AGENTS.md").write_text("# Rules\n\nPrices are net.\n")
+    (code / ".claude/rules").mkdir(parents=True)
+    (code / "CLAUDE.md").write_text("<!-- kgd: written by kgd -->\nUse kgd.\n<!-- kgd: end -->\n")
+    with Connection(desk.home) as connection:
+        connection.call("up", {"directory": str(code)})
+    at(page, "../till/overview")
+    offered = page.locator(".steps code", has_text="kgd import")
+    expect(offered).to_have_text(["kgd import AGENTS.md", "kgd import .cursor/rules"])
+    assert axe(page) == []
+    for command in offered.all_inner_texts():
+        desk(*command.split()[1:], "-C", str(code))
+    with Connection(desk.home) as connection:
+        assert connection.call("status", {"workspace": "till"})["counts"]["nodes"] == 2
+
+
+@pytest.mark.slow
+@browser
 def test_an_agents_new_node_appears_without_a_reload(desk: Desk, page: Page) -> None:
     expect(page.locator("h1")).to_contain_text("shop")
     agent_writes(desk, "insight://shop/tokens", name="Tokens expire", summary="After an hour")
     group = page.locator(".hour", has_text="Tokens expire").first
     expect(group).to_contain_text("agent")
     expect(group).to_contain_text("with claude-code")
-    group.get_by_role("link", name="After an hour").click()  # the summary leads, as in all lists
+    group.get_by_role("link", name="Tokens expire").click()
     page.wait_for_url("**/node?uri=*")
     expect(page.locator("main")).to_contain_text("Tokens expire")
 
@@ -190,6 +211,7 @@ def test_a_stale_fact_is_listed_and_verified_by_keyboard(desk: Desk, page: Page)
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_contain_text("sign in src/auth/session.py changed")
     assert axe(page) == []
+    expect(page.get_by_role("button", name="Selected facts are still true")).to_be_visible()
     page.get_by_role("button", name="Still true: Sign adds nothing").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("status").first).to_contain_text("Verified 1 fact with commit")

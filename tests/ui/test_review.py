@@ -111,6 +111,7 @@ def test_a_date_in_the_address_is_in_the_form_and_the_way_to_mark_all_is_told(de
     desk.put("concept://shop/dated", name="Dated")
     at(page, "review?since=2020-01-31")
     expect(page.get_by_label("or a date")).to_have_value("2020-01-31")
+    expect(page.locator("#since option:checked")).to_have_text("the date")
     expect(page.get_by_role("button", name="Mark as reviewed")).to_have_count(0)
     at(page, "review?since=last+week")
     expect(page.locator("#since")).to_have_value("last week")

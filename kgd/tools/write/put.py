@@ -130,10 +130,11 @@ def answer_of(
     }
     warnings += [
         Advice(
-            f"{uri} has an open conflict: read both sides with ",
+            f"{uri} has an open conflict: ",
             Do("get"),
-            ", resolve it with ",
+            " shows both sides, ",
             Do("resolve_conflicts"),
+            " resolves it",
         )
         for uri in open_conflicts
     ]

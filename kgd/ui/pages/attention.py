@@ -13,7 +13,7 @@ from kgd.model.uri import name_of
 from kgd.ui.changes import titled
 from kgd.ui.node_reading import lead, names
 from kgd.ui.relation_words import words_of
-from kgd.ui.rendering import counted, sentence
+from kgd.ui.rendering import counted, sentence, stale_reason
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
@@ -188,7 +188,7 @@ def _stale(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
             else ()
         )
         mark = one["unverified"]
-        cards.append(Card(name, to, lead(one), mark["reason"], mark.get("since", ""), (), actions))
+        cards.append(Card(name, to, lead(one), stale_reason(mark), mark.get("since", ""), (), actions))
     return cards
 
 

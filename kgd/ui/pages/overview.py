@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kgd.errors import KgdError
+from kgd.exchange import rules
 from kgd.model.uri import uri_at
 from kgd.tools.workspaces import remedies
 from kgd.ui.feed import feed
@@ -36,6 +38,8 @@ STATES = {
 FINDINGS = {"together": "Change together", "reverted": "Often reverted", "fixes": "Needs most fixes"}
 """Titles of findings in the code's history."""
 LESSONS = 3
+RULES = 3
+"""Largest number of places of rules to name."""
 QUESTIONS = 5
 
 
@@ -77,6 +81,7 @@ def overview(visit: Visit) -> Handled:
         "running": [job for job in status["jobs"] if job["state"] == "running"],
         "coverage": _coverage(visit),
         "lessons": _lessons(visit, status) if is_new else [],
+        "rules": _rules(status) if is_new else [],
         "is_new": is_new,
         "is_alone": visit.may_do_all and not any(one["name"].startswith(("fetch", "push")) for one in status["stages"]),
         "writes": visit.may("put"),
@@ -152,6 +157,12 @@ def _lessons(visit: Visit, status: Mapping[str, Any]) -> list[Lesson]:
         found.append(_plain("Files", f"{counted(counts['files'], 'file')} in {folders}, none of them in an area yet"))
         found.append(_plain("History", "After 50 commits: which files change together, and which need most fixes"))
     return found[:LESSONS]
+
+
+def _rules(status: Mapping[str, Any]) -> list[str]:
+    """Return the places of agents' rules in the code, which an import reads."""
+    code = status["workspace"].get("code_tree")
+    return rules.at_top(Path(code))[:RULES] if code else []
 
 
 def _plain(title: str, text: str) -> Lesson:
