@@ -55,6 +55,9 @@ LONGEST_SECONDS = 0.4
 PATHS_LIMIT = 2_000
 """Number of changed paths above which everything is scanned."""
 DEGRADED_SECONDS = 5.0
+REST = 4
+"""After a call that took some time, the next hints wait this many times as long: a build that writes files all the time
+must not keep the daemon busy with a large tree."""
 TOP_FOLDERS_LIMIT = 64
 
 OnChange = Callable[[frozenset[str] | None], object]
@@ -98,7 +101,7 @@ class Watch(FileSystemEventHandler):
         self._lock = threading.Condition()
         self._changed: set[str] = set()
         self._everything = False
-        self._first = self._last = 0.0
+        self._first = self._last = self._rested = 0.0
         self._closed = False
         self._observer: BaseObserver | None = None
         """None if there is no inotify instance or no thread for it."""
@@ -236,8 +239,10 @@ class Watch(FileSystemEventHandler):
                 self._on_change(changed)
             except Exception:
                 log.exception("a change could not be handled")
+            now = time.monotonic()
+            self._rested = now + REST * (now - began)
             if changed is None:
-                due = time.monotonic() + self._interval(max(self._scan_seconds(), time.monotonic() - began))
+                due = now + self._interval(max(self._scan_seconds(), now - began))
 
     def _interval(self, scan_seconds: float = 0.0) -> float:
         """Seconds until the next periodic scan, after a scan that took so long."""
@@ -253,7 +258,7 @@ class Watch(FileSystemEventHandler):
                 ripe = due
                 if self._changed or self._everything:
                     quiet = min(LONGEST_SECONDS, self._quiet_seconds * (1 + len(self._changed) / 50))
-                    ripe = min(due, self._last + quiet, self._first + LONGEST_SECONDS)
+                    ripe = min(due, max(self._rested, min(self._last + quiet, self._first + LONGEST_SECONDS)))
                 if now >= ripe:
                     return True
                 self._lock.wait(ripe - now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -167,7 +168,10 @@ class WorkspaceWatch:
         _scans[self._overlay.root] = done, total
 
     def _code_tree_changed(self, changed: frozenset[str] | None) -> None:
-        if self._overlay and not self._stop.is_set():
+        if self._overlay is None or self._stop.is_set():
+            return
+        top = str(self._overlay.root)
+        if changed is None or not all(self._overlay.ignores(os.path.relpath(path, top)) for path in changed):
             self._overlay.rescan()
 
     def _tree_changed(self, delta: Delta) -> None:

@@ -149,6 +149,11 @@ class Overlay:
         rules = self._rules or Rules(repository=True)
         return belongs(self.root, path, rules, directory=directory, listed=listed, environment=self._environment)
 
+    def ignores(self, path: str) -> bool:
+        """Whether the path, relative to the root, or a folder above it was ignored by git at the last scan."""
+        ignored, steps = self._rules.ignored if self._rules else frozenset(), path.split("/")
+        return any("/".join(steps[:depth]) in ignored for depth in range(1, len(steps) + 1))
+
     def scan(self, progress: Progress | None = None, stop: threading.Event | None = None) -> Delta:
         """Update the overlay and save the facts to the cache.
 

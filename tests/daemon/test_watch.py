@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -154,6 +155,25 @@ def test_periodic_scans_take_at_most_one_per_cent_of_the_time(tree: Path, heard:
     watch.hint("/next")
     until(lambda: "/next" in heard.paths)
     assert heard.everything == 1
+    watch.close()
+
+
+def test_after_a_call_that_took_long_the_next_hints_wait_longer(tree: Path) -> None:
+    """Otherwise a build that writes files all the time would keep the daemon busy."""
+    calls: list[tuple[float, float]] = []
+
+    def slow(changed: object) -> None:
+        began = time.monotonic()
+        threading.Event().wait(0.1)
+        calls.append((began, time.monotonic()))
+
+    watch = Watch([Folder(tree)], slow, rescan_seconds=60)
+    watch.start()
+    for path in ("/one", "/two"):
+        watch.hint(path)
+        until(lambda: len(calls) == (1 if path == "/one" else 2))  # noqa: B023  called at once
+    (_, first_end), (second, _) = calls
+    assert second - first_end >= 0.3
     watch.close()
 
 

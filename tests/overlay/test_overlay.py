@@ -56,6 +56,19 @@ def test_touched_moved_and_deleted_files_are_followed(project: Path) -> None:
     assert not overlay.rescan()
 
 
+def test_a_path_is_ignored_with_its_folder(project: Path) -> None:
+    write(project, {".gitignore": "out/\n*.log\n", "out/a/b.o": "", "src/x.log": "", "kept.log": ""})
+    git(project, "add", "-f", "kept.log")
+    overlay = scanned(project)
+    assert [
+        path for path in ("out", "out/a/new.o", "src/x.log", "src/new.py", "kept.log", ".") if overlay.ignores(path)
+    ] == [
+        "out",
+        "out/a/new.o",
+        "src/x.log",
+    ]
+
+
 @pytest.mark.requirement("E20")
 def test_another_commit_and_another_branch_are_followed(project: Path) -> None:
     first = git(project, "rev-parse", "HEAD").decode().strip()
