@@ -9,10 +9,9 @@ from functools import lru_cache
 
 from kgd.codec import canonical, documents
 from kgd.errors import Invalid, KgdError, Unavailable
-from kgd.model.access import Policy, Rule, plain_rules, read_rules
+from kgd.model.access import Grant, Policy, Rule, plain_rules, read_grants, read_rules
 from kgd.model.fields import misspelt_keys
 from kgd.model.globs import Glob
-from kgd.model.grants import Grant, read_grants
 from kgd.model.merge import RULES_VERSION
 from kgd.model.node import Json
 from kgd.model.uri import OWNED, is_workspace_id

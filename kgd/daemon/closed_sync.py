@@ -13,7 +13,7 @@ from kgd.git.program import GitFailed
 from kgd.git.remote import GitRemote
 from kgd.git.remote_settings import Remote, parse_stored, remotes
 from kgd.git.store import ObjectStore
-from kgd.sync.network import network_of
+from kgd.sync.hub_sign_in import network_of
 
 if TYPE_CHECKING:
     from kgd.config.registry import Entry

@@ -25,7 +25,6 @@ from kgd.daemon.jobs import Jobs, unfinished
 from kgd.daemon.open_workspaces import RECENT_SECONDS, Opened, OpenWorkspaces, most_open, quietly
 from kgd.daemon.other_workspaces import Elsewhere
 from kgd.daemon.registry import PACK_BYTES, Organisation, Places, misnamed
-from kgd.daemon.signing_keys import key_for
 from kgd.daemon.syncing import PROPOSALS, Syncing
 from kgd.daemon.tokens import Tokens
 from kgd.daemon.upstream import Upstream
@@ -41,9 +40,9 @@ from kgd.model.uri import Uri
 from kgd.resolution import Attempts
 from kgd.shared_threads import Task, Threads
 from kgd.sync.cloning import Clones
-from kgd.sync.hub_sign_in import bearer
-from kgd.sync.network import network_of
+from kgd.sync.hub_sign_in import bearer, network_of
 from kgd.sync.positions import MOST
+from kgd.workspace.writing.signing import key_for
 
 if TYPE_CHECKING:
     from kgd.daemon.browser_sessions import Pages

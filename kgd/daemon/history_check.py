@@ -22,7 +22,7 @@ from kgd.git.program import GitFailed
 from kgd.git.remote import GitRemote
 from kgd.git.remote_settings import Remote
 from kgd.git.store import ObjectStore
-from kgd.sync.network import network_of
+from kgd.sync.hub_sign_in import network_of
 
 if TYPE_CHECKING:
     from kgd.git.layout import Layout

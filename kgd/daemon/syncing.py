@@ -24,13 +24,12 @@ from kgd.daemon.watch import Folder, Watch
 from kgd.errors import Damaged, KgdError, NotFound, Unavailable
 from kgd.git import remote_settings
 from kgd.git.objects import ObjectId
-from kgd.git.remote import PATIENCE, GitRemote, repository_at
+from kgd.git.remote import PATIENCE, GitRemote, Progress, repository_at
 from kgd.git.remote_errors import Trouble
 from kgd.git.remote_settings import Remote
-from kgd.git.transfer_progress import Progress
 from kgd.shared_threads import Task, Threads
 from kgd.sync import round as rounds
-from kgd.sync.network import network_of
+from kgd.sync.hub_sign_in import network_of
 from kgd.sync.remote_state import Machine, Now
 from kgd.sync.round import Done
 from kgd.workspace.answers import Stage

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import threading
@@ -27,7 +28,6 @@ from kgd.git.refs import RefUpdate
 from kgd.git.remote_errors import PUSHED, LostRace, Trouble, of_failure, of_push
 from kgd.git.remote_url import HTTP, HTTPS, SSH, RemoteUrl
 from kgd.git.store import ObjectStore
-from kgd.git.transfer_progress import Progress, listener
 
 PATIENCE = 30.0
 """Seconds without progress after which a program that talks to a remote is killed."""
@@ -70,6 +70,12 @@ _SSH_OPTIONS = (
     "ServerAliveInterval=10",
     "ServerAliveCountMax=3",
 )
+
+Progress = Callable[[int, int | None, str], None]
+
+_STEPS = re.compile(
+    rb"(Counting|Compressing|Receiving|Writing|Unpacking|Resolving) (objects|deltas): +\d+% \((\d+)/(\d+)\)"
+).finditer
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,3 +391,15 @@ def _configured_ssh(environment: Mapping[str, str]) -> str:
     except (GitFailed, KgdError):
         return ""
     return output.decode("utf-8", "replace").strip()
+
+
+def listener(report: Progress) -> Callable[[bytes], None]:
+    """Report the newest step of each phase in each piece of git's error output, as in ``receiving objects``."""
+
+    def hear(part: bytes) -> None:
+        newest = {step[1] + b" " + step[2]: (int(step[3]), int(step[4])) for step in _STEPS(part)}
+        with contextlib.suppress(KgdError):  # the client has disconnected; the transfer continues
+            for phase, (done, total) in newest.items():
+                report(done, total, phase.decode().lower())
+
+    return hear

@@ -1,7 +1,15 @@
-"""German and French in full text: forms and compounds of a word, and spellings of umlauts.
+"""Spellings, languages and scripts in full text. SQLite alone handles only American or British English.
 
-SQLite's stemmer handles only English. A query with function words or letters of another language matches the beginnings
-of words. In German texts the ends of long words are indexed as well, as reversed words after a mark.
+**Spellings:** a query with a British or American spelling also finds texts with the other.
+
+**German and French:** forms and compounds of a word, and spellings of umlauts. A query with function words or letters
+of another language matches the beginnings of words. In German texts the ends of long words are indexed as well, as
+reversed words after a mark.
+
+**Scripts without spaces between words:** grams, which are short overlapping runs of characters, replace words in the
+index. A gram has two characters of Chinese, Japanese and Korean, and three of Thai, Lao, Khmer and Burmese. Grams at
+the end of a run are shorter, so that a shorter query is the beginning of a gram. Vowel signs and tone marks are left
+out, as in SQLite's tokenizer.
 """
 
 from __future__ import annotations
@@ -10,6 +18,7 @@ import re
 import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 
 MARK = "\ue000"
 """Marks a reversed word: a private-use character, which SQLite treats as a letter."""
@@ -31,6 +40,54 @@ _SPELLED = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
 _ENDING = re.compile("(?:en|er|es|em|e|n|s)$")
 _UMLAUT = re.compile("[äöüß]").search
 _SPELLING = re.compile("(?<=[^aeioquäöü])([aou])e(?=[^e])|^([aou])e(?=[^e])")
+
+_OUR = "arm|behavi|cand|col|endeav|fav|flav|harb|hon|hum|lab|neighb|od|rig|rum|splend|tum|val|vap|vig"
+_RE = "calib|cent|fib|(?:centi|kilo|milli)?met|(?:milli)?lit|lust|och|spect|theat"
+_LL = "cance|channe|dia|equa|fue|initia|labe|leve|marsha|mode|pane|signa|tota|trave|tunne|unrave"
+_FORMS = "er|ers|able|ation|ations|ational|e|es|ed|ing"
+_SPELLING_RULES = tuple(
+    (re.compile(pattern), written)
+    for pattern, written in (
+        # SQLite's stemmer makes one stem of "optimise" and "optimiser", but two of "optimize" and "optimizer".
+        (rf"(\w{{3,}})is(?:{_FORMS})", (r"\1ize", r"\1izer")),
+        (rf"(\w{{3,}})iz(?:{_FORMS})", (r"\1ise", r"\1iser")),
+        (rf"(anal|catal|paral)ys(?:{_FORMS})", (r"\1yze", r"\1yzer")),
+        (rf"(anal|catal|paral)yz(?:{_FORMS})", (r"\1yse", r"\1yser")),
+        (rf"({_OUR})ou?r(\w*)", (r"\1our\2", r"\1or\2")),
+        (rf"({_RE})(?:re|er)(s?)", (r"\1re\2", r"\1er\2")),
+        (rf"({_LL})ll?(ed|ing|er|ers)", (r"\1l\2", r"\1ll\2")),
+        (r"(analog|catalog|dialog)(?:ue)?(s?)", (r"\1\2", r"\1ue\2")),
+        (r"(def|lic|off|pret)en[cs]e(s?)", (r"\1ence\2", r"\1ense\2")),
+        (r"(acknowledg|judg)e?(ments?)", (r"\1\2", r"\1e\2")),
+        (r"(art)[ei](facts?)", (r"\1e\2", r"\1i\2")),
+        (r"(gr)[ae](y\w*)", (r"\1a\2", r"\1e\2")),
+    )
+)
+"""Patterns of whole words, and their spellings."""
+
+_PAIRED = (
+    "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff"
+    "\uff66-\uff9d\U00020000-\U0003ffff"
+)
+"""Han, kana and Hangul."""
+_TRIPLED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+"""Thai, Lao, Burmese and Khmer."""
+_RUN = re.compile(f"[{_PAIRED}]+|[{_TRIPLED}]+")
+_PIECE = re.compile(rf"[{_PAIRED}]+|[{_TRIPLED}]+|(?:(?![{_PAIRED}{_TRIPLED}])[^\W_])+")
+_BETWEEN = re.compile(f"(?<=[{_PAIRED}{_TRIPLED}]) (?=[{_PAIRED}{_TRIPLED}])")
+_IS_GRAM = re.compile(f"[{_PAIRED}{_TRIPLED}]").match
+_IS_TRIPLED = re.compile(f"[{_TRIPLED}]").match
+
+_ANYWHERE = frozenset("的吗呢吧么はがをのへ")
+"""Characters that make a gram uninformative."""
+_ONLY = frozenset("了是在怎什为哪谁会要可以不有和就都而及与或我你他她它们这那个多少久")
+"""A gram of only these characters is uninformative as well."""
+_KANA = re.compile("[\u3041-\u309f]+").fullmatch
+_ENDS_WITH_PARTICLE = re.compile("[\uac00-\ud7a3][은는이가을를에의로도와과]").fullmatch
+_KOREAN = """
+나요 니까 되나 하나 합니 됩니 습니 어요 해요 인가 가요 세요 어도 해도 아도 도되 이유 언제
+"""
+_KOREAN_STOPS = frozenset(_KOREAN.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +177,77 @@ def also_written(words: Collection[str]) -> list[str]:
 def _end(word: str) -> str:
     """The end of a folded word without inflection, reversed."""
     return (_ENDING.sub("", word) if len(word) > LEAST_STEM else word)[-END:][::-1]
+
+
+@lru_cache(maxsize=4_096)
+def other_spellings(word: str) -> tuple[str, ...]:
+    """Other spellings of a word in lower case, with each form that SQLite's stemmer keeps apart.
+
+    >>> other_spellings("serialised"), other_spellings("behavior"), other_spellings("node")
+    (('serialize', 'serializer'), ('behaviour',), ())
+    """
+    for pattern, written in _SPELLING_RULES:
+        if found := pattern.fullmatch(word):
+            return tuple(one for one in map(found.expand, written) if one != word)
+    return ()
+
+
+def grams_of(text: str) -> list[str]:
+    """The grams of a text as they are indexed, including repeats."""
+    found = []
+    for run in _RUN.findall(text):
+        size = _gram_size(run)
+        plain = _without_marks(run)
+        found += [plain[at : at + size] for at in range(len(plain))]
+    return found
+
+
+def split_grams(query: str) -> list[str]:
+    """The words and grams of a query, in order."""
+    found = []
+    for piece in _PIECE.findall(query):
+        if not is_gram(piece):
+            found.append(piece)
+            continue
+        size, plain = _gram_size(piece), _without_marks(piece)
+        pieces = [plain[at : at + size] for at in range(max(1, len(plain) - size + 1))]
+        if len(pieces) > 1 and _ENDS_WITH_PARTICLE(pieces[-1]):  # a particle at the end of a word
+            pieces.pop()
+        found += filter(None, pieces)
+    return found
+
+
+def is_gram(word: str) -> bool:
+    """Whether a piece from `split_grams` is in a script without spaces."""
+    return not word.isascii() and _IS_GRAM(word) is not None
+
+
+def is_stop_gram(gram: str) -> bool:
+    """Whether a piece from `split_grams` is an uninformative gram, such as a particle with half of a word."""
+    if gram.isascii():
+        return False
+    is_function = not _ANYWHERE.isdisjoint(gram) or _ONLY.issuperset(gram) or gram in _KOREAN_STOPS
+    return is_function or _KANA(gram) is not None
+
+
+def gram_phrase(gram: str) -> str:
+    """The FTS5 expression for a gram of a query; a gram that is too short matches as a prefix."""
+    return f'"{gram}"' if len(gram) == _gram_size(gram) else f'"{gram}" *'
+
+
+def gram_phrase_of(name: str) -> str:
+    """The FTS5 expression for the runs of a name, whose characters may be separated; empty if it has none."""
+    found = []
+    for run in _RUN.findall(_BETWEEN.sub("", name)):
+        size, plain = _gram_size(run), _without_marks(run)
+        whole = [plain[at : at + size] for at in range(len(plain) - size + 1)]
+        found.append(f'"{" ".join(whole)}"' if whole else gram_phrase(plain))
+    return f"({' AND '.join(found)})" if found else ""
+
+
+def _gram_size(run: str) -> int:
+    return 3 if _IS_TRIPLED(run) else 2
+
+
+def _without_marks(run: str) -> str:
+    return run if run.isalnum() else "".join(filter(str.isalnum, run))

@@ -1,4 +1,4 @@
-"""Words of a text: the terms of a query, and the parts of identifiers.
+"""Words of a text: the terms of a query, the parts of identifiers, and sentences.
 
 A `Term` consists only of quoted letters and digits, so no text from a user is interpreted in SQLite's query language.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeVar
 
-from kgd.index import grams, languages, spellings
+from kgd.index import languages
 from kgd.index.languages import Language
 
 MAX_TERMS = 32
@@ -52,6 +52,12 @@ _ASKS_WHERE = re.compile(
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _UNWANTED = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
+
+READ_BY_SENTENCE = 2_000
+"""Characters of a note that are compared by sentence."""
+_SENTENCE = re.compile(r"(?<=[.!?;:])\s+|(?<=[。！？；])|\n\s*\n|\n(?=\s*[-*#|])")
+_FEWEST_IN_SENTENCE = 9
+"""Characters of a sentence that is compared."""
 
 
 class Term(NamedTuple):
@@ -125,18 +131,18 @@ def terms(query: str) -> list[Term]:
     found = {word.casefold(): word for word in reversed(_split(subject) or _split(query))}
     language = languages.of_query(query, found)
     stop = STOPWORDS | language.stopwords if language else STOPWORDS
-    telling = [folded for folded in found if folded not in stop and not grams.is_stop(folded)] or list(found)
+    telling = [folded for folded in found if folded not in stop and not languages.is_stop_gram(folded)] or list(found)
     asked = telling[: -MAX_TERMS - 1 : -1]
     return [_term(found[folded], language, is_last=folded == asked[-1]) for folded in asked]
 
 
 def _split(text: str) -> list[str]:
-    return _WORD.findall(text) if text.isascii() else grams.split(text)
+    return _WORD.findall(text) if text.isascii() else languages.split_grams(text)
 
 
 def _term(word: str, language: Language | None, *, is_last: bool) -> Term:
-    if grams.is_gram(word):
-        phrase = (grams.phrase(word),)
+    if languages.is_gram(word):
+        phrase = (languages.gram_phrase(word),)
         return Term(word, phrase, phrase, is_gram=True)
     word = word[:MAX_WORD]
     parts = parts_of(word)
@@ -145,7 +151,7 @@ def _term(word: str, language: Language | None, *, is_last: bool) -> Term:
     if len(word) == MAX_WORD or (len(word) >= PREFIX_FROM and not parts):
         begun = [f'"{word}" *', *(languages.ends_with(word) if is_last else ())]
     written = ""
-    if language is None and (other := [f'"{one}"' for one in spellings.others(word.casefold())]):
+    if language is None and (other := [f'"{one}"' for one in languages.other_spellings(word.casefold())]):
         written = _either(tuple(begun if is_last else phrases))
         phrases, begun = [*phrases, *other], [*begun, *other]
     if language is not None and not parts and (stem := language.stem(languages.folded(word))):
@@ -180,4 +186,10 @@ def parts_text(texts: Iterable[str]) -> str:
 def grams_text(*texts: tuple[str, int]) -> str:
     """The grams of scripts without spaces in these texts, repeated by each text's weight; indexed together with the
     texts."""
-    return " ".join(gram for text, weight in texts if not text.isascii() for gram in grams.of(text) * weight)
+    return " ".join(gram for text, weight in texts if not text.isascii() for gram in languages.grams_of(text) * weight)
+
+
+def sentences(name: str, summary: str, content: str) -> list[str]:
+    """The parts of a note that are compared one by one."""
+    parts = [name, *_SENTENCE.split(summary), *_SENTENCE.split(content[:READ_BY_SENTENCE])]
+    return [part for part in parts if len(part) >= _FEWEST_IN_SENTENCE] or [name]

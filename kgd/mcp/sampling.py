@@ -1,8 +1,11 @@
-"""Questions that a tool call asks its client's language model (MCP sampling), in both protocol eras.
+"""Questions that a call asks its client, in both protocol eras: to its model (MCP sampling), and for its roots.
 
 In the modern protocol the call ends with the questions, and the client calls again with the answers and a sealed state.
 In the older protocol, the questions are sent while the call waits. In both protocols, the tool calls `Ask` on its
 worker thread. The server keeps no state between two rounds.
+
+Roots serve hosts that start their servers outside the project, on local connections only. The server's directory is
+used if it is in a workspace, otherwise the first root that is in a workspace.
 """
 
 from __future__ import annotations
@@ -13,11 +16,13 @@ import os
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import anyio
+import anyio.to_thread
 import orjson
 from anyio.abc import TaskGroup
 from mcp.server.context import ServerRequestContext
@@ -31,6 +36,8 @@ from mcp.types import (
     CreateMessageResult,
     CreateMessageResultWithTools,
     ListRootsRequest,
+    ListRootsResult,
+    NotificationParams,
     SamplingMessage,
     TextContent,
 )
@@ -39,12 +46,18 @@ from pydantic import ValidationError
 
 from kgd.errors import Unavailable
 from kgd.resolution import Ask, Prompt, Reply
+from kgd.tools import addressing
+from kgd.tools.session import Session
 
 KEY_LENGTH = 32
 ROOTS = "roots"
 """The id of the question for roots; questions to a model have the ids of conflicts."""
 STATE_SECONDS = 3600.0
 """Seconds that a client has between two rounds; its user may have to allow each question."""
+
+ANSWER_SECONDS = 5.0
+"""Seconds for a client to name its roots; then the call continues without them."""
+MOST = 20
 
 
 class AnswersNeeded(Exception):
@@ -207,3 +220,86 @@ def _reply(found: Any) -> Reply:
     if not blocks or not all(isinstance(block, TextContent) for block in blocks):
         return Reply(model=model, problem="the answer is not text")
     return Reply("".join(block.text for block in blocks if isinstance(block, TextContent)), model)
+
+
+@dataclass(slots=True)
+class _Known:
+    """The start directory and the current roots of one connection."""
+
+    started: Path | None
+    roots: asyncio.Future[list[Path]] | None = None
+
+
+class Roots:
+    """Moves sessions into workspaces. Lives on the event loop."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Known] = {}
+
+    async def place(self, ctx: ServerRequestContext[Session], params: CallToolRequestParams, session: Session) -> None:
+        """Set the session's directory to the first root in a workspace, if its own directory is not in one.
+
+        A client is asked once; in the handshake era, it is asked again after its roots change.
+
+        Raises:
+            AnswersNeeded: The client must call again with its roots.
+        """
+        capabilities = ctx.session.client_capabilities
+        if session.here is not None or ctx.request is not None:
+            return
+        if capabilities is None or capabilities.roots is None:
+            return
+        if await anyio.to_thread.run_sync(addressing.here, session):
+            return
+        known = self._known.setdefault(id(session), _Known(session.cwd))
+        if known.roots is None and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            if (params.arguments or {}).get("workspace"):
+                return
+            if ROOTS not in asked_before(params):
+                raise AnswersNeeded({ROOTS: ListRootsRequest()})
+            known.roots = asyncio.get_running_loop().create_future()
+            known.roots.set_result(_folders((params.input_responses or {}).get(ROOTS)))
+        elif known.roots is None:
+            if not ctx.session.can_send_request:
+                return
+            known.roots = asyncio.create_task(_asked(ctx))
+        roots = await asyncio.shield(known.roots)
+        await anyio.to_thread.run_sync(_move, session, roots)
+
+    async def changed(self, ctx: ServerRequestContext[Session], params: NotificationParams) -> None:
+        """`notifications/roots/list_changed`: the next call asks again."""
+        session = ctx.lifespan_context
+        if known := self._known.pop(id(session), None):
+            session.cwd, session.here = known.started, None
+
+    def forget(self, session: Session) -> None:
+        """Forget a session; call this when its connection ends."""
+        if (known := self._known.pop(id(session), None)) and known.roots:
+            known.roots.cancel()
+
+
+async def _asked(ctx: ServerRequestContext[Any]) -> list[Path]:
+    with anyio.move_on_after(ANSWER_SECONDS):
+        try:
+            found = await ctx.session.send_request(ListRootsRequest(), ListRootsResult)
+        except (MCPError, ValidationError):
+            return []
+        return _folders(found)
+    return []
+
+
+def _folders(found: object) -> list[Path]:
+    """The folders in an answer; empty if it answers a different question."""
+    return [_path(str(root.uri)) for root in found.roots[:MOST]] if isinstance(found, ListRootsResult) else []
+
+
+def _move(session: Session, roots: list[Path]) -> None:
+    for root in roots:
+        there = replace(session, cwd=root, found=None)
+        if workspace := addressing.here(there):
+            session.cwd, session.here = root, workspace
+            return
+
+
+def _path(uri: str) -> Path:
+    return Path(unquote(urlsplit(uri).path))

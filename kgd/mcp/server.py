@@ -44,11 +44,9 @@ from kgd.mcp import prompts, resources, stream
 from kgd.mcp.completion import Completing
 from kgd.mcp.notifications import Logs
 from kgd.mcp.positions import answered_at
-from kgd.mcp.resources import Resources, changed_resources, may_watch
-from kgd.mcp.roots import Roots
-from kgd.mcp.sampling import AnswersNeeded, asker, sealing, stored_key
+from kgd.mcp.resources import Resources, Subscriptions, changed_resources, may_watch
+from kgd.mcp.sampling import AnswersNeeded, Roots, asker, sealing, stored_key
 from kgd.mcp.short_reads import SERVER, ShortReads, at_once, failed, result
-from kgd.mcp.subscriptions import Subscriptions
 from kgd.model.token import TokenRecord
 from kgd.model.uri import Uri
 from kgd.tools import TOOLS

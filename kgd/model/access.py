@@ -1,8 +1,9 @@
-"""Authorization: `authorize`, and the scopes and policies that it applies.
+"""Authorization: `authorize`, and the scopes, grants and policies that it applies.
 
 A *principal* is a caller with the scopes of their token; the *policy* is the team's, in ``kgd.yaml``. Both must allow
 the access. Every surface calls `authorize` for every node that it shows or changes. A principal of None is the user of
-this machine, which a local daemon cannot restrict.
+this machine, which a local daemon cannot restrict. A *grant* gives a scope in one workspace to a group of signed-in
+accounts (`groups` in ``kgd.yaml``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ MAX_GLOBS = 64
 MAX_NAME = 80
 ACCOUNT = "oidc-"
 """Prefix of an account's id; ids of tokens contain no dash."""
+
+GRANTS_LIMIT = 200
+_GRANT_KEYS = ("group", "verbs", "paths")
 
 
 class Verb(StrEnum):
@@ -442,3 +446,48 @@ def _code_history(value: Mapping[str, Any], globs: Collection[Glob], at: str) ->
     if not _are_whole(globs):
         raise Invalid("a rule about the code's history must cover all paths", at=at, next='Give it paths: ["/**"].')
     return tuple(groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A scope of one group. `group` is ``ISSUER:GROUP``; ``ISSUER:*`` is everyone who signs in with this issuer."""
+
+    group: str
+    scope: Scope
+
+
+def read_grants(value: Any, workspace: str) -> tuple[Grant, ...]:
+    """The grants under `groups:` of ``kgd.yaml``, as plain data (docs/scopes.md).
+
+    Raises:
+        Invalid, Limit: A grant is not valid; the error gives its place, such as ``groups[2].verbs``.
+    """
+    if not isinstance(value, list):
+        raise Invalid("'groups' must be a list", at="groups", next="Write - group: company:team, with its verbs.")
+    if len(value) > GRANTS_LIMIT:
+        raise Limit(f"a workspace has at most {GRANTS_LIMIT} grants", at="groups")
+    return tuple(_grant(one, workspace, f"groups[{index}]") for index, one in enumerate(value))
+
+
+def scopes_of(groups: Collection[str], grants: Iterable[Grant]) -> tuple[Scope, ...]:
+    """The scopes of an account with these groups."""
+    return tuple(dict.fromkeys(one.scope for one in grants if one.group in groups))
+
+
+def _grant(value: Any, workspace: str, at: str) -> Grant:
+    if not isinstance(value, Mapping) or not isinstance(group := value.get("group"), str) or ":" not in group:
+        raise Invalid("a grant needs a group", at=f"{at}.group", next="Write ISSUER:GROUP, as in company:platform.")
+    if unknown := sorted(map(str, value.keys() - set(_GRANT_KEYS))):
+        raise Invalid(f"a grant has no '{unknown[0][:40]}'", at=at, next=f"Known: {', '.join(_GRANT_KEYS)}.")
+    verbs, paths = value.get("verbs", ["read"]), value.get("paths", ["/**"])
+    for name, given in (("verbs", verbs), ("paths", paths)):
+        if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+            raise Invalid(f"'{name}' must be a list of strings", at=f"{at}.{name}")
+    try:
+        scope = Scope.of(workspace, verbs, paths)
+    except KgdError as error:
+        error.at = f"{at}.{error.at or 'paths'}"
+        raise
+    if Verb.ADMIN in scope.verbs and not scope.is_whole:
+        raise Invalid("'admin' must cover all paths", at=f"{at}.verbs", next="Give it a grant of its own, for /**.")
+    return Grant(group, scope)

@@ -1,25 +1,29 @@
 """Candidates for a query, by words and by meaning. A document is one candidate.
 
 A document and its chunks are one `Unit`. The hit is the document's best chunk, whose score is part of the document's
-score. Every other node is a separate unit.
+score. Every other node is a separate unit. Texts from a day, month or year in the question rank higher, and facts that
+do not currently hold rank last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kgd.index import ranking
 from kgd.index.code_index import FileHit
 from kgd.index.ranking import Found
+from kgd.index.text import TextIndex
 from kgd.index.text_context import whole_of
 from kgd.index.words import NAME_SHARE, WEAK, WEAK_SHARE, parts_of, terms, words_of
+from kgd.model.dates import DAY, Named, Span, named_in
 from kgd.model.lane import Lane
 from kgd.model.uri import Uri, name_of
-from kgd.retrieval import names, nearness, relevance
-from kgd.retrieval.nearness import Sees, anybody
+from kgd.retrieval import names, relevance
 from kgd.retrieval.query import Question, Step
+from kgd.retrieval.relevance import Sees, anybody
 
 if TYPE_CHECKING:
     from kgd.vectors.scale import Scale
@@ -49,6 +53,14 @@ STRANGE = 0.4
 """A query is strange if at least this share of its words is in no text of the workspace: it is about something else."""
 _PARTS = ("chunk://", "file://")
 """Schemes of nodes that may be represented by a document."""
+
+DATE_BONUS = 0.4
+"""Added to the score of a text from the period in question."""
+AFTER = 0.5
+"""Share of the bonus for texts from the following days, which often describe that period."""
+DAYS_AFTER = 7
+LAPSED = 0.01
+"""Factor for the score of a fact that does not hold now: it ranks below every other hit."""
 
 
 @dataclass(slots=True)
@@ -291,7 +303,7 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
     pool.least_covered = max(LEAST_COVERED, COVERED * min(1.0, index.notes() / MANY_NOTES))
     names.add(pool, index, filters, may)
     if not (few and _is_answered(pool)):
-        nearness.add(workspace, index, pool, filters, may)
+        relevance.add_nearest(workspace, index, pool, filters, may)
     _score_words(pool, wholes, workspace.id)
     _score_meaning(pool)
     return pool
@@ -363,3 +375,37 @@ def normalise(pool: Pool) -> None:
         best = max((unit.score for unit in units), default=0.0)
         for unit in units:
             unit.score = unit.score / best if best else 0.0
+
+
+def with_dates(pool: Pool, index: TextIndex) -> None:
+    """Raise the scores of texts with a date that the question mentions. Costs two SQL statements, or none if the
+    question does not mention a date."""
+    named = named_in(pool.question.query, datetime.fromtimestamp(pool.question.now, UTC))
+    if not named:
+        return
+    ids = {found.id: unit for unit in pool.units.values() for found in unit.texts.values() if found.id}
+    gained: dict[Uri, float] = {}
+    for id, date in index.dates_of(ids).items():
+        key = ids[id].key
+        gained[key] = max(gained.get(key, 0.0), *(_closeness(one, date) for one in named))
+    for key, share in gained.items():
+        pool.units[key].score += DATE_BONUS * share
+    if any(gained.values()):
+        normalise(pool)
+
+
+def _closeness(named: Named | Span, date: int) -> float:
+    """1 for a date within the named period, less for the following days, otherwise 0."""
+    spans = [named] if isinstance(named, Span) else named.spans(date)
+    return max((_in_span(span, date) for span in spans), default=0.0)
+
+
+def _in_span(span: Span, date: int) -> float:
+    if span.begin <= date < span.end:
+        return 1.0
+    return AFTER if span.end <= date < span.end + DAYS_AFTER * DAY else 0.0
+
+
+def lapses(uris: Collection[Uri], index: TextIndex, now: float) -> dict[Uri, str]:
+    """The nodes among these that do not currently hold, with the reason."""
+    return {uri: lapse for uri, valid in index.validity_of(uris).items() if (lapse := valid.lapse(now))}

@@ -6,14 +6,16 @@ best part, or by itself if no part matches well enough; more parts of the same f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kgd.index import ranking
 from kgd.index.ranking import Found
 from kgd.model.uri import Uri, is_owned, scheme_of
-from kgd.retrieval.candidates import Unit
-from kgd.retrieval.paths import asks_for_aside, is_aside
+
+if TYPE_CHECKING:
+    from kgd.retrieval.candidates import Unit
 
 TEXT_WEIGHT, COVERED_WEIGHT, PART_WEIGHT, PATH_WEIGHT = 0.25, 0.36, 0.32, 0.22
 """Weights of a file's whole text by BM25, of its share of the query's weight, of its best part, and of its path."""
@@ -30,6 +32,11 @@ NEXT_PART = 0.5
 MOST_PARTS = 3
 ASIDE_FACTOR = 0.6
 """Factor for tests, examples and vendored code, unless the query asks for them."""
+
+_ASIDE = re.compile(
+    r"(?:^|/)(?:tests?|testing|specs?|__tests__|examples?|docs?|vendor|node_modules|fixtures|locale)(?:/|_)"
+    r"|(?:^|/)test_|[._]test\.|\.spec\.|\.min\."
+)
 
 
 class Listed(NamedTuple):
@@ -91,3 +98,13 @@ def file_of(uri: Uri) -> Uri:
     if is_owned(uri) and scheme_of(uri) in ("symbol", "chunk"):
         return Uri(f"file{uri[uri.index(':') :].rpartition('/')[0]}")
     return uri
+
+
+def is_aside(uri: Uri) -> bool:
+    """Whether a file, or a part of one, is a test, an example or vendored code."""
+    return _ASIDE.search(uri.split("/", 3)[-1]) is not None
+
+
+def asks_for_aside(query: str) -> bool:
+    """Whether a word of a query refers to such files."""
+    return _ASIDE.search(f"{query.replace(' ', '/')}/") is not None

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from kgd.index import exact_names, ranking
 from kgd.model.lane import Lane
 from kgd.model.uri import Uri
-from kgd.retrieval.paths import is_aside
+from kgd.retrieval.code import is_aside
 
 if TYPE_CHECKING:
     from kgd.index.ranking import Found
     from kgd.index.text import TextIndex
     from kgd.retrieval.candidates import Pool, Unit
-    from kgd.retrieval.nearness import Sees
+    from kgd.retrieval.relevance import Sees
 
 MOST = 60
 """Maximum number of nodes with one name to rank by their uses."""

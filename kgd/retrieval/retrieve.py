@@ -15,10 +15,10 @@ from kgd.index.ranking import Found, Hit
 from kgd.model.lane import KNOWLEDGE, Lane
 from kgd.model.node import ranks_behind
 from kgd.model.uri import Uri, from_path
-from kgd.retrieval import code, dates, names, spreading
+from kgd.retrieval import candidates, code, names, spreading
 from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Unit, filters_of, gather
-from kgd.retrieval.nearness import Sees, anybody, measure
 from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step
+from kgd.retrieval.relevance import Sees, anybody, measure
 from kgd.retrieval.spreading import Surroundings
 
 if TYPE_CHECKING:
@@ -154,12 +154,12 @@ def _filled(workspace: Workspace, question: Question, around: Surroundings, sees
         spreading.with_neighbours(pool, around)
         spreading.with_people(pool, workspace.text_so_far().by_people)
         spreading.hop(pool, around)
-    dates.with_dates(pool, workspace.text_so_far())
+    candidates.with_dates(pool, workspace.text_so_far())
     if question.max_depth > 1:
         spreading.further(pool, around, question.max_depth)
     names.by_uses(pool, lambda uri: sum(len(source.into(uri)) for source in (around.stored, *around.others)))
     texts = [uri for unit in pool.units.values() for uri in (unit.key, *unit.texts)]
-    pool.lapsed = dates.lapses(texts, workspace.text_so_far(), question.now)
+    pool.lapsed = candidates.lapses(texts, workspace.text_so_far(), question.now)
     return pool
 
 
@@ -285,7 +285,7 @@ def _is_among(unit: Unit, uris: Collection[Uri]) -> bool:
 def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     """The score of a unit; 0 if it is not related to the query."""
     if unit.named:
-        return dates.LAPSED if _is_among(unit, pool.lapsed) else 1.0
+        return candidates.LAPSED if _is_among(unit, pool.lapsed) else 1.0
     if not pool.speaks_of(unit) and not unit.steps:
         return 0.0
     if unit.score <= 0 or pool.question.min_similarity > max(0.0, unit.similarity or 0.0):
@@ -295,7 +295,7 @@ def _scored(unit: Unit, pool: Pool, doubted: Collection[Uri]) -> float:
     if _is_among(unit, doubted):
         score *= ranking.DOUBTED_SHARE
     if _is_among(unit, pool.lapsed):
-        score *= dates.LAPSED
+        score *= candidates.LAPSED
     return round(score, SCORE_DIGITS)
 
 

@@ -1,7 +1,8 @@
-"""The client's side of sign-in at a hub: the device flow, and the renewal of short-lived tokens.
+"""Credentials for remotes, and the client's side of sign-in at a hub: the device flow and the renewal of tokens.
 
 A signed-in account's credential is stored where `kgd join` stores tokens, as one line of JSON with the hub's address,
 the present token, its expiry, and the refresh token. `bearer` renews it when needed: callers see only valid tokens.
+`network_of` gives the credential to git.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from urllib.parse import urlencode, urlsplit
 
 import orjson
 
+from kgd.config import person_environment
 from kgd.config.credentials import keep_again, secret
 from kgd.errors import Invalid, KgdError, NotFound, Unauthorized, Unavailable
+from kgd.git.remote import PATIENCE, Network, Progress
 from kgd.http_client import LOOPBACK, Address, HttpClient
 
 PLACE = "/v1/sign_in"
@@ -207,3 +210,26 @@ def _number(said: Mapping[str, Any], name: str, usual: int, most: int) -> int:
 def _is_page(uri: str) -> bool:
     parts = urlsplit(uri)
     return uri.isascii() and uri.isprintable() and (parts.scheme == "https" or parts.hostname in LOOPBACK)
+
+
+def network_of(
+    token: str = "",
+    *,
+    environment: Mapping[str, str] | None = None,
+    patience: float = PATIENCE,
+    stop: threading.Event | None = None,
+    progress: Progress | None = None,
+) -> Network:
+    """Network access with the credential that `token` refers to.
+
+    Args:
+        environment: Replaces the user's environment, unless empty.
+        patience: Seconds without progress before a call ends.
+        stop: Ends a running call.
+        progress: Called with the steps of a transfer, in another thread.
+
+    Raises:
+        KgdError: The credential cannot be read.
+    """
+    variables = dict(environment or {}) or person_environment()
+    return Network(variables, bearer(token) if token else "", patience, stop=stop, progress=progress)

@@ -1,4 +1,4 @@
-"""Origins of answered nodes, and fencing of text that others wrote.
+"""Trust in answers: the origin of nodes, fences around text that others wrote, and unverified marks.
 
 `local`: a workspace of this machine that is not shared. `team`: a workspace of this machine with other writers.
 `remote`: another owner's workspace, read from a hub or from a read-only clone. kgd sets the origin; content never does,
@@ -7,16 +7,25 @@ and a merge never raises the trust level.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from kgd.errors import Advice, Do, Forbidden, NotFound
+from kgd.freshness.freshness import Freshness
+from kgd.freshness.verification import verification
+from kgd.model.access import Verb
+from kgd.model.change import Upsert
 from kgd.model.escaping import fenced, fenced_value
-from kgd.model.uri import Uri
+from kgd.model.uri import CODE_TREE, Uri, scheme_of
+from kgd.tools.nodes import UnverifiedAnswer, moment
+from kgd.tools.similar_names import similar
 
 if TYPE_CHECKING:
+    from kgd.freshness.citations import Unverified
     from kgd.tools.session import Session
+    from kgd.tools.visibility import Sees
     from kgd.workspace.workspace import Workspace
 
 Trust = Literal["local", "team", "remote"]
@@ -68,3 +77,53 @@ def fence_all(items: Sequence[Any]) -> list[Any]:
 
 def fence_text(text: str) -> str:
     return fenced(text)
+
+
+def marks(workspace: Workspace, uris: Iterable[Uri], sees: Sees | None = None) -> dict[Uri, UnverifiedAnswer]:
+    """The marks of the unverified nodes among `uris`. Costs one look-up per URI.
+
+    Restricted callers get no marks: with permission to write, they could have a node cite any file of this machine's
+    code and learn when the file changes.
+    """
+    if sees is not None:
+        return {}
+    return {uri: as_answer(one) for uri, one in Freshness.of(workspace).unverified(uris).items()}
+
+
+def mark(workspace: Workspace, answers: Sequence[Any], sees: Sees | None = None) -> None:
+    """Set `unverified` in the answers about unverified nodes of this workspace; see `marks`."""
+    if found := marks(workspace, (answer["uri"] for answer in answers), sees):
+        for answer in answers:
+            if one := found.get(answer["uri"]):
+                answer["unverified"] = one
+
+
+def as_answer(one: Unverified) -> UnverifiedAnswer:
+    answer: UnverifiedAnswer = {"reason": one.reason}
+    if one.since is not None:
+        answer["since"] = moment(one.since)
+    if one.since_commit:
+        answer["commit"] = one.since_commit
+    return answer
+
+
+def verified(session: Session, workspace: Workspace, uri: Uri) -> Upsert:
+    """The change that records a caller's verification of a node.
+
+    Raises:
+        Forbidden: The caller may not write the node, or has a token: a note reveals a hash of a file's content.
+        NotFound, Invalid: As `kgd.freshness.verification.verification`.
+    """
+    session.allow(workspace, Verb.WRITE, [workspace.graph.resolve(uri)])
+    if session.principal is not None:
+        raise Forbidden(
+            "only the machine with the code tree can verify a node",
+            at=uri,
+            next=Advice("Record your findings with ", Do("put"), "; a user of that machine can verify it."),
+        )
+    try:
+        return verification(workspace, uri)
+    except NotFound as missing:
+        if like := [one for one in similar(workspace, uri, None) if scheme_of(one) not in CODE_TREE]:
+            missing.next = f"Did you mean {' or '.join(like)}?"
+        raise

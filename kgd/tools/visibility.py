@@ -1,4 +1,4 @@
-"""Visibility: answers without nodes, relations, hits and history that the caller may not read.
+"""Visibility: answers without nodes, relations, mentions, hits and history that the caller may not read.
 
 A hidden node is treated as absent: no list, count or walk includes it. A question about a node is refused in the same
 way whether the node is hidden or missing.
@@ -7,16 +7,19 @@ way whether the node is hidden or missing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from kgd.errors import Forbidden, InvariantViolation, KgdError
+from kgd.errors import Forbidden, InvariantViolation, KgdError, Unavailable
 from kgd.graph.edges import Card, Edge, EdgeSource
+from kgd.mentions.mentions import Mentions as TextMentions
+from kgd.mentions.mentions import strength_of
 from kgd.model.access import Policy, Principal, Scope, Verb, may
 from kgd.model.uri import Uri, workspace_of
+from kgd.retrieval.query import Mentions
 
 if TYPE_CHECKING:
     from kgd.tools.session import Session
@@ -185,3 +188,39 @@ def _sees_all(principal: Principal, workspace_id: str) -> bool:
     """Whether the principal may read all of this workspace and of every other workspace in its scopes."""
     whole = {scope.workspace for scope in principal.scopes if scope.is_whole and Verb.READ in scope.verbs}
     return workspace_id in whole and len({scope.workspace for scope in principal.scopes}) == len(whole)
+
+
+def mentioned(session: Session, workspace: Workspace) -> Mentions | None:
+    """The mentions of nodes in texts that the caller may see; None if the index is unavailable."""
+    try:
+        found = TextMentions.of(workspace)
+    except Unavailable:  # the index cannot be opened: search without mentions
+        return None
+    sees = sight(session, workspace.id)
+    found.catch_up()
+    return found if sees is None else SeenMentions(found, sees)
+
+
+class SeenMentions(Seen):
+    """Mentions without nodes that the caller may not read."""
+
+    def __init__(self, found: TextMentions, sees: Sees) -> None:
+        super().__init__(found, sees)
+        self._found = found
+
+    def look_up(self, out: Collection[Uri], into: Collection[Uri]) -> None:
+        self._found.look_up(out, into)
+
+    def mentioned(self, uri: Uri) -> Mapping[Uri, float]:
+        return {other: self._strength(other) for other in self._seen(uri, self._found.mentioned(uri))}
+
+    def mentioning(self, uri: Uri) -> Mapping[Uri, float]:
+        seen = self._seen(uri, self._found.mentioning(uri))
+        return dict.fromkeys(seen, strength_of(len(seen)))
+
+    def _seen(self, uri: Uri, found: Iterable[Uri]) -> list[Uri]:
+        return [other for other in found if self._sees(other)] if self._sees(uri) else []
+
+    def _strength(self, uri: Uri) -> float:
+        """A mention's strength, from readable texts only, so that it does not reveal the number of hidden texts."""
+        return strength_of(sum(map(self._sees, self._found.mentioning(uri))))

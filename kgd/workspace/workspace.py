@@ -38,7 +38,7 @@ from kgd.workspace.answers import InvalidFile, Outcome, Stage, Version
 from kgd.workspace.derived.derived import Derived
 from kgd.workspace.derived.graph_file import GraphMoment
 from kgd.workspace.derived.meaning import Meaning
-from kgd.workspace.derived.node_texts import Place
+from kgd.workspace.derived.search_words import Place
 from kgd.workspace.files import memory_files
 from kgd.workspace.history import pushers
 from kgd.workspace.history.commits import Past

@@ -9,8 +9,7 @@ import pytest
 from kgd.codec import settings as settings_file
 from kgd.codec.settings import Settings
 from kgd.errors import Invalid, KgdError, Unavailable
-from kgd.model.access import Scope
-from kgd.model.grants import scopes_of
+from kgd.model.access import Scope, scopes_of
 from kgd.workspace.merging.files import merge_file
 
 

@@ -100,7 +100,7 @@ BUGS = {
     ),
     "33-no-roots-later": Bug(
         "a client of the newer protocol is not asked for its roots",
-        "kgd/mcp/roots.py",
+        "kgd/mcp/sampling.py",
         "                raise AnswersNeeded({ROOTS: ListRootsRequest()})\n",
         "                return\n",
         (
@@ -111,7 +111,7 @@ BUGS = {
     ),
     "33-roots-stay": Bug(
         "roots that changed are not asked for again",
-        "kgd/mcp/roots.py",
+        "kgd/mcp/sampling.py",
         "            session.cwd, session.here = known.started, None\n",
         "            pass\n",
         ("tests/mcp/test_roots.py::test_roots_that_change_are_asked_for_again",),

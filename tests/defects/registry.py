@@ -52,7 +52,7 @@ BUGS = {
     "11-stale-copy": Bug(
         "writes go to an open copy after the registry names another copy",
         "kgd/daemon/daemon.py",
-        "if place == (entry.path or str(one.layout.work_tree)):",
+        "if (entry.path or str(one.layout.work_tree)) in (place, str(one.layout.git_dir)):",
         "if one.id == id:",
         (f"{_PLACES}test_after_the_registry_names_another_copy_nothing_is_written_to_the_first",),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgd.model.merge_base import MOST, common_content
+from kgd.workspace.merging.histories import MOST, common_content
 
 
 class Graph:

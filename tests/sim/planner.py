@@ -19,10 +19,10 @@ from random import Random
 from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, FieldConflict, by_field, canonical_json, disagreement, held
 from kgd.model.fields import field_of, plain
 from kgd.model.merge import Merged, is_of_node
-from kgd.model.merge_base import common_content
 from kgd.model.merge_graph import Graph, combined, merge_graphs, renamed, twins, with_decision
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
+from kgd.workspace.merging.histories import common_content
 
 NAMES = [Uri(f"concept://ws/{name}") for name in ("a", "b", "c", "A")]
 TOKEN = re.compile(r"t\d+;")

@@ -109,7 +109,7 @@ BUGS = {
     ),
     "bases": Bug(
         "only one of several common ancestors is used",
-        "kgd/model/merge_base.py",
+        "kgd/workspace/merging/histories.py",
         "        for n, one in enumerate(key[1:], 1):",
         "        for n, one in enumerate(key[:0], 1):",
         (PLANNER, f"{TREES}test_a_settled_conflict_stays_settled_in_criss_cross_merges"),
@@ -123,7 +123,7 @@ BUGS = {
     ),
     "parents": Bug(
         "the merge commit depends on who made it",
-        "kgd/workspace/merging/pure_commits.py",
+        "kgd/workspace/merging/histories.py",
         "    rules, parents = check_rules(store, tips), sorted(tips)",
         "    rules, parents = check_rules(store, tips), list(tips)",
         (f"{TREES}test_two_daemons_that_merge_one_pair_make_the_same_commit",),

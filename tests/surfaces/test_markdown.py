@@ -12,7 +12,7 @@ import pytest
 
 from kgd.model.uri import is_owned, scheme_of
 from kgd.tools import TOOLS
-from kgd.tools.markdown import address, fence, rest
+from kgd.tools.as_markdown import address, fence, rest
 from tests.surfaces.conftest import Ask, upsert
 
 

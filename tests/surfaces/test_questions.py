@@ -10,9 +10,8 @@ import pytest
 from kgd.daemon.daemon import Daemon
 from kgd.errors import Forbidden, NotFound
 from kgd.model.access import Principal, Scope
-from kgd.tools.read.questions import QUESTIONS
-from kgd.workspace import questions
-from kgd.workspace.questions import Questions
+from kgd.tools.read import questions
+from kgd.tools.read.questions import QUESTIONS, Questions
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, upsert
 from tests.waiting import until

@@ -20,8 +20,8 @@ from kgd.tools import addressing, paging
 from kgd.tools.areas import ids
 from kgd.tools.nodes import Stamp, UnverifiedAnswer, moment, overlay_of, stamp
 from kgd.tools.operation import Hints, Operation
+from kgd.tools.origins import marks
 from kgd.tools.parameters import Params
-from kgd.tools.verified_marks import marks
 
 if TYPE_CHECKING:
     from kgd.tools.session import Session

@@ -26,8 +26,8 @@ from kgd.tools.context.lines import is_served
 from kgd.tools.context.recent import history_of
 from kgd.tools.nodes import Stamp, UnverifiedAnswer, moment, overlay_of, printable, stamp
 from kgd.tools.operation import ADDRESS, Hints, Operation, Reflects
+from kgd.tools.origins import mark
 from kgd.tools.parameters import Params
-from kgd.tools.verified_marks import mark
 
 if TYPE_CHECKING:
     from kgd.tools.session import Session

@@ -16,8 +16,8 @@ from kgd.memories import tasks
 from kgd.model.access import Verb
 from kgd.model.node import Node
 from kgd.model.uri import Uri, build, is_owned
-from kgd.tools import addressing, origins
-from kgd.tools.context import as_markdown, gathering, lines, packing, recent
+from kgd.tools import addressing, as_markdown, origins
+from kgd.tools.context import gathering, lines, packing, recent
 from kgd.tools.context.file_paths import Places, common_directory, places, sentences
 from kgd.tools.context.findings import CodeAnswer, Findings
 from kgd.tools.context.lines import AskedLines, LineAnswer
@@ -25,11 +25,10 @@ from kgd.tools.context.packing import CutAnswer, ItemAnswer
 from kgd.tools.context.recent import ChangeAnswer, KnownByAnswer, LikelyFileAnswer, TogetherAnswer
 from kgd.tools.nodes import printable
 from kgd.tools.operation import BUDGET, CONTEXT_ID, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
-from kgd.tools.origins import Origin
+from kgd.tools.origins import Origin, marks
 from kgd.tools.paging import size_of
 from kgd.tools.parameters import Many, Params, When, period
 from kgd.tools.session import Session
-from kgd.tools.verified_marks import marks
 from kgd.tools.working_sets import Hint, enter, working_set
 
 if TYPE_CHECKING:

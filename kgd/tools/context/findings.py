@@ -19,7 +19,7 @@ from kgd.model.escaping import fenced_line
 from kgd.model.lane import KNOWLEDGE
 from kgd.model.node import cut_at_word
 from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of
-from kgd.retrieval import dates
+from kgd.retrieval import candidates
 from kgd.retrieval.query import Question
 from kgd.tools import visibility
 from kgd.tools.nodes import overlay_of, printable
@@ -207,7 +207,7 @@ class Findings:
             passing = index.passing([one.uri for one in found], since=self.since, until=self.until)
             known = {one.uri for one in passing}
             found = [one for one in found if one.uri in known]
-        lapses = dates.lapses([one.uri for one in found], index, time.time())
+        lapses = candidates.lapses([one.uri for one in found], index, time.time())
         for one in found:
             if one.uri in lapses and lapses[one.uri] not in one.reasons:
                 one.reasons.insert(0, lapses[one.uri])

@@ -14,8 +14,8 @@ from kgd.model.uri import Uri, name_of
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.operation import CURSOR, OPEN, Command, Hints, Operation, option
+from kgd.tools.origins import as_answer, verified
 from kgd.tools.parameters import Many, Params
-from kgd.tools.verified_marks import as_answer, verified
 from kgd.tools.write.put import PutResult, answer_of
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from kgd.tools.nodes import NodeAnswer
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.paging import size_of
 from kgd.tools.parameters import EdgeTypes, Many, Params, When, period
-from kgd.tools.read.seen_mentions import mentioned
 from kgd.tools.session import Session
+from kgd.tools.visibility import mentioned
 
 LARGEST = 32 * 2**20
 """Largest size in bytes of all nodes of one answer together."""

@@ -22,10 +22,10 @@ from kgd.tools import addressing, paging, visibility
 from kgd.tools.history.recent import MOST_COMMITS, by_agent, entries
 from kgd.tools.nodes import UnverifiedAnswer, made_at, moment
 from kgd.tools.operation import CURSOR, Command, Hints, Operation, option
+from kgd.tools.origins import marks
 from kgd.tools.parameters import Params
 from kgd.tools.proposals.seen import ProposalAnswer, proposal_answer, seen
 from kgd.tools.session import Session
-from kgd.tools.verified_marks import marks
 from kgd.workspace.proposals import proposals
 
 if TYPE_CHECKING:

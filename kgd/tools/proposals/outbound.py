@@ -20,9 +20,8 @@ from kgd.git.remote_errors import LostRace
 from kgd.git.remote_settings import Remote, parse_stored, remote
 from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import Uri
-from kgd.sync.hub_sign_in import bearer
+from kgd.sync.hub_sign_in import bearer, network_of
 from kgd.sync.hubs import HubClient
-from kgd.sync.network import network_of
 from kgd.sync.submissions import offer
 from kgd.tools import addressing
 from kgd.tools.hub_reads import checked

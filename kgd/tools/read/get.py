@@ -14,16 +14,16 @@ from kgd.model.access import Verb
 from kgd.model.dates import validity_in
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, workspace_of
-from kgd.tools import addressing, nodes, origins, paging, similar_names, visibility
+from kgd.tools import addressing, as_markdown, nodes, origins, paging, similar_names, visibility
 from kgd.tools.hub_reads import FarNode, HubReads
 from kgd.tools.model_decisions import Resolved, on_the_way
 from kgd.tools.nodes import Cut, Found, InvalidAnswer, NodeAnswer
 from kgd.tools.operation import AS_OF, BUDGET, CONTEXT_ID, CURSOR, URI, URIS, USUAL, Command, Hints, Operation, option
+from kgd.tools.origins import mark
 from kgd.tools.paging import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
 from kgd.tools.parameters import Many, Params
-from kgd.tools.read import as_markdown, citations, mentions, threads
+from kgd.tools.read import citations, mentions, threads
 from kgd.tools.session import Session
-from kgd.tools.verified_marks import mark
 from kgd.tools.working_sets import enter, note
 
 if TYPE_CHECKING:

@@ -1,21 +1,46 @@
-"""The `questions` tool: questions of this machine's users and agents that found nothing."""
+"""The `questions` tool: questions of this machine's users and agents that found nothing.
+
+They are in one small file next to the index, with mode 0600, and never in the repository. A question with a likely
+secret is stored without the secret. A crash may lose the newest question.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
+import threading
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Forbidden, NotFound
+from kgd.git import files
 from kgd.retrieval.query import Question
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.workspace.questions import Questions
 from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.secrets import first_in
+
+MOST = 200
+"""Maximum number of questions; the oldest are removed first."""
+LONGEST = 200
+"""Maximum number of characters of a question; longer ones are texts, and not kept."""
+SCANNED = 1_000
+"""Maximum number of characters of a text that is searched for secrets at all."""
+TYPING_SECONDS = 60
+"""A question that continues the one before within this time replaces it: it was still being typed."""
+DAY = 86_400
+REMOVED = "…"
+"""Stands for a likely secret."""
+
+log = logging.getLogger(__name__)
 
 
 class QuestionsParams(Params):
@@ -87,6 +112,112 @@ def note(session: Session, workspace: Workspace, question: Question, *, found: b
 
 def _days(session: Session) -> int:
     return session.daemon.registry.current().settings.question_days
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """A question without an answer. `client` is the program that asked last, at Unix second `at`."""
+
+    text: str
+    client: str
+    at: int
+    count: int = 1
+
+    @property
+    def id(self) -> str:
+        return hashlib.sha256(_folded(self.text).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+class Questions:
+    """The questions of one workspace, oldest first. Safe for threads. Errors of the file are ignored."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._path = workspace.layout.derived_dir / "questions.json"
+        self._lock = threading.Lock()
+        self._open = _read(self._path)
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> Questions:
+        return workspace.beside(cls, cls)
+
+    def note(self, text: str, client: str, now: int, days: int) -> None:
+        """Record a question that found nothing, unless it is an address, a path or a long text, or `days` is 0."""
+        if not days or len(text) > SCANNED:
+            return
+        question = OpenQuestion(_cleaned(text), client, now)
+        if not _is_question(question.text):
+            return
+        with self._lock:
+            before = self._open.pop(question.id, None)
+            self._drop_unfinished(question)
+            self._open[question.id] = replace(question, count=before.count + 1 if before else 1)
+            self._keep(now, days)
+
+    def found(self, text: str) -> None:
+        """Forget a question that now has an answer."""
+        if self._open and len(text) <= SCANNED:
+            self.dismiss(OpenQuestion(_cleaned(text), "", 0).id)
+
+    def listed(self, now: int, days: int) -> list[OpenQuestion]:
+        """The questions of the last `days` days, newest first."""
+        with self._lock:
+            if any(one.at <= now - days * DAY for one in self._open.values()):
+                self._keep(now, days)
+            return list(reversed(self._open.values()))
+
+    def dismiss(self, id: str) -> bool:
+        """Forget a question. Returns whether it was there."""
+        with self._lock:
+            if id not in self._open:
+                return False
+            del self._open[id]
+            self._write()
+            return True
+
+    def _drop_unfinished(self, question: OpenQuestion) -> None:
+        last = next(reversed(self._open.values()), None)
+        if last and question.at - last.at < TYPING_SECONDS and _folded(question.text).startswith(_folded(last.text)):
+            del self._open[last.id]
+
+    def _keep(self, now: int, days: int) -> None:
+        recent = {id: one for id, one in self._open.items() if one.at > now - days * DAY}
+        self._open = dict(list(recent.items())[-MOST:])
+        self._write()
+
+    def _write(self) -> None:
+        data = json.dumps([asdict(one) for one in self._open.values()]).encode()
+        try:
+            if self._open:
+                files.replace(self._path, data, flush=False, mode=0o600)
+            else:
+                self._path.unlink(missing_ok=True)
+        except OSError as error:  # a lost question is harmless
+            log.warning("a question was not kept", extra={"reason": str(error)[:200]})
+
+
+def _cleaned(text: str) -> str:
+    """The text on one line, with each likely secret replaced by `REMOVED`."""
+    text = " ".join(text.split())
+    while found := first_in(text):
+        text = text.replace(found.text, REMOVED)
+    return text
+
+
+def _is_question(text: str) -> bool:
+    is_path = " " not in text and any(mark in text for mark in "/.:#_")
+    return bool(text) and len(text) <= LONGEST and text.isprintable() and not is_path
+
+
+def _folded(text: str) -> str:
+    return text.casefold().rstrip("?!. ")
+
+
+def _read(path: Path) -> dict[str, OpenQuestion]:
+    try:
+        found = [OpenQuestion(**one) for one in json.loads(path.read_bytes())]
+    except (OSError, ValueError, TypeError):  # no file yet, or a damaged one: start again
+        return {}
+    return {one.id: one for one in found[-MOST:]}
 
 
 QUESTIONS = Operation(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, cast
@@ -10,17 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.areas.atlas import STEPS, Atlas
 from kgd.code_history.history import CodeHistory
-from kgd.errors import Invalid
+from kgd.errors import Invalid, Limit
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import EdgeSource, card_of
 from kgd.model.access import Verb
 from kgd.model.fields import plain_weight
 from kgd.model.lane import KNOWLEDGE, LANES, Lane
-from kgd.model.uri import OWNED, Uri, name_of, uri_at
+from kgd.model.uri import CODE_TREE, OWNED, Uri, name_of, path_of, scheme_of, uri_at
 from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.retrieval.retrieve import retrieve, tagged
-from kgd.tools import addressing, origins, paging, visibility
+from kgd.tools import addressing, as_markdown, origins, paging, visibility
 from kgd.tools.nodes import Stamp, UnverifiedAnswer, stamp
 from kgd.tools.operation import (
     BUDGET,
@@ -37,16 +39,14 @@ from kgd.tools.operation import (
     names,
     option,
 )
-from kgd.tools.origins import Origin
+from kgd.tools.origins import Origin, mark
 from kgd.tools.paging import Room
 from kgd.tools.parameters import EdgeTypes, Many, Params, When, period
-from kgd.tools.read import as_markdown, questions
-from kgd.tools.read.about_files import about
+from kgd.tools.read import questions
 from kgd.tools.read.search_filters import LOOKED, Filter
-from kgd.tools.read.seen_mentions import mentioned
 from kgd.tools.read.traverse import EdgeAnswer
 from kgd.tools.session import Session
-from kgd.tools.verified_marks import mark
+from kgd.tools.visibility import mentioned
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -61,6 +61,9 @@ INDEXING = "The text index is being built; until this is done, a search finds on
 CONTINUES = "; the cursor leads to the others"
 KNOWLEDGE_SHARE = 65
 """Percentage of the budget for knowledge; code gets the rest, including what knowledge does not use."""
+
+MOST_ABOUT_FILE = 20
+"""Notes about one file."""
 
 
 class SearchParams(Params):
@@ -279,7 +282,7 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
             sees=sees,
             doubted=doubted,
             sources=sources,
-            about=partial(about, workspace),
+            about=partial(about_file, workspace),
             likely=partial(_likely, workspace) if session.sees_code_history(workspace) else None,
             offset=offset,
         )
@@ -310,6 +313,26 @@ def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
     if hit.snippet and hit.snippet != card.summary:
         answer["snippet"] = hit.snippet
     return answer
+
+
+def about_file(workspace: Workspace, files: Sequence[Uri]) -> dict[Uri, list[Uri]]:
+    """For each file of the code tree, the notes about it: citing nodes, related nodes, then areas by name."""
+    paths = {uri: path_of(uri) for uri in files if scheme_of(uri) == "file"}
+    areas: dict[str, list[Uri]] = {}
+    with suppress(Limit):
+        for atom, owned in Atlas.of(workspace).matching(list(paths.values()), most=STEPS).by_atom.items():
+            for path in owned:
+                areas.setdefault(path, []).append(atom)
+    found = {}
+    for uri, path in paths.items():
+        citing = Freshness.of(workspace).citing(path)
+        related = [
+            edge.target
+            for edge in workspace.graph.into(uri)[:MOST_ABOUT_FILE]
+            if scheme_of(edge.target) not in CODE_TREE
+        ]
+        found[uri] = list(dict.fromkeys([*citing, *related, *areas.get(path, ())]))[:MOST_ABOUT_FILE]
+    return found
 
 
 SEARCH = Operation(

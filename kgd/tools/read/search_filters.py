@@ -16,7 +16,7 @@ from kgd.freshness import citations
 from kgd.freshness.freshness import Freshness
 from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, uri_at
 from kgd.retrieval.code import file_of
-from kgd.retrieval.nearness import anybody
+from kgd.retrieval.relevance import anybody
 from kgd.tools import visibility
 from kgd.tools.areas import ids
 from kgd.tools.session import Session

@@ -18,7 +18,7 @@ from kgd.model.escaping import fenced
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, name_of, workspace_of
 from kgd.model.usage import Link as Counted
-from kgd.tools import addressing, nodes, paging, visibility
+from kgd.tools import addressing, as_markdown, nodes, paging, visibility
 from kgd.tools.model_decisions import Resolved, on_the_way
 from kgd.tools.nodes import ConflictAnswer, UnverifiedAnswer
 from kgd.tools.operation import (
@@ -35,10 +35,9 @@ from kgd.tools.operation import (
     Operation,
     option,
 )
-from kgd.tools.origins import Origin
+from kgd.tools.origins import Origin, mark
 from kgd.tools.paging import Room, clip
 from kgd.tools.parameters import EdgeTypes, Many, Params
-from kgd.tools.read import as_markdown
 from kgd.tools.read.mentions import MENTIONS
 from kgd.tools.read.traverse_across import (
     BROKEN_SHOWN,
@@ -53,7 +52,6 @@ from kgd.tools.read.traverse_across import (
     why_not,
 )
 from kgd.tools.session import Session
-from kgd.tools.verified_marks import mark
 from kgd.tools.working_sets import Hint, enter, note
 
 MOST_NODES = 2_000

@@ -15,7 +15,7 @@ from kgd.git.discovery import Place
 from kgd.git.layout import Layout, own_layout
 from kgd.git.remote_url import parse as parse_url
 from kgd.sync.cloning import NothingThere, clone
-from kgd.sync.network import network_of
+from kgd.sync.hub_sign_in import network_of
 from kgd.tools.session import Session
 
 

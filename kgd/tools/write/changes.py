@@ -14,8 +14,8 @@ from kgd.model import uri as uris
 from kgd.model.node import NODE_BYTES, PLAIN, NodeField, Relation, Shape, Source
 from kgd.model.uri import Uri
 from kgd.tools import addressing, similar_names, visibility
+from kgd.tools.origins import verified
 from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many
-from kgd.tools.verified_marks import verified
 from kgd.workspace.writing.edits import NothingToAppendTo
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from kgd.codec import documents
 from kgd.errors import KgdError, NotFound
 from kgd.model.fields import from_answer
 from kgd.model.uri import name_of, scheme_of
-from kgd.tools.read import as_markdown
+from kgd.tools import as_markdown
 from kgd.ui.changes import as_text
 from kgd.ui.highlighting import highlighted
 from kgd.ui.node_reading import WHOLE, Missing, lead, links, titles, whole

@@ -32,7 +32,7 @@ from kgd.workspace.answers import Similar, Stage, Version
 from kgd.workspace.derived import first_build, search_words
 from kgd.workspace.derived.graph_file import SNAPSHOT_AFTER, GraphFile
 from kgd.workspace.derived.indexed_text import IndexedText, Interrupted, Work
-from kgd.workspace.derived.node_texts import Place, place_of, read_by
+from kgd.workspace.derived.search_words import Place, place_of, read_by
 from kgd.workspace.derived.version_cache import READY_WITHIN, VersionCache, come_back
 from kgd.workspace.tip.served import Change, Served
 from kgd.workspace.writing.seal import Seal

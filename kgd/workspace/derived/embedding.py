@@ -22,7 +22,7 @@ from kgd.index.vector_file import VectorFile
 from kgd.vectors.choosing import Choice, may_serve
 from kgd.vectors.opening import opened
 from kgd.workspace.derived import scaling, vector_writer
-from kgd.workspace.derived.node_texts import Place
+from kgd.workspace.derived.search_words import Place
 from kgd.workspace.derived.vector_writer import VectorWriter, of_feed, spoken_text
 from kgd.workspace.derived.worker import Worker
 from kgd.workspace.repository import give_memory_back

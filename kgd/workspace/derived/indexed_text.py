@@ -17,7 +17,7 @@ from kgd.index.database import Database
 from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.model.uri import Uri
 from kgd.workspace.child_process import Order
-from kgd.workspace.derived import node_texts, text_writer
+from kgd.workspace.derived import search_words, text_writer
 from kgd.workspace.derived.text_writer import Placed, TextWriter
 from kgd.workspace.derived.version_cache import VersionCache
 from kgd.workspace.derived.worker import Worker
@@ -54,14 +54,14 @@ class IndexedText:
         is_closing: Callable[[], bool],
     ) -> None:
         self._store, self._served, self._versions, self._is_closing = store, served, versions, is_closing
-        self.text = TextIndex(database, node_texts.read_by(store))
+        self.text = TextIndex(database, search_words.read_by(store))
         self._database = database
         self.work: Work = ("", 0, 0)
         """The current work; read by other threads."""
         self.worker = Worker(TextWriter(store, self.text), self._program, MUCH, "the text index")
 
     def _program(self) -> tuple[str, ...]:
-        place = node_texts.place_of(self._store, self._database.path)
+        place = search_words.place_of(self._store, self._database.path)
         return *text_writer.PROGRAM, *place, self._database.ticket()
 
     def bring_to(self, goal: ObjectId) -> None:

@@ -59,9 +59,9 @@ def note_change(model: Model, keys: Iterable[Key]) -> None:
 
 def _weight_of_words(model: Model, notes: Sequence[Indexed], permitted: Callable[[], None]) -> float:
     """See `Scale.words`; 1.0 without the built-in model, to which the embedder is compared."""
+    from kgd.index.words import sentences
     from kgd.vectors import scale
     from kgd.vectors.builtin import Builtin
-    from kgd.vectors.sentences import sentences
 
     said = [sentences(note.name, note.summary, note.content)[: scale.SENTENCES] for note in notes]
     model.sentences = _embedded(model, chain.from_iterable(said), model.sentences, "document", permitted)

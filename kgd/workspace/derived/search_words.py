@@ -1,12 +1,18 @@
-"""The words by which full text finds a node, and older nodes with similar names."""
+"""The words by which full text finds a node, texts that the index leaves in git, and older nodes with similar names."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 
+from kgd.codec import documents, fast_reader
+from kgd.git.store import ObjectStore
 from kgd.graph.live_graph import LiveGraph
+from kgd.index.change_feed import Feed
+from kgd.index.database import Database
+from kgd.index.doc_texts import Read, Text
 from kgd.index.text import Doc, TextIndex
 from kgd.model.dates import validity_in, written
 from kgd.model.node import NODE_FIELDS, PLAIN, Json, Node
@@ -20,6 +26,9 @@ SAID = 3
 LOOKED_AT = 10
 MOST_IDS = 40
 """Maximum number of addresses and ids in a node's data by which it can be found."""
+
+Place = tuple[str, str, str]
+"""Git directory, work tree (empty if there is none) and text index, as arguments of a child process."""
 
 
 def doc(node: Node, detail: str, updated: int) -> Doc:
@@ -129,3 +138,28 @@ def _like(uri: Uri, name: str, graph: LiveGraph, text: TextIndex) -> tuple[Uri, 
 
 def _words(name: str) -> set[str]:
     return set(re.findall(r"\w+", name.casefold()))
+
+
+def place_of(store: ObjectStore, index: Path) -> Place:
+    return str(store.git_dir), str(store.work_tree or ""), str(index)
+
+
+def opened_store(git_dir: str, work_tree: str) -> ObjectStore:
+    """The repository of a `Place`."""
+    return ObjectStore(Path(git_dir), Path(work_tree) if work_tree else None)
+
+
+def opened_feed(git_dir: str, work_tree: str, index: str) -> Feed:
+    """The feed of the index at a `Place`."""
+    return Feed(Database(Path(index)), read_by(opened_store(git_dir, work_tree)))
+
+
+def read_by(store: ObjectStore) -> Read:
+    """A function that reads the text of a node from its blob; only for nodes without a detail file."""
+
+    def read(uri: Uri, blob: bytes) -> Text:
+        data = store.read(blob)
+        node = fast_reader.whole(data, with_relations=False) or documents.decode(data, at=uri)
+        return doc(node, "", 0).text
+
+    return read

@@ -18,7 +18,7 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace import child_process
 from kgd.workspace.child_process import Answer, Order
-from kgd.workspace.derived import node_texts, search_words
+from kgd.workspace.derived import search_words
 from kgd.workspace.files import memory_files, parts
 
 PROGRAM = ("-m", "kgd.workspace.derived.text_writer")
@@ -89,8 +89,8 @@ def of_docs(docs: Iterable[tuple[Uri, Iterable[Doc]]]) -> Order:
 def main(arguments: list[str]) -> int:
     """`arguments`: the repository's git directory, its work tree or nothing, the index, and its ticket."""
     git_dir, work_tree, index, ticket = arguments
-    store = node_texts.opened_store(git_dir, work_tree)
-    writer = TextWriter(store, TextIndex(Database(Path(index), ticket=ticket), node_texts.read_by(store)))
+    store = search_words.opened_store(git_dir, work_tree)
+    writer = TextWriter(store, TextIndex(Database(Path(index), ticket=ticket), search_words.read_by(store)))
     child_process.serve(writer, nice=0)  # searches wait for it
     return 0
 

@@ -26,7 +26,7 @@ from kgd.signatures import allowed_signers
 from kgd.signatures.allowed_signers import AllowedSigners
 from kgd.signatures.wire import fingerprint
 from kgd.workspace.history import pushers
-from kgd.workspace.merging.pure_commits import is_pure
+from kgd.workspace.merging.histories import is_pure
 
 State = Literal["signed", "attested", "pure", "unknown", "unsigned", "bad"]
 GOOD = frozenset(("signed", "attested", "pure"))

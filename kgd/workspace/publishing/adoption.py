@@ -27,8 +27,7 @@ from kgd.workspace.files.parts import FILE_LIMIT, node_in
 from kgd.workspace.history import forgotten
 from kgd.workspace.history.signed_history import SignedHistory
 from kgd.workspace.merging.files import merge_file, record_files
-from kgd.workspace.merging.histories import merge_commits, new_twins
-from kgd.workspace.merging.pure_commits import COLLISIONS, of_merge
+from kgd.workspace.merging.histories import COLLISIONS, merge_commits, new_twins, of_merge
 from kgd.workspace.merging.trees import merge_trees
 from kgd.workspace.publishing.hand_edits import HandEdit
 from kgd.workspace.publishing.work_tree import OWNED_FOLDERS

@@ -29,8 +29,7 @@ from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, parse, workspace_of
 from kgd.workspace.answers import InvalidFile
 from kgd.workspace.files import memory_files, parts
-from kgd.workspace.files.parts import FILE_LIMIT, NodeFiles, node_changes
-from kgd.workspace.tip.part_locations import At, PartLocations
+from kgd.workspace.files.parts import FILE_LIMIT, At, NodeFiles, PartLocations, node_changes
 
 FREEZE_FROM = 5_000
 """If at least this many nodes are loaded at once, they are exempted from garbage collection."""

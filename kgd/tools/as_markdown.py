@@ -1,14 +1,18 @@
-"""The answers of `get`, `traverse` and `search` as Markdown for models, with the same facts as the structured
-answers."""
+"""Answers as Markdown for models, with the same facts as the structured answers: short addresses, one line per fact,
+stored text in fences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import orjson
 
-from kgd.tools.markdown import COMMIT, address, fence, line, rest, titled
+from kgd.model.uri import OWNED
+
+COMMIT = 12
+"""Number of characters shown of a commit's id; parameters accept this short form."""
 
 Answer = Mapping[str, Any]
 
@@ -38,6 +42,79 @@ _NODE = frozenset(
         "messages",
     }
 )
+
+_CONTEXT_ITEM = frozenset({"uri", "kind", "name", "why", "summary", "text", "more"})
+_CONTEXT_CODE = frozenset({"uri", "name", "why", "summary", "text"})
+_CONTEXT_LISTS = {
+    "lines": "requested lines",
+    "changes": "recent changes",
+    "tried_before": "related past commits",
+    "likely_files": "likely files",
+    "changed_together": "files that usually change with them",
+    "known_by": "main authors",
+    "cut": "left out",
+}
+
+
+def address(uri: str, home: str) -> str:
+    """The shortest address that parameters accept for this URI in the workspace `home`, in backticks.
+
+    ``atom://shop/Check%20out`` becomes ``atom:Check out``; URIs of other workspaces and of the web are left as they
+    are.
+    """
+    scheme, _, place = uri.partition("://")
+    if scheme not in OWNED or not place.startswith(f"{home}/"):
+        return f"`{uri}`"
+    path = place[len(home) + 1 :]
+    plain = path.replace("%20", " ")
+    return f"`{scheme}:{plain if plain == plain.strip() else path}`"
+
+
+def line(text: object) -> str:
+    """A text in one line."""
+    shown = str(text)
+    return shown if shown.isprintable() else " ".join(shown.split())
+
+
+def fence(text: str) -> str:
+    """A block that the text cannot close: its fence is longer than any run of backticks in the text."""
+    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
+    marks = "`" * (longest + 1)
+    return f"{marks}\n{text.removesuffix(chr(10))}\n{marks}"
+
+
+_USUAL_TYPES = {"file": "resource", "dir": "concept"}
+
+
+def titled(node: Mapping[str, Any], home: str) -> str:
+    """The address of a node, with type and name unless they are part of the address: ``decision:One signer``."""
+    shown = address(node["uri"], home)
+    parts = [shown]
+    scheme = node["uri"].partition(":")[0]
+    usual = scheme if scheme in OWNED else "resource"
+    if node["type"] != _USUAL_TYPES.get(scheme, usual):
+        parts.append(f"({line(node['type'])})")
+    if (name := line(node["name"])) and not shown.endswith((f":{name}`", f"/{name}`")):
+        parts.append(name)
+    return " ".join(parts)
+
+
+def rest(answer: Mapping[str, Any], known: Collection[str]) -> Iterator[str]:
+    """One line for each remaining field, so that no field is missing."""
+    for name, value in answer.items():
+        if name not in known and value not in ([], {}, None):
+            yield f"{name}: {_shown(value)}"
+
+
+def _shown(value: object) -> str:
+    """A text, or a list of texts without commas, in plain words; other values as JSON."""
+    if isinstance(value, str):
+        return line(value)
+    if isinstance(value, list) and all(
+        isinstance(one, str) and one and one.isprintable() and "," not in one for one in value
+    ):
+        return ", ".join(value)
+    return orjson.dumps(value).decode()
 
 
 def nodes(answer: Answer) -> str:
@@ -241,3 +318,41 @@ def _hit(hit: Answer, home: str) -> Iterator[str]:
     if path := hit.get("path"):
         yield f"  reached by {' > '.join(address(uri, home) for uri in path)}"
     yield from (f"  {text}" for text in rest(hit, _HIT))
+
+
+def briefing(answer: Answer) -> str:
+    """The answer of `context`: items in reading order, then the code, then its history."""
+    home = answer["workspace"]
+    parts = [f"workspace: {home}"]
+    for item in answer["items"]:
+        parts += _context_item(item, home)
+    if code := answer.get("code"):
+        parts += ["in the code:", *(text for one in code for text in _context_code(one, home))]
+    for name, title in _CONTEXT_LISTS.items():
+        if found := answer.get(name):
+            parts += [f"{title}:", *(f"- {'; '.join(rest(one, ()))}" for one in found)]
+    if missing := answer.get("missing"):
+        parts += [line(missing["message"]), *rest(missing, ("message",))]
+    if nearest := answer.get("nearest"):
+        parts.append(f"nearest: {', '.join(address(uri, home) for uri in nearest)}")
+    return "\n".join([*parts, *rest(answer, ("workspace", "items", "code", "missing", "nearest", *_CONTEXT_LISTS))])
+
+
+def _context_item(item: Answer, home: str) -> Iterator[str]:
+    yield f"## {address(item['uri'], home)} ({line(item['kind'])}) {line(item['name'])}"
+    yield f"why: {line(item['why'])}"
+    if summary := item.get("summary"):
+        yield line(summary)
+    yield from rest(item, _CONTEXT_ITEM)
+    if text := item.get("text"):
+        yield fence(text)
+    if "more" in item:
+        yield "(more with get)"
+
+
+def _context_code(one: Answer, home: str) -> Iterator[str]:
+    yield f"- {address(one['uri'], home)} {line(one['name'])} ({line(one['why'])})"
+    for text in (one.get("summary"), one.get("text")):
+        if text:
+            yield f"  {line(text)}"
+    yield from (f"  {text}" for text in rest(one, _CONTEXT_CODE))
