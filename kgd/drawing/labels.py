@@ -47,10 +47,7 @@ def place_labels(dots: Sequence[Dot], layout: Layout) -> dict[str, Label]:
     cut grow where there is room."""
     found: dict[str, Label] = {}
     for size in SIZES:
-        taken = _occupied(dots, layout)
-        for dot in dots:
-            if label := found.get(dot.uri):
-                taken.take(box(dot, layout, label.text, label.side, size), dot.uri)
+        taken = occupied(dots, layout, found, size)
         for dot in dots:
             if dot.uri not in found and (label := _with_room(dot, layout, taken, size)):
                 found[dot.uri] = label
@@ -72,9 +69,12 @@ def label_text(dot: Dot, longest: int) -> str:
     return shortened(name, longest - len(count) - 1) + space + count
 
 
-def _occupied(dots: Sequence[Dot], layout: Layout) -> _Taken:
-    """The areas of figures, and of the edges of boxes."""
-    taken = _Taken()
+def occupied(dots: Sequence[Dot], layout: Layout, labels: Mapping[str, Label], size: int = 1) -> Taken:
+    """The areas of figures, of the edges of boxes, and of the labels shown at a magnification."""
+    taken = Taken()
+    for dot in dots:
+        if (label := labels.get(dot.uri)) and 0 < label.size <= size:
+            taken.take(box(dot, layout, label.text, label.side, size), dot.uri)
     for dot in dots:
         point, half = layout.points[dot.uri], radius(dot, layout)
         if not layout.is_box(dot.uri):
@@ -88,7 +88,7 @@ def _occupied(dots: Sequence[Dot], layout: Layout) -> _Taken:
     return taken
 
 
-def _with_room(dot: Dot, layout: Layout, taken: _Taken, size: int) -> Label | None:
+def _with_room(dot: Dot, layout: Layout, taken: Taken, size: int) -> Label | None:
     for longest in LENGTHS:
         text = label_text(dot, longest)
         for side in _sides(dot, layout):
@@ -136,7 +136,7 @@ def box(dot: Dot, layout: Layout, text: str, side: Side, size: int = 1) -> Box:
     return left, at.y - half, left + wide, at.y + half
 
 
-class _Taken:
+class Taken:
     """The areas already covered, indexed by cells."""
 
     def __init__(self) -> None:

@@ -89,6 +89,11 @@ class Scene:
         return [mark for mark in MEANINGS if mark in occurring]
 
     @property
+    def usual(self) -> str:
+        """The relation of most lines; empty without lines."""
+        return next((names for names, _ in Counter(", ".join(line.types) for line in self.lines).most_common(1)), "")
+
+    @property
     def types(self) -> dict[str, int]:
         """The number of nodes of each type, the most frequent first; in groups also of nodes without a dot."""
         counts = Counter[str]()

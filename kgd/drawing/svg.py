@@ -7,16 +7,16 @@ its dots, so that a script can move them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from html import escape
 from math import cos, hypot, inf, pi, sin, sqrt
 
-from kgd.drawing.labels import Label, box, middle, place_labels, radius
+from kgd.drawing.labels import Label, box, middle, occupied, place_labels, radius
 from kgd.drawing.layout import Layout, Ring, layout_scene
 from kgd.drawing.looks import COLOURS, Form, look_of
 from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene, in_words
-from kgd.drawing.text import TEXT
+from kgd.drawing.text import CHARACTER, HEIGHT, TEXT, width
 from kgd.model.escaping import fenced
 
 PAPER, INK, QUIET, FAINT, GROUP = "#ffffff", "#1d2320", "#565f59", "#c3c8c2", "#dfe9e3"
@@ -39,9 +39,12 @@ LARGEST_SHAPE = 7.0
 GOLDEN = pi * (3 - sqrt(5))
 BEND, LONGEST_BEND = 0.22, 320.0
 """Distance of the middle of a curve between groups, by the length of the line."""
+SHARES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9)
+"""Places of the number on a line between groups, the first with room."""
 SIGNS: Mapping[Mark, str] = {"conflict": "!", "unverified": "?", "foreign": "↗"}
 """Signs next to a dot, so that a mark is not shown only by colour."""
 
+Spot = tuple[float, float]
 Leads = Callable[[Dot], str]
 """Returns the address that a dot links to; empty if it has no link."""
 
@@ -59,7 +62,11 @@ def draw(
     labels = place_labels(scene.dots, layout)
     left, top, wide, high = _frame(scene, layout, labels)
     name = f"<title>{_text(title)}</title>" if title and alone else ""
-    begin = 'xmlns="http://www.w3.org/2000/svg"' if alone else f'id="drawing" data-arrangement="{scene.arrangement}"'
+    begin = (
+        'xmlns="http://www.w3.org/2000/svg"'
+        if alone
+        else f'id="drawing" data-arrangement="{scene.arrangement}" data-usual="{_text(scene.usual)}"'
+    )
     said = f' aria-label="{_text(title)}"' if title else ""
     paper = f'<rect x="{left:g}" y="{top:g}" width="{wide:g}" height="{high:g}" fill="{PAPER}"/>' if alone else ""
     opened = [dot for dot in scene.dots if layout.is_box(dot.uri)]
@@ -80,6 +87,7 @@ def draw(
             "</g>",
             *(_dot(dot, layout, labels[dot.uri], leads(dot), tall) for dot in opened),
             *(_dot(dot, layout, labels[dot.uri], leads(dot), tall, share, dot.uri == selected) for dot in others),
+            *_counts(scene, layout, labels, ends),
             "</svg>",
         ]
     )
@@ -123,7 +131,7 @@ def _ring(ring: Ring) -> str:
     return (
         f'<ellipse rx="{ring.radius:g}" ry="{ring.radius:g}" stroke="{FAINT}" stroke-dasharray="2 4"/>'
         f'<text y="{-ring.radius - 4:g}" text-anchor="middle" fill="{QUIET}" stroke="none" font-size="12">'
-        f"{ring.label}</text>"
+        f"cost {ring.label}</text>"
     )
 
 
@@ -148,25 +156,52 @@ def _line(line: Line, layout: Layout, numbers: Mapping[str, tuple[int, Dot]]) ->
     Args:
         numbers: Each dot with its number.
     """
-    a, b = layout.points[line.source], layout.points[line.target]
-    (source, begin), (target, end) = numbers[line.source], numbers[line.target]
-    long = hypot(b.x - a.x, b.y - a.y) or 1.0
-    right, down = (b.x - a.x) / long, (b.y - a.y) / long
-    reach = [long * (0.9 if layout.is_box(dot.uri) else 0.5) for dot in (begin, end)]
-    near, far = (min(_to_edge(dot, layout, right, down), most) for dot, most in zip((begin, end), reach, strict=True))
-    far += 2 if line.has_arrow else 0
+    begin, over, end = _curve(line, layout, numbers)
     look = f'stroke="{QUIET}" stroke-opacity=".7"' if line.is_path else f'stroke="{FAINT}"'
     look += f' stroke-width="{line.width:g}"' if line.width != 1 else ""
     look += "" if line.types else ' stroke-dasharray="4 3"'
     arrow = f' marker-end="url(#arrow{"-path" if line.is_path else ""})"' if line.has_arrow else ""
     kind = ' class="path"' if line.is_path else ""
-    ends = a.x + right * near, a.y + down * near, b.x - right * far, b.y - down * far
-    bend = BEND * min(long, LONGEST_BEND) if layout.places else 0.0
-    over = (a.x + b.x) / 2 + down * bend, (a.y + b.y) / 2 - right * bend
-    curve = f"Q{over[0]:.1f} {over[1]:.1f} " if bend else "L"
-    place = f"M{ends[0]:.1f} {ends[1]:.1f}{curve}{ends[2]:.1f} {ends[3]:.1f}"
+    curve = f"Q{over[0]:.1f} {over[1]:.1f} " if layout.places else "L"
+    place = f"M{begin[0]:.1f} {begin[1]:.1f}{curve}{end[0]:.1f} {end[1]:.1f}"
     names = f"<title>{_text(', '.join(line.types))}</title>" if line.types else ""
-    return f'<path{kind} data-ends="{source} {target}" d="{place}" {look}{arrow}>{names}</path>'
+    ends = f"{numbers[line.source][0]} {numbers[line.target][0]}"
+    return f'<path{kind} data-ends="{ends}" d="{place}" {look}{arrow}>{names}</path>'
+
+
+def _curve(line: Line, layout: Layout, numbers: Mapping[str, tuple[int, Dot]]) -> tuple[Spot, Spot, Spot]:
+    """The ends of a line, at the edges of two figures, with the control point of its curve between them."""
+    a, b = layout.points[line.source], layout.points[line.target]
+    dots = numbers[line.source][1], numbers[line.target][1]
+    long = hypot(b.x - a.x, b.y - a.y) or 1.0
+    right, down = (b.x - a.x) / long, (b.y - a.y) / long
+    reach = [long * (0.9 if layout.is_box(dot.uri) else 0.5) for dot in dots]
+    near, far = (min(_to_edge(dot, layout, right, down), most) for dot, most in zip(dots, reach, strict=True))
+    far += 2 if line.has_arrow else 0
+    bend = BEND * min(long, LONGEST_BEND)
+    over = (a.x + b.x) / 2 + down * bend, (a.y + b.y) / 2 - right * bend
+    return (a.x + right * near, a.y + down * near), over, (b.x - right * far, b.y - down * far)
+
+
+def _counts(
+    scene: Scene, layout: Layout, labels: Mapping[str, Label], numbers: Mapping[str, tuple[int, Dot]]
+) -> Iterator[str]:
+    """The number of relations on each line between two groups, where it covers no figure, label or other number."""
+    taken = occupied(scene.dots, layout, labels)
+    for line in scene.lines if scene.arrangement == "groups" else ():
+        if line.has_arrow:
+            continue
+        count = line.types[0].partition(" ")[0]
+        half, curve = width(count) * CHARACTER / 2, list(zip(*_curve(line, layout, numbers), strict=True))
+        for t in SHARES:
+            x, y = ((1 - t) ** 2 * begin + 2 * t * (1 - t) * over + t**2 * end for begin, over, end in curve)
+            area = x - half, y - HEIGHT / 2, x + half, y + HEIGHT / 2
+            if taken.has_room(area, ""):
+                taken.take(area, "count")
+                look = f'fill="{INK}" stroke="{PAPER}" stroke-width="4" paint-order="stroke" font-size="12"'
+                yield f'<text class="relation" x="{x:.1f}" y="{y:.1f}" dy=".35em" text-anchor="middle" {look} '
+                yield f'aria-hidden="true">{count}</text>'
+                break
 
 
 def _dot(

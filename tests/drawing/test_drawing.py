@@ -196,6 +196,7 @@ def test_a_group_shows_its_composition_by_type_and_the_relations_to_others() -> 
     (line,) = [one for one in root.iter(f"{SVG}path") if one.get("data-ends")]
     assert "".join(line.itertext()) == "3 relations"
     assert float(line.get("stroke-width") or 0) > 2
+    assert [one.text for one in root.iter(f"{SVG}text") if one.get("class") == "relation"] == ["3"]
 
 
 def test_a_picture_of_many_nodes_has_a_shape_for_some_of_them() -> None:

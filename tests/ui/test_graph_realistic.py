@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.ui.conftest import at, axe
 from tests.ui.pictures import NODE
@@ -34,6 +34,11 @@ def opened(page: Page, size: tuple[int, int], place: str) -> None:
     expect(page.locator("#drawing")).to_have_attribute("data-painted", "yes")
 
 
+def areas(texts: Locator) -> list[Area]:
+    found = [box for one in texts.all() if (box := one.bounding_box())]
+    return [(one["x"], one["y"], one["x"] + one["width"], one["y"] + one["height"]) for one in found]
+
+
 def test_at_least_30_labels_are_visible_on_a_laptop_and_none_overlap(page: Page) -> None:
     opened(page, LAPTOP, "graph?from=atom://shop/payments&cost=2&nodes=80")
     assert len(shown(page)) >= 30
@@ -46,6 +51,14 @@ def test_every_node_around_an_area_has_a_label(page: Page, size: tuple[int, int]
     assert len(shown(page)) == page.locator("#drawing .dot").count() == 21
     assert crossing(shown(page)) == []
     expect(page.locator("#rest")).to_be_hidden()
+
+
+def test_relations_other_than_most_have_their_names_and_cross_no_label(page: Page) -> None:
+    opened(page, LAPTOP, "graph?from=atom://shop/payments")
+    expect(page.locator(".graph-head")).to_contain_text("most lines: about")
+    names = page.locator("#drawing .relation")
+    assert sorted(set(names.all_text_contents())) == ["depends_on", "imports"]
+    assert crossing([*areas(names), *areas(page.locator("#drawing .rings text:visible")), *shown(page)]) == []
 
 
 @pytest.mark.parametrize("size", [LAPTOP, PHONE])
@@ -74,6 +87,12 @@ def test_the_groups_of_the_whole_workspace_show_types_and_relations(page: Page) 
     lines = page.locator("#drawing .lines path").all_text_contents()
     assert len(lines) >= 8
     assert "2 relations" in lines
+    numbers = page.locator("#drawing .relation")
+    assert sorted(numbers.all_text_contents()) == sorted(line.split()[0] for line in lines)
+    assert crossing([*areas(numbers), *shown(page)]) == []
+    expect(page.locator(".graph-head")).to_contain_text("136 of 151 nodes in 13 groups; the others are the areas")
+    payments.hover()
+    expect(numbers).to_have_text(["1 relation"])
     expect(page.locator(".legend")).to_contain_text("gotcha 31")
     assert axe(page) == []
 

@@ -66,7 +66,9 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         return told
     rows = [{"dot": dot, "node": _leads(visit, wanted, dot), "marks": [dot.told], "alone": ""} for dot in scene.dots]
     divided = [group for group in groups if group["id"] not in {one.get("inside") for one in groups}]
-    summary = f"{counted(in_all, 'node')} in {counted(len(divided), 'group')}"
+    drawn, number = sum(group["count"] for group in divided), counted(len(divided), "group")
+    summary = f"{drawn:,} of {counted(in_all, 'node')} in {number}; the others are the areas themselves"
+    summary = summary if drawn < in_all else f"{counted(in_all, 'node')} in {number}"
     return (
         told
         | {"hint": summary, "cut": [sampled] * answer["is_sample"] + opened}
@@ -140,7 +142,8 @@ def _around(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     return {
         "wanted": wanted,
         "title": title,
-        "hint": f"{counted(len(scene.dots), 'node')}; closer means more related",
+        "hint": f"{counted(len(scene.dots), 'node')}; closer means more related"
+        + (f"; most lines: {scene.usual}" if scene.usual else ""),
         "types": _offered(types, wanted.hidden),
         "edges": _offered(edges, wanted.hidden_edges),
         "starts": _starts(visit, wanted, scene),

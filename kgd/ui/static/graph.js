@@ -6,8 +6,9 @@
   const ABOVE = 52, BELOW = 30;  // free, for buttons over the picture and for labels
   const LENGTHS = [26, 14], LONGEST = [90, 64, 56, 48, 42, 37, 33, 29];  // to which labels are cut, and to which they grow if there is room
   const TITLE = [10, 16];  // of a box
-  const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, NAME = 104;
+  const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, NAME = 104;
   const { HIGH, Taken, cut, fitting, width } = GraphLabels;
+  const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9];  // places of a text on a line between groups
   const STRETCH = { rings: 2, path: 4, groups: 1.8 };  // largest ratio of the scales of both axes
   const by = (id) => document.getElementById(id), within = (value, least, most) => Math.max(least, Math.min(most, value));
   // The scene on the page, and the view of it: a place (x, y) is painted at (x * kx, y * ky), less the view's corner.
@@ -92,25 +93,21 @@
     spot();
   }
 
-  function stretch({ path, a, b, arrow }) {
+  function stretch(line) {
+    const { path, a, b, arrow } = line;
     const [ax, ay] = at(a), [bx, by] = at(b), long = Math.hypot(bx - ax, by - ay) || 1;
     const x = bx - ax, y = by - ay;
     const edge = (dot) => (dot.open ? long * Math.min(half(dot)[0] / Math.abs(x), half(dot)[1] / Math.abs(y)) : size(dot));
     const reach = (dot) => long * (dot.open ? 0.9 : 0.5);
     const from = Math.min(edge(a), reach(a)) / long, to = Math.min(edge(b) + (arrow ? 3 : 0), reach(b)) / long;
-    const bend = kind === "groups" ? `Q${over(a, b).map((number) => number.toFixed(1)).join(" ")} ` : "L";
-    path.setAttribute("d", `M${(ax + x * from).toFixed(1)} ${(ay + y * from).toFixed(1)}${bend}${(bx - x * to).toFixed(1)} ${(by - y * to).toFixed(1)}`);
-  }
-  // The control point of the curve between two groups, and a point of a line.
-  function over(a, b) {
-    const [ax, ay] = at(a), [bx, by] = at(b), x = bx - ax, y = by - ay, long = Math.hypot(x, y) || 1;
     const bend = kind === "groups" ? 0.22 * Math.min(1, 320 / long) : 0;
-    return [(ax + bx) / 2 + y * bend, (ay + by) / 2 - x * bend];
+    line.curve = [[ax + x * from, ay + y * from], [(ax + bx) / 2 + y * bend, (ay + by) / 2 - x * bend], [bx - x * to, by - y * to]];
+    const [begin, over, end] = line.curve.map((spot) => spot.map((number) => number.toFixed(1)).join(" "));
+    path.setAttribute("d", `M${begin}${bend ? `Q${over} ` : "L"}${end}`);
   }
-  function along({ a, b }, t) {
-    const mix = (from, middle, to) => (1 - t) ** 2 * from + 2 * t * (1 - t) * middle + t ** 2 * to;
-    const [ax, ay] = at(a), [bx, by] = at(b), [x, y] = over(a, b);
-    return [mix(ax, x, bx), mix(ay, y, by)];
+  // A point of a line.
+  function along({ curve: [begin, over, end] }, t) {
+    return [0, 1].map((axis) => (1 - t) ** 2 * begin[axis] + 2 * t * (1 - t) * over[axis] + t ** 2 * end[axis]);
   }
 
   function pan() {
@@ -192,6 +189,12 @@
       if (dot.side) dot.label.removeAttribute("display");
       else dot.label.setAttribute("display", "none");
     }
+    for (const { text } of rings) {
+      const half = width(text.textContent) / 2, y = Number(text.getAttribute("y")), area = [-half, y - HIGH, half, y];
+      const isFree = taken.hasRoom(area);
+      text.toggleAttribute("hidden", !isFree);
+      if (isFree) taken.take(area, text);
+    }
     listUnnamed(dots.filter((dot) => !dot.side));
     name();
   }
@@ -219,7 +222,8 @@
     rest.querySelector("ul").replaceChildren(...made);
   }
 
-  // Names the relations of a node or of a line; without one, those of the selected node or of a path.
+  // Names the relations of a node or of a line; without one, those of the selected node or of a path. Otherwise lines
+  // between groups have their number of relations, those with the most first, and few lines the names that are unusual.
   function name(pointed = dots.find((dot) => dot.link.hasAttribute("aria-current"))) {
     svg.querySelectorAll(".relation").forEach((text) => text.remove());
     const of = (line) => line === pointed || line.a === pointed || line.b === pointed;
@@ -227,13 +231,17 @@
     svg.classList.toggle("pointed", kind !== "path" && named.length > 0);
     for (const line of lines) line.path.classList.toggle("near", kind !== "path" && of(line));
     const used = new Taken();
-    for (const line of named.slice(-NAMED)) {
-      const share = line.a === pointed ? 0.62 : line.b === pointed ? 0.38 : 0.5;
-      const [x, y] = along(line, share), half = width(line.names) / 2;
-      const area = [x - half, y - HIGH / 2, x + half, y + HIGH / 2];
-      if (!line.names || !taken.hasRoom(area) || !used.hasRoom(area)) continue;
-      used.take(area, line);
-      write("relation", line.names, x, y);
+    const counted = kind === "groups" ? lines.filter((line) => !line.arrow).reverse() : [];
+    const unusual = kind === "rings" && lines.length <= FEW ? lines.filter((line) => line.names !== svg.dataset.usual) : [];
+    for (const line of named.length ? named.slice(-NAMED) : [...counted, ...unusual].slice(0, NAMED)) {
+      const text = named.length || kind !== "groups" ? line.names : line.names.split(" ")[0], half = width(text) / 2;
+      const shares = kind === "groups" || !named.length ? SHARES : [line.a === pointed ? 0.62 : line.b === pointed ? 0.38 : 0.5];
+      const around = (x, y) => [x - half, y - HIGH / 2, x + half, y + HIGH / 2];
+      const hasRoom = ([x, y]) => taken.hasRoom(around(x, y)) && used.hasRoom(around(x, y));
+      const spot = text && shares.map((share) => along(line, share)).find(hasRoom);
+      if (!spot) continue;
+      used.take(around(...spot), line);
+      write("relation", text, ...spot);
     }
   }
 
