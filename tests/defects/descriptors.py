@@ -65,9 +65,9 @@ BUGS = {
         ("tests/daemon/test_opening.py::test_an_opening_that_cannot_start_a_thread_leaves_nothing_open",),
     ),
     "4-half-opened-threads": Bug(
-        "the writer of a partly opened workspace continues",
+        "the derived data of a partly opened workspace is still worked on",
         "kgd/workspace/workspace.py",
-        "        opened.callback(self._writer.close)\n",
+        "        opened.callback(self._derived.close)\n",
         "",
         ("tests/daemon/test_opening.py::test_an_opening_that_cannot_start_a_thread_leaves_nothing_open",),
     ),
