@@ -47,7 +47,7 @@ def test_a_save_a_rename_and_a_deletion_are_each_undone_with_one_click(desk: Des
     at(page, f"node/edit?uri={uri}")
     page.get_by_label("Summary").fill("After")
     page.get_by_role("button", name="Save").click()
-    expect(page.locator("h1")).to_have_text("After")
+    expect(page.locator("h1 + p")).to_have_text("After")
     page.locator(".said a").click()
     expect(page.locator(".side-by-side ins")).to_have_text("After")
     assert axe(page) == []
@@ -56,7 +56,7 @@ def test_a_save_a_rename_and_a_deletion_are_each_undone_with_one_click(desk: Des
     page.get_by_label("Summary").fill("Later")
     page.get_by_role("button", name="Save").click()
     undo(page)
-    expect(page.locator("h1")).to_have_text("After")
+    expect(page.locator("h1 + p")).to_have_text("After")
     at(page, f"node?uri={uri}&do=move")
     page.get_by_label("New address").fill("concept:moved")
     page.get_by_role("button", name="Rename").click()
