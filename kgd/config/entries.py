@@ -10,8 +10,8 @@ from typing import Any
 
 from kgd.config.credentials import check_reference
 from kgd.errors import Invalid
-from kgd.git.remote_url import HTTP, HTTPS
-from kgd.git.remote_url import parse as parse_url
+from kgd.git.remote_settings import HTTP, HTTPS
+from kgd.git.remote_settings import parse as parse_url
 from kgd.model.uri import is_workspace_id
 from kgd.vectors import choosing
 from kgd.vectors.choosing import Choice
@@ -156,7 +156,7 @@ class Settings:
             r"https://[A-Za-z0-9.:\[\]-]+(/[!-~]*)?|http://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/[!-~]*)?",
             "https://HOST/PATH, http:// only for this machine",
         ),
-        "base of an OpenAI-compatible endpoint that settles conflicts when the client has no model; empty is off",
+        "base of an OpenAI-compatible endpoint that resolves conflicts when the client has no model; empty is off",
     )
     resolver_model: str = _setting("", Form("[!-~]{1,200}", "a name"), "the model at that endpoint")
     resolver_token: str = _setting(

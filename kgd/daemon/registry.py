@@ -24,7 +24,7 @@ from kgd.errors import Invalid, InvariantViolation, KgdError, NotFound, Unavaila
 from kgd.git.incoming import scratch_repository
 from kgd.git.layout import check_configuration
 from kgd.git.remote import GitRemote, Network
-from kgd.git.remote_url import parse
+from kgd.git.remote_settings import parse
 from kgd.git.store import ObjectStore
 from kgd.workspace.tip import settings
 

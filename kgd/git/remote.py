@@ -26,7 +26,7 @@ from kgd.git.objects import ObjectId, parse_id
 from kgd.git.program import Bounds, GitFailed, Person
 from kgd.git.refs import RefUpdate
 from kgd.git.remote_errors import PUSHED, LostRace, Trouble, of_failure, of_push
-from kgd.git.remote_url import HTTP, HTTPS, SSH, RemoteUrl
+from kgd.git.remote_settings import HTTP, HTTPS, SSH, RemoteUrl
 from kgd.git.store import ObjectStore
 
 PATIENCE = 30.0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kgd.errors import Unavailable
 from kgd.git.program import GitFailed
-from kgd.git.remote_url import SSH, RemoteUrl
+from kgd.git.remote_settings import SSH, RemoteUrl
 
 PUSHED = re.compile(r"^([ +*=!-])\t([^\t]*)\t(.*)$", re.M)
 """A line of `git push --porcelain`: flag, refs, summary."""

@@ -1,19 +1,23 @@
-"""Exact names: finds nodes and files by a name in any case style, qualified or not.
+"""Exact names: finds nodes and files by a name in any case style, qualified or not; and labels of documents.
 
 `getUserName`, `get_user_name` and `GetUserName` have the same folded form. A qualified name such as
 `QuerySet.get_or_create` or `db.models.Model` is looked up by its last part; the parts before it must occur in the same
 order in the node's path.
+
+A label is a name, a tag or a key of data, by which a document is looked up as a whole. It is a hash of 48 bits, so it
+takes a fraction of the text's space, and two texts share one only by an unlikely accident. A document lists its labels,
+so that its removal needs no second index.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 
 from kgd.index import words
-from kgd.index.labels import NAME, label
+from kgd.index.database import hashed
 from kgd.model.uri import Uri, is_owned, name_of
 
 MAX_NAME = 120
@@ -29,6 +33,9 @@ _IDENTIFIER = re.compile(r"`([^`\n]{2,120})`|([^\W\d]\w*(?:(?:::|->|[./#:\\-])\w
 
 
 Sees = Callable[[Uri], bool]
+
+NAME, TAG, KEY = "name", "tag", "key"
+_SIZE = 6
 
 
 def fold(name: str) -> str:
@@ -119,3 +126,24 @@ def find_files(connection: sqlite3.Connection, name: str, sees: Sees) -> list[Ur
 def _files(connection: sqlite3.Connection, condition: str, value: str, sees: Sees) -> list[tuple[Uri, str]]:
     rows = connection.execute(f"SELECT uri, path FROM files WHERE type = 'file' AND {condition} ORDER BY uri", (value,))
     return list(islice((row for row in rows if sees(row[0])), MOST_NAMED))
+
+
+def label(kind: str, text: str) -> int:
+    return hashed(kind, text) >> 16
+
+
+def packed_labels(labels: Collection[int]) -> bytes:
+    return b"".join(one.to_bytes(_SIZE, "big", signed=True) for one in sorted(labels))
+
+
+def add_labels(connection: sqlite3.Connection, doc: int, labels: Collection[int]) -> None:
+    connection.executemany("INSERT INTO labels VALUES (?, ?)", [(one, doc) for one in sorted(labels)])
+
+
+def remove_labels(connection: sqlite3.Connection, doc: int, listed: bytes) -> None:
+    connection.executemany("DELETE FROM labels WHERE label = ? AND doc = ?", [(one, doc) for one in _unpacked(listed)])
+
+
+def _unpacked(listed: bytes) -> Iterator[int]:
+    for at in range(0, len(listed), _SIZE):
+        yield int.from_bytes(listed[at : at + _SIZE], "big", signed=True)

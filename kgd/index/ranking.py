@@ -16,7 +16,7 @@ import orjson
 from kgd.index import snippets
 from kgd.index.database import FILE_TOKENIZER, TOKENIZER, placeholders
 from kgd.index.doc_texts import Texts
-from kgd.index.labels import TAG, label
+from kgd.index.exact_names import TAG, label
 from kgd.index.words import Term, rarest
 from kgd.model.lane import Lane
 from kgd.model.uri import CODE_TREE, DIRECTORY_TYPE, Uri

@@ -11,10 +11,10 @@ from typing import NamedTuple, Unpack
 
 import orjson
 
-from kgd.index import change_feed, exact_names, labels, ranking, snippets, text_context, words
+from kgd.index import change_feed, exact_names, ranking, snippets, text_context, words
 from kgd.index.database import Database, placeholders
 from kgd.index.doc_texts import STORED_SCHEMES, Read, Text, Texts, checksum_of, path_of
-from kgd.index.labels import KEY, TAG, label
+from kgd.index.exact_names import KEY, TAG, label
 from kgd.index.ranking import (
     FILE,
     SCORE_DIGITS,
@@ -251,7 +251,7 @@ class TextIndex:
                 doc.lane,
                 blob,
                 checksum_of(columns),
-                labels.packed(own),
+                exact_names.packed_labels(own),
             ),
         ).lastrowid
         assert id is not None
@@ -259,7 +259,7 @@ class TextIndex:
             connection.execute("INSERT INTO text VALUES (?, ?, ?, ?, ?)", (id, *text[1:]))
         if table := ranking.TABLES.get(doc.lane):
             connection.execute(f"INSERT INTO {table} (rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", (id, *columns))
-        labels.add(connection, id, own)
+        exact_names.add_labels(connection, id, own)
         text_context.note_people(connection, id, doc.people or text_context.speakers(text.content))
         if doc.valid is not None:
             connection.execute("INSERT INTO validity (doc, begin, until) VALUES (?, ?, ?)", (id, *doc.valid))
@@ -271,7 +271,7 @@ class TextIndex:
 
     def _drop(self, connection: sqlite3.Connection, id: int) -> None:
         lane, own = connection.execute("SELECT lane, labels FROM docs WHERE id = ?", (id,)).fetchone()
-        labels.remove(connection, id, own)
+        exact_names.remove_labels(connection, id, own)
         if table := ranking.TABLES.get(lane):
             connection.execute(
                 f"INSERT INTO {table} ({table}, rowid, {_COLUMNS}) VALUES ('delete', ?, ?, ?, ?, ?, ?, ?)",

@@ -21,12 +21,12 @@ from kgd.index.words import NAME_SHARE, WEAK, WEAK_SHARE, parts_of, terms, words
 from kgd.model.dates import DAY, Named, Span, named_in
 from kgd.model.lane import Lane
 from kgd.model.uri import Uri, name_of
-from kgd.retrieval import names, relevance
+from kgd.retrieval import code, relevance
 from kgd.retrieval.query import Question, Step
 from kgd.retrieval.relevance import Sees, anybody
 
 if TYPE_CHECKING:
-    from kgd.vectors.scale import Scale
+    from kgd.vectors.embedder import Scale
     from kgd.workspace.workspace import Workspace
 
 GATHERED, GATHERED_SHORT = 200, 60
@@ -301,7 +301,7 @@ def gather(workspace: Workspace, question: Question, sees: Sees | None) -> Pool:
     if sees is None:
         pool.known.update(index.people(pool.words))
     pool.least_covered = max(LEAST_COVERED, COVERED * min(1.0, index.notes() / MANY_NOTES))
-    names.add(pool, index, filters, may)
+    code.add_named(pool, index, filters, may)
     if not (few and _is_answered(pool)):
         relevance.add_nearest(workspace, index, pool, filters, may)
     _score_words(pool, wholes, workspace.id)

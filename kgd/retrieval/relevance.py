@@ -19,7 +19,7 @@ from kgd.model.uri import Uri
 
 if TYPE_CHECKING:
     from kgd.retrieval.candidates import Pool, Unit
-    from kgd.vectors.scale import Scale
+    from kgd.vectors.embedder import Scale
     from kgd.workspace.derived.meaning import Meaning, Near
     from kgd.workspace.workspace import Workspace
 

@@ -25,8 +25,7 @@ from kgd.git.layout import OWN_BRANCH, Layout, locate
 from kgd.git.objects import ObjectId
 from kgd.git.remote import GitRemote, Network
 from kgd.git.remote_errors import Trouble
-from kgd.git.remote_settings import Remote
-from kgd.git.remote_url import RemoteUrl, parse
+from kgd.git.remote_settings import Remote, RemoteUrl, parse
 from kgd.git.store import ObjectStore
 from kgd.sync.vetting import vet
 

@@ -14,8 +14,7 @@ from kgd.errors import KgdError, Limit, Unavailable
 from kgd.git import refs
 from kgd.git.objects import ObjectId
 from kgd.git.refs import RefMoved
-from kgd.git.remote_settings import Remote, drop
-from kgd.git.remote_url import HTTP, HTTPS
+from kgd.git.remote_settings import HTTP, HTTPS, Remote, drop
 from kgd.workspace.merging.histories import merge_commits
 from kgd.workspace.publishing.adoption import Host
 

@@ -22,8 +22,7 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from kgd.errors import Unavailable
-from kgd.vectors.embedder import Kind, Vectors
-from kgd.vectors.scale import Scale
+from kgd.vectors.embedder import Kind, Scale, Vectors
 
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"

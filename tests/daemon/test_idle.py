@@ -24,8 +24,7 @@ from kgd.daemon.sign_in import grants_of
 from kgd.errors import Unavailable
 from kgd.git import remote_settings
 from kgd.git.layout import locate
-from kgd.git.remote_settings import Remote
-from kgd.git.remote_url import parse
+from kgd.git.remote_settings import Remote, parse
 from kgd.hub.operating import Readiness
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace

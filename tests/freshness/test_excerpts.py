@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kgd.freshness.excerpts import AROUND, CITED, DIFFERENCE, difference, excerpt
 from kgd.freshness.freshness import Freshness
 from kgd.model.access import Principal, Scope
+from kgd.tools.read.citations import AROUND, CITED, DIFFERENCE, difference, excerpt
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.freshness.conftest import SESSION, becomes_stale, commit

@@ -13,10 +13,10 @@ import pytest
 from kgd.model.change import Delete
 from kgd.model.uri import Uri
 from kgd.retrieval import relevance
-from kgd.vectors import scale as scales
+from kgd.vectors import embedder
 from kgd.vectors.choosing import Choice
+from kgd.vectors.embedder import COMPARED, WORDS, Scale, compared, contrast, weight_of_words
 from kgd.vectors.nearest import Nearest
-from kgd.vectors.scale import COMPARED, WORDS, Scale, compared, contrast, weight_of_words
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert, uri
 from tests.retrieval.conftest import Asked, uris
@@ -133,7 +133,7 @@ def test_the_scale_is_measured_again_only_for_changes_of_the_considered_notes(
         return notes(self, limit)
 
     monkeypatch.setattr(Nearest, "notes", counting)
-    monkeypatch.setattr(scales, "CONSIDERED", 11)
+    monkeypatch.setattr(embedder, "CONSIDERED", 11)
     ws = written(1.0, len(SUBJECTS))
     was_considered = set[bool]()
     for name in [*(f"extra{n}" for n in range(12)), "extra5", "extra6"]:

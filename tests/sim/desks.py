@@ -20,8 +20,7 @@ from kgd.git.layout import Layout
 from kgd.git.objects import EMPTY_TREE, FOLDER, Object, ObjectId, Signature
 from kgd.git.refs import HEAD, move_ref
 from kgd.git.remote_errors import LostRace, Trouble
-from kgd.git.remote_settings import Remote
-from kgd.git.remote_url import parse
+from kgd.git.remote_settings import Remote, parse
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Edge

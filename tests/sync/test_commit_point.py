@@ -20,8 +20,7 @@ from kgd.git.objects import ObjectId
 from kgd.git.refs import RefUpdate
 from kgd.git.remote import GitRemote, Network
 from kgd.git.remote_errors import Trouble
-from kgd.git.remote_settings import Remote
-from kgd.git.remote_url import parse
+from kgd.git.remote_settings import Remote, parse
 from kgd.model.change import Append
 from kgd.sync import round as rounds
 from kgd.sync.upstream_commit import UpstreamCommit

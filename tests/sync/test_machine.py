@@ -8,8 +8,7 @@ from random import Random
 import pytest
 
 from kgd.git.remote_errors import LostRace, Trouble
-from kgd.git.remote_settings import Remote
-from kgd.git.remote_url import parse
+from kgd.git.remote_settings import Remote, parse
 from kgd.sync.remote_state import FIRST_BACKOFF, LAST_BACKOFF, LAZY, NEAR, PATIENT_BACKOFF, Machine, Now
 from kgd.sync.round import Done, Wait
 

@@ -1,6 +1,8 @@
 """Outbound traffic to other workspaces: submissions with their parameters and answer, and decisions about proposals.
 
-`kgd.tools.proposals.own_nodes` turns a part of the user's graph into changes.
+`kgd.tools.proposals.own_nodes` turns a part of the user's graph into changes. A submission to a plain git server is a
+commit on its tip, pushed to a branch under ``proposals/``. The maintainers of the server do not need kgd: they accept
+it by merging the branch.
 """
 
 from __future__ import annotations
@@ -15,14 +17,17 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound, Unavailable
+from kgd.git.objects import ObjectId
+from kgd.git.refs import list_refs
 from kgd.git.remote import GitRemote
 from kgd.git.remote_errors import LostRace
 from kgd.git.remote_settings import Remote, parse_stored, remote
+from kgd.git.staging import Staging
 from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import Uri
 from kgd.sync.hub_sign_in import bearer, network_of
 from kgd.sync.hubs import HubClient
-from kgd.sync.submissions import offer
+from kgd.sync.round import Transport
 from kgd.tools import addressing
 from kgd.tools.hub_reads import checked
 from kgd.tools.origins import fence
@@ -32,10 +37,17 @@ from kgd.tools.proposals.own_nodes import Piece, only_receiver, piece
 from kgd.tools.session import Session
 from kgd.tools.write.changes import ChangesAsInPut, edits
 from kgd.tools.write.put import Similar, Written
+from kgd.workspace.answers import Outcome
+from kgd.workspace.proposals.proposals import holder_name, keep
+from kgd.workspace.proposals.submission import expecting
+from kgd.workspace.writing.transaction import Transaction
 
 if TYPE_CHECKING:
     from kgd.workspace.proposals.proposals import Proposal
     from kgd.workspace.workspace import Workspace
+
+SUBMITTED = "refs/kgd/submitted/"
+"""Prefix of the refs that protect submitted commits from gc."""
 
 
 class SubmitParams(Params):
@@ -289,3 +301,59 @@ def _reject_at(url: str, workspace: str, token: str, found: Proposal, reason: st
 
 def _name_there(found: Proposal) -> str:
     return found.name.removeprefix(f"{found.remote}/")
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A pushed submission: the full name of its remote ref, its commit and its outcome."""
+
+    ref: str
+    commit: str
+    outcome: Outcome
+
+
+def offer(
+    workspace: Workspace, remote: Remote, transport: Transport, changes: ChangeSet, base: ObjectId | None = None
+) -> Offered:
+    """Push the changes to the remote as a commit on its last fetched tip, or on an older `base`.
+
+    The same request id pushes the same commit, so a push with an unknown result can be repeated.
+
+    Raises:
+        Invalid: The changes change nothing on the remote.
+        Trouble: The remote refused the push, or cannot be reached; try again with the same request id.
+        KgdError: The changes are invalid.
+    """
+    tip = base or workspace.store.ref(remote.incoming) or bytes.fromhex(workspace.tip)
+    if base is not None:
+        changes = expecting(workspace, changes, base)
+    known = _earlier(workspace, remote, changes.request_id)
+    if known is not None:
+        name, commit, outcome = known[0], known[1], Outcome(known[1].hex(), repeated=True)
+    else:
+        staging = Staging(workspace.store, workspace.store.tree_of(tip), workspace.signing)
+        around = workspace.surroundings_at(tip)
+        made = Transaction(changes, around, workspace.now(), seal=workspace.seal).stage(staging, tip)
+        if made.commit is None:
+            raise Invalid("the remote already has all these changes", at="changes")
+        name, commit, outcome = f"{holder_name(changes.author.name)}-{made.commit.hex()[:8]}", made.commit, made.answer
+        keep(workspace, staging, f"{SUBMITTED}{remote.name}/{name}", commit, f"kgd: for {remote.name}")
+    ref = remote.proposals + name
+    try:
+        transport.push(ref, None, commit)
+    except LostRace:
+        if known is None:
+            raise
+    return Offered(ref, commit.hex(), outcome)
+
+
+def _earlier(workspace: Workspace, remote: Remote, request: str) -> tuple[str, ObjectId] | None:
+    prefix = f"{SUBMITTED}{remote.name}/"
+    for ref, tip in list_refs(workspace.layout.git_dir, prefix).items() if request else ():
+        try:
+            made_for = workspace.seal.request(workspace.store, tip, workspace.store.commit(tip).message)
+        except KgdError:
+            continue
+        if made_for == request:
+            return ref.removeprefix(prefix), tip
+    return None

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from kgd.config.credentials import check_reference, drop, is_kept_as, keep
 from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError
-from kgd.git import remote_settings, remote_url
+from kgd.git import remote_settings
 from kgd.git.adopt import code_remotes
 from kgd.git.remote_errors import Trouble
 from kgd.git.remote_settings import Remote
@@ -128,7 +128,7 @@ def share(session: Session, params: ShareParams) -> RemotesResult:
             next="Add one with `kgd remote add origin URL`, for an empty repository or a bare directory.",
         )
     name, there = next(iter(found.items()))
-    address = remote_url.parse(remote_url.take_credential(there)[0], layout.work_tree)
+    address = remote_settings.parse(remote_settings.take_credential(there)[0], layout.work_tree)
     wanted = Remote(name, address, params.ref or layout.branch, params.token, params.sync)
     return _add(session, workspace, wanted, there, of_code=layout.in_code)
 
@@ -169,7 +169,7 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
     else:
         if not params.url:
             raise Invalid("the address of the remote is missing", at="url", next="`kgd remote add NAME URL`.")
-        there = remote_url.parse(params.url, session.cwd or Path("/"))
+        there = remote_settings.parse(params.url, session.cwd or Path("/"))
         ref = params.ref or workspace.layout.branch
         stored = remote_settings.settings_of(workspace.layout, params.name).get(f"remote.{params.name}.url", "")
         return _add(
@@ -234,7 +234,7 @@ def _add(
 
 def _with_credential(session: Session, workspace: Workspace, wanted: Remote, stored: str) -> tuple[Remote, list[str]]:
     """The remote with a reference to the credential in the stored address, and the warnings about it."""
-    clean, credential = remote_url.take_credential(stored)
+    clean, credential = remote_settings.take_credential(stored)
     if not credential or clean != wanted.url.text:
         return wanted, []
     if not wanted.token:

@@ -30,9 +30,8 @@ from kgd.workspace.repository import give_memory_back
 if TYPE_CHECKING:  # numpy and models are expensive for a daemon without texts
     from numpy.typing import NDArray
 
-    from kgd.vectors.embedder import Embedder
+    from kgd.vectors.embedder import Embedder, Scale
     from kgd.vectors.nearest import Nearest
-    from kgd.vectors.scale import Scale
 
 PAUSE = 1.0
 """The pause between two batches, relative to the duration of the last one: half of a core stays free for calls."""

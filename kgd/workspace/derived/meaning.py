@@ -27,8 +27,8 @@ from kgd.workspace.derived.search_words import Place
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from kgd.vectors.embedder import Scale
     from kgd.vectors.nearest import Nearest
-    from kgd.vectors.scale import Scale
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,8 @@ from kgd.workspace.derived.vector_writer import of_feed
 if TYPE_CHECKING:  # numpy is expensive for a daemon without texts
     from numpy.typing import NDArray
 
-    from kgd.vectors.embedder import Kind
+    from kgd.vectors.embedder import Kind, Scale
     from kgd.vectors.nearest import Nearest
-    from kgd.vectors.scale import Scale
     from kgd.workspace.derived.embedding import Model
 
 EVERY_PLACE = 1 << 32
@@ -32,18 +31,18 @@ def measured(model: Model, nearest: Nearest, feed: Feed, permitted: Callable[[],
     Raises:
         KgdError: The embedder or the index failed.
     """
-    from kgd.vectors import scale
+    from kgd.vectors import embedder
     from kgd.vectors.nearest import place_of
 
-    notes = nearest.notes(scale.CONSIDERED)
+    notes = nearest.notes(embedder.CONSIDERED)
     named = of_feed(feed, lambda feed: feed.names(notes))
-    names = scale.compared((uri, named.get(uri, "")) for uri in notes)
+    names = embedder.compared((uri, named.get(uri, "")) for uri in notes)
     model.names = _embedded(model, names.values(), model.names, "query", permitted)
     asked = ((uri, model.names[name]) for uri, name in names.items())
-    found = scale.measured(nearest, {uri: vector for uri, vector in asked if vector is not None and vector.any()})
-    if found is not None and len(names) >= scale.ENOUGH:
+    found = embedder.measured(nearest, {uri: vector for uri, vector in asked if vector is not None and vector.any()})
+    if found is not None and len(names) >= embedder.ENOUGH:
         found = found._replace(words=_weight_of_words(model, of_feed(feed, lambda feed: feed.notes(names)), permitted))
-    model.last_considered = place_of(notes[-1]) if len(notes) == scale.CONSIDERED else EVERY_PLACE
+    model.last_considered = place_of(notes[-1]) if len(notes) == embedder.CONSIDERED else EVERY_PLACE
     return found
 
 
@@ -60,10 +59,10 @@ def note_change(model: Model, keys: Iterable[Key]) -> None:
 def _weight_of_words(model: Model, notes: Sequence[Indexed], permitted: Callable[[], None]) -> float:
     """See `Scale.words`; 1.0 without the built-in model, to which the embedder is compared."""
     from kgd.index.words import sentences
-    from kgd.vectors import scale
+    from kgd.vectors import embedder
     from kgd.vectors.builtin import Builtin
 
-    said = [sentences(note.name, note.summary, note.content)[: scale.SENTENCES] for note in notes]
+    said = [sentences(note.name, note.summary, note.content)[: embedder.SENTENCES] for note in notes]
     model.sentences = _embedded(model, chain.from_iterable(said), model.sentences, "document", permitted)
     vectors = ((place, text, model.sentences[text]) for place, some in enumerate(said) for text in some)
     rows = [(place, text, vector) for place, text, vector in vectors if vector is not None]
@@ -72,7 +71,7 @@ def _weight_of_words(model: Model, notes: Sequence[Indexed], permitted: Callable
         builtin = Builtin.load().embed([text for _, text, _ in rows], "document")
     except Unavailable:
         return 1.0
-    return scale.weight_of_words(scale.contrast(own, places), scale.contrast(builtin, places))
+    return embedder.weight_of_words(embedder.contrast(own, places), embedder.contrast(builtin, places))
 
 
 def _embedded(

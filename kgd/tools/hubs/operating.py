@@ -1,4 +1,5 @@
-"""The move of a single hub's state into PostgreSQL, before several hubs share it."""
+"""The operations of `kgd hub`: metrics of this daemon, and the move of a single hub's state into PostgreSQL, before
+several hubs share it."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.daemon.metrics import text
 from kgd.errors import Forbidden, Unavailable
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params
@@ -50,4 +52,30 @@ HUB_MIGRATE = Operation(
     Result=MigrateResult,
     hints=Hints(destructive=True, idempotent=True),
     run=migrate,
+)
+
+
+class MetricsParams(Params):
+    workspace: str | None = None
+
+
+class MetricsResult(TypedDict):
+    text: str
+
+
+def hub_metrics(session: Session, params: MetricsParams) -> MetricsResult:
+    """All metrics of the daemon. For this machine's own command line only."""
+    if not session.trusted or session.principal is not None:
+        raise Forbidden("metrics of all workspaces are for the hub's own machine", next="Use /metrics with a token.")
+    return {"text": text(session.daemon, {params.workspace} if params.workspace else None)}
+
+
+HUB_METRICS = Operation(
+    name="hub_metrics",
+    title="Metrics",
+    description="Metrics of this daemon in the Prometheus format.",
+    Params=MetricsParams,
+    Result=MetricsResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=hub_metrics,
 )
