@@ -176,7 +176,7 @@ def _chosen(conflict: Conflict, field: str, given: Any) -> Json:
     if "take" in given:
         return _taken(conflict, field, given["take"])
     if only_a_side(field):
-        raise Refused(f"'{field[:60]}' can only be settled by taking one of its versions")
+        raise Refused(f"'{field[:60]}' can only be resolved by taking one of its versions")
     value = given["value"]
     _check_value(conflict, field, value)
     return value

@@ -286,6 +286,21 @@ _LOCAL: tuple[Verb, ...] = (
         ),
     ),
     Verb(
+        "areas",
+        "Reading",
+        "list the areas of the code, or show one: rules, facts, files, changes",
+        (
+            _arg("area", nargs="?", help="an area or a group, by name or URI", metavar="AREA"),
+            _arg("--limit", type=int, help="list: largest number (50)", metavar="N"),
+        ),
+        own="areas.areas",
+        place=95,
+        carries_out=(
+            ("query_graph with operation=search", "areas"),
+            ("query_graph with operation=get", "areas NAME"),
+        ),
+    ),
+    Verb(
         "hook",
         "",
         "run by git hooks (docs/git.md)",

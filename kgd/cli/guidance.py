@@ -1,11 +1,14 @@
-"""The commands that words of other programs stand for. Loaded for mistakes only."""
+"""Advice after mistakes: missing nodes, and the commands that words of other programs stand for."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from kgd.cli.terminal import complain
+
 MEANT = {
     "add": "put",
-    "area": "coverage",
-    "areas": "coverage",
+    "area": "areas",
     "cat": "get",
     "check": "fsck",
     "commit": "put",
@@ -46,3 +49,40 @@ def closest(word: str, names: list[str]) -> str:
     from difflib import get_close_matches
 
     return MEANT.get(word) or next(iter(get_close_matches(word, names, 1)), "")
+
+
+def missing(answer: dict[str, Any]) -> None:
+    """Print missing nodes, with the reason, to standard error."""
+    for one in answer["missing"]:
+        if invalid := one.get("invalid_file"):
+            said, then = f"{invalid['path']}:{invalid['line']}: {invalid['reason']}", invalid["next"]
+        elif why := _UNKNOWN.get(one.get("reason", "")):
+            seen = f"; last seen {one['last_seen']}" if one.get("last_seen") else ""
+            detail = f": {one['detail']}" if one.get("detail") else ""
+            said = why[0].format(workspace=one.get("workspace", ""))
+            said, then = f"{said}{detail}{seen} ({one['uri']})", why[1].format(uri=one["uri"])
+        else:
+            close = ", ".join(one["similar"])
+            said, then = (
+                f"there is no such node ({one['uri']})",
+                f"Did you mean {close}?" if close else "Look for it with `kgd search`.",
+            )
+        complain(said, then)
+
+
+_UNKNOWN = {
+    "not_then": (
+        "this node exists now, but did not exist at that commit",
+        "`kgd history {uri}` shows its first commit.",
+    ),
+    "unreachable": ("the hub of workspace '{workspace}' does not answer", "Ask again later."),
+    "forbidden": (
+        "the hub of workspace '{workspace}' does not allow you to read this",
+        "`kgd whoami` shows your identity there; `kgd join` replaces the token.",
+    ),
+    "unknown_workspace": (
+        "the hub does not serve workspace '{workspace}' to your token",
+        "`kgd whoami` lists its workspaces.",
+    ),
+}
+"""The reason for a missing node, if one is known, and the next step."""

@@ -53,6 +53,8 @@ def run(argv: Sequence[str]) -> int:
         from kgd.cli.terminal import complain
 
         message, at, then = spoken(error, verb(options["verb"]), options)
+        if isinstance(error, Invalid) and not then:
+            then = f"See `kgd {options['verb']} --help`."
         complain(f"{message}{f' ({at})' if at else ''}", then)
         return EXIT_CODES[error.code][0]
     except KeyboardInterrupt:
@@ -82,7 +84,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     if not absent or answer.get("nodes") or options.get("json"):
         show(chosen.print, answer, options)
     if absent and not options.get("json"):
-        from kgd.cli.printing import missing
+        from kgd.cli.guidance import missing
         from kgd.cli.terminal import clean
 
         missing(clean({"missing": absent}))
@@ -171,7 +173,7 @@ def _read(argv: Sequence[str]) -> dict[str, Any]:
         argv = [*argv[1:2], "--help"]
     parser = _parser(argv)
     if not argv:
-        parser.print_help()
+        sys.stdout.write(_short())
         parser.exit()
     options, unknown = parser.parse_known_args(argv)
     if unknown:
@@ -245,6 +247,30 @@ _JOBS = {
     "Care": "Keep it correct",
 }
 """The headings of the overview."""
+
+
+_START = (
+    ("kgd up", "start in a code repository"),
+    ("kgd agents install", "connect Claude Code, Cursor, VS Code, Codex"),
+    ('kgd remember "..." --about PATH', "record a fact about a path"),
+    ("kgd context PATH", "read before you edit"),
+    ("kgd search WORDS", "find facts and code"),
+    ("kgd why PATH:LINE", "the reason for a line"),
+    ("kgd status", "what needs attention"),
+    ("kgd share", "share with your team"),
+    ("kgd ui", "the pages and the manual, in your browser"),
+)
+
+
+def _short() -> str:
+    """The first commands, for a command line without any."""
+    from kgd.cli import terminal
+
+    column = max(len(line) for line, _ in _START) + 4
+    lines = [terminal.fitted(f"  {line:<{column - 2}}{purpose}", column) for line, purpose in _START]
+    return "\n".join(
+        ["Shared memory for coding agents, kept in git.", "", *lines, "", "`kgd --help` lists all commands.", ""]
+    )
 
 
 _FIRST = """\

@@ -12,7 +12,6 @@ from kgd.cli.terminal import (
     alert,
     bold,
     commit,
-    complain,
     faint,
     fits,
     good,
@@ -30,8 +29,14 @@ _OF_AN_IMPORT = ("imported", "vault", "orchestrator", "rule")
 """Keys of `data` by which imports and exports recognize nodes; they are of no use to a reader."""
 _IN_OTHER_LINES = frozenset({"uri", "type", "name", "asked", "summary", "aliases", "content", "lapsed"})
 """Fields of a node that are part of other lines, or are not printed."""
+_IN_CODE = frozenset({"file", "dir", "symbol"})
+"""Schemes of nodes whose address says more than their name."""
+_IN_SUMMARY = frozenset({"file_type", "extension", "size_bytes", "line_count"})
+"""Keys of a file's `data` that its summary repeats."""
 _SCORE = re.compile(r"(lex|vec) \d").match
 """A score in the reasons for a hit."""
+HIGHEST_LIMIT = 100
+"""A limit that every command accepts."""
 STEPS = 5
 """Number of names shown before a node's own name in a path."""
 
@@ -47,7 +52,7 @@ def put(answer: Answer) -> None:
         say("nothing changed")
     created = set(answer.get("created", ()))
     if reverted := answer.get("reverted"):
-        say(f"  reverts {commit(reverted['commit'])} by {reverted['author']}, {reverted['message']}")
+        say(f"  reverts {commit(reverted['commit'])} by {reverted['author']}, {with_addresses(reverted['message'])}")
     for node in answer.get("nodes", ()):
         is_new = node["uri"] in created
         say(f"  {address(node['uri'])}  {good('new') if is_new else faint('version ' + str(node['version']))}")
@@ -79,15 +84,20 @@ def search(answer: Answer) -> None:
 def _hits(hits: list[Answer]) -> None:
     for hit in hits:
         node = hit.get("node", hit)
-        say(_heading(node))
-        summary = str(node.get("summary") or "")
+        summary, why = str(node.get("summary") or ""), hit.get("why", ())
+        title = _title(node)
+        if is_terminal():
+            why = [with_addresses(one) for one in why if not _SCORE(one)]
+            title = entry(node, "; ".join(why))
+        else:
+            say(f"{address(node['uri'])}  {title}" if title else address(node["uri"]))
         for text in (summary, _rest_of(hit.get("snippet") or "", summary)):
-            if text and (text != _title(node) or is_terminal()):
+            if text and text != title:
                 say(f"    {text}")
-        if why := [one for one in hit.get("why", ()) if not (is_terminal() and _SCORE(one))]:
-            say(f"    {faint(words.listed(why))}")
+        if why and not (is_terminal() and title):
+            say(f"    {faint('; '.join(why) if is_terminal() else words.listed(why))}")
         if doubt := hit.get("unverified"):
-            say(alert(f"    ! unverified: {doubt['reason']}"))
+            say(alert(f"    ! stale: {doubt['reason']}"))
 
 
 def _rest_of(snippet: str, summary: str) -> str:
@@ -98,19 +108,38 @@ def _rest_of(snippet: str, summary: str) -> str:
     return "" if snippet.startswith("…") else rest
 
 
-def _heading(node: Answer) -> str:
-    """The address and the name of a node. A terminal leaves out a name that the address or the summary repeats."""
-    title = _title(node) if is_telling(node) or not is_terminal() else ""
-    return f"{address(node['uri'])}  {bold(title) if is_terminal() else title}" if title else address(node["uri"])
+def entry(node: Answer, why: str = "", indent: str = "") -> str:
+    """Print the headline of a node on a terminal, and below it the address with `why`. Returns the headline.
+
+    A node without a headline, such as a file, is printed as its address; the headline is then empty.
+    """
+    title = headline(node)
+    if not title:
+        say(f"{indent}{address(node['uri'])}")
+        return ""
+    say(f"{indent}{bold(title)}", hang=len(indent))
+    say(f"    {address(node['uri'])}  {faint(why)}".rstrip(), hang=6)
+    return title
+
+
+def headline(node: Answer) -> str:
+    """The name, or the summary if the name adds nothing; empty for files, folders and symbols of the code."""
+    if node["uri"].partition(":")[0] in _IN_CODE:
+        return ""
+    if is_telling(node):
+        return _title(node)
+    return str(node.get("summary") or "") or ("" if _repeats_address(node) else _title(node))
+
+
+def _repeats_address(node: Answer) -> bool:
+    return _title(node) == unquote(node["uri"].rpartition("/")[2])
 
 
 def is_telling(node: Answer) -> bool:
     """Whether a node's name adds anything to its address, its summary and its text."""
     name = _title(node)
     said = (node.get("summary") or "", node.get("text") or "")
-    return name != unquote(node["uri"].rpartition("/")[2]) and not any(
-        text.startswith(name.rstrip("…")) for text in said
-    )
+    return not _repeats_address(node) and not any(text.startswith(name.rstrip("…")) for text in said)
 
 
 def traverse(answer: Answer) -> None:
@@ -120,7 +149,7 @@ def traverse(answer: Answer) -> None:
         if path := _path(node, paths):
             say(faint(f"        {path}"))
         if doubt := node.get("unverified"):
-            say(alert(f"        ! unverified: {doubt['reason']}"))
+            say(alert(f"        ! stale: {doubt['reason']}"))
     _unreached(answer)
     _cut(answer)
     for link in answer["broken_links"]:
@@ -198,16 +227,21 @@ def _node(node: Answer, as_of: str | None = None) -> None:
     version = f"version {node['version']}" if node.get("version") else "not stored"
     state = f"{node['type']}, {f'as of {words.short(as_of)}' if as_of else version}"
     say(f"{address(node['uri'])}  {faint(state)}")
-    for told in dict.fromkeys((_title(node), node.get("summary"))):
+    title = "" if is_terminal() and _repeats_address(node) else _title(node)
+    for told in dict.fromkeys((title, node.get("summary"))):
         if told:
-            say(f"  {bold(told) if is_terminal() and told == _title(node) else told}")
+            say(f"  {bold(told) if is_terminal() and told == title else told}")
     for name, value in node.items():
         if name not in _IN_OTHER_LINES and isinstance(value, str | list) and all(isinstance(one, str) for one in value):
             say(f"  {faint(name.replace('_', ' ') + ':')} {words.listed(value) if isinstance(value, list) else value}")
     if node.get("data"):
         for key, value in node["data"].items():
-            if key not in (_OF_AN_IMPORT if "imported" in node["data"] else ()) and key != "verified":
-                say(f"  {faint(f'{key}:')} {words.text(value)}")
+            if key in (_OF_AN_IMPORT if "imported" in node["data"] else ()) or key == "verified":
+                continue
+            if not is_terminal():
+                say(f"  {key}: {words.text(value)}")
+            elif key not in _IN_SUMMARY:
+                say(f"  {faint(f'{key}:')} {with_addresses(words.listed(value))}", hang=4)
     for key, value in node.get("others", {}).items():
         say(f"  unknown key {key}: {words.text(value)}")
     if updated := node.get("updated"):
@@ -218,15 +252,11 @@ def _node(node: Answer, as_of: str | None = None) -> None:
         markdown(text.rstrip("\n"))
     if any(texts):
         say()
-    for relation in node.get("relations", ()):
+    for relation in _without_symbols(node):
         broken = red("  (broken link)") if relation.get("broken") else ""
-        weight = faint(f"@{relation['weight']:g}")
-        say(f"  -> {relation['type']} {address(relation['target'])} {weight}{broken}", hang=5)
+        say(f"  -> {relation['type']} {address(relation['target'])}{weighed(relation['weight'])}{broken}", hang=5)
     for relation in node.get("incoming", ()):
-        say(
-            f"  <- {relation['type']} {address(relation['source'])} {faint('@' + format(relation['weight'], 'g'))}",
-            hang=5,
-        )
+        say(f"  <- {relation['type']} {address(relation['source'])}{weighed(relation['weight'])}", hang=5)
     for way, arrow in (("out", "~>"), ("into", "<~")):
         for uri in node.get("mentions", {}).get(way, ()):
             say(f"  {arrow} {'mentions' if way == 'out' else 'mentioned by'} {address(uri)}")
@@ -243,11 +273,27 @@ def _node(node: Answer, as_of: str | None = None) -> None:
     for conflict in node.get("conflicts", ()):
         say(alert(f"  ! open conflict over {', '.join(conflict['fields'])}: `kgd conflicts {node['uri']}`"))
     if doubt := node.get("unverified"):
-        say(alert(f"  ! unverified: {doubt['reason']}; `kgd stale --verify {node['uri']}` after a check"))
+        say(alert(f"  ! stale: {doubt['reason']}; `kgd stale --verify {node['uri']}` after a check"))
     if node.get("lapsed"):
         say(alert(f"  ! {node['lapsed']}"))
     if invalid := node.get("invalid_file"):
         say(red(f"  ! {invalid['path']}:{invalid['line']}: {invalid['reason']} (the last good version is shown)"))
+
+
+def weighed(weight: float) -> str:
+    """A weight after the target of a relation. A terminal leaves out 1, the usual one."""
+    return "" if weight == 1 and is_terminal() else f" {faint(f'@{weight:g}')}"
+
+
+def _without_symbols(node: Answer) -> list[Answer]:
+    """The relations. A terminal shows the symbols of a file in one paragraph."""
+    relations = list(node.get("relations", ()))
+    inside = node["uri"].replace("file:", "symbol:", 1) + "/"
+    symbols = [one["target"].removeprefix(inside) for one in relations if one["target"].startswith(inside)]
+    if not is_terminal() or not symbols or not node["uri"].startswith("file:"):
+        return relations
+    say(f"  {faint('symbols:')} {', '.join(map(unquote, symbols))}", hang=4)
+    return [one for one in relations if not one["target"].startswith(inside)]
 
 
 def _citation(one: Answer) -> None:
@@ -258,32 +304,6 @@ def _citation(one: Answer) -> None:
         say("    changed since:")
         for line in diff.splitlines():
             say(f"      {line}")
-
-
-def diffs(changes: Any, indent: str = "    ") -> None:
-    for change in changes:
-        say(f"{indent}{change['change']} {address(change['uri'])}")
-        for name, field in _telling(change["fields"]).items():
-            for sign, side, painted in (("-", "before", red), ("+", "after", good)):
-                if field.get(side) not in (None, "", [], {}):
-                    say(painted(f"{indent}  {sign} {_changed(name, field[side])}"), hang=len(indent) + 4)
-
-
-def _telling(fields: Answer) -> Answer:
-    """The changed fields. A terminal leaves out a name that changed as the summary did."""
-    is_same = is_terminal() and "name" in fields and fields["name"] == fields.get("summary")
-    return {name: field for name, field in fields.items() if not (is_same and name == "name")}
-
-
-def _changed(field: str, value: Any) -> str:
-    """A field with its value. A terminal shows a relation as `get` does, without the escapes of its field's name."""
-    kind, _, rest = field.partition("/")
-    if kind != "relations" or not rest or not isinstance(value, dict) or not is_terminal():
-        return f"{field}: {words.listed(value) if field == 'tags' and is_terminal() else words.text(value)}"
-    type, _, target = rest.partition("/")
-    others = {key: one for key, one in value.items() if key != "weight"}
-    said = f"-> {type} {address(target.replace('~1', '/').replace('~0', '~'))} @{value.get('weight', 1):g}"
-    return f"{said} {words.text(others)}" if others else said
 
 
 def _rest(answer: Answer, *but: str) -> None:
@@ -309,47 +329,12 @@ def warnings(answer: Answer) -> None:
 
 
 def more(answer: Answer, options: Answer) -> None:
-    """Print how to continue, unless the answer ended at `--limit` rows."""
+    """Print how to continue, unless the answer ended at `--limit` rows. A terminal suggests a higher limit first."""
     got = max((len(value) for value in answer.values() if isinstance(value, list)), default=0)
     if options.get("cursor") or got != options.get("limit"):
-        how = "repeat the command with " if is_terminal() else ""
-        say(f"{faint('more:')} {how}--cursor {answer['cursor']}")
-
-
-def missing(answer: Answer) -> None:
-    """Print missing nodes, with the reason, to standard error."""
-    for one in answer["missing"]:
-        if invalid := one.get("invalid_file"):
-            said, then = f"{invalid['path']}:{invalid['line']}: {invalid['reason']}", invalid["next"]
-        elif why := _UNKNOWN.get(one.get("reason", "")):
-            seen = f"; last seen {one['last_seen']}" if one.get("last_seen") else ""
-            said = why[0].format(workspace=one.get("workspace", ""))
-            said, then = f"{said}{tail(one.get('detail'))}{seen} ({one['uri']})", why[1].format(uri=one["uri"])
-        else:
-            close = ", ".join(one["similar"])
-            said, then = (
-                f"there is no such node ({one['uri']})",
-                f"Did you mean {close}?" if close else "Look for it with `kgd search`.",
-            )
-        complain(said, then)
-
-
-_UNKNOWN = {
-    "not_then": (
-        "this node exists now, but did not exist at that commit",
-        "`kgd history {uri}` shows its first commit.",
-    ),
-    "unreachable": ("the hub of workspace '{workspace}' does not answer", "Ask again later."),
-    "forbidden": (
-        "the hub of workspace '{workspace}' does not allow you to read this",
-        "`kgd whoami` shows your identity there; `kgd join` replaces the token.",
-    ),
-    "unknown_workspace": (
-        "the hub does not serve workspace '{workspace}' to your token",
-        "`kgd whoami` lists its workspaces.",
-    ),
-}
-"""The reason for a missing node, if one is known, and the next step."""
+        is_short = is_terminal() and "limit" in options and not options.get("cursor") and 0 < got <= HIGHEST_LIMIT / 2
+        how = f"--limit {2 * got}" if is_short else f"--cursor {answer['cursor']}"
+        say(f"{faint('more:')} {'repeat the command with ' if is_terminal() else ''}{how}")
 
 
 def health(state: str) -> str:
@@ -372,19 +357,18 @@ def stale(answer: Answer) -> None:
     if written := answer.get("verified"):
         put(written)
     for node in answer["nodes"]:
-        told = node.get("summary") or node["name"]
         if is_terminal():
-            say(f"{address(node['uri'])}\n    {told}")
+            entry(node)
         else:
-            say(f"{address(node['uri'])}  {told}")
-        _unverified(node["unverified"])
+            say(f"{address(node['uri'])}  {node.get('summary') or node['name']}")
+        _mark(node["unverified"])
     say(answer["next"])
 
 
-def _unverified(mark: Answer) -> None:
+def _mark(mark: Answer) -> None:
     if is_terminal():
         since = f", {when(mark['since'])}" if mark.get("since") else ""
         say(alert(f"    ! {mark['reason']}{since}"))
         return
     since = f" (since {mark['since'][:10]})" if mark.get("since") else ""
-    say(alert(f"  ! unverified: {mark['reason']}{since}"))
+    say(alert(f"  ! stale: {mark['reason']}{since}"))

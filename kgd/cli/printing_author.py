@@ -21,6 +21,6 @@ def author(answer: Answer) -> None:
     for one in answer["proposals"]:
         say(f"proposes {one['id']}: {one['message']}")
     for one in answer["stale"]:
-        say(f"stale {address(one['uri'])}: {one['unverified']['reason']}")
+        say(f"stale {address(one['uri'])}: {one['unverified']['reason']}", hang=4)
     if answer.get("cut"):
         say(alert(f"  ! {answer['cut']}"))

@@ -53,7 +53,7 @@ def context(answer: Answer) -> None:
     if answer.get("known_by"):
         known = (f"{one['name']} ({words.counted(one['commits'], 'commits')})" for one in answer["known_by"])
         _gap()
-        say(f"{bold('Main authors')} {', '.join(known)}", hang=2)
+        say(f"{bold('Main authors')}  {', '.join(known)}", hang=2)
     if paths := answer["unmatched_paths"]:
         _section("In no area")
         described = set(answer.get("described", ()))
@@ -102,12 +102,13 @@ def _gap() -> None:
 
 
 def _items(answer: Answer) -> None:
-    heading = ""
+    sections: dict[str, list[Answer]] = {}
     for item in answer["items"]:
-        if (found := _HEADINGS.get(item["kind"], "Other nodes")) != heading:
-            heading = found
-            _section(heading)
-        _item(item)
+        sections.setdefault(_HEADINGS.get(item["kind"], "Other nodes"), []).append(item)
+    for heading, items in sections.items():
+        _section(heading)
+        for item in items:
+            _item(item)
 
 
 def _cut(cut: list[Answer]) -> None:
@@ -145,18 +146,16 @@ def _change(one: Answer) -> None:
 
 
 def _item(item: Answer) -> None:
-    if is_terminal():
-        title = item["name"] if printing.is_telling(item) else ""
-        say(f"  {address(item['uri'])}  {bold(title)}".rstrip(), hang=4)
-        say(faint(f"    {_one_line(item['why'])}"))
-    else:
-        say(f"  {bold(item['name'])}  {item['uri']}")
-        say(f"    {_one_line(item['why'])}")
+    title = printing.entry(item, _one_line(item["why"]), "  ") if is_terminal() else ""
+    if not is_terminal():
+        say(f"  {item['name']}  {item['uri']}")
+    if not title:
+        say(f"    {faint(_one_line(item['why']))}", hang=6)
     if stale := item.get("unverified"):
-        say(alert(f"    ! unverified: {_one_line(stale['reason'])}"))
+        say(alert(f"    ! stale: {_one_line(stale['reason'])}"))
     if item.get("conflicts"):
         say(alert(f"    ! open conflict: {', '.join(item['conflicts'])}"))
-    if item.get("summary"):
+    if item.get("summary") and item["summary"] != title:
         say(f"    {item['summary']}")
     for line in item.get("text", "").splitlines():
         say(f"    {line}" if line.strip() else "")

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from kgd.cli import words
-from kgd.cli.printing import diffs, put
+from kgd.cli.printing import put, weighed
 from kgd.cli.terminal import (
     address,
     alert,
     bold,
     commit,
     faint,
+    good,
     is_terminal,
+    red,
     say,
     table,
     verbatim,
@@ -68,6 +70,36 @@ def blame(answer: Answer) -> None:
         say("this node has no content; `kgd history` shows its changes")
 
 
+def diffs(changes: Any, indent: str = "    ") -> None:
+    for change in changes:
+        say(f"{indent}{change['change']} {address(change['uri'])}")
+        for name, field in _telling(change["fields"]).items():
+            for sign, side, painted in (("-", "before", red), ("+", "after", good)):
+                if field.get(side) not in (None, "", [], {}):
+                    say(painted(f"{indent}  {sign} {_changed(name, field[side])}"), hang=len(indent) + 4)
+
+
+def _telling(fields: Answer) -> Answer:
+    """The changed fields. A terminal leaves out hashes of code, and a name that changed as the summary did."""
+    if not is_terminal():
+        return fields
+    left_out = {"data/verified", "name" if fields.get("name") == fields.get("summary") else ""}
+    return {name: field for name, field in fields.items() if name not in left_out}
+
+
+def _changed(field: str, value: Any) -> str:
+    """A field with its value. A terminal shows a relation as `get` does, without the escapes of its field's name."""
+    if not is_terminal():
+        return f"{field}: {words.text(value)}"
+    kind, _, rest = field.partition("/")
+    if kind != "relations" or not rest or not isinstance(value, dict):
+        return f"{field.removeprefix('data/')}: {with_addresses(words.listed(value))}"
+    type, _, target = rest.partition("/")
+    others = {key: one for key, one in value.items() if key != "weight"}
+    said = f"-> {type} {address(target.replace('~1', '/').replace('~0', '~'))}{weighed(value.get('weight', 1))}"
+    return f"{said} {words.text(others)}" if others else said
+
+
 def diff(answer: Answer) -> None:
     diffs(answer["diff"], indent="")
     if not answer["diff"]:
@@ -105,10 +137,10 @@ def conflicts(answer: Answer) -> None:
     if not answer["conflicts"]:
         say("no open conflicts")
     elif is_terminal():
-        say("Settle one by its side, or with --fields:")
+        say("Resolve one by its side, or with --fields:")
         verbatim(f"  kgd resolve {answer['conflicts'][0]['id']} --take a")
     else:
-        say("Settle one with `kgd resolve ID --take a`, or with --fields.")
+        say("Resolve one with `kgd resolve ID --take a`, or with --fields.")
 
 
 def _plain_sides(name: str, field: Answer) -> None:

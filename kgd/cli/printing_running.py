@@ -17,22 +17,23 @@ COMMITS_NAMED = 3
 
 def up(answer: Answer) -> None:
     init(answer)
+    findings(answer)
     say()
-    say("To use the workspace from an MCP client:")
+    say("Connect your agents with `kgd agents install`, or by hand:")
     for client, line in wiring(program()):
         verbatim(f"  {client + ':':<13}{line}")
-    say("`kgd agents install` does it for you; `kgd ui` shows the workspace in the browser.")
+    say("`kgd ui` shows the workspace in the browser.")
     if not answer.get("code_tree") and answer.get("path"):
         verbatim(
             f"There is no code here. For a client that starts elsewhere, the arguments are: mcp -C {answer['path']}"
         )
-    findings(answer)
 
 
 def findings(answer: Answer) -> None:
     """Print findings in the code's newest commits, each with some of its commits."""
     if answer.get("findings"):
-        say(bold("The newest commits of the code show:"))
+        say()
+        say(bold("Learned from the history of the code:"))
     for one in answer.get("findings", ()):
         named = ", ".join(map(words.short, one["commits"][:COMMITS_NAMED]))
         more = f" and {one['count'] - COMMITS_NAMED} more" if one["count"] > COMMITS_NAMED else ""
@@ -60,8 +61,16 @@ def init(answer: Answer) -> None:
     _entry("published", published)
     counts = answer.get("counts", {})
     if counts:
-        _entry("holds", words.counts(counts))
+        _entry("holds", _holds(counts))
     printing.warnings(answer)
+
+
+def _holds(counts: dict[str, int]) -> str:
+    """The counts of nodes, then of the code tree. The kinds of files are left out."""
+    tree: dict[str, int] = {name: counts[name] for name in ("files", "directories", "bytes") if name in counts}
+    own = {name: value for name, value in counts.items() if name not in (*tree, "text", "binary")}
+    named = {"stale" if name == "unverified" else name: value for name, value in own.items()}
+    return "; code: ".join(filter(None, (words.counts(named), words.counts(tree))))
 
 
 def _entry(label: str, value: str) -> None:
@@ -85,7 +94,7 @@ def status(answer: Answer) -> None:
         say(f"workspace {bold(here['id'])} in {here['path']}")
         field("tip", f"{commit(here['tip'])} on {here['branch']}")
     if answer.get("counts"):
-        field("holds", words.counts(answer["counts"]))
+        field("holds", _holds(answer["counts"]))
     code(answer)
     (_stage_table if is_terminal() else _stage_lines)(answer)
     jobs(answer)
@@ -99,7 +108,7 @@ def status(answer: Answer) -> None:
     if answer["proposals"]:
         say(alert(f"  ! {words.counted(answer['proposals'], 'proposals')} to decide; `kgd proposals` lists them"))
     if doubted := answer["counts"].get("unverified"):
-        say(alert(f"  ! {words.counted(doubted, 'nodes')} unverified since the code changed; `kgd stale` lists what"))
+        say(alert(f"  ! {words.counted(doubted, 'stale nodes')}; `kgd stale` lists them"))
     if answer["conflicts"]:
         open_now = words.counted(answer["conflicts"], "open conflicts")
         say(alert(f"  ! {open_now}; `kgd conflicts` shows both sides of each"))
@@ -267,11 +276,11 @@ def uninstall(answer: Answer) -> None:
 
 def config(answer: Answer) -> None:
     for name in ("registry", "state", "logs", "socket"):
-        say(f"{name:<11}{answer[name]}")
+        say(f"{name:<18}{answer[name]}")
     if answer.get("manual"):
-        say(f"{'manual':<11}{answer['manual']} (`man -l` reads it)")
+        say(f"{'manual':<18}{answer['manual']} (`man -l` reads it)")
     for name, value in answer["settings"].items():
-        say(f"{name}: {value}")
+        say(f"{name:<18}{value}".rstrip())
     for id, path in answer["workspaces"].items():
         say(f"workspace {bold(id)} in {path}")
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kgd.cli import words
-from kgd.cli.printing import Answer, diffs, health, put, tail, warnings
+from kgd.cli.printing import Answer, health, put, tail, warnings
+from kgd.cli.printing_history import diffs
 from kgd.cli.terminal import address, alert, bold, commit, is_terminal, say, table
 from kgd.model.ages import ago
 

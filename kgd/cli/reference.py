@@ -18,10 +18,10 @@ Made from the declarations of the operations and `kgd/cli/commands.py`; a test c
 parameters are the same as in `mcp.md`. The normal output is for people; programs use `--json`, which prints
 the structured answer.
 
-A terminal gets columns, colours, dates such as "3 days ago", and addresses of the directory's workspace in
-short, such as `gotcha:keys-rotate`; long output opens in a pager, and a call longer than half a second shows
-its progress. A pipe gets plain lines with full addresses and exact dates. `NO_COLOR`, `CLICOLOR_FORCE`, `TERM`,
-`KGD_PAGER` and `PAGER` are respected.
+A terminal gets columns, colours, dates such as "3 days ago", and short addresses: `gotcha:keys-rotate` for a node
+of the directory's workspace, a path for a file. Long output opens in a pager, and a call longer than half a second
+shows its progress. A pipe gets plain lines with full addresses and exact dates. kgd respects `NO_COLOR`,
+`CLICOLOR_FORCE`, `TERM`, `KGD_PAGER` and `PAGER`.
 
 A command that needs the daemon starts it. A command marked *local* does not need or start it.
 A URI may be written as a path or in short, such as `./src/auth` or `atom:checkout-page`; answers give it in full.

@@ -90,10 +90,10 @@ def within(workspace: str) -> None:
 
 
 def address(uri: str) -> str:
-    """An address. A terminal shows addresses of the directory's workspace in short, as commands accept them."""
+    """An address. A terminal shows addresses of the directory's workspace in short, and files of the code as paths."""
     scheme, mark, rest = uri.partition(f"://{_workspace}/")
     if _workspace and mark and rest and scheme.isalpha() and is_terminal():
-        uri = f"{scheme}:{rest}"
+        uri = rest if scheme in ("file", "dir") and "%" not in rest else f"{scheme}:{rest}"
     return painted(uri, "address")
 
 

@@ -12,6 +12,7 @@ _SINGULAR = {
     "files": "file",
     "conflicts": "conflict",
     "links": "link",
+    "facts": "fact",
     "browsers": "browser",
     "tokens": "token",
     "answers": "answer",

@@ -162,4 +162,4 @@ def _report(clone: Clone, conflicts: Sequence[Conflict]) -> None:
         sys.stderr.write(f"     and {len(conflicts) - _SHOWN} more\n")
     if locate(clone.top or clone.git_dir) is None:
         sys.stderr.write("     run `kgd up` in this clone first, so that a daemon knows it\n")
-    sys.stderr.write("     `kgd conflicts` shows them, `kgd resolve` settles them\n")
+    sys.stderr.write("     `kgd conflicts` shows them; `kgd resolve` chooses a version\n")

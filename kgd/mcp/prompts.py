@@ -114,7 +114,7 @@ _TEXTS = {
         '2. Call `query_graph` with operation "context" for the files that it will touch: the areas\' rules, recent '
         "changes, and `unmatchedPaths`.\n"
         '3. `traverse` from those files with direction "in" for their dependents.\n\n'
-        "Tell me the rules and traps that apply, the decisions behind them, unverified or conflicting facts, and files "
+        "Tell me the rules and traps that apply, the decisions behind them, stale or conflicting facts, and files "
         "without a description. Name the source of each. Write nothing yet.",
         (_TASK, _PATHS),
     ),
@@ -141,7 +141,7 @@ _TEXTS = {
         '3. `manage_changelog` with operation "append" for each significant change, with the task.\n'
         "4. `put` decisions with their reasons, gotchas and patterns, one fact per node, related to the files. "
         "`search` first to avoid duplicates.\n"
-        "5. Verify or correct the nodes that `context` marked as unverified.\n\n"
+        "5. Verify or correct the nodes that `context` marked as stale.\n\n"
         "Summarise in a few lines what you wrote.",
         (_TASK, _PATHS),
     ),

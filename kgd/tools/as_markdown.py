@@ -273,7 +273,7 @@ def _reached(node: Answer, home: str) -> str:
     if node.get("stored") is False:
         notes.append("not stored")
     if doubt := node.get("unverified"):
-        notes.append(f"unverified: {'; '.join(rest(doubt, ()))}")
+        notes.append(f"stale: {'; '.join(rest(doubt, ()))}")
     if origin := node.get("origin"):
         notes.append(f"of workspace {'; '.join(rest(origin, ())).removeprefix('workspace: ')}")
     if not node.keys() <= _REACHED:

@@ -106,7 +106,7 @@ def test_conflicts_and_pending_items_are_shown(session: Session, ask: Ask, ws: W
     (ws.layout.work_tree / "nodes" / "concept" / "broken.yaml").write_text("uri: [\n")
     ws.hint()
     until(lambda: bool(ws.invalid_files()))
-    assert "1 file that cannot be read" in sections(session)["Waiting"][0]
+    assert "1 file that cannot be read" in sections(session)["Needs attention"][0]
 
 
 def test_comments_on_a_proposal_of_this_person_are_shown(session: Session, ask: Ask) -> None:
@@ -116,9 +116,9 @@ def test_comments_on_a_proposal_of_this_person_are_shown(session: Session, ask: 
     bob = Principal("tok00001", "Bob", "person", (Scope.of("shop", ["read", "propose"], ["/**"]),))
     COMMENT.call(Session(session.daemon, trusted=False, principal=bob), {"name": id, "text": "Since when?"})
     line = f"- 1 comment on your proposal `{id}`; answer with `kgd comment`. Bob: Since when?"
-    assert line in sections(session)["Waiting"]
+    assert line in sections(session)["Needs attention"]
     ask.comment(name=id, text="Since May.")
-    assert line not in sections(session)["Waiting"]
+    assert line not in sections(session)["Needs attention"]
 
 
 def test_another_directory_gets_no_output_although_there_is_only_one_workspace(

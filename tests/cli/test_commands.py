@@ -220,7 +220,7 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["get", "shelf", "--as-of", "nosuch"], "(nosuch)\n     Find one with `kgd history`.\n"),
         (["search"], "kgd: there is nothing to look for (WORD)\n"),
         (["serch", "x"], "kgd: there is no command 'serch'\n     Did you mean `kgd search`?\n"),
-        (["areas"], "kgd: there is no command 'areas'\n     Did you mean `kgd coverage`?\n"),
+        (["area"], "kgd: there is no command 'area'\n     Did you mean `kgd areas`?\n"),
         (["hub"], "kgd: `kgd hub` needs one of top, migrate\n     See `kgd hub --help`.\n"),
         (["get"], "kgd: `kgd get` needs URI\n"),
         (["task", "show", "nosuch"], "kgd: there is no such task (nosuch)\n"),
@@ -258,7 +258,7 @@ def test_outside_of_all_workspaces_the_option_that_names_one_is_named(kgd: Kgd, 
 
 
 def test_counts_are_in_words_and_nothing_is_repeated(kgd: Kgd) -> None:
-    assert re.search(r"holds .*\bdirector(y|ies)\b, \d+ bytes?,", kgd("status"))
+    assert re.search(r"holds .*\d nodes?.*; code: .*\bdirector(y|ies)\b, \d+ bytes?\n", kgd("status"))
     kgd("link", "./src/auth", "https://example.org/paper", "--type", "see")
     assert kgd("get", "https://example.org/paper").splitlines()[0].count("https://example.org/paper") == 1
     assert kgd("get", "https://example.org/paper").count("https://example.org/paper") == 1
@@ -449,8 +449,10 @@ def test_a_later_node_is_distinguished_from_a_nonexistent_one(kgd: Kgd) -> None:
     assert "there is no such node" in kgd.run("get", "night/nokeys", "--as-of", before).stderr
 
 
-def test_without_arguments_the_help_is_printed(kgd: Kgd) -> None:
-    assert kgd() == kgd("--help") == kgd("help")
+def test_without_arguments_the_first_commands_are_printed(kgd: Kgd) -> None:
+    assert 8 < len(kgd().splitlines()) <= 15
+    assert {line.split()[1] for line in kgd().splitlines() if line.startswith("  kgd ")} <= {one.name for one in VERBS}
+    assert kgd("--help") == kgd("help") != kgd()
     assert kgd("help", "get") == kgd("get", "--help")
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.cells import cell_len
 
-from kgd.cli import layout, printing, terminal
+from kgd.cli import layout, printing, printing_context, terminal
 from kgd.cli.progress_bar import Bar
 from kgd.config import color_choice
 from tests.cli.conftest import Kgd
@@ -246,3 +246,54 @@ def test_a_path_between_nodes_reads_from_top_to_bottom(kgd: Kgd, columns: int) -
     assert [line.split()[-1] for line in shown.splitlines() if "concept:" in line or "↓" in line]
     assert "↓ leads_to" in shown
     assert max(map(len, shown.splitlines())) <= columns
+
+
+def test_a_terminal_shows_what_was_found_first_and_its_address_below(kgd: Kgd) -> None:
+    kgd("remember", "The brass bell rings twice at noon.", "--about", "./src/auth/session.py", "-q")
+    shown = kgd.on_terminal("search", "brass bell", NO_COLOR="1")
+    assert shown.startswith("The brass bell rings twice at noon.\n    insight:the-brass-bell-rings-twice-at")
+    assert "insight://" in kgd("search", "brass bell").splitlines()[0]
+
+
+def test_a_terminal_shows_files_as_paths_and_their_symbols_in_one_paragraph(kgd: Kgd) -> None:
+    kgd("bootstrap", "-q")
+    shown = kgd.on_terminal("get", "./src/auth/session.py", NO_COLOR="1")
+    assert shown.startswith("src/auth/session.py  ")
+    assert "  symbols: check\n" in shown
+    assert kgd.on_terminal("get", "src/auth/session.py", NO_COLOR="1") == shown
+
+
+def test_the_items_of_a_context_are_printed_under_one_heading_of_a_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    items = [
+        {"kind": kind, "name": kind, "uri": f"{kind}://shop/x{number}", "why": "found"}
+        for number, kind in enumerate(("molecule", "gotcha", "atom"))
+    ]
+    printing_context.context({"items": items, "changes": [], "changed_together": [], "unmatched_paths": [], "cut": []})
+    assert re.findall(r"^\w.*", capsys.readouterr().out, re.M) == ["Areas", "Traps"]
+
+
+def test_more_results_are_asked_for_by_a_limit_on_a_terminal_and_by_the_cursor_in_a_pipe(kgd: Kgd) -> None:
+    for number in range(12):
+        kgd("remember", f"Copper pipe {number} is cold.", "-q")
+    assert "more: repeat the command with --limit " in kgd.on_terminal("search", "copper", NO_COLOR="1")
+    assert "more: --cursor " in kgd("search", "copper")
+
+
+def test_an_area_is_shown_with_its_rules_facts_and_files(kgd: Kgd) -> None:
+    kgd("put", "molecule:safety", "--name", "Safety", "--content", "Check twice.", "-q")
+    data = '{"paths": ["src/auth/**"], "moleculeId": "molecule://shop/safety"}'
+    kgd("put", "atom:entry", "--name", "Entry", "--content", "Keys rotate weekly.", "--data", data, "-q")
+    kgd("remember", "The entry bell is loud.", "--about", "./src/auth/session.py", "-q")
+    listed = kgd("areas")
+    assert "atom://shop/entry  Entry  Safety  src/auth/**\n" in listed
+    shown = kgd("areas", "entry")
+    for part in ("Entry  atom://shop/entry", "Keys rotate weekly.", "The entry bell is loud.", "  src/auth/session.py"):
+        assert part in shown
+    assert "Entry  atom://shop/entry" in kgd("areas", "safety")
+    assert kgd.json("areas", "entry")["facts"]["known_files"] == 1
+    assert "\n\nRules\n  Keys rotate weekly.\n\nFacts (" in kgd.on_terminal("areas", "entry", NO_COLOR="1")
+    refused = kgd.run("areas", "nosuch")
+    assert (refused.returncode, refused.stderr) == (
+        3,
+        "kgd: there is no such area (nosuch)\n     `kgd areas` lists them.\n",
+    )

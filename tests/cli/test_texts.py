@@ -180,12 +180,12 @@ def test_a_workspace_without_code_says_how_a_client_that_starts_elsewhere_finds_
     assert "-C" not in capsys.readouterr().out
 
 
-def test_an_unverified_node_in_a_context_is_marked_once_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stale_node_in_a_context_is_marked_once_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     doubt = {"reason": "check in src/auth/session.py changed, in no commit yet"}
     item = {"kind": "gotcha", "name": "Keys", "uri": "gotcha://shop/keys", "why": "cites it", "unverified": doubt}
     answer: dict[str, Any] = {"items": [item], "changes": [], "changed_together": [], "unmatched_paths": [], "cut": []}
     printing_context.context(answer)
-    assert f"    ! unverified: {doubt['reason']}\n" in capsys.readouterr().out
+    assert f"    ! stale: {doubt['reason']}\n" in capsys.readouterr().out
 
 
 def test_the_next_step_of_an_answer_names_the_option() -> None:

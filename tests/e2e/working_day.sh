@@ -1,7 +1,7 @@
 #!/bin/sh
 # A working day with kgd: a task is planned with the files it is about, an agent asks what it must know, works, and
 # writes back what it learned; a colleague pulls and is told; then the code changes, and what was learned about it shows as
-# unverified until somebody looks.
+# stale until a person checks it.
 #
 # Usage: sh tests/e2e/working_day.sh FOLDER
 #
@@ -116,8 +116,8 @@ CODE
 git -C ben/shop commit --quiet -am "payments: events are queued"
 git -C ben/shop push --quiet origin HEAD
 changed=$(git -C ben/shop rev-parse --short=10 HEAD)
-soon "unverified: src/payments/webhook.py changed in $changed" ben stale
-soon "unverified: src/payments/webhook.py changed in $changed" ben context src/payments/webhook.py
+soon "stale: src/payments/webhook.py changed in $changed" ben stale
+soon "stale: src/payments/webhook.py changed in $changed" ben context src/payments/webhook.py
 
 say "He reads it again: the trap is still there, and he says so"
 gotcha=$(ben recall "Stripe delivers again" --json | grep -o 'gotcha://shop/[^"]*' | head -n 1)

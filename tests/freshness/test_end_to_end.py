@@ -24,9 +24,9 @@ def test_a_fact_goes_stale_with_the_code_and_is_verified_by_person_and_agent(mac
     commit = git(machine.directory, "rev-parse", "HEAD").strip()
     until(lambda: uri in machine("stale"), 20)
     assert f"check in src/auth/session.py changed in {commit[:10]}" in machine("stale")
-    assert "1 node unverified" in machine("status")
-    assert "unverified" in machine("get", uri)
-    assert "unverified" in machine("search", "token")
+    assert "1 stale node;" in machine("status")
+    assert "! stale: " in machine("get", uri)
+    assert "! stale: " in machine("search", "token")
     with machine.client("agent") as client:
         (node,) = client.call("get", uris=[uri])["nodes"]
         assert node["unverified"]["commit"] == commit

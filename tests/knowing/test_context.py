@@ -68,7 +68,7 @@ def test_rules_and_traps_come_first_and_merely_related_nodes_last(known: Ask) ->
 def test_each_item_says_why_it_was_selected(known: Ask) -> None:
     answer = known.context(paths=SESSION)
     assert {one["name"]: one["why"] for one in answer["items"]} == {
-        "Security": "Auth in it",
+        "Security": "group of Auth",
         "Auth": f"owns {SESSION}; Everything related_to it: asks it who may",
         "Everything": f"owns {SESSION}; related_to Auth: asks it who may",
         "Clocks differ": f"about {SESSION}",

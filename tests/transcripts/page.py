@@ -69,6 +69,7 @@ WARNING = Turn(
     {"task": "Remove the check of refunds: the provider validates them"},
 )
 """The question of README."""
+REPLY = "I would keep the check: two partial refunds can pay back more than the payment."
 
 
 @contextmanager
@@ -101,12 +102,14 @@ def lines(session: Session) -> Iterator[str]:
 
 
 def warning(session: Session) -> Iterator[str]:
-    """The transcript of README, line by line: the first item of the answer, with long lines folded."""
+    """The transcript of README, line by line: the text of the answer's first item, with long lines folded."""
     yield from ("```text", f"You    {WARNING.wish}", "", f"Agent  {_call(WARNING)}", "")
     first = list(takewhile(lambda line: not line.startswith("in the code"), _answer(session, WARNING)[1:]))
-    folded = [part for line in first if line != "```" for part in textwrap.wrap(line, 90)]
+    folded = [
+        part for line in first if line != "```" and not line.startswith("why: ") for part in textwrap.wrap(line, 90)
+    ]
     yield from (f"{'       ' if number else 'kgd    '}{line}" for number, line in enumerate(folded))
-    yield from ("       …", "```")
+    yield from ("       …", "", f"Agent  {REPLY}", "```")
 
 
 def _call(turn: Turn) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 class ConflictsParams(Params):
     uri: str | None = None
-    id: Annotated[str | None, Field(description="only this one, with the authors of its sides; or its settlement")] = (
+    id: Annotated[str | None, Field(description="only this one, with the authors of its sides; or its resolution")] = (
         None
     )
     suggestions: bool = False

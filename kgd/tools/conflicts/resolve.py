@@ -151,7 +151,7 @@ def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -
         return None
     commit, when = entry.commit[:10], nodes.moment(entry.at)
     return NotFound(
-        f"this conflict is no longer open: {entry.author} settled it at {when}, in commit {commit}",
+        f"this conflict is no longer open: {entry.author} resolved it at {when}, in commit {commit}",
         at=at,
         next=f"`kgd log` shows that commit; `kgd revert {commit}` reverts it.",
     )
@@ -339,7 +339,7 @@ def _next_step(answer: ResolveConflictsResult) -> str:
 
 RESOLVE = Operation(
     name="resolve",
-    title="Settle conflicts",
+    title="Resolve conflicts",
     description="Takes a side, or sets a value for each field.",
     Params=ResolveParams,
     Result=ResolveResult,
@@ -350,7 +350,7 @@ RESOLVE = Operation(
     commands=(
         Command(
             "Care",
-            "settle conflicts: take a side, or set a value for each field",
+            "resolve conflicts: take a side, or set a value for each field",
             (
                 option(
                     "ids",
@@ -376,9 +376,9 @@ RESOLVE = Operation(
 RESOLVE_CONFLICTS = Operation(
     name="resolve_conflicts",
     page="the page Conflicts",
-    title="Settle conflicts",
+    title="Resolve conflicts",
     description=(
-        "Settle conflicting edits. Without resolutions your host's model decides if it may; open conflicts return "
+        "Resolve conflicting edits. Without resolutions your host's model decides if it may; open conflicts return "
         "with both sides. Decide yourself with {id, take} or {id, fields: {field: value}}. For proposals, and the "
         "suggestions that ids [suggestions] lists: take accept or reject; only: some URIs."
     ),

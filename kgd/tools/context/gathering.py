@@ -185,7 +185,7 @@ def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) ->
         if group != members[0][0].uri:
             names = [atom.name for atom, _ in members]
             others = f" and {len(names) - 3} more of its areas" if len(names) > 3 else ""
-            findings.add(group, closeness, f"{', '.join(names[:3])}{others} in it", number, 0)
+            findings.add(group, closeness, f"group of {', '.join(names[:3])}{others}", number, 0)
         for place, (atom, mine) in enumerate(members, 1):
             shown = [path for path in mine if not path.endswith("/") and path] or mine
             findings.add(atom.uri, closeness, f"owns {_told(shown)}", number, place, paths=shown)

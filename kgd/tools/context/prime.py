@@ -159,7 +159,7 @@ def _waiting(session: Session, workspace: Workspace) -> _Section:
     """Items that need a decision; empty if there are none."""
     lines = []
     if doubted := len(Freshness.of(workspace).doubted):
-        lines.append(f"- {_counted(doubted, 'node')} unverified, since the code changed: check before you rely on one.")
+        lines.append(f"- {_counted(doubted, 'stale node')}: the cited code has changed. Check before you rely on one.")
     if open_now := workspace.conflicts.total:
         lines.append(f"- {_counted(open_now, 'open conflict')}, two versions each: `resolve_conflicts`.")
     if waiting := proposals.count(workspace):
@@ -169,7 +169,7 @@ def _waiting(session: Session, workspace: Workspace) -> _Section:
             lines.append(f"- {cut_at_word(f'{told} {said[-1].by}: {said[-1].text}', LINE)}")
     if invalid := len(workspace.invalid_files()):
         lines.append(f"- {_counted(invalid, 'file')} that cannot be read: `status` names them.")
-    return _Section("Waiting", lines)
+    return _Section("Needs attention", lines)
 
 
 def _knowledge(workspace: Workspace) -> Iterator[_Section]:
@@ -190,7 +190,7 @@ def _newest(workspace: Workspace, type: str) -> Iterator[str]:
     for uri in workspace.text().newest(type, LISTED):
         card = workspace.graph.card(uri)
         if card is not None:
-            yield _entry(card.name or name_of(uri), card.summary, uri) + (" [unverified]" if uri in doubted else "")
+            yield _entry(card.name or name_of(uri), card.summary, uri) + (" [stale]" if uri in doubted else "")
 
 
 def _open_tasks(workspace: Workspace) -> Iterator[str]:

@@ -113,7 +113,7 @@ def _in_step(syncing: Syncing, remotes: list[Remote], tip: bytes) -> dict[str, R
             raise Unavailable(
                 f"the remote '{remote.name}' does not have the same commits",
                 at=remote.url.text,
-                next="Run `kgd sync`, settle what it reports, and repeat the command.",
+                next="Run `kgd sync`, resolve what it reports, and repeat the command.",
             )
         there[remote.name] = listed
     return there

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kgd.daemon.browser_sessions import Pages
     from kgd.workspace.workspace import Workspace
 
-SETTLE_CONFLICTS = Advice("Settle the open conflicts: ", Do("conflicts"), " shows both sides of each.")
+SETTLE_CONFLICTS = Advice("Resolve the open conflicts: ", Do("conflicts"), " shows both sides of each.")
 BROKEN_COUNTED = 1_000
 INVALID_SHOWN = 20
 BROKEN_SHOWN = 20

@@ -375,9 +375,7 @@ REMEMBER = Operation(
             (
                 option("text", "the fact, in one sentence; - reads standard input", "TEXT"),
                 option("--about", "a node or path the fact is about; may be repeated", "URI"),
-                option(
-                    "--cites", "code the fact depends on: unverified once that changes; may be repeated", "PATH#SYMBOL"
-                ),
+                option("--cites", "code the fact depends on: stale once that changes; may be repeated", "PATH#SYMBOL"),
                 names("--tags", "a tag; may be repeated (keywords of the text)", "TAG"),
                 option("--type", "its type: decision, pattern, gotcha, ... (insight)", "TYPE"),
                 DETAIL,

@@ -75,7 +75,7 @@ def carried_out(session: Session, workspace: Workspace, changes: ChangeSet) -> t
         if decision is None or edit is None:
             why = found.left.get(late.conflict.id)
             if why and why != NO_MODEL:
-                refusal.next = f"{refusal.next} (No model settled it: {why}.)"[:300]
+                refusal.next = f"{refusal.next} (No model resolved it: {why}.)"[:300]
             raise
         edits = tuple(edit if old is late.edit else old for old in changes.edits)
         outcome = session.submit(workspace, replace(changes, edits=edits, resolved_by=decision.label))

@@ -1,0 +1,146 @@
+"""`kgd areas`: lists the areas of the code, or shows one with its rules, facts, files and changelog."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgd.cli import printing, words
+from kgd.cli.output import show
+from kgd.cli.terminal import address, alert, bold, faint, field, is_terminal, markdown, say, table, when
+from kgd.client.connection import Connection
+from kgd.config import Home
+from kgd.errors import Forbidden, Invalid, NotFound
+
+Given = dict[str, Any]
+Answer = dict[str, Any]
+ATOM, MOLECULE = "atom", "molecule"
+LIMIT = 50
+LISTED = 20
+"""Largest number of facts and of files shown for one area."""
+
+
+def areas(given: Given, options: Given) -> int:
+    """List the areas with their groups, or show one area or group."""
+    where = {key: given[key] for key in ("workspace",) if key in given}
+    with Connection(Home.find()) as connection:
+        if "area" in given:
+            answer = _one(connection, given["area"], where)
+        else:
+            limit = given.get("limit", LIMIT)
+            found = {
+                kind: connection.call(
+                    "query_graph",
+                    {**where, "operation": "search", "entityType": kind, "limit": limit, "includeChangelog": False},
+                )["data"]
+                for kind in (ATOM, MOLECULE)
+            }
+            answer = {
+                "areas": found[ATOM]["atoms"],
+                "total": found[ATOM]["total"],
+                "groups": found[MOLECULE]["molecules"],
+            }
+    shown: Answer = answer.get("area") or next(iter(answer.get("areas", ())), {})
+    answer["workspace"] = shown.get("projectId", "")
+    show(f"areas.{'area' if 'area' in given else 'area_list'}", answer, options)
+    return 0
+
+
+def _one(connection: Connection, name: str, where: Given) -> Answer:
+    kind, data = _found(connection, name, where)
+    answer = {"area": data[kind], "members": data.get("atoms", [])}
+    if kind == ATOM:
+        uri = data[kind]["id"]
+        (node,) = connection.call("get", {"uris": [uri], "include": []})["nodes"]
+        answer |= {"unverified": node["unverified"]} if "unverified" in node else {}
+        try:
+            answer["facts"] = connection.call("area_facts", {"area": uri, "limit": LISTED})
+            answer["coverage"] = connection.call("coverage", {"area": uri, "limit": LISTED})
+        except (Invalid, Forbidden):  # there is no code tree on this machine
+            return answer
+    return answer
+
+
+def _found(connection: Connection, name: str, where: Given) -> tuple[str, Answer]:
+    """The kind and the answer about an area, or about a group of areas."""
+    for kind in (ATOM, MOLECULE):
+        if ":" in name and not name.startswith(f"{kind}:"):
+            continue
+        try:
+            asked = {**where, "operation": "get", "entityType": kind, "id": name}
+            return kind, connection.call("query_graph", asked)["data"]
+        except NotFound:
+            continue
+    raise NotFound("there is no such area", at=name, next="`kgd areas` lists them.")
+
+
+def area_list(answer: Answer) -> None:
+    groups = {one["id"]: one["name"] for one in answer["groups"]}
+    rows = [
+        (address(one["id"]), bold(one["name"]), groups.get(one["moleculeId"] or "", ""), ", ".join(one["paths"]))
+        for one in answer["areas"]
+    ]
+    table(("AREA", "NAME", "GROUP", "FILES"), rows, lambda *row: "  ".join(filter(None, row)))
+    if len(rows) < answer["total"]:
+        say(f"{len(rows)} of {answer['total']}; --limit N shows more")
+    if not rows:
+        say('no areas; `kgd put atom:NAME --data \'{"paths": ["src/NAME/**"]}\' --content RULES` creates one')
+    elif is_terminal():
+        say(faint("`kgd areas NAME` shows one; `kgd coverage` shows files without an area."))
+
+
+def area(answer: Answer) -> None:
+    one = answer["area"]
+    say(f"{bold(one['name'])}  {address(one['id'])}")
+    if one.get("moleculeId"):
+        field("group", address(one["moleculeId"]))
+    if one.get("paths"):
+        field("files", ", ".join(one["paths"]))
+    facts, found = answer.get("facts", {}), answer.get("coverage", {})
+    if facts:
+        field("coverage", f"{words.counted(facts['files'], 'files')}, {facts['known_files']} with facts")
+        if facts["authors"]:
+            field("known by", ", ".join(f"{by['name']} ({by['facts']})" for by in facts["authors"]))
+    if mark := answer.get("unverified"):
+        say(alert(f"  ! stale: {mark['reason']}"))
+    if one.get("knowledge"):
+        _heading("Rules")
+        markdown("\n".join(f"  {line}".rstrip() for line in one["knowledge"].rstrip("\n").split("\n")))
+    if answer["members"]:
+        _heading("Areas")
+    for member in answer["members"]:
+        say(f"  {bold(member['name'])}  {address(member['id'])}  {faint(', '.join(member['paths']))}", hang=4)
+    if facts.get("facts"):
+        _heading(f"Facts ({facts['total']}{_stale(facts)})")
+    for fact in facts.get("facts", ()):
+        _fact(fact)
+    if found.get("files"):
+        _heading(f"Files ({found['total']})")
+    for file in found.get("files", ()):
+        known = f"  {faint(words.counted(file['facts'], 'facts'))}" if file.get("facts") else ""
+        say(f"  {file['path']}{known}")
+    for total, listed in ((facts.get("total", 0), "facts"), (found.get("total", 0), "files")):
+        if total > LISTED:
+            say(faint(f"  {LISTED} of {total} {listed} are shown; `kgd coverage --area {one['id']}` lists all files"))
+    if one.get("changelog"):
+        _heading("Changes")
+    for change in one.get("changelog", ()):
+        say(f"  {when(change['createdAt'], change['createdAt'][:10])}  {change['summary']}", hang=4)
+
+
+def _stale(facts: Answer) -> str:
+    return f", {facts['stale']} stale" if facts["stale"] else ""
+
+
+def _heading(title: str) -> None:
+    if is_terminal():
+        say()
+    say(bold(title))
+
+
+def _fact(fact: Answer) -> None:
+    if not is_terminal():
+        say(f"  {fact.get('summary') or fact['name']}  {fact['uri']}")
+    else:
+        printing.entry(fact, ", ".join(fact["files"]), "  ")
+    if mark := fact.get("unverified"):
+        say(alert(f"    ! stale: {mark['reason']}"))
