@@ -6,7 +6,7 @@
   const ABOVE = 52, BELOW = 30;  // free, for buttons over the picture and for labels
   const LENGTHS = [26, 14], LONGEST = [90, 64, 56, 48, 42, 37, 33, 29];  // to which labels are cut, and to which they grow if there is room
   const TITLE = [10, 16];  // of a box
-  const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, NAME = 104;
+  const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
   const { HIGH, Taken, cut, fitting, width } = GraphLabels;
   const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9];  // places of a text on a line between groups
   const STRETCH = { rings: 2, path: 4, groups: 1.8 };  // largest ratio of the scales of both axes
@@ -232,7 +232,7 @@
     for (const line of lines) line.path.classList.toggle("near", kind !== "path" && of(line));
     const used = new Taken();
     const counted = kind === "groups" ? lines.filter((line) => !line.arrow).reverse() : [];
-    const unusual = kind === "rings" && lines.length <= FEW ? lines.filter((line) => line.names !== svg.dataset.usual) : [];
+    const unusual = kind === "rings" && lines.length <= FEW && wide() > LEAST ? lines.filter((line) => line.names !== svg.dataset.usual) : [];
     for (const line of named.length ? named.slice(-NAMED) : [...counted, ...unusual].slice(0, NAMED)) {
       const text = named.length || kind !== "groups" ? line.names : line.names.split(" ")[0], half = width(text) / 2;
       const shares = kind === "groups" || !named.length ? SHARES : [line.a === pointed ? 0.62 : line.b === pointed ? 0.38 : 0.5];
