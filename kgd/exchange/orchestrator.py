@@ -19,8 +19,9 @@ from kgd.codec.front_matter import strings
 from kgd.errors import Invalid, KgdError
 from kgd.exchange import orchestrator_journal
 from kgd.exchange.orchestrator_journal import JOURNAL, Entry
-from kgd.exchange.plan import Plan, Reading, Trouble, Wanted, one_line
+from kgd.exchange.plan import Plan, Reading, Trouble, Wanted
 from kgd.exchange.source_folder import Folder
+from kgd.model.escaping import one_line
 from kgd.model.node import NAME_LIMIT, SUMMARY_LIMIT, Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, from_path
 

@@ -145,11 +145,6 @@ def noted(wanted: Wanted) -> Wanted:
     return replace(wanted, node=node)
 
 
-def one_line(text: str) -> str:
-    """The text as one printable line."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
-
-
 def sub_mapping(node: Node, key: str) -> Mapping[str, Json]:
     """The mapping under a data key; empty if the value is not a mapping."""
     value = node.data.get(key)

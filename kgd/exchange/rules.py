@@ -17,8 +17,9 @@ from pathlib import Path
 from kgd.codec import front_matter
 from kgd.codec.front_matter import Page
 from kgd.errors import Invalid, KgdError
-from kgd.exchange.plan import Plan, Reading, Trouble, Wanted, one_line, without_nulls
+from kgd.exchange.plan import Plan, Reading, Trouble, Wanted, without_nulls
 from kgd.exchange.source_folder import PRUNED, Folder, is_text_name, shown
+from kgd.model.escaping import one_line
 from kgd.model.node import NAME_LIMIT, Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import build, from_path
 

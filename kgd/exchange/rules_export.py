@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kgd.codec import front_matter
-from kgd.exchange.plan import Export, Output, Trouble, View, one_line, sub_mapping, unused
+from kgd.exchange.plan import Export, Output, Trouble, View, sub_mapping, unused
 from kgd.exchange.rules import KEPT, KIND, SIGN, kind_of, page_of
+from kgd.model.escaping import one_line
 from kgd.model.node import Json, Node, cut_at_word
 from kgd.model.uri import build, path_of, scheme_of
 

@@ -18,9 +18,10 @@ from typing import Any
 from kgd.codec import front_matter
 from kgd.codec.front_matter import Page, strings
 from kgd.errors import Invalid, KgdError
-from kgd.exchange.plan import IMPORTED, NAMED_FILE, Plan, Reading, Trouble, Wanted, digest, one_line, without_nulls
+from kgd.exchange.plan import IMPORTED, NAMED_FILE, Plan, Reading, Trouble, Wanted, digest, without_nulls
 from kgd.exchange.source_folder import Folder, is_text_name, shown
 from kgd.model import wiki_links
+from kgd.model.escaping import one_line
 from kgd.model.fields import from_plain
 from kgd.model.node import (
     FIELDS,

@@ -340,9 +340,3 @@ class _Job:
     paths: frozenset[str] = frozenset()
     everything: bool = False
     looks: bool = False
-
-
-def unverified(workspace: Workspace, uris: Iterable[Uri]) -> Mapping[Uri, Unverified]:
-    """The nodes among these that are stale because the cited code has changed since they were verified. Takes one
-    look-up per node."""
-    return Freshness.of(workspace).unverified(uris)

@@ -44,6 +44,11 @@ def fenced_line(text: str, limit: int) -> str:
     return fenced(text.replace("\n", " ").replace("\t", " "))[:limit]
 
 
+def one_line(text: str) -> str:
+    """The text as one printable line."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
 def fenced_value(value: Any, depth: int = DEEPEST) -> Any:
     """A JSON value in which every string, including keys, is `fenced`."""
     if isinstance(value, str):

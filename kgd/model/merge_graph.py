@@ -11,7 +11,7 @@ field.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from kgd.errors import Invalid
@@ -31,7 +31,7 @@ from kgd.model.conflict import (
 from kgd.model.fields import from_plain, with_field
 from kgd.model.merge import Merged, Three, is_of_node, merge, same
 from kgd.model.node import Json, Node, default_type
-from kgd.model.uri import Uri, collision_key
+from kgd.model.uri import Uri
 
 Conflicts = Mapping[str, Conflict]
 """Nodes by id."""
@@ -62,16 +62,6 @@ def moved(node: Node, to: Uri) -> Node:
         return node
     kind = "" if node.type == default_type(node.uri) else node.type
     return replace(node, uri=to, type=kind, aliases=tuple(alias for alias in node.aliases if alias != to))
-
-
-def twins(uris: Iterable[Uri], met_before: Callable[[Uri, Uri], bool]) -> list[Conflict]:
-    """A conflict for each pair of nodes whose names are equal on some file systems, unless `met_before` holds for the
-    pair."""
-    keys: dict[str, list[Uri]] = {}
-    for uri in uris:
-        keys.setdefault(collision_key(uri), []).append(uri)
-    pairs = [(one, two) for group in keys.values() for one in group for two in group if one < two]
-    return [twin(*pair) for pair in sorted(pairs) if not met_before(*pair)]
 
 
 def twin(one: Uri, two: Uri) -> Conflict:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from kgd.errors import KgdError
 from kgd.graph.edges import Card, Edge
 from kgd.index.code_index import ChunkRow, CodeIndex, EdgeRow, FileHit, SymbolRow
+from kgd.model.escaping import one_line
 from kgd.model.node import NAME_LIMIT, Node, cut_at_word
 from kgd.model.uri import Uri, build, from_path, scheme_of, segments_of, workspace_of
 from kgd.overlay.tree import ORIGIN
@@ -122,11 +123,11 @@ class FileParts:
         name = symbol.name if len(symbol.name) <= NAME_LIMIT else symbol.name[-NAME_LIMIT:]
         content = "\n".join(filter(None, (symbol.signature, symbol.doc)))
         data = {"kind": symbol.kind, "line": symbol.line, "end_line": symbol.end, "signature": symbol.signature}
-        summary = cut_at_word(_printable(symbol.doc or symbol.signature))
-        return Node(uri, name=_printable(name), summary=summary, content=_lines(content), data=data)
+        summary = cut_at_word(one_line(symbol.doc or symbol.signature))
+        return Node(uri, name=one_line(name), summary=summary, content=_lines(content), data=data)
 
     def _chunk(self, uri: Uri, path: str, chunk: ChunkRow) -> Node:
-        name = cut_at_word(_printable(chunk.heading), NAME_LIMIT)
+        name = cut_at_word(one_line(chunk.heading), NAME_LIMIT)
         return Node(uri, name=name, content=_lines(chunk.text))
 
     def _chunk_out(self, path: str, number: int) -> list[Edge]:
@@ -182,10 +183,6 @@ class FileParts:
 
     def _one(self, read: Callable[[], T | None]) -> T | None:
         return next(iter(self._rows(lambda: [read()])), None)
-
-
-def _printable(text: str) -> str:
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def _lines(text: str) -> str:

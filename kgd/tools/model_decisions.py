@@ -17,14 +17,14 @@ from kgd.config.credentials import secret
 from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Settle
-from kgd.model.conflict import PLACE, Conflict
-from kgd.model.merge import is_of_node
+from kgd.model.conflict import Conflict
 from kgd.model.node import Json
-from kgd.model.uri import Uri, is_settings_uri
+from kgd.model.uri import Uri
 from kgd.resolution import Prompt, Provider, Reply, judge, prompt_for
 from kgd.tools.session import Session
 from kgd.workspace.answers import OpenConflict
 from kgd.workspace.writing.edits import is_as_shown
+from kgd.workspace.writing.settling import is_about_node
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -231,7 +231,7 @@ def askable(workspace: Workspace, conflicts: Iterable[OpenConflict]) -> tuple[li
     """
     fresh, left = [], {}
     for one in conflicts:
-        if not _is_for_models(one.conflict):
+        if not is_about_node(one.conflict):
             left[one.id] = "it concerns more than the fields of one node: read both sides and decide"
             continue
         try:
@@ -243,11 +243,6 @@ def askable(workspace: Workspace, conflicts: Iterable[OpenConflict]) -> tuple[li
         else:
             left[one.id] = "the value has changed since: choose one with `fields`"
     return fresh, left
-
-
-def _is_for_models(conflict: Conflict) -> bool:
-    """Whether a conflict is about a single node. Settings, memory files and twins need more context than the record."""
-    return not is_settings_uri(conflict.uri) and all(is_of_node(name) or name == PLACE for name in conflict.fields)
 
 
 def on_the_way(session: Session, workspace: Workspace, uris: Sequence[Uri]) -> list[Resolved]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.model.conflict import PLACE, TWIN, conflict_of, disagreement
-from kgd.model.merge_graph import Graph, merge_graphs, twins
+from kgd.model.conflict import PLACE, conflict_of, disagreement
+from kgd.model.merge_graph import Graph, merge_graphs
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 
@@ -57,13 +57,6 @@ def test_nodes_equal_on_both_sides_stay(base: Graph, a: Graph, b: Graph) -> None
     both = Graph(a.nodes, {})
     assert merge_graphs(base, both, both).graph.nodes == a.nodes
     assert b.nodes.keys() <= merge_graphs(Graph(), a, b).graph.nodes.keys()
-
-
-def test_colliding_names_are_reported_once() -> None:
-    one, two, three = (Uri(f"concept://ws/{name}") for name in ("STRASSE", "strasse", "straße"))
-    found = twins([two, one, three], lambda x, y: False)
-    assert [conflict.fields[TWIN].sides for conflict in found] == [(one, two), (one, three), (two, three)]
-    assert twins([one, two], lambda x, y: True) == []
 
 
 def test_a_node_made_anew_where_one_was_moved_from_is_another_node() -> None:

@@ -12,16 +12,16 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
 
 from kgd.model.conflict import PLACE, TWIN, WHOLE, Conflict, FieldConflict, by_field, canonical_json, disagreement, held
 from kgd.model.fields import field_of, plain
 from kgd.model.merge import Merged, is_of_node
-from kgd.model.merge_graph import Graph, combined, merge_graphs, renamed, twins, with_decision
+from kgd.model.merge_graph import Graph, combined, merge_graphs, renamed, twin, with_decision
 from kgd.model.node import Node, Relation
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, collision_key
 from kgd.workspace.merging.histories import common_content
 
 NAMES = [Uri(f"concept://ws/{name}") for name in ("a", "b", "c", "A")]
@@ -97,6 +97,16 @@ class World:
         if self.random.random() < 0.1 and merged(base, self.at(b).graph, self.at(a).graph) != one:
             raise Broken("the merge depends on which side is ours")
         return self.commit(id, one, [a, b])
+
+
+def twins(uris: Iterable[Uri], met_before: Callable[[Uri, Uri], bool]) -> list[Conflict]:
+    """A conflict for each pair of nodes whose names are equal on some file systems, unless `met_before` holds for the
+    pair."""
+    keys: dict[str, list[Uri]] = {}
+    for uri in uris:
+        keys.setdefault(collision_key(uri), []).append(uri)
+    pairs = [(one, two) for group in keys.values() for one in group for two in group if one < two]
+    return [twin(*pair) for pair in sorted(pairs) if not met_before(*pair)]
 
 
 def merged(base: Graph | None, a: Graph, b: Graph) -> Graph:

@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
+from kgd.model.escaping import one_line
+
 LONGEST_MOMENT = 64
 """Largest number of characters of a date."""
 _BLANK = re.compile(r"[ \t\r\n]*")
@@ -125,7 +127,7 @@ def line(value: Any, limit: int = 255) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     text = clean(str(value)[: 4 * limit])
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:limit]
+    return one_line(text)[:limit]
 
 
 def kind_of(word: str) -> Kind | None:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from kgd.errors import Invalid
+from kgd.model import escaping
 
 HEAD = 8_192
 """Number of first bytes of a file in which a NUL marks a binary file."""
@@ -69,4 +70,4 @@ def clean(text: str) -> str:
 
 def one_line(text: str, limit: int = 200) -> str:
     """A title on one line, without unprintable characters."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * limit]).split())[:limit].strip()
+    return escaping.one_line(text[: 4 * limit])[:limit].strip()

@@ -25,9 +25,7 @@ from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.admission import check
 from kgd.workspace.writing.touched_nodes import touched_by
 
-DETAIL = "detail"
 SEE_CHANGES = Advice("See its changes with ", Do("proposals", name="NAME"), ".")
-"""The text of a memory file, which a difference shows as a field."""
 Files = dict[str, bytes | None]
 
 
