@@ -99,7 +99,7 @@ def table(now: Snapshot, before: Snapshot | None) -> list[str]:
     lines = [
         f"{opened:.0f} of {now.total('kgd_workspaces', state='registered'):.0f} workspaces open, "
         f"{memory:.0f} MiB, {now.total('process_threads'):.0f} threads, {now.total('process_open_fds'):.0f} files, "
-        f"{100 * rate('process_cpu_seconds_total'):.0f} % of a processor",
+        f"{100 * rate('process_cpu_seconds_total'):.0f} % CPU",
         f"{rate('kgd_flushed_changes_total'):.1f} changes/s in {rate('kgd_flush_seconds_count'):.1f} batches/s, "
         f"p95 {_milliseconds(now, before, 'kgd_flush_seconds', 0.95)}, "
         f"{rate('kgd_races_total'):.1f} lost races/s, {rate('kgd_quota_refusals_total'):.1f} quota refusals/s",

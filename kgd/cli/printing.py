@@ -19,6 +19,7 @@ from kgd.cli.terminal import (
     markdown,
     red,
     say,
+    short,
     when,
     with_addresses,
 )
@@ -271,9 +272,9 @@ def _node(node: Answer, as_of: str | None = None) -> None:
             hang=4,
         )
     for conflict in node.get("conflicts", ()):
-        say(alert(f"  ! open conflict over {', '.join(conflict['fields'])}: `kgd conflicts {node['uri']}`"))
+        say(alert(f"  ! open conflict over {', '.join(conflict['fields'])}: `kgd conflicts {short(node['uri'])}`"))
     if doubt := node.get("unverified"):
-        say(alert(f"  ! stale: {doubt['reason']}; `kgd stale --verify {node['uri']}` after a check"))
+        say(alert(f"  ! stale: {doubt['reason']}; `kgd stale --verify {short(node['uri'])}` after a check"))
     if node.get("lapsed"):
         say(alert(f"  ! {node['lapsed']}"))
     if invalid := node.get("invalid_file"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kgd.cli import printing, words
-from kgd.cli.terminal import address, alert, bold, commit, complain, faint, is_terminal, say, table, when
+from kgd.cli.terminal import address, alert, bold, commit, complain, faint, is_terminal, say, short, table, when
 
 Answer = dict[str, Any]
 _HEADINGS = {
@@ -160,7 +160,7 @@ def _item(item: Answer) -> None:
     for line in item.get("text", "").splitlines():
         say(f"    {line}" if line.strip() else "")
     if item.get("more"):
-        say(faint(f"    (more: kgd get {item['uri']})"))
+        say(faint(f"    (more: `kgd get {short(item['uri'])}`)"))
 
 
 def _one_line(text: str) -> str:
@@ -186,15 +186,18 @@ def coverage(answer: Answer) -> None:
 
 
 def _coverage_table(answer: Answer) -> None:
-    """Print folders and files as a table; files without an area are counted only."""
-    named = "path" if answer.get("area") else "name"
+    """Print folders and files as a table, or the files of an area."""
+    if area := answer.get("area"):
+        files = [(one["path"], str(one.get("facts", 0)), _others(one, area["uri"])) for one in answer["files"]]
+        table(("PATH", "FACTS", "ALSO IN"), files, lambda *row: "  ".join(filter(None, row)))
+        return
     rows = [
         (f"{one['name']}/", f"{100 * one['covered'] // max(1, one['files'])} %", str(one["files"]), _areas(one))
         for one in answer["folders"]
     ]
-    rows += [(one[named], "", "", _areas(one)) for one in answer["files"] if _areas(one)]
+    rows += [(one["name"], "", "", _areas(one)) for one in answer["files"] if _areas(one)]
     table(("PATH", "COVERED", "FILES", "AREAS"), rows, lambda *row: "  ".join(filter(None, row)))
-    if bare := [one[named] for one in answer["files"] if not _areas(one)]:
+    if bare := [one["name"] for one in answer["files"] if not _areas(one)]:
         say(faint(f"files without an area: {', '.join(bare)}"), hang=2)
     _overlaps(answer)
 
@@ -232,6 +235,10 @@ def _folder(folder: Answer, name: str) -> str:
     share = 100 * folder["covered"] // max(1, folder["files"])
     told = f"{bold(name)}  {share} % of {words.counted(folder['files'], 'files')}"
     return f"{told}  {areas}" if (areas := _areas(folder)) else told
+
+
+def _others(file: Answer, uri: str) -> str:
+    return _areas({**file, "areas": [one for one in file["areas"] if one["uri"] != uri]})
 
 
 def _areas(one: Answer) -> str:

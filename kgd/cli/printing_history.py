@@ -16,6 +16,7 @@ from kgd.cli.terminal import (
     is_terminal,
     red,
     say,
+    short,
     table,
     verbatim,
     when,
@@ -130,15 +131,18 @@ def review(answer: Answer) -> None:
 def conflicts(answer: Answer) -> None:
     if "suggestions" in answer:
         _suggestions(answer["suggestions"])
+    found = [one["uri"] for one in answer["conflicts"]]
     for one in answer["conflicts"]:
-        say(f"{address(one['uri'])}  {faint(one['id'])}")
+        is_named = is_terminal() and found.count(one["uri"]) == 1
+        say(address(one["uri"]) if is_named else f"{address(one['uri'])}  {faint(one['id'])}")
         for name, field in one["fields"].items():
             (_sides if is_terminal() else _plain_sides)(name, field)
     if not answer["conflicts"]:
         say("no open conflicts")
     elif is_terminal():
-        say("Resolve one by its side, or with --fields:")
-        verbatim(f"  kgd resolve {answer['conflicts'][0]['id']} --take a")
+        first = answer["conflicts"][0]
+        say("Choose a side, or write a value with --fields:")
+        verbatim(f"  kgd resolve {short(found[0]) if found.count(found[0]) == 1 else first['id']} --take a")
     else:
         say("Resolve one with `kgd resolve ID --take a`, or with --fields.")
 

@@ -108,7 +108,7 @@ def status(answer: Answer) -> None:
     if answer["proposals"]:
         say(alert(f"  ! {words.counted(answer['proposals'], 'proposals')} to decide; `kgd proposals` lists them"))
     if doubted := answer["counts"].get("unverified"):
-        say(alert(f"  ! {words.counted(doubted, 'stale nodes')}; `kgd stale` lists them"))
+        say(alert(f"  ! {words.counted(doubted, 'stale nodes')}; `kgd stale` shows what changed"))
     if answer["conflicts"]:
         open_now = words.counted(answer["conflicts"], "open conflicts")
         say(alert(f"  ! {open_now}; `kgd conflicts` shows both sides of each"))
@@ -137,7 +137,8 @@ def _stage_table(answer: Answer) -> None:
         if stage["state"] == "ok" and not told:
             well.append(stage["name"])
         else:
-            field(stage["name"], f"{printing.health(stage['state'])}{printing.tail(told)}")
+            told = f" ({told})" if stage["state"] == "ok" else printing.tail(told)
+            field(stage["name"], f"{printing.health(stage['state'])}{told}")
     if well:
         field("healthy", ", ".join(well))
 
@@ -206,7 +207,8 @@ def browsers(answer: Answer) -> None:
         say(f"signed out {words.counted(answer['ended'], 'browsers')}; `kgd ui` signs one in again")
     for one in answer["browsers"]:
         who = f"  as {one['holder'] or one['token']}" if one.get("token") else ""
-        say(f"{one['id']}  since {one['since']}, last seen {one['seen']}{who}{printing.tail(one['program'])}")
+        since = f"since {when(one['since'])}, last seen {when(one['seen'])}"
+        say(f"{one['id']}  {since}{who}{printing.tail(one['program'])}", hang=4)
     if not answer["browsers"] and not answer["ended"]:
         say("no browser is signed in; `kgd ui` signs one in")
 
@@ -297,7 +299,7 @@ def code(answer: dict[str, Any]) -> None:
     if told["documents"]:
         parts.append(f"{words.counted(told['documents'], 'documents')} in {words.counted(told['chunks'], 'chunks')}")
     if told["state"] == "reading":
-        parts.append(f"reading, {words.counted(told['left'], 'files')} left")
+        parts.append(f"reading, {words.counted(told['left'], 'files')} left" if told["left"] else "reading")
     if parts:
         field("indexed", "; ".join(parts))
     if told["left_out"]:

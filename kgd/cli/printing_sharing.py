@@ -9,7 +9,7 @@ from typing import Any
 from kgd.cli import words
 from kgd.cli.printing import Answer, health, put, tail, warnings
 from kgd.cli.printing_history import diffs
-from kgd.cli.terminal import address, alert, bold, commit, is_terminal, say, table
+from kgd.cli.terminal import address, alert, bold, commit, is_terminal, say, table, when
 from kgd.model.ages import ago
 
 
@@ -56,7 +56,7 @@ def proposals(answer: Answer) -> None:
         if one.get("why"):
             say(alert(f"    ! {one['why']}"))
         for bundle in one.get("reasons", ()):
-            say(f"    {bundle['kind']} {' '.join(bundle['nodes'])}: {bundle['reason']}")
+            say(f"    {bundle['kind']} {' '.join(map(address, bundle['nodes']))}: {bundle['reason']}")
         diffs(one.get("diff", ()))
         _comments(one.get("discussion", ()))
         if "diff" not in one and one.get("comments"):
@@ -69,7 +69,7 @@ def proposals(answer: Answer) -> None:
 
 def compressed(answer: Answer) -> None:
     for one in answer["changes"]:
-        say(f"{bold(one['kind'])}  {'  '.join(one['nodes'])}")
+        say(f"{bold(one['kind'])}  {'  '.join(map(address, one['nodes']))}", hang=4)
         say(f"    {one['reason']}")
     for line in answer.get("trouble", ()):
         say(f"  ! {line}")
@@ -91,7 +91,7 @@ def commented(answer: Answer) -> None:
 
 def _comments(found: Iterable[Mapping[str, Any]]) -> None:
     for one in found:
-        say(f"    {one['author']}, {one['at']}: {one['text']}")
+        say(f"    {one['author']}, {when(one['at'])}: {one['text']}")
 
 
 def rejected(answer: Answer) -> None:
@@ -161,7 +161,14 @@ def _holder(answer: Answer) -> None:
 
 def token_list(answer: Answer) -> None:
     rows = [
-        (one["id"], one["state"], one["name"], one["expires"], one.get("last_used", "never"), _scopes(one))
+        (
+            one["id"],
+            one["state"],
+            one["name"],
+            one["expires"],
+            when(one["last_used"]) if one.get("last_used") else "never",
+            _scopes(one),
+        )
         for one in answer["tokens"]
     ]
     table(

@@ -58,6 +58,9 @@ def task(given: Given, options: Given) -> int:
                     **_learned(given, answer["data"]["sections"]),
                 }
                 answer = connection.call("advance", {**where, **step})
+    shown = answer if action == "add" else answer["data"].get("task") or next(iter(answer["data"].get("tasks", ())), {})
+    if not options.get("json"):  # for addresses in short
+        answer["workspace"] = shown["id"].split("/", 3)[2] if shown else ""
     show(f"tasks.task_{'list' if action == 'list' else 'add' if action == 'add' else 'show'}", answer, options)
     return 0
 
@@ -123,7 +126,7 @@ def _summary(task: Answer) -> str:
 
 
 def task_add(answer: Answer) -> None:
-    say(f"{'would add' if answer.get('dry_run') else 'added'} {bold(answer['name'])} ({answer['id']})")
+    say(f"{'would add' if answer.get('dry_run') else 'added'} {bold(answer['name'])} ({address(answer['id'])})")
     _sections(answer["sections"])
     for warning in answer["warnings"]:
         say(f"  ! {warning}")
@@ -151,7 +154,7 @@ def task_show(answer: Answer) -> None:
     if recorded:
         say(f"recorded {words.counted(len(recorded), 'nodes')}:")
     for one in recorded:
-        say(f"  {one['type']:<8} {one['summary']} ({one['id']})")
+        say(f"  {one['type']:<8} {one['summary']} ({address(one['id'])})", hang=11)
     for warning in data.get("warnings", ()):
         say(f"  ! {warning}")
     if (hints := data.get("graphHints")) and not already:

@@ -90,11 +90,16 @@ def within(workspace: str) -> None:
 
 
 def address(uri: str) -> str:
+    """An address, in its colour; see `short`."""
+    return painted(short(uri), "address")
+
+
+def short(uri: str) -> str:
     """An address. A terminal shows addresses of the directory's workspace in short, and files of the code as paths."""
     scheme, mark, rest = uri.partition(f"://{_workspace}/")
     if _workspace and mark and rest and scheme.isalpha() and is_terminal():
-        uri = rest if scheme in ("file", "dir") and "%" not in rest else f"{scheme}:{rest}"
-    return painted(uri, "address")
+        return rest if scheme in ("file", "dir") and "%" not in rest else f"{scheme}:{rest}"
+    return uri
 
 
 def with_addresses(text: str) -> str:

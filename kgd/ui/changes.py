@@ -74,6 +74,7 @@ DEEDS = {
     "append to": "added text",
     "untag": "removed tags",
     "verify": "verified",
+    "resolve": "resolved a conflict",
     "settle": "resolved a conflict",
     "delete": "deleted",
     "move": "changed the address",

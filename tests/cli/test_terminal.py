@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.cells import cell_len
 
-from kgd.cli import layout, printing, printing_context, terminal
+from kgd.cli import layout, printing, printing_context, printing_history, terminal
 from kgd.cli.progress_bar import Bar
 from kgd.config import color_choice
 from tests.cli.conftest import Kgd
@@ -20,7 +20,8 @@ ADDRESS = "concept:services/billing/subscription-renewal-and-dunning/step-4"
 
 @pytest.fixture
 def on_screen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal, "is_terminal", lambda: True)
+    for module in (terminal, printing_history):
+        monkeypatch.setattr(module, "is_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("TERM", "xterm-256color")
     for name in ("NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"):
@@ -297,3 +298,27 @@ def test_an_area_is_shown_with_its_rules_facts_and_files(kgd: Kgd) -> None:
         3,
         "kgd: there is no such area (nosuch)\n     `kgd areas` lists them.\n",
     )
+
+
+def test_the_files_of_an_area_are_listed_with_their_facts_and_other_areas(kgd: Kgd) -> None:
+    for name, pattern in (("doors", "src/auth/**"), ("all-code", "src/**")):
+        kgd("put", f"atom:{name}", "--name", name, "--data", f'{{"paths": ["{pattern}"]}}', "-q")
+    head, row = kgd.on_terminal("coverage", "--area", "doors", NO_COLOR="1").splitlines()[1:3]
+    assert head.split() == ["PATH", "FACTS", "ALSO", "IN"]
+    assert row.startswith("src/auth/session.py")
+    assert row[head.index("ALSO") :].startswith("all-code")
+
+
+@pytest.mark.usefixtures("on_screen")
+def test_a_conflict_is_named_by_its_node_if_the_node_has_only_one(capsys: pytest.CaptureFixture[str]) -> None:
+    one = {"uri": "concept://shop/lamp", "id": "concept://shop/lamp#f219", "fields": {}}
+    printing_history.conflicts({"conflicts": [one]})
+    printing_history.conflicts({"conflicts": [one, {**one, "id": "concept://shop/lamp#5a11"}]})
+    single, _, several = STYLE.sub("", capsys.readouterr().out).partition("--take a\n")
+    assert single.endswith("kgd resolve concept://shop/lamp ")
+    assert several.endswith("kgd resolve concept://shop/lamp#f219 --take a\n")
+
+
+def test_a_task_has_a_short_address_on_a_terminal(kgd: Kgd) -> None:
+    assert "(task:Oil%20it)" in kgd.on_terminal("task", "add", "Oil it", "--objective", "x", NO_COLOR="1")
+    assert "workspace" not in kgd.json("task", "show", "Oil it")

@@ -275,7 +275,7 @@ def _tell(
     elif result["changes"]:
         steps.append("Dry run: nothing was proposed.")
     else:
-        steps.append("Nothing (more) to propose.")
+        steps.append("Nothing to propose.")
     if result["more"]:
         steps.append(f"{result['more']} more changes can be proposed once these are decided.")
     left = [group for group in groups if group.id not in {one.group.id for one in said.summaries}]

@@ -160,7 +160,7 @@ def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
         Untag: "untag",
         Move: "move",
         Revert: "revert",
-        Settle: "settle",
+        Settle: "resolve",
         Log: "log",
     }
     verb = verbs.get(kinds.pop(), "change") if len(kinds) == 1 else "change"
