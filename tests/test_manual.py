@@ -125,7 +125,11 @@ def test_no_link_shows_a_file_name_as_its_text() -> None:
         ("POSTGRESQL quotas", "several-hubs", "Guarantees"),
         ("kgd why", "cli", "kgd why FILE:LINE..."),
         ("What is an atom?", "concepts", "atom"),
-        ("CI", "guides/sign-in", "Sign in with your organisation"),
+        ("CI", "guides/sign-in", "Single sign-on"),
+        ("sso", "guides/sign-in", "Single sign-on"),
+        ("install", "guides/first-workspace", "Install kgd"),
+        ("windows", "guides/first-workspace", "Install kgd"),
+        ("offline", "sync", "Automatic sync"),
     ],
 )
 def test_the_search_finds_sections_by_their_words(query: str, page: str, heading: str) -> None:

@@ -121,7 +121,7 @@ _LOCAL: tuple[Verb, ...] = (
     Verb(
         "serve",
         "Running",
-        "run the daemon in the foreground; with --listen it is a hub, and -w takes A,B",
+        "run the daemon in the foreground; with --listen as a hub of the workspaces -w A,B",
         (
             _flag("--debug", help="log debug messages"),
             _arg("--profile", help="write a profile as collapsed stacks when it stops", metavar="FILE"),

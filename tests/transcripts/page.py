@@ -21,7 +21,7 @@ from tests.transcripts.example import NODES, make_code
 from tests.waiting import at_rest, until
 
 HEAD = """\
-# Transcripts: an agent asks
+# Example transcripts
 
 An agent asks eleven questions in a small workspace: a shop's code with five commits, and eleven notes by its team. Each
 section shows the call and the text that the model receives. A test checks this page.

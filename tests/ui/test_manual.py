@@ -44,7 +44,7 @@ def test_the_manual_is_read_from_page_to_page_by_keyboard(page: Page) -> None:
 def test_the_contents_show_the_group_of_the_page_and_open_the_others(page: Page) -> None:
     manual(page, "/hub")
     contents = page.get_by_role("navigation", name="All pages")
-    expect(contents.get_by_role("link", name="A hub", exact=True)).to_have_attribute("aria-current", "page")
+    expect(contents.get_by_role("link", name="Hubs", exact=True)).to_have_attribute("aria-current", "page")
     expect(contents.get_by_role("link", name="Search", exact=True)).to_be_hidden()
     contents.get_by_text("Ingest and search").click()
     contents.get_by_role("link", name="Search", exact=True).click()

@@ -286,7 +286,7 @@ COVERAGE = Operation(
     commands=(
         Command(
             "Reading",
-            "how much of the code has an area, by folder; overlaps of areas",
+            "show how much of the code has an area, by folder",
             (
                 option("path", "a folder of the code tree (its top)", "FOLDER", nargs="?"),
                 option("--area", "instead: the files of this area", "ATOM"),

@@ -315,7 +315,7 @@ COMPRESS = Operation(
     commands=(
         Command(
             "Care",
-            ("propose merges of duplicates, marks on stale facts, and prunings of idle relations; changes nothing"),
+            ("propose to merge duplicates, mark stale facts and remove unused relations; changes nothing"),
             (
                 option(
                     "--kind",

@@ -372,7 +372,7 @@ CONTEXT = Operation(
     commands=(
         Command(
             "Reading",
-            "knowledge to read before you edit files, start a task or answer a question",
+            "show the team's knowledge about files, a task or a question",
             (
                 option("paths", "files or directories of the code, or a question", "PATH", nargs="*"),
                 option("--task", "a task's URI or name, or its text", "TASK"),
@@ -392,7 +392,7 @@ CONTEXT = Operation(
         ),
         Command(
             "Reading",
-            "why a line of code exists: its commit and reason, facts that cite it, rules of its area",
+            "show why a line of code exists: its commit, facts that cite it, rules of its area",
             (option("paths", "a line or a range, as in src/app.py:12-20", "FILE:LINE", nargs="+"), BUDGET),
             name="why",
             place=65,

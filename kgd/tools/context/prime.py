@@ -252,7 +252,7 @@ PRIME = Operation(
     commands=(
         Command(
             "Reading",
-            ("context for the start of an agent's session; never fails, because start hooks run it"),
+            ("print an introduction for an agent's session; start hooks run it"),
             (
                 option("--budget", "tokens in the answer (1500)"),
                 option(

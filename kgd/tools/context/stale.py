@@ -122,7 +122,7 @@ STALE = Operation(
     commands=(
         Command(
             "Care",
-            ("list knowledge whose code has changed since; or verify it"),
+            ("list facts whose code has changed, or mark them as verified"),
             (option("--verify", "mark this node as still true; may be repeated", "URI"), OPEN, CURSOR),
             place=80,
             print="printing.stale",

@@ -219,7 +219,7 @@ AUTHOR = Operation(
     commands=(
         Command(
             "The past",
-            "show what a person or an agent wrote recently, the areas they know, and their open work",
+            "show an author's recent nodes, areas and open work",
             (
                 option("name", "a person or an agent, such as 'Ann Person' or claude-code", "NAME"),
                 option("--limit", "largest number of nodes"),

@@ -429,6 +429,8 @@ UNDO = Operation(
     run=undo,
     commits={"undo": "reverted"},
     commands=(
-        Command("The past", "undo the newest change or revert that is not undone yet", place=60, print="printing.put"),
+        Command(
+            "The past", "undo the newest change; run it again to undo the one before", place=60, print="printing.put"
+        ),
     ),
 )

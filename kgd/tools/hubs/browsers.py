@@ -147,7 +147,7 @@ UI = Operation(
     commands=(
         Command(
             "Running",
-            "open the workspace in your browser with a link that works once",
+            "open the workspace in your browser",
             (
                 flag("--print", "print the link without opening it"),
                 flag("--browsers", "list the signed-in browsers"),

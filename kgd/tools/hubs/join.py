@@ -309,7 +309,7 @@ LEAVE = Operation(
     commands=(
         Command(
             "Sharing",
-            "remove a hub, its workspaces and its token from this machine; a sign-in at the hub ends",
+            "leave a hub: remove its workspaces and its token from this machine, and sign out",
             (option("url", value="URL"),),
             place=90,
             print="printing_sharing.left",

@@ -148,7 +148,7 @@ BOOTSTRAP = Operation(
     commands=(
         Command(
             "Care",
-            "read the code tree; it is served from disk, and nothing is stored",
+            "read the code tree now; nothing is stored",
             (option("--store", "store the nodes, for a tree that your colleagues do not have"),),
             place=10,
             print="printing_running.ingested",

@@ -80,7 +80,7 @@ BROKEN = Operation(
     commands=(
         Command(
             "Care",
-            "list relations to missing nodes, by missing node",
+            "list broken links, by missing node",
             (OPEN, CURSOR),
             place=90,
             print="printing_context.broken",

@@ -405,7 +405,7 @@ GET = Operation(
         ),
         Command(
             "Reading",
-            ("everything about one node, with incoming relations and history; of a thread its messages"),
+            ("show all about a node: relations in both directions, history, messages of a thread"),
             (URI, AS_OF, CURSOR),
             name="show",
             place=70,

@@ -231,7 +231,7 @@ QUESTIONS = Operation(
     commands=(
         Command(
             "Care",
-            "list questions that found nothing, to write the answer",
+            "list questions that found no answer",
             (
                 option("--dismiss", "forget this question", "ID"),
                 option("--limit", "at most N (20)", "N"),

@@ -474,7 +474,7 @@ TRAVERSE = Operation(
         ),
         Command(
             "Reading",
-            "the cheapest path between two nodes, along relations in either direction",
+            "show the cheapest path between two nodes, along relations in either direction",
             (
                 option("start", ADDRESS, "FROM"),
                 option("to", "the last node of the path", "TO"),

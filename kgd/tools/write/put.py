@@ -268,7 +268,7 @@ PUT = Operation(
     commands=(
         Command(
             "Writing",
-            ("write a node (fields you leave out stay unchanged), or a set of changes as one commit"),
+            ("write a node or a set of changes; fields that you leave out stay unchanged"),
             (
                 option("uri", "the node; without it, --type and --name make its URI", "URI", nargs="?"),
                 option("--changes", "a file of JSON changes, as in mcp.md; - is standard input", "FILE", action=None),
