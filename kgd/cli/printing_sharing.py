@@ -9,7 +9,7 @@ from typing import Any
 from kgd.cli import words
 from kgd.cli.printing import Answer, health, put, tail, warnings
 from kgd.cli.printing_history import diffs
-from kgd.cli.terminal import address, alert, bold, commit, is_terminal, say, table, when
+from kgd.cli.terminal import address, alert, bold, commit, is_terminal, say, table, when, with_addresses
 from kgd.model.ages import ago
 
 
@@ -56,11 +56,12 @@ def proposals(answer: Answer) -> None:
         if one.get("why"):
             say(alert(f"    ! {one['why']}"))
         for bundle in one.get("reasons", ()):
-            say(f"    {bundle['kind']} {' '.join(map(address, bundle['nodes']))}: {bundle['reason']}")
+            named = " ".join(map(address, bundle["nodes"]))
+            say(f"    {bundle['kind']} {named}: {with_addresses(bundle['reason'])}", hang=6)
         diffs(one.get("diff", ()))
         _comments(one.get("discussion", ()))
         if "diff" not in one and one.get("comments"):
-            say(f"    {words.counted(one['comments'], 'comments')}; `kgd proposals {one['id']}` shows them")
+            say(f"    {words.counted(one['comments'], 'comments')}; read with `kgd proposals {one['id']}`")
     if not answer["proposals"]:
         say("no open proposals")
     if answer.get("next"):
@@ -70,7 +71,7 @@ def proposals(answer: Answer) -> None:
 def compressed(answer: Answer) -> None:
     for one in answer["changes"]:
         say(f"{bold(one['kind'])}  {'  '.join(map(address, one['nodes']))}", hang=4)
-        say(f"    {one['reason']}")
+        say(f"    {with_addresses(one['reason'])}")
     for line in answer.get("trouble", ()):
         say(f"  ! {line}")
     for id in answer.get("waiting", ()):

@@ -289,7 +289,7 @@ COVERAGE = Operation(
             "show how much of the code has an area, by folder",
             (
                 option("path", "a folder of the code tree (its top)", "FOLDER", nargs="?"),
-                option("--area", "instead: the files of this area", "ATOM"),
+                option("--area", "instead: the files of this area", "AREA"),
                 option("--order", "gaps: folders with the most files without an area first"),
                 OPEN,
                 CURSOR,
