@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kgd.cli.printing import Answer
-from kgd.cli.terminal import address, alert, bold, faint, say, when
+from kgd.cli.printing import Answer, entry
+from kgd.cli.terminal import address, alert, bold, is_terminal, say, when
 
 
 def author(answer: Answer) -> None:
@@ -11,9 +11,12 @@ def author(answer: Answer) -> None:
     by = f" through {', '.join(answer['clients'])}" if answer["clients"] else ""
     say(f"{bold(answer['name'])}  {what}{by}", hang=4)
     for one in answer["nodes"]:
-        say(f"  {address(one['uri'])}  {faint(when(one['at'], one['at'][:10]))}", hang=4)
+        if is_terminal():
+            entry(one, when(one["at"]), "  ")
+            continue
+        say(f"  {address(one['uri'])}  {one['at'][:10]}")
         if one.get("summary"):
-            say(f"    {one['summary']}", hang=4)
+            say(f"    {one['summary']}")
     if answer["areas"]:
         say("knows " + ", ".join(f"{one['name']} ({one['facts']})" for one in answer["areas"]))
     if answer["namespaces"]:

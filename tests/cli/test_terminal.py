@@ -322,3 +322,10 @@ def test_a_conflict_is_named_by_its_node_if_the_node_has_only_one(capsys: pytest
 def test_a_task_has_a_short_address_on_a_terminal(kgd: Kgd) -> None:
     assert "(task:Oil%20it)" in kgd.on_terminal("task", "add", "Oil it", "--objective", "x", NO_COLOR="1")
     assert "workspace" not in kgd.json("task", "show", "Oil it")
+
+
+def test_the_nodes_of_an_author_have_their_text_above_their_address(kgd: Kgd) -> None:
+    kgd("remember", "The cellar door sticks in winter.", "-q")
+    name = kgd.json("log", "--limit", "1")["commits"][0]["author"]
+    shown = kgd.on_terminal("author", name, NO_COLOR="1")
+    assert "  The cellar door sticks in winter.\n    insight:the-cellar-door-sticks-in-winter" in shown
