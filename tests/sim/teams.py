@@ -16,7 +16,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -55,8 +55,8 @@ class World:
     acknowledged: set[bytes] = field(default_factory=set)
     given_up: set[bytes] = field(default_factory=set)
     """Tokens that were replaced, deleted or rejected by a desk that had seen them."""
-    settled: set[str] = field(default_factory=set)
-    """Resolved disagreements."""
+    settled: dict[str, Uri] = field(default_factory=dict)
+    """Resolved disagreements, and their nodes."""
     tips: list[ObjectId] = field(default_factory=list)
     """Every acknowledged tip."""
     seen: dict[ObjectId, frozenset[bytes]] = field(default_factory=dict)
@@ -152,13 +152,22 @@ class Schedule:
             world.tell(f"    {trouble.kind}")
 
     def change(self, desk: Replica) -> None:
-        records = conflicts(desk.store, desk.tree)
+        records, before = conflicts(desk.store, desk.tree), desk.nodes()
         chosen = self.random.choice(records) if records and self.random.random() < 0.4 else None
         edits = self._settle(chosen) if chosen else self._edits(desk)
         with working(self.world, desk), contextlib.suppress(KgdError):
             desk.submit(*edits)
-            self.world.settled |= {key(chosen)} if chosen else set()
+            self.world.settled |= {key(chosen): chosen.uri} if chosen else {}
+            self._give_up_settled(before, records, desk)
             self.world.tell(f"    {edits} -> {desk.tip[:8]}")
+
+    def _give_up_settled(self, before: Mapping[Uri, Node], records: list[Conflict], desk: Desk) -> None:
+        """A desk that deletes a node gives up how its conflicts were resolved, except those that are open there: if
+        another desk edited the node, it comes back with the records of that desk (rule 5.3 of docs/merge.md)."""
+        gone, still_open = before.keys() - desk.nodes().keys(), {key(record) for record in records}
+        settled = self.world.settled
+        for one in [one for one, uri in settled.items() if uri in gone and one not in still_open]:
+            del settled[one]
 
     def _edits(self, desk: Replica) -> list[Edit]:
         random, nodes = self.random, desk.nodes()
@@ -210,9 +219,10 @@ class Schedule:
             desk.start()
             return
         if random.random() < 0.7:
-            files = self._handwork(desk)
+            files, before, records = self._handwork(desk), desk.nodes(), conflicts(desk.store, desk.tree)
             with working(world, desk):
                 desk.commit(files, "edit by hand", world.clock())
+                self._give_up_settled(before, records, desk)
                 world.tell(f"    by hand {sorted(files)} -> {desk.tip[:8]}")
         with contextlib.suppress(Crash):
             if random.random() < 0.7:
