@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from kgd.config import person_environment
-from kgd.errors import InvariantViolation, KgdError, Limit, NotFound, Unavailable
+from kgd.errors import Advice, Do, InvariantViolation, KgdError, Limit, NotFound, Unavailable
 from kgd.git.files import replace as replace_file
 from kgd.mentions.mentions import Mentions
 from kgd.model.change import Author, ChangeSet, Edit
@@ -112,7 +112,9 @@ class Jobs:
                 if not job.is_over and (job.source, job.kind, job.uri) == (request.source, request.kind, request.uri):
                     return job
             if sum(not job.is_over for job in self._jobs.values()) >= WAITING:
-                raise Limit(f"{WAITING} jobs are waiting", next="Ask again when `kgd status` shows fewer.")
+                raise Limit(
+                    f"{WAITING} jobs are waiting", next=Advice("Ask again when ", Do("status"), " shows fewer.")
+                )
             self._claim(request)
             job = Job(
                 secrets.token_hex(4),
@@ -144,7 +146,7 @@ class Jobs:
                 return _copied(self._jobs[id])
         if self._board and (found := self._board.find(self._workspace.id, id)):
             return _elsewhere(found)
-        raise NotFound("there is no such job", at=id[:40], next="`kgd status` lists them.")
+        raise NotFound("there is no such job", at=id[:40], next=Advice(Do("status"), " lists them."))
 
     def all(self) -> list[Job]:
         """All jobs of this hub, newest first, and then the jobs of other hubs, if they can be asked."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from kgd.config.registry import Entry
 from kgd.daemon.history_check import HistoryCheck
 from kgd.daemon.watch import Folder, Watch
-from kgd.errors import Damaged, KgdError, NotFound, Unavailable
+from kgd.errors import Advice, Damaged, Do, KgdError, NotFound, Unavailable
 from kgd.git import remote_settings
 from kgd.git.objects import ObjectId
 from kgd.git.remote import PATIENCE, GitRemote, Progress, repository_at
@@ -155,7 +155,10 @@ class Syncing:
                 remote_settings.remote(self.workspace.layout, name)
             raise NotFound(
                 "this workspace has no remote",
-                next="`kgd share` publishes it to the remote of this repository, `kgd remote add NAME URL` to another.",
+                next=Advice(
+                    *(Do("share"), " publishes it to the remote of this repository, "),
+                    *(Do("remote", action="add", name="NAME", url="URL"), " to another."),
+                ),
             )
         return [one.round(direction, confirm, by_hand=True, progress=progress) for one in chosen]
 
@@ -295,7 +298,7 @@ class _Runner:
             raise Unavailable(
                 "a sync with this remote is running",
                 at=self.machine.remote.name,
-                next="Ask again in a moment; `kgd status` shows its progress.",
+                next=Advice("Ask again in a moment; ", Do("status"), " shows its progress."),
             )
         self._progress = progress
         try:

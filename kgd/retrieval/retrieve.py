@@ -8,7 +8,7 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from kgd.errors import Unavailable
+from kgd.errors import Advice, Do, Unavailable
 from kgd.graph.edges import EdgeSource, card_of
 from kgd.index import exact_names, ranking
 from kgd.index.ranking import Found, Hit
@@ -247,7 +247,7 @@ def _only_similar(pool: Pool) -> None:
         raise Unavailable(
             "there are no vectors (yet) to compute similarity",
             at="min_similarity",
-            next="`kgd status` shows the embedder; omit min_similarity to search by words.",
+            next=Advice(Do("status"), " shows the embedder; omit min_similarity to search by words."),
         )
     least = pool.question.min_similarity
     pool.units = {key: unit for key, unit in pool.units.items() if (unit.similarity or 0.0) >= least}

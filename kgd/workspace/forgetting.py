@@ -23,7 +23,7 @@ from urllib.parse import quote
 from kgd.codec import documents, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings, decode_settings
-from kgd.errors import Damaged, Invalid, KgdError, NotFound, Unavailable
+from kgd.errors import Advice, Damaged, Do, Invalid, KgdError, NotFound, Unavailable
 from kgd.git import checkout, integrity, pack_upkeep, refs, rewriting
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, raw, signature, with_trailers
@@ -179,7 +179,9 @@ def _check_state(layout: Layout, store: ObjectStore) -> ObjectId:
         raise Unavailable("this workspace has no commit", at=str(git_dir))
     if branch != head:
         raise Unavailable(
-            "not every change is published on the branch", at=layout.branch, next="`kgd status` shows the reason."
+            "not every change is published on the branch",
+            at=layout.branch,
+            next=Advice(Do("status"), " shows the reason."),
         )
     if store.ref("refs/stash"):
         raise Unavailable(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kgd.cli.output import command
 from kgd.errors import Invalid
 from kgd.index.usage_file import UsageFile
 from kgd.model.uri import Uri
@@ -122,13 +123,13 @@ def test_planted_doubles_and_stale_facts_are_proposed_and_nothing_else(planted: 
 
 def test_next_steps_are_commands_for_users_and_tools_for_agents(planted: Ask) -> None:
     told = planted.compress()
-    assert f"`kgd accept {told['proposal']}`" in told["next"]
+    assert f"`kgd accept {told['proposal']}`" in told["next"].said(command)
     assert "resolve_conflicts" not in told["next"]
     planted.reject(name=told["proposal"])
     planted.put(changes=upsert("twin-a", content=TWIN) | {"relations": [], "name": "Twin"})
     planted.put(changes=upsert("twin-b", content=TWIN) | {"relations": [], "name": "Twin"})
     told = planted.ingest(kind="compression")
-    assert f"resolve_conflicts with resolutions [{{id: '{told['proposal']}', take: accept}}]" in told["next"]
+    assert f"resolve_conflicts with resolutions=[{{id: '{told['proposal']}', take: accept}}]" in told["next"]
 
 
 @pytest.mark.requirement("U13")

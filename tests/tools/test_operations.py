@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -16,7 +17,7 @@ from kgd.cli import parameters
 from kgd.cli.commands import GROUPS, TYPES, VERBS, Verb, function
 from kgd.cli.output import show
 from kgd.model.access import Verb as Scope
-from kgd.tools import EVERY, TABLE
+from kgd.tools import EVERY, TABLE, TOOLS
 from kgd.tools.operation import Operation, Reflects
 from kgd.tools.parameters import Params
 from kgd.tools.reference import declared, table
@@ -178,3 +179,10 @@ def test_no_surface_has_a_table_of_operations() -> None:
                     if sum(key in EVERY for key in keys) > 2:
                         found.add(str(file.relative_to(package)))
     assert found == {"cli/words.py"}, "the exception has the plurals of counted things"
+
+
+def test_a_next_step_names_an_operation_of_mcp_as_a_value() -> None:
+    mine = "|".join(verb.name for verb in VERBS if verb.call in TOOLS)
+    prose = re.compile(rf"next\"?\]? ?=[^=]*`kgd (?:{mine})\b")
+    found = [str(file) for file in Path(TABLE.parent).rglob("*.py") for _ in prose.findall(file.read_text())]
+    assert not found, "write Advice with a Do: agents have tools, not commands"

@@ -15,7 +15,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.compression.summaries import KINDS, Change, Group, change
-from kgd.errors import Forbidden, Invalid, Limit, Stale
+from kgd.errors import Advice, Do, Forbidden, Invalid, Limit, Stale
 from kgd.git.refs import PROPOSALS, REJECTED, list_refs
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet
@@ -268,35 +268,45 @@ def _tell(
     waiting = [one.id for one in proposals.listed(workspace) if one.ref.startswith(f"{PROPOSALS}{HOLDER}-")]
     if earlier := [id for id in waiting if id != mine]:
         result["waiting"] = earlier
-    steps = []
+    steps = list[str | Do]()
     if mine:
-        decide = _BY_TOOL if by_agent else _BY_COMMAND
-        steps.append(f"Nothing is changed. {decide.format(id=mine)}")
+        steps += ["Nothing is changed. ", *_decide(mine, by_agent=by_agent)]
     elif result["changes"]:
         steps.append("Dry run: nothing was proposed.")
     else:
         steps.append("Nothing to propose.")
     if result["more"]:
-        steps.append(f"{result['more']} more changes can be proposed once these are decided.")
+        steps.append(f" {result['more']} more changes can be proposed once these are decided.")
     left = [group for group in groups if group.id not in {one.group.id for one in said.summaries}]
     if left and result.get("dry_run"):
-        steps.append(f"{len(left)} groups of old nodes could be summarized by a client's model.")
+        steps.append(f" {len(left)} groups of old nodes could be summarized by a client's model.")
     elif left and said.summaries:
-        steps.append(f"{len(left)} groups of old nodes are left to summarize: call again.")
+        steps.append(f" {len(left)} groups of old nodes are left to summarize: call again.")
     elif left:
         result["task"] = summaries.task(left[:MOST_ASKED])
-        steps.append(f"{len(left)} groups of old nodes could be summarized, but no model is available.")
-        steps.append(_SUM_UP_BY_TOOL if by_agent else _SUM_UP_BY_COMMAND)
-    result["next"] = " ".join(steps)
+        steps.append(f" {len(left)} groups of old nodes could be summarized, but no model is available.")
+        steps.append(f" {_SUM_UP_BY_TOOL if by_agent else _SUM_UP_BY_COMMAND}")
+    result["next"] = Advice(*steps)
 
 
-_BY_COMMAND = (
-    "`kgd proposals {id}` shows it; `kgd accept {id}`, with --only URI for a part, or `kgd reject {id}`, decides it."
-)
-_BY_TOOL = (
-    "resolve_conflicts with resolutions [{{id: {id!r}, take: accept}}], with only: [URIs] for a part, or take: reject, "
-    "decides it; a person sees it with `kgd proposals {id}`."
-)
+def _decide(id: str, *, by_agent: bool) -> Sequence[str | Do]:
+    show = Do("proposals", name=id)
+    if by_agent:
+        take = Do("resolve_conflicts", resolutions=f"[{{id: {id!r}, take: accept}}]")
+        return take, ", with only: [URIs] for a part, or take: reject, decides it; a person sees it with ", show, "."
+    part = Do("accept", name=id, only="URI")
+    return (
+        show,
+        " shows it; ",
+        Do("accept", name=id),
+        " or ",
+        Do("reject", name=id),
+        " decides; ",
+        part,
+        " accepts a part.",
+    )
+
+
 _SUM_UP_BY_COMMAND = "A connected agent can use its own model: ask it to compress this workspace."
 _SUM_UP_BY_TOOL = 'Do the task yourself: call ingest with kind "compression" again, with your JSON as text.'
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.codec.paths import conflict_path
-from kgd.errors import Invalid, KgdError, NotFound
+from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Settle
 from kgd.model.uri import Uri, parse_subject
@@ -153,7 +153,10 @@ def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -
     return NotFound(
         f"this conflict is no longer open: {entry.author} resolved it at {when}, in commit {commit}",
         at=at,
-        next=f"`kgd log` shows that commit; `kgd revert {commit}` reverts it.",
+        next=Advice(
+            *(Do("history", commit=commit, diff="true"), " shows that commit; "),
+            *(Do("revert", commit=commit), " reverts it."),
+        ),
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.errors import Advice, Do
 from kgd.freshness.freshness import Freshness
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet
@@ -107,7 +108,10 @@ def _next_step(workspace: Workspace, freshness: Freshness, found: list[Uri]) -> 
         return "This workspace has no code tree here, so nothing can be checked."
     if not found:
         return "Every node that cites code is verified against the present code."
-    return "Read the code. If a node still holds, run `kgd stale --verify URI`; if not, correct it with `kgd put`."
+    return Advice(
+        *("Read the code. If a node still holds, run ", Do("stale", verify="URI")),
+        *("; if not, correct it with ", Do("put"), "."),
+    )
 
 
 STALE = Operation(

@@ -267,7 +267,7 @@ def undo(session: Session, params: UndoParams) -> RevertResult:
             return answer
     raise NotFound(
         f"the last {LOOKED_AT} commits have nothing left to undo",
-        next="Name a commit: `kgd revert COMMIT`.",
+        next=Advice("Name a commit: ", Do("revert", commit="COMMIT"), "."),
     )
 
 

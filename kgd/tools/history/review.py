@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, NotFound
+from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.git import program
 from kgd.git.refs import move_ref
 from kgd.model.change import ChangeSet, Revert
@@ -155,7 +155,9 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
             _note(workspace, person, bytes.fromhex(tip))
         answer["accepted"] = tip
     elif answer["authors"]:
-        answer["next"] = "`kgd review --accept` marks all as reviewed; `kgd review --revert URI` reverts a node."
+        answer["next"] = Advice(
+            Do("review", accept="true"), " marks all as reviewed; ", Do("review", revert="URI"), " reverts a node."
+        )
     return answer
 
 

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from kgd.daemon.ingestion import AUTO, Report, Request, TakingIn
 from kgd.daemon.ingestion_files import located
 from kgd.daemon.jobs import Job
-from kgd.errors import Forbidden, Invalid
+from kgd.errors import Advice, Do, Forbidden, Invalid
 from kgd.ingest.kinds import KINDS
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Edit
@@ -286,8 +286,9 @@ def _job(workspace: Workspace, job: Job) -> IngestResult:
     kept = ("kind", "source", "counts", "nodes", "trouble", "more_trouble", "state", "done", "total", "failure")
     answer: Any = {"workspace": workspace.id, "job": job.id, **{key: found[key] for key in kept if key in found}}
     if not job.is_over:
-        answer["next"] = (
-            f"It continues in the background: `kgd status`, or kgd://{workspace.id}/jobs/{job.id}, shows its progress."
+        answer["next"] = Advice(
+            *("It continues in the background: ", Do("status")),
+            f", or kgd://{workspace.id}/jobs/{job.id}, shows its progress.",
         )
     result: IngestResult = answer
     return result

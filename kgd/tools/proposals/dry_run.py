@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from kgd.errors import Forbidden, Invalid, Unauthorized
+from kgd.errors import Advice, Do, Forbidden, Invalid, Unauthorized
 from kgd.model.access import Policy, Principal, Verb, may, principal_from
 from kgd.model.change import ChangeSet
 from kgd.model.uri import OWNED, Uri, build, from_path
@@ -120,7 +120,9 @@ def _holder(said: Any) -> Principal:
     try:
         return principal_from({**said, "expires": None})
     except (Invalid, TypeError):
-        raise Unauthorized("the hub does not report your identity", next="`kgd whoami` asks it again.") from None
+        raise Unauthorized(
+            "the hub does not report your identity", next=Advice(Do("whoami"), " asks it again.")
+        ) from None
 
 
 def _judged(index: int, change: Mapping[str, Any], workspace: str, holder: Principal) -> Planned:

@@ -137,7 +137,10 @@ def find(session: Session, name: str, workspace: str | None) -> Target | None:
         raise NotFound(
             f"there is no workspace or remote '{name[:60]}'",
             at="remote",
-            next=f"Known workspaces: {', '.join(known[:8]) or 'none'}; `kgd remote list` shows this one's remotes.",
+            next=Advice(
+                f"Known workspaces: {', '.join(known[:8]) or 'none'}; ",
+                *(Do("remote", action="list"), " shows this one's remotes."),
+            ),
         ) from None
     own = session.daemon.registry.current().entries.get(here.id)
     return Target(here.id, here, found, (own.token if own else "") or found.token)

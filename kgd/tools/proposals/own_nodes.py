@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgd.errors import KgdError, Limit, NotFound, Stale
+from kgd.errors import Advice, Do, KgdError, Limit, NotFound, Stale
 from kgd.git.files import replace
 from kgd.graph.traverse import traverse
 from kgd.model.node import Node
@@ -63,7 +63,7 @@ def piece(own: Workspace, into: str, there: There, roots: Mapping[Uri, float], *
         raise NotFound(
             f"nothing was submitted from here to '{into}' yet",
             at="roots",
-            next="Name the nodes to submit: `kgd submit WORKSPACE --roots URI`.",
+            next=Advice("Name the nodes to submit: ", Do("submit_subgraph", remote="WORKSPACE", roots="URI"), "."),
         )
     reached = _reached(own, roots or known.roots, known)
     deleted = [uri for uri in {**known.nodes, **roots} if own.node(uri) is None]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, KgdError, NotFound
+from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.escaping import fenced_line, fenced_value
 from kgd.model.uri import Uri
@@ -47,7 +47,11 @@ from kgd.workspace.workspace import Workspace
 
 SHOWN = 100
 LISTED = 20
-NEXT = "`kgd accept ID` or `kgd reject ID`, with --only URI for a part; `kgd proposals ID` shows one."
+NEXT = Advice(
+    *(Do("accept", name="ID"), " or ", Do("reject", name="ID"), " decides; "),
+    *(Do("accept", name="ID", only="URI"), " accepts a part; ", Do("proposals", name="ID"), " shows one."),
+)
+ANSWER = Advice(Do("comment", name="ID", text="TEXT"), " answers.")
 
 
 class ProposalsParams(Params):
@@ -96,7 +100,7 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
     if len(left) > params.limit:
         answer["cursor"] = paging.write("proposals", question, _place(left[params.limit - 1]))
     if shown:
-        answer["next"] = "`kgd comment ID TEXT` answers." if params.unanswered else NEXT
+        answer["next"] = ANSWER if params.unanswered else NEXT
     return answer
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kgd.errors import Forbidden, Invalid, KgdError, NotFound
+from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri
@@ -90,7 +90,10 @@ def target_of(session: Session, params: SubmitParams) -> outbound.Target | None:
         raise Invalid(
             "the target workspace is missing",
             at="remote",
-            next="Name it: `kgd submit WORKSPACE --roots URI`, or without roots to submit later changes.",
+            next=Advice(
+                *("Name it: ", Do("submit_subgraph", remote="WORKSPACE", roots="URI")),
+                ", or without roots to submit later changes.",
+            ),
         )
     return outbound.find(session, remote, params.workspace) if remote else None
 

@@ -17,7 +17,7 @@ from typing import Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Forbidden, NotFound
+from kgd.errors import Advice, Do, Forbidden, NotFound
 from kgd.git import files
 from kgd.retrieval.query import Question
 from kgd.tools import addressing
@@ -78,7 +78,7 @@ def questions(session: Session, params: QuestionsParams) -> QuestionsResult:
     workspace = addressing.choose(session, params.workspace)
     known, days = Questions.of(workspace), _days(session)
     if params.dismiss is not None and not known.dismiss(params.dismiss):
-        raise NotFound("there is no such question", at="dismiss", next="`kgd questions` lists them.")
+        raise NotFound("there is no such question", at="dismiss", next=Advice(Do("questions"), " lists them."))
     found = known.listed(workspace.now(), days)
     answer: QuestionsResult = {
         "workspace": workspace.id,

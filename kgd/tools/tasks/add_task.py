@@ -9,7 +9,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.areas.paths import normalise
-from kgd.errors import Invalid, Stale
+from kgd.errors import Advice, Do, Invalid, Stale
 from kgd.memories.tasks import CRITERIA, DEPENDS_ON, FILES, OBJECTIVE, Section, with_sections
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import Relation, cut_at_word
@@ -75,7 +75,7 @@ def add_task(session: Session, params: AddTaskParams) -> AddTaskResult:
             "a task of this name already exists",
             current=stale.current,
             at=uri,
-            next="`kgd task show` shows it; choose another name for the new one.",
+            next=Advice(Do("query_container", operation="get"), " shows it; choose another name for the new one."),
         ) from stale
     answer: AddTaskResult = {
         "workspace": workspace.id,

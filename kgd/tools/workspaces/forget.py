@@ -9,7 +9,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.daemon import jobs
-from kgd.errors import Forbidden, KgdError, Unavailable
+from kgd.errors import Advice, Do, Forbidden, KgdError, Unavailable
 from kgd.git.refs import NOTES, RefUpdate
 from kgd.git.remote_errors import LostRace
 from kgd.tools import addressing
@@ -73,7 +73,9 @@ def forget(session: Session, params: ForgetParams) -> ForgetResult:
         )
     workspace = addressing.choose(session, params.workspace)
     if jobs.unfinished(workspace.layout):
-        raise Unavailable("an import is running", next="`kgd status` shows it. Repeat the command when it is done.")
+        raise Unavailable(
+            "an import is running", next=Advice(Do("status"), " shows it. Repeat the command when it is done.")
+        )
     author, id, now, key = session.author(workspace), workspace.id, workspace.now(), workspace.signing
     syncing = daemon.syncing(workspace)
     remotes = [one.remote for one in syncing.machines()]
@@ -113,7 +115,7 @@ def _in_step(syncing: Syncing, remotes: list[Remote], tip: bytes) -> dict[str, R
             raise Unavailable(
                 f"the remote '{remote.name}' does not have the same commits",
                 at=remote.url.text,
-                next="Run `kgd sync`, resolve what it reports, and repeat the command.",
+                next=Advice("Run ", Do("sync"), ", resolve what it reports, and repeat the command."),
             )
         there[remote.name] = listed
     return there

@@ -157,7 +157,7 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
     states = {stage["state"] for stage in answer["stages"]} | ({"degraded"} if answer["degraded"] else set())
     answer["health"] = next((s for s in ("blocked", "degraded", "waiting") if s in states), "ok")
     if answer["health"] in ("blocked", "degraded"):
-        answer.setdefault("next", "`kgd doctor` shows a remedy for each.")
+        answer.setdefault("next", Advice(Do("doctor"), " shows a remedy for each."))
     return answer
 
 

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from kgd.config.credentials import check_reference, drop, is_kept_as, keep
-from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError
+from kgd.errors import Advice, Do, Forbidden, Invalid, InvariantViolation, KgdError
 from kgd.git import remote_settings
 from kgd.git.adopt import code_remotes
 from kgd.git.remote_errors import Trouble
@@ -125,7 +125,10 @@ def share(session: Session, params: ShareParams) -> RemotesResult:
         raise InvariantViolation(
             "there is no remote to share through",
             at=params.remote or "",
-            next="Add one with `kgd remote add origin URL`, for an empty repository or a bare directory.",
+            next=Advice(
+                *("Add one with ", Do("remote", action="add", name="origin", url="URL")),
+                ", for an empty repository or a bare directory.",
+            ),
         )
     name, there = next(iter(found.items()))
     address = remote_settings.parse(remote_settings.take_credential(there)[0], layout.work_tree)
@@ -168,7 +171,11 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
         )
     else:
         if not params.url:
-            raise Invalid("the address of the remote is missing", at="url", next="`kgd remote add NAME URL`.")
+            raise Invalid(
+                "the address of the remote is missing",
+                at="url",
+                next=Advice(Do("remote", action="add", name="NAME", url="URL"), "."),
+            )
         there = remote_settings.parse(params.url, session.cwd or Path("/"))
         ref = params.ref or workspace.layout.branch
         stored = remote_settings.settings_of(workspace.layout, params.name).get(f"remote.{params.name}.url", "")
@@ -265,7 +272,10 @@ def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:
         "conflicts": workspace.conflicts.total,
     }
     if not remotes:
-        answer["next"] = "`kgd share` publishes to the remote of this repository, `kgd remote add NAME URL` to another."
+        answer["next"] = Advice(
+            *(Do("share"), " publishes to the remote of this repository, "),
+            *(Do("remote", action="add", name="NAME", url="URL"), " to another."),
+        )
     elif workspace.conflicts.total:
         answer["next"] = SETTLE_CONFLICTS
     return answer

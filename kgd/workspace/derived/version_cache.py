@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from kgd.errors import Damaged, Unavailable
+from kgd.errors import Advice, Damaged, Do, Unavailable
 from kgd.git.history import Change, Versioned
 from kgd.git.history import versions as git_versions
 from kgd.git.objects import ObjectId
@@ -183,7 +183,9 @@ class VersionCache:
         if commit is None and self._unreadable:
             raise Unavailable(
                 f"history cannot be read, so this request id may have been used: {self._unreadable}",
-                next="Repeat the call with the same request_id after `kgd status` reports an intact history.",
+                next=Advice(
+                    "Repeat the call with the same request_id after ", Do("status"), " reports an intact history."
+                ),
             )
         return bytes.fromhex(commit) if commit else None
 
@@ -299,7 +301,9 @@ class VersionCache:
 
 
 def come_back(why: str) -> Unavailable:
-    return Unavailable(f"not ready yet: {why}", next="Repeat the call in a moment; `kgd status` shows the progress.")
+    return Unavailable(
+        f"not ready yet: {why}", next=Advice("Repeat the call in a moment; ", Do("status"), " shows the progress.")
+    )
 
 
 def _added(old: Version | None, new: Versioned) -> Version:

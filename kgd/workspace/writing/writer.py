@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from kgd import metrics
-from kgd.errors import Damaged, KgdError, Unavailable
+from kgd.errors import Advice, Damaged, Do, KgdError, Unavailable
 from kgd.git.objects import ObjectId, Signature
 from kgd.git.refs import HEAD, RefMoved, RefUpdate, move_ref, repair_ref, value_of
 from kgd.git.staging import Sign, Staging
@@ -403,7 +403,7 @@ def _diverged(tip: ObjectId) -> Unavailable:
     return Unavailable(
         "the upstream does not contain the last commit of this hub",
         at=tip.hex()[:10],
-        next="Run `kgd sync` to see how the upstream's history has changed.",
+        next=Advice("Run ", Do("sync"), " to see how the upstream's history has changed."),
     )
 
 
