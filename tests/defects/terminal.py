@@ -22,7 +22,7 @@ BUGS = {
         "kgd/cli/main.py",
         "    if not argv:\n",
         "    if False:\n",
-        ("tests/cli/test_commands.py::test_without_arguments_the_help_is_printed",),
+        ("tests/cli/test_commands.py::test_without_arguments_the_first_commands_are_printed",),
     ),
     "36-fsck-silent": Bug(
         "`kgd fsck` shows no progress",
