@@ -1,7 +1,7 @@
 """The long proofs, by time: kills of writers and of processes for derived data, gc beside writers, any order of
 changes, power cuts; teams that sync with failures, daemons killed in a sync or while git tidies up, a hub with many
-clients, random scopes and pushes; a daemon in long use; the tests at full size; and each file with tests marked
-``soak``.
+clients, random scopes and pushes; a daemon in long use; the tests at full size; their coverage; and each file with
+tests marked ``soak``.
 
     python -m tests.soak --minutes 60 [--only kill] [--seed 7]
 
@@ -82,6 +82,11 @@ def model(place: Path, seed: int) -> Counts:
 
 def marked(path: str, place: Path, seed: int) -> Counts:
     return by_pytest([sys.executable, "-m", "pytest", "-q", "-m", "soak", path, "-o", "timeout=3000"])
+
+
+def coverage(place: Path, seed: int) -> Counts:
+    """The tests' coverage, with the examples of a usual run."""
+    return by_pytest(["env", "-u", "KGD_SOAK", "make", "--no-print-directory", "coverage"])
 
 
 def by_pytest(command: list[str]) -> Counts:
@@ -215,6 +220,7 @@ PROOFS: dict[str, Callable[[Path, int], Counts]] = {
     "pushes": pushes,
     "large": large,
     "endurance": endurance,
+    "coverage": coverage,
 }
 MARKED = [
     path.relative_to(ROOT).as_posix()
