@@ -66,8 +66,10 @@ FILES: tuple[RuleFile, ...] = (
 PLACES = (
     "AGENTS.md",
     "CLAUDE.md",
+    "GEMINI.md",
     ".cursorrules",
     ".cursor/rules",
+    ".claude/CLAUDE.md",
     ".claude/rules",
     ".github/instructions",
     ".github/copilot-instructions.md",
@@ -97,10 +99,15 @@ def at_top(root: Path) -> list[str]:
 
 
 def _has_rules(path: Path, place: str) -> bool:
-    """Whether a user wrote the file, or the folder has a rule file."""
+    """Whether a user wrote the file, or the folder or one of its subfolders has a rule file."""
     try:
         if path.is_dir():
-            return any(kind_of(f"{place}/{name}") for name in os.listdir(path))
+            inside = [path, *(Path(entry) for entry in os.scandir(path) if entry.is_dir())]
+            return any(
+                kind_of(f"{place}/{(folder / name).relative_to(path).as_posix()}")
+                for folder in inside
+                for name in os.listdir(folder)
+            )
         with path.open(encoding="utf-8", errors="replace") as file:
             text = without_blocks(file.read(2 * KNOWLEDGE))
     except OSError:

@@ -214,3 +214,10 @@ def test_rules_at_the_top_of_a_tree_are_those_that_an_import_reads(tmp_path: Pat
     (tmp_path / ".cursor/rules/style.mdc").write_text("Names are English.\n")
     (tmp_path / "AGENTS.md").write_text("x" * (KNOWLEDGE + 1))
     assert at_top(tmp_path) == ["CLAUDE.md", ".cursor/rules"]
+
+
+def test_rules_in_a_subfolder_of_a_rule_folder_and_of_gemini_are_at_the_top_too(tmp_path: Path) -> None:
+    for name in (".cursor/rules/backend/api.mdc", "GEMINI.md", ".claude/CLAUDE.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("Round once.\n")
+    assert at_top(tmp_path) == ["GEMINI.md", ".cursor/rules", ".claude/CLAUDE.md"]

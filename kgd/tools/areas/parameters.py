@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
@@ -27,7 +27,8 @@ MAX_REASON = 4 * 1024
 MAX_PATHS = 10_000
 MAX_QUERY = 2_000
 MOST_REFUSALS = 10
-"""Refusals of one call. Each is looked up in the schema, and a call may have thousands of wrong fields."""
+"""Unknown fields, and wrong values, that a refusal names. Each is looked up in the schema, and a call may have
+thousands."""
 
 
 Checks = Mapping[str, Callable[[Any], object]]
@@ -73,13 +74,14 @@ class AreaParams(Params):
             given = {name: one for name, one in {**defaults, **value}.items() if name not in bad}
         else:
             complaints, given = [], dict(params)
-        if refusals := list(itertools.islice(cls._refusals(complaints, given), MOST_REFUSALS)):
+        if refusals := list(cls._refusals(complaints, given)):
             raise _joined(refusals)
         return params
 
     @classmethod
     def _refusals(cls, complaints: Sequence[ErrorDetails], given: Mapping[str, Any]) -> Iterator[KgdError]:
-        yield from (explain_one(one, cls) for one in complaints if one["type"] == "extra_forbidden")
+        unknown = (one for one in complaints if one["type"] == "extra_forbidden")
+        yield from (explain_one(one, cls) for one in islice(unknown, MOST_REFUSALS))
         operation = given.get("operation")
         use = cls.use(operation, given) if operation else Use((), cls.model_fields)
         lacking = [str(one["loc"][0]) for one in complaints if one["type"] == "missing"]
@@ -87,8 +89,8 @@ class AreaParams(Params):
         if lacking:
             what = _listed_names(lacking, "is required", "are required")
             yield Invalid(f"{what} to {operation}" if operation else what, at=lacking[0])
-        known = ("extra_forbidden", "missing")
-        yield from (explain_one(one, cls) for one in complaints if one["type"] not in known)
+        wrong = (one for one in complaints if one["type"] not in ("extra_forbidden", "missing"))
+        yield from (explain_one(one, cls) for one in islice(wrong, MOST_REFUSALS))
         allowed = {*use.needs, *use.takes}
         idle = [name for name in cls.model_fields if name not in allowed and cls._is_given(name, given)]
         if idle:

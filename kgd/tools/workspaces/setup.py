@@ -225,6 +225,12 @@ class Made:
 
 def _found(directory: Path, id: str | None, params: UpParams) -> Made | None:
     layout = layouts.locate(directory) if directory.is_dir() else None
+    if layout is not None and params.bare and not layout.is_bare:
+        raise InvariantViolation(
+            "a workspace with a work tree is here already",
+            at=str(layout.work_tree),
+            next="Use it without `--bare`, or make a bare copy of it in another folder with `kgd clone --bare`.",
+        )
     if layout is None or (params.standalone and layout.folder != directory):
         return None
     known = _id_of(layout)
