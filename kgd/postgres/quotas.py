@@ -138,12 +138,7 @@ class Quotas:
         unused = {key: lease for key, lease in returned.items() if lease.left}
         if not unused:
             return
-        try:
-            with self._database.write(durable=False) as db:
-                for (token, what), lease in sorted(unused.items(), key=lambda item: item[0]):
-                    db.execute(_ADD, (-lease.left, token, what, lease.span))
-        except KgdError:
-            with self._lock:
-                for key, lease in unused.items():
-                    self._leases.setdefault(key, lease)
-            raise
+        # After a failure nobody knows whether the database has them back, so they count as spent.
+        with self._database.write(durable=False) as db:
+            for (token, what), lease in sorted(unused.items(), key=lambda item: item[0]):
+                db.execute(_ADD, (-lease.left, token, what, lease.span))

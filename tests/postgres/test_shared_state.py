@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 import time
@@ -124,6 +125,30 @@ def test_a_hub_that_stops_returns_its_leases(url: str) -> None:
     second = HubState(url)
     assert spend(second, {"t": 100}, "requests", 98)
     second.close()
+
+
+def test_a_lease_whose_return_may_have_failed_counts_as_spent(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection is lost after the database has the lease back, and before it says so."""
+    monkeypatch.setattr(quotas, "LOOK_SECONDS", 0.02)
+    hub, other = HubState(url), HubState(url)
+    write, told = hub._database.write, threading.Event()
+
+    @contextlib.contextmanager
+    def lost(*, durable: bool = True) -> Iterator[psycopg.Connection[Any]]:
+        with write(durable=durable) as connection:
+            yield connection
+        if not durable:
+            told.set()
+            raise Unavailable("the connection was lost")
+
+    for _ in range(2):
+        assert spend(hub, {"t": 100}, "requests", 1)
+    monkeypatch.setattr(hub._database, "write", lost)
+    monkeypatch.setattr(quotas, "HELD_SECONDS", 0.05)
+    assert told.wait(20)
+    assert 2 + available(hub, 100, "requests") + available(other, 100, "requests") <= 100
+    hub.close()
+    other.close()
 
 
 def test_windows_follow_the_clock_of_postgresql_and_not_those_of_the_hubs(url: str) -> None:
