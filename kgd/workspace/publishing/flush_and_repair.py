@@ -45,6 +45,8 @@ class Healing:
         self._host, self._store, self._tree, self._plan_folder = host, host.store, tree, plan_folder
         self._unpublished = edits.unpublished
         self._plans = plan_folder.unflushed
+        self._came_back: bool | None = None
+        """Whether the index is older than a plan; None before the first look, since git may write it again."""
         self.is_due = True
         """Every startup checks the index; after an unclean stop, files are checked as well."""
 
@@ -54,18 +56,25 @@ class Healing:
         Returns whether that was needed. Staged changes stay staged.
 
         Raises:
-            FileExistsError: A git command has the index locked.
+            FileExistsError: A git command has the index locked, or has just written it.
         """
         index, lock = self._host.layout.git_dir / "index", self._host.layout.git_dir / "index.lock"
         mine = self._host.layout.derived_dir / INDEX
+        began_with = index_file.stamp(index)
         if index_file.is_intact(index):
-            behind = list(self._behind(index, published))
+            if self._came_back is None:
+                self._came_back = self._is_old(index, published)
+            behind = list(self._behind(index, published)) if self._came_back else []
             if not behind or not _rewritten(index, mine, behind):
                 return False
         elif not any(self._follow(plan, published, mine) for plan in reversed(self._plans)):
             files = self._store.files(self._store.tree_of(published))
             index_file.build(mine, (entry for entry in files if entry.mode.startswith(PLAIN)))
         os.link(mine, lock)
+        if index_file.stamp(index) != began_with:
+            lock.unlink()
+            mine.unlink()
+            raise FileExistsError(lock)
         os.rename(lock, index)
         mine.unlink()
         log.warning("mended the git index")
@@ -107,7 +116,7 @@ class Healing:
         """For each path, the versions in all plans, and the versions in published plans."""
         versions, placed = defaultdict[str, set[ObjectId]](set), defaultdict[str, set[ObjectId | None]](set)
         for plan in self._plans:
-            is_published = self._store.exists(plan.after) and self._store.is_ancestor(plan.after, published)
+            is_published = self._is_published(plan, published)
             for file in plan.files:
                 known = file.taken | {file.old, file.new}
                 versions[file.path].update(id for id in known if id is not None)
@@ -139,6 +148,19 @@ class Healing:
             )
         return False
 
+    def _is_old(self, index: Path, published: ObjectId) -> bool:
+        """Whether a power cut may have brought back an index that a plan had replaced: the machine was restarted, or
+        the index is older than the newest published plan. If only the process died, the index is the plan's, or a git
+        command has written it since."""
+        plans = [plan for plan in self._plans if plan.lock and self._is_published(plan, published)]
+        if not plans:
+            return False
+        newest, found = max(plans, key=lambda plan: plan.written), index.stat()
+        return not newest.is_of_this_boot or (found.st_ino != newest.lock and found.st_mtime_ns <= newest.written)
+
+    def _is_published(self, plan: Plan, published: ObjectId) -> bool:
+        return self._store.exists(plan.after) and self._store.is_ancestor(plan.after, published)
+
     def _behind(self, index: Path, published: ObjectId) -> Iterator[index_file.Replacement]:
         """The paths at which the index has a version that an unflushed plan replaced."""
         known, tree = self._known(), self._store.tree_of(published)
@@ -153,6 +175,12 @@ class Healing:
         for plan in self._plans:
             for file in plan.files:
                 known[file.path] |= file.taken | {file.old, file.new}
+            if self._store.exists(plan.before) and self._store.exists(plan.after):
+                # The index also has the new versions of files that wait for a person, which the plan does not place.
+                for path, old, new in self._store.diff(
+                    self._store.tree_of(plan.before), self._store.tree_of(plan.after)
+                ):
+                    known[path] |= {old, new}
         return known
 
 

@@ -77,7 +77,11 @@ class Plan:
     after: ObjectId
     files: tuple[Placement, ...]
     lock: int = 0
-    """Inode number of its index lock, 0 if it takes none."""
+    """Inode number of its index lock, which becomes the index; 0 if it takes none."""
+    written: int = 0
+    """When it was written, in nanoseconds by the clock of the disk, for a plan found at startup."""
+    is_of_this_boot: bool = True
+    """Whether the machine was not restarted since."""
     is_done: bool = False
     """Whether it was published, or a newer plan includes it."""
     at: float = field(default_factory=time.monotonic)
@@ -156,7 +160,7 @@ class PlanFolder:
             found = os.stat(lock)
         except FileNotFoundError:
             return False
-        return any(plan.lock == found.st_ino and found.st_mtime_ns <= int(plan.place.name) for plan in self.unflushed)
+        return any(plan.lock == found.st_ino and found.st_mtime_ns <= plan.written for plan in self.unflushed)
 
     @property
     def restoring(self) -> tuple[Placement, ...]:
@@ -169,7 +173,8 @@ class PlanFolder:
         place.mkdir()
         plan = Plan(place, before, after, tuple(files), lock)
         rows = [[f.path, hex_of(f.old), hex_of(f.new), [hex_of(id) for id in f.taken], f.back] for f in plan.files]
-        text = json.dumps({"before": before.hex(), "after": after.hex(), "files": rows, "lock": lock})
+        values = {"before": before.hex(), "after": after.hex(), "files": rows, "lock": lock, "boot": _boot()}
+        text = json.dumps(values)
         try:
             write_new(place / PLAN, text.encode())
             sync_folder(place)
@@ -293,16 +298,26 @@ def _keep(slot: Path) -> None:
 def _read(place: Path) -> Plan | None:
     try:
         is_done = (place / DONE).exists()
-        values = json.loads((place / (DONE if is_done else PLAN)).read_bytes())
+        file = place / (DONE if is_done else PLAN)
+        values, written = json.loads(file.read_bytes()), file.stat().st_mtime_ns
         files = tuple(
             Placement(path, id_of(old), id_of(new), frozenset(map(id_of, taken)), *map(bool, back))
             for path, old, new, taken, *back in values["files"]  # an older plan has no `back`
         )
         before, after = bytes.fromhex(values["before"]), bytes.fromhex(values["after"])
         lock = int(values.get("lock", 0))  # an older plan has none
-        return Plan(place, before, after, files, lock, is_done, is_flushed=(place / FLUSHED).exists())
+        is_of_this_boot, is_flushed = values.get("boot", "") == _boot(), (place / FLUSHED).exists()
+        return Plan(place, before, after, files, lock, written, is_of_this_boot, is_done, is_flushed=is_flushed)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _boot() -> str:
+    """An identifier of the machine's present boot; empty if the system has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _puts_back(plan: Plan) -> bool:

@@ -255,9 +255,89 @@ def test_an_index_that_a_publication_had_replaced_is_updated_and_keeps_staged_ch
     desk.ws.submit(change(upsert("n3", summary="later"), upsert("new", name="New"), Delete(uri("n1"))))
     eventually(lambda: desk.status() == "A  notes.txt\n" and desk.in_step)
 
-    with after_a_cut(desk, tmp_path, lambda files: (files.layout.git_dir / "index").write_bytes(before)) as cut:
+    with after_a_cut(desk, tmp_path, lambda files: comes_back(files, before)) as cut:
         eventually(lambda: cut.status() == "A  notes.txt\n" and cut.in_step, cut.status)
         assert (cut.ws.tip, by_hand(cut).count("\n")) == (desk.ws.tip, 1)
+
+
+def test_an_index_that_came_back_is_updated_where_a_file_waits_for_its_person(desk: Desk, tmp_path: Path) -> None:
+    before = (desk.layout.git_dir / "index").read_bytes()
+    desk.file("n3").write_text("not: [a node\n")
+    desk.ws.hint(None)
+    eventually(lambda: desk.ws.invalid_files())
+    desk.ws.submit(change(upsert("n3", summary="later"), upsert("n4", summary="later")))
+    modified = f" M {desk.ws.path(uri('n3'))}\n"
+    eventually(lambda: desk.status() == modified and desk.in_step, desk.status)
+
+    with after_a_cut(desk, tmp_path, lambda files: comes_back(files, before)) as cut:
+        eventually(lambda: cut.status() == modified, cut.status)
+
+
+@pytest.mark.parametrize("command", [["rm", "-q", "--cached"], ["reset", "-q", "HEAD~", "--"]])
+def test_after_the_death_of_the_process_alone_a_staged_change_stays_staged(
+    desk: Desk, tmp_path: Path, command: list[str]
+) -> None:
+    """Even one that stages an earlier version, which an old index would also have."""
+    published_twice(desk)
+    staged = []
+
+    def stage(files: Desk) -> None:
+        files.git(*command, files.ws.path(uri("n3")))
+        staged.append(files.status())
+
+    with after_a_cut(desk, tmp_path, stage) as cut:
+        eventually(lambda: cut.in_step)
+        cut.ws.submit(change(upsert("n9", summary="later")))
+        eventually(lambda: cut.in_step and "later" in cut.file("n9").read_text())
+        assert (cut.status(), staged[0] != "") == (staged[0], True)
+
+
+def test_a_change_that_is_staged_while_the_index_is_mended_stays(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (desk.layout.git_dir / "index").read_bytes()
+    published_twice(desk)
+    (desk.tree / "notes.txt").write_text("of a person\n")
+    link, raced = os.link, list[object]()
+
+    def racing(source: Path, target: Path) -> None:
+        if target.name == "index.lock" and not raced:
+            cut = locate(tmp_path / "cut")
+            assert cut is not None
+            raced.append(subprocess.run(["git", "-C", cut.work_tree, "add", "notes.txt"], check=True))
+        link(source, target)
+
+    def damage(files: Desk) -> None:
+        comes_back(files, before)
+        monkeypatch.setattr(os, "link", racing)
+
+    with after_a_cut(desk, tmp_path, damage) as cut:
+        eventually(lambda: cut.status() == "A  notes.txt\n" and cut.in_step, cut.status)
+    assert raced
+
+
+def test_after_a_restart_of_the_machine_an_old_index_is_updated_although_git_wrote_it_since(
+    desk: Desk, tmp_path: Path
+) -> None:
+    before = (desk.layout.git_dir / "index").read_bytes()
+    published_twice(desk)
+    (desk.tree / "notes.txt").write_text("of a person\n")
+
+    def restarted(files: Desk) -> None:
+        comes_back(files, before)
+        files.git("add", "notes.txt")
+        for plan in (files.layout.derived_dir / "aside").glob("*/done"):
+            plan.write_text(json.dumps({**json.loads(plan.read_text()), "boot": "another"}))
+
+    with after_a_cut(desk, tmp_path, restarted) as cut:
+        eventually(lambda: cut.status() == "A  notes.txt\n" and cut.in_step, cut.status)
+
+
+def comes_back(desk: Desk, index: bytes) -> None:
+    """The index is the one before the plans again, with its time."""
+    file, plans = desk.layout.git_dir / "index", sorted((desk.layout.derived_dir / "aside").glob("*/done"))
+    file.write_bytes(index)
+    os.utime(file, ns=(plans[0].stat().st_mtime_ns - 1, plans[0].stat().st_mtime_ns - 1))
 
 
 @pytest.mark.parametrize("content", ["whole", "empty"])
@@ -267,7 +347,7 @@ def test_an_index_lock_that_a_power_cut_brought_back_is_removed(desk: Desk, tmp_
     def brought_back(files: Desk) -> None:
         lock, plan = files.layout.git_dir / "index.lock", next((files.layout.derived_dir / "aside").glob("*/done"))
         lock.write_bytes((files.layout.git_dir / "index").read_bytes() if content == "whole" else b"")
-        os.utime(lock, ns=(int(plan.parent.name), int(plan.parent.name)))
+        os.utime(lock, ns=(plan.stat().st_mtime_ns, plan.stat().st_mtime_ns))
         plan.write_text(json.dumps({**json.loads(plan.read_text()), "lock": lock.stat().st_ino}))
         damaged(files, versions)
 
@@ -285,6 +365,7 @@ def test_an_index_lock_of_a_git_command_stays_after_an_unclean_stop(desk: Desk, 
         lock, plan = files.layout.git_dir / "index.lock", next((files.layout.derived_dir / "aside").glob("*/done"))
         lock.write_bytes(b"")
         plan.write_text(json.dumps({**json.loads(plan.read_text()), "lock": lock.stat().st_ino}))
+        os.utime(lock, ns=(plan.stat().st_mtime_ns + 1, plan.stat().st_mtime_ns + 1))
 
     with after_a_cut(desk, tmp_path, locked) as cut:
         cut.blocked("a git command is running")
