@@ -55,9 +55,11 @@ LONGEST_SECONDS = 0.4
 PATHS_LIMIT = 2_000
 """Number of changed paths above which everything is scanned."""
 DEGRADED_SECONDS = 5.0
+INSTEAD = "folders are scanned every 5 seconds, or less often if that takes long"
 REST = 4
-"""After a call that took some time, the next hints wait this many times as long: a build that writes files all the time
-must not keep the daemon busy with a large tree."""
+"""After a call that used some CPU time, the next hints wait this many times as long: a build that writes files all the
+time must not keep the daemon busy with a large tree."""
+LONGEST_REST, LONGEST_INTERVAL = 2.0, 300.0
 TOP_FOLDERS_LIMIT = 64
 
 OnChange = Callable[[frozenset[str] | None], object]
@@ -78,12 +80,12 @@ class Watch(FileSystemEventHandler):
     """Watches folders until it is closed.
 
     `degraded` is empty, or one sentence with the problem and its remedy; the folders are then scanned every five
-    seconds.
+    seconds, or less often if that takes long.
 
     Args:
-        rescan_seconds: The shortest time between two periodic scans. After a scan that took long, the next one waits
-            longer, so that periodic scans take at most one per cent of a core; ten if `degraded`.
-        scan_seconds: How long the last scan took, if `on_change` only starts it.
+        rescan_seconds: The shortest time between two periodic scans. After a scan that took long, the next one waits up
+            to five minutes, so that periodic scans take at most one per cent of a core; ten if `degraded`.
+        scan_seconds: CPU time of the last scan, if `on_change` only starts it.
     """
 
     def __init__(
@@ -216,16 +218,16 @@ class Watch(FileSystemEventHandler):
         code, reason = getattr(error, "errno", None), getattr(error, "strerror", None) or str(error)
         if code == errno.ENOSPC:
             self.degraded = (
-                "too many folders for the kernel's limit; they are scanned every 5 seconds instead. "
+                f"too many folders for the kernel's limit; {INSTEAD}. "
                 "Raise it with: sudo sysctl fs.inotify.max_user_watches=524288"
             )
         elif code == errno.EMFILE:
             self.degraded = (
-                "changes cannot be watched (no free inotify instance); folders are scanned every 5 seconds. "
+                f"changes cannot be watched (no free inotify instance); {INSTEAD}. "
                 "Raise the limit with: sudo sysctl fs.inotify.max_user_instances=512"
             )
         else:
-            self.degraded = f"changes cannot be watched ({reason}); folders are scanned every 5 seconds"
+            self.degraded = f"changes cannot be watched ({reason}); {INSTEAD}"
         log.warning("watching is degraded", extra={"reason": reason})
         self.hint(None)
 
@@ -234,21 +236,20 @@ class Watch(FileSystemEventHandler):
         due = time.monotonic() + self._interval()
         while self._wait(due):
             changed = self._taken()
-            began = time.monotonic()
+            began = time.thread_time()  # a scan may wait for another, which costs nothing
             try:
                 self._on_change(changed)
             except Exception:
                 log.exception("a change could not be handled")
-            now = time.monotonic()
-            self._rested = now + REST * (now - began)
+            now, spent = time.monotonic(), time.thread_time() - began
+            self._rested = now + min(LONGEST_REST, REST * spent)
             if changed is None:
-                due = now + self._interval(max(self._scan_seconds(), now - began))
+                due = now + self._interval(max(self._scan_seconds(), spent))
 
     def _interval(self, scan_seconds: float = 0.0) -> float:
         """Seconds until the next periodic scan, after a scan that took so long."""
-        if self.degraded:
-            return max(DEGRADED_SECONDS, 10 * scan_seconds)
-        return max(self._rescan_seconds, 100 * scan_seconds)
+        least, times = (DEGRADED_SECONDS, 10) if self.degraded else (self._rescan_seconds, 100)
+        return max(least, min(LONGEST_INTERVAL, times * scan_seconds))
 
     def _wait(self, due: float) -> bool:
         """True when there are hints to deliver, False when closed."""

@@ -17,6 +17,7 @@ from kgd.daemon.code_index import ReadingTree
 from kgd.daemon.watch import Folder, Watch
 from kgd.errors import KgdError
 from kgd.freshness.freshness import Freshness
+from kgd.git.index_file import Stamp, stamp
 from kgd.index.text import FileDoc
 from kgd.model.uri import Uri, from_path, path_of, scheme_of
 from kgd.overlay.listing import MACHINE_MADE, NEVER
@@ -64,6 +65,11 @@ class WorkspaceWatch:
         self._history: HistoryReader | None = None
         self._code_git_dir = CodeHistory.of(workspace).git_dir
         self._watches = []
+        self._code_watch: Watch | None = None
+        self._rule_stamps: list[Stamp] | None = None
+        """Of git's files that decide which paths are ignored, before the last scan."""
+        self._passed_over = False
+        """Whether changes of ignored files have caused no scan since the last one."""
         if workspace.is_published:
             watch = Watch(
                 self._own_folders(),
@@ -90,7 +96,8 @@ class WorkspaceWatch:
             if self._code_git_dir is not None:
                 self._history = HistoryReader(CodeHistory.of(workspace), layout.code_tree)
             code = Folder(layout.code_tree, skip=NEVER | MACHINE_MADE)
-            self._watches.append(Watch([code], self._code_tree_changed, rescan_seconds=rescan_seconds))
+            self._code_watch = Watch([code], self._code_tree_changed, rescan_seconds=rescan_seconds)
+            self._watches.append(self._code_watch)
         self._first_look = threading.Thread(target=self._look, name="kgd-first-look", daemon=True)
 
     def start(self) -> None:
@@ -170,9 +177,14 @@ class WorkspaceWatch:
     def _code_tree_changed(self, changed: frozenset[str] | None) -> None:
         if self._overlay is None or self._stop.is_set():
             return
-        top = str(self._overlay.root)
-        if changed is None or not all(self._overlay.ignores(os.path.relpath(path, top)) for path in changed):
-            self._overlay.rescan()
+        top, git_dir = str(self._overlay.root), self._code_git_dir
+        stamps = [stamp(git_dir / name) for name in ("index", "info/exclude")] if git_dir else []
+        if changed is not None and stamps == self._rule_stamps:
+            self._passed_over = all(self._overlay.ignores(os.path.relpath(path, top)) for path in changed)
+            if self._passed_over:
+                return
+        self._rule_stamps, self._passed_over = stamps, False
+        self._overlay.rescan()
 
     def _tree_changed(self, delta: Delta) -> None:
         """Called after each scan that found a difference, including scans that a call requested."""
@@ -201,6 +213,8 @@ class WorkspaceWatch:
             return
         if self._history and (of_code := {path for path in changed if self._is_of_code(path)}):
             self._history.note()
+            if self._passed_over and self._code_watch:
+                self._code_watch.hint(None)  # git writes its index after the files, which may not be ignored any more
             changed -= of_code
         top, git_dir = self._workspace.layout.work_tree, str(self._workspace.layout.git_dir)
         inside = {path for path in changed if not path.startswith(f"{git_dir}/")}

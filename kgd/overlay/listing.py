@@ -56,10 +56,11 @@ PROGRESS_EVERY = 128
 
 
 class Rules(NamedTuple):
-    """The exclusions of a tree. `trouble` is the reason if git failed."""
+    """The exclusions of a tree: ignored paths, and the folders among them. `trouble` is the reason if git failed."""
 
     repository: bool
     ignored: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
     trouble: str = ""
 
 
@@ -89,11 +90,13 @@ def rules_of(root: Path, environment: Mapping[str, str] | None = None, last: Rul
             return Rules(repository=False)
         trouble = error.message
     else:
-        ignored = frozenset(os.fsdecode(path.rstrip(b"/")) for path in out.split(b"\0") if path)
+        paths = [os.fsdecode(path) for path in out.split(b"\0") if path]
+        ignored = frozenset(path.rstrip("/") for path in paths)
+        folders = frozenset(path.rstrip("/") for path in paths if path.endswith("/"))
         if "." in ignored and not (root / ".git").exists():
             # A surrounding repository ignores the whole folder (a scratch folder, or a home under git).
             return Rules(repository=False)
-        return Rules(repository=True, ignored=ignored)
+        return Rules(repository=True, ignored=ignored, folders=folders)
     known = last if last is not None and last.repository else Rules(repository=False)
     return known._replace(trouble=trouble[:200])
 

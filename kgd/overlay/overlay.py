@@ -150,9 +150,13 @@ class Overlay:
         return belongs(self.root, path, rules, directory=directory, listed=listed, environment=self._environment)
 
     def ignores(self, path: str) -> bool:
-        """Whether the path, relative to the root, or a folder above it was ignored by git at the last scan."""
-        ignored, steps = self._rules.ignored if self._rules else frozenset(), path.split("/")
-        return any("/".join(steps[:depth]) in ignored for depth in range(1, len(steps) + 1))
+        """Whether git ignored the file, relative to the root, or a folder above it at the last scan. Never true for
+        ``.gitignore``, which may change that."""
+        rules, steps = self._rules or Rules(repository=False), path.split("/")
+        if steps[-1] == ".gitignore":
+            return False
+        above = ("/".join(steps[:depth]) for depth in range(1, len(steps)))
+        return (path in rules.ignored and path not in rules.folders) or any(folder in rules.folders for folder in above)
 
     def scan(self, progress: Progress | None = None, stop: threading.Event | None = None) -> Delta:
         """Update the overlay and save the facts to the cache.

@@ -33,6 +33,9 @@ def test_files_of_a_build_that_git_ignores_cause_no_scan(tmp_path: Path, monkeyp
         (code / "out" / "deep" / "second.o").write_text("1")
         until(lambda: any(path.startswith("out/deep") for path in asked))
         assert len(scans) == before
+        git(code, "add", "-f", "out/deep/second.o")  # now it is no longer ignored
+        until(lambda: len(scans) > before)
+        before = len(scans)
         (code / "main.py").write_text("print(2)\n")
         until(lambda: len(scans) > before)
     finally:
