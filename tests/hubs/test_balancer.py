@@ -226,6 +226,7 @@ ALONE = (
     "tests/hub/test_audit.py::test_a_long_log_is_exported_whole",  # writes into SQLite
     "tests/hub/test_authorship.py",  # each hub has a ledger of the pushes that it received
     "tests/hub/test_git.py::test_a_push_inside_the_scope_of_propose_becomes_a_proposal",  # list a proposal at once
+    "tests/hub/test_proposal_names.py::test_a_holder_of_the_same_name_does_not_move_a_proposal",
     "tests/hub/test_narrow_pushes.py::test_a_token_that_only_pushes_sees_the_branch_and_its_own_proposals",
     "tests/hub/test_forged_requests.py::test_nor_of_the_keeper_nor_as_a_proposal",
     "tests/hub/test_oracles.py::test_a_hidden_node_looks_like_a_missing_one",  # each hub embeds texts by itself
