@@ -90,7 +90,7 @@ def test_the_groups_of_the_whole_workspace_show_types_and_relations(page: Page) 
     numbers = page.locator("#drawing .relation")
     assert sorted(numbers.all_text_contents()) == sorted(line.split()[0] for line in lines)
     assert crossing([*areas(numbers), *shown(page)]) == []
-    expect(page.locator(".graph-head")).to_contain_text("136 of 151 nodes in 13 groups; the others are the areas")
+    expect(page.locator(".graph-head")).to_contain_text("151 nodes: 136 in 13 groups, and 15 areas and groups of areas")
     payments.hover()
     expect(numbers).to_have_text(["1 relation"])
     expect(page.locator(".legend")).to_contain_text("gotcha 31")

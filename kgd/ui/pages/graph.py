@@ -67,8 +67,9 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     rows = [{"dot": dot, "node": _leads(visit, wanted, dot), "marks": [dot.told], "alone": ""} for dot in scene.dots]
     divided = [group for group in groups if group["id"] not in {one.get("inside") for one in groups}]
     drawn, number = sum(group["count"] for group in divided), counted(len(divided), "group")
-    summary = f"{drawn:,} of {counted(in_all, 'node')} in {number}; the others are the areas themselves"
-    summary = summary if drawn < in_all else f"{counted(in_all, 'node')} in {number}"
+    summary = f"{counted(in_all, 'node')} in {number}"
+    if drawn < in_all:
+        summary = f"{counted(in_all, 'node')}: {drawn:,} in {number}, and {in_all - drawn:,} areas and groups of areas"
     return (
         told
         | {"hint": summary, "cut": [sampled] * answer["is_sample"] + opened}
