@@ -66,11 +66,20 @@ def _found(connection: Connection, name: str, where: Given) -> tuple[str, Answer
         if ":" in name and not name.startswith(f"{kind}:"):
             continue
         try:
-            asked = {**where, "operation": "get", "entityType": kind, "id": name}
-            return kind, connection.call("query_graph", asked)["data"]
+            return kind, _read(connection, kind, name, where)
         except NotFound:
             continue
+    for kind, many in ((ATOM, "atoms"), (MOLECULE, "molecules")):
+        asked = {**where, "operation": "search", "entityType": kind, "query": name, "includeChangelog": False}
+        for one in connection.call("query_graph", asked)["data"][many]:
+            if one["name"].casefold() == name.casefold():
+                return kind, _read(connection, kind, one["id"], where)
     raise NotFound("there is no such area", at=name, next="`kgd areas` lists them.")
+
+
+def _read(connection: Connection, kind: str, id: str, where: Given) -> Answer:
+    answer: Answer = connection.call("query_graph", {**where, "operation": "get", "entityType": kind, "id": id})["data"]
+    return answer
 
 
 def area_list(answer: Answer) -> None:

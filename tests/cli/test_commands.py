@@ -74,6 +74,17 @@ def test_a_fact_is_remembered_about_a_path_and_recalled(kgd: Kgd) -> None:
     assert any(node["uri"].startswith("insight://shop/sessions") for node in walked["nodes"])
 
 
+def test_a_fact_about_a_line_is_about_its_file(kgd: Kgd) -> None:
+    kgd("remember", "Renewal takes two calls.", "--about", "src/auth/session.py:1-2")
+    assert "Renewal takes two calls." in kgd("context", "src/auth/session.py")
+    assert "no broken links" in kgd("broken")
+
+
+def test_an_area_is_found_by_its_name(kgd: Kgd) -> None:
+    kgd("put", "atom:signing-in", "--name", "Signing In", "--data", '{"paths": ["src/auth/**"]}', "--content", "Rules.")
+    assert "Rules." in kgd("areas", "signing in")
+
+
 def test_the_code_tree_is_walked_and_a_limit_says_what_it_left_out(kgd: Kgd) -> None:
     everything = kgd.json("traverse", "./src", "--max-cost", "none")
     assert "file://shop/src/auth/session.py" in [node["uri"] for node in everything["nodes"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
@@ -16,7 +17,7 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.fields import CITES
 from kgd.model.node import PLAIN, NodeField, Relation, Shape
-from kgd.model.uri import OWNED, Uri, build
+from kgd.model.uri import OWNED, Uri, build, scheme_of
 from kgd.tools import addressing
 from kgd.tools.areas import ids
 from kgd.tools.model_decisions import Resolved, settle
@@ -168,6 +169,16 @@ class RememberParams(Params):
     workspace: str | None = None
 
 
+def _subject(session: Session, workspace: Workspace, text: str, at: str) -> Uri:
+    """The address that a fact is about. Of a line of a file, as in ``src/app.py:12``, it is the file."""
+    path, colon, lines = text.rpartition(":")
+    if colon and re.fullmatch(r"\d+(-\d+)?", lines):
+        uri = addressing.spell(session, workspace, path, at=at)
+        if scheme_of(uri) == "file":
+            return uri
+    return addressing.spell(session, workspace, text, at=at)
+
+
 def remember(session: Session, params: RememberParams) -> PutResult:
     """Store one fact, with a relation to each node or path it is about. Repeating a fact changes nothing."""
     text = params.text.strip()
@@ -175,7 +186,7 @@ def remember(session: Session, params: RememberParams) -> PutResult:
         raise Invalid("the text is empty", at="text")
     workspace = addressing.choose(session, params.workspace, params.about, writing=True)
     relations = tuple(
-        Relation("about", addressing.spell(session, workspace, target, at=f"about[{index}]"), 0.5)
+        Relation("about", _subject(session, workspace, target, f"about[{index}]"), 0.5)
         for index, target in enumerate(params.about)
     )
     author = session.author(workspace)
