@@ -184,8 +184,7 @@ def _drawn(via: Answer) -> str:
 
 def _unreached(answer: Answer) -> None:
     if end := answer.get("unreached"):
-        cause = "within these limits" if answer["cut"] else "along relations of these types and directions"
-        say(f"no path leads to {end} {cause}")
+        say(f"no path leads to {address(end)}{' within these limits' if answer['cut'] else ''}")
 
 
 def _cut(answer: Answer) -> None:

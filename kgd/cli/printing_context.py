@@ -22,7 +22,7 @@ _HEADINGS = {
 }
 _NAMED = 20
 NO_LINE = (
-    "no line with a commit is named",
+    "no line is given",
     "Write a file relative to the top of the code, and a line: `kgd why src/app.py:12`.",
 )
 """An error and its next step."""

@@ -57,8 +57,7 @@ def init(answer: Answer) -> None:
     ):
         if answer.get(name):
             _entry(label, answer[name])
-    published = ", ".join(answer["published"]) or "nowhere: nothing leaves this machine"
-    _entry("published", published)
+    _entry("shared", ", ".join(answer["published"]) or "no: nothing leaves this machine")
     counts = answer.get("counts", {})
     if counts:
         _entry("holds", _holds(counts))

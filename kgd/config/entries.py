@@ -105,7 +105,7 @@ class Settings:
     rescan_seconds: int = _setting(
         30,
         range(1, 61),
-        "least seconds between two full scans of watched folders; up to 300 if they would take over 1 % of a core",
+        "seconds between two full scans of watched folders; up to 300 if scans would take over 1 % of a core",
     )
     remote_seconds: int = _setting(
         30, range(5, 601), "seconds without progress after which an attempt to reach a remote is abandoned"

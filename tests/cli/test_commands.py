@@ -275,7 +275,7 @@ def test_counts_are_in_words_and_nothing_is_repeated(kgd: Kgd) -> None:
     assert kgd("get", "https://example.org/paper").count("https://example.org/paper") == 1
     assert kgd("path", "https://example.org/paper", "./src/auth").splitlines()[1] == "        <- see -"
     refused = kgd("path", "https://example.org/paper", "./src/auth", "--direction", "out")
-    assert "no path leads to dir://shop/src/auth along relations of these types and directions\n" in refused
+    assert "no path leads to dir://shop/src/auth\n" in refused
     assert "no path leads to dir://shop/src/auth within these limits\n" in kgd(
         "path", "./src/auth/session.py", "./src/auth", "--max-depth", "0"
     )
@@ -487,7 +487,7 @@ def test_a_line_that_does_not_exist_is_not_found(kgd: Kgd) -> None:
     for named, said in (
         ("src/auth/session.py:99999", r"src/auth/session.py has \d+ lines?"),
         ("src/auth/nosuch.py:1", "there is no readable file src/auth/nosuch.py in the code tree"),
-        ("src/auth/session.py", "no line with a commit is named\n     Write a file .*"),
+        ("src/auth/session.py", "no line is given\n     Write a file .*"),
     ):
         asked = kgd.run("why", named)
         assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]

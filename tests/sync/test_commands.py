@@ -55,7 +55,7 @@ def test_two_daemons_agree_within_seconds(people: Callable[[str], Somebody], hub
     bob("put", "fact", "--summary", "by Bob")
     until(lambda: "by Bob" in ann("get", "fact"))
     assert "nothing to do" in ann("sync")
-    assert f"published  origin ({hub} refs/heads/main)" in ann("up")
+    assert f"shared     origin ({hub} refs/heads/main)" in ann("up")
     status = ann.json("status")
     assert {one["name"]: one["state"] for one in status["stages"]}["push"] == "ok"
     assert status["workspace"]["tip"] == git(hub, "rev-parse", "main")

@@ -21,6 +21,7 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from kgd.git.files import sync_folder, write_new
@@ -312,6 +313,7 @@ def _read(place: Path) -> Plan | None:
         return None
 
 
+@cache
 def _boot() -> str:
     """An identifier of the machine's present boot; empty if the system has none."""
     try:

@@ -319,7 +319,7 @@ def _check_link(draft: Draft, relation: Relation) -> None:
             draft.warnings.append(f"{target} was created as a resource; did you mean {meant[0]}:{rest}?")
     else:
         or_file = f", and no file {path_of(target)}" if scheme_of(target) == "concept" else ""
-        draft.warnings.append(f"no node is called {target}{or_file}: the link is broken until it is written")
+        draft.warnings.append(f"no node is called {target}{or_file}: the link stays broken until there is one")
 
 
 def _refuse_deep(*given: Json) -> None:
