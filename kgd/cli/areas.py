@@ -6,7 +6,7 @@ from typing import Any
 
 from kgd.cli import printing, words
 from kgd.cli.output import show
-from kgd.cli.terminal import address, alert, bold, faint, field, is_terminal, markdown, say, table, when
+from kgd.cli.terminal import address, alert, bold, faint, field, is_terminal, markdown, say, short, table, when
 from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import Forbidden, Invalid, NotFound
@@ -15,6 +15,8 @@ Given = dict[str, Any]
 Answer = dict[str, Any]
 ATOM, MOLECULE = "atom", "molecule"
 LIMIT = 50
+MOST_GROUPS = 1_000
+"""The largest `limit` of `query_graph`. All groups are read, since each area names its own."""
 LISTED = 20
 """Largest number of facts and of files shown for one area."""
 
@@ -30,9 +32,9 @@ def areas(given: Given, options: Given) -> int:
             found = {
                 kind: connection.call(
                     "query_graph",
-                    {**where, "operation": "search", "entityType": kind, "limit": limit, "includeChangelog": False},
+                    {**where, "operation": "search", "entityType": kind, "limit": most, "includeChangelog": False},
                 )["data"]
-                for kind in (ATOM, MOLECULE)
+                for kind, most in ((ATOM, limit), (MOLECULE, MOST_GROUPS))
             }
             answer = {
                 "areas": found[ATOM]["atoms"],
@@ -51,12 +53,13 @@ def _one(connection: Connection, name: str, where: Given) -> Answer:
     if kind == ATOM:
         uri = data[kind]["id"]
         (node,) = connection.call("get", {"uris": [uri], "include": []})["nodes"]
-        answer |= {"unverified": node["unverified"]} if "unverified" in node else {}
+        if "unverified" in node:
+            answer["unverified"] = node["unverified"]
         try:
             answer["facts"] = connection.call("area_facts", {"area": uri, "limit": LISTED})
             answer["coverage"] = connection.call("coverage", {"area": uri, "limit": LISTED})
-        except (Invalid, Forbidden):  # there is no code tree on this machine
-            return answer
+        except (Invalid, Forbidden):  # no code tree on this machine, or no permission to read it
+            pass
     return answer
 
 
@@ -122,14 +125,15 @@ def area(answer: Answer) -> None:
         _heading(f"Facts ({facts['total']}{_stale(facts)})")
     for fact in facts.get("facts", ()):
         _fact(fact)
+    if (total := facts.get("total", 0)) > LISTED:
+        say(faint(f"  {LISTED} of {total} facts are shown"))
     if found.get("files"):
         _heading(f"Files ({found['total']})")
     for file in found.get("files", ()):
         known = f"  {faint(words.counted(file['facts'], 'facts'))}" if file.get("facts") else ""
         say(f"  {file['path']}{known}")
-    for total, listed in ((facts.get("total", 0), "facts"), (found.get("total", 0), "files")):
-        if total > LISTED:
-            say(faint(f"  {LISTED} of {total} {listed} are shown; `kgd coverage --area {one['id']}` lists all files"))
+    if (total := found.get("total", 0)) > LISTED:
+        say(faint(f"  {LISTED} of {total} files are shown; `kgd coverage --area {short(one['id'])}` lists all"))
     if one.get("changelog"):
         _heading("Changes")
     for change in one.get("changelog", ()):

@@ -187,8 +187,10 @@ def _counts(
     scene: Scene, layout: Layout, labels: Mapping[str, Label], numbers: Mapping[str, tuple[int, Dot]]
 ) -> Iterator[str]:
     """The number of relations on each line between two groups, where it covers no figure, label or other number."""
+    if scene.arrangement != "groups":
+        return
     taken = occupied(scene.dots, layout, labels)
-    for line in scene.lines if scene.arrangement == "groups" else ():
+    for line in scene.lines:
         if line.has_arrow:
             continue
         count = line.types[0].partition(" ")[0]

@@ -108,6 +108,8 @@ def _has_rules(path: Path, place: str) -> bool:
                 for folder in inside
                 for name in os.listdir(folder)
             )
+        if not path.is_file():
+            return False
         with path.open(encoding="utf-8", errors="replace") as file:
             text = without_blocks(file.read(2 * KNOWLEDGE))
     except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,11 @@ def test_rules_at_the_top_of_a_tree_are_those_that_an_import_reads(tmp_path: Pat
     (tmp_path / ".cursor/rules/style.mdc").write_text("Names are English.\n")
     (tmp_path / "AGENTS.md").write_text("x" * (KNOWLEDGE + 1))
     assert at_top(tmp_path) == ["CLAUDE.md", ".cursor/rules"]
+
+
+def test_a_pipe_is_no_rule_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "CLAUDE.md")
+    assert at_top(tmp_path) == []
 
 
 def test_rules_in_a_subfolder_of_a_rule_folder_and_of_gemini_are_at_the_top_too(tmp_path: Path) -> None:

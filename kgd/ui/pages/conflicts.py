@@ -46,7 +46,7 @@ def listing(visit: Visit) -> Handled:
                 {
                     "title": titled(name),
                     "before": _before(one["uri"], name, field),
-                    "sides": _excerpts(visit, one["id"], field),
+                    "sides": _excerpts(field),
                 }
                 for name, field in one["fields"].items()
             ],
@@ -96,11 +96,6 @@ def conflict(visit: Visit) -> Handled:
         return reported(visit.to("conflicts"), done, what)
     told = {"ids": ids, "chosen": chosen, "would": previewed_commit(done.get("would")), "warnings": done["warnings"]}
     return Page("conflict_preview.html", told | {"count": len(resolutions)})
-
-
-def choosing(visit: Visit, id: str, letter: str) -> str:
-    """Return the address of a conflict of one field, with a version chosen."""
-    return visit.to("conflict", **{"id": id, "take-0-0": letter})
 
 
 def suggestion(visit: Visit) -> Handled:
@@ -249,7 +244,7 @@ def _chosen(form: Mapping[str, str]) -> Chosen:
     return Chosen(choices, form.get("message", "").replace("\r\n", "\n").strip())
 
 
-def _excerpts(visit: Visit, id: str, field: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _excerpts(field: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the versions of a field, shortened for a list."""
     return [
         {
@@ -259,14 +254,13 @@ def _excerpts(visit: Visit, id: str, field: Mapping[str, Any]) -> list[dict[str,
             "at": side.get("at", ""),
             "is_nothing": side["value"] is None,
             "is_shown": side["side"] == field["shown"],
-            "to": choosing(visit, id, side["side"]),
         }
         for side in field["sides"]
     ]
 
 
 def _before(uri: str, name: str, field: Mapping[str, Any]) -> str:
-    """Return the field's value before both changes, shortened for a list; empty for whole nodes."""
+    """Return the field's value before both changes, shortened for a list; empty for whole nodes and for twins."""
     return "" if kind_of(uri, name) in ("node", "twin") else _excerpt(field["base"]) or "nothing"
 
 
