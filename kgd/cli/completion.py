@@ -15,7 +15,7 @@ _VALUED = "|".join(flag for argument in GLOBAL if "metavar" in argument.options 
 KINDS = {
     **dict.fromkeys(("URI", "START", "FROM", "TO"), "node"),
     "TASK": "task",
-    "ATOM": "atom",
+    "AREA": "atom",
     "WORKSPACE": "workspace",
 }
 """What to ask the daemon for, by the name of an argument's value."""

@@ -263,7 +263,7 @@ _START = (
 
 
 def _short() -> str:
-    """The first commands, for a command line without any."""
+    """Return the first commands to try, which `kgd` prints without arguments."""
     from kgd.cli import terminal
 
     column = max(len(line) for line, _ in _START) + 4

@@ -329,10 +329,12 @@ def warnings(answer: Answer) -> None:
 
 
 def more(answer: Answer, options: Answer) -> None:
-    """Print how to continue, unless the answer ended at `--limit` rows. A terminal suggests a higher limit first."""
+    """Print how to continue, unless the answer ended at `--limit` rows. Without `--limit`, a terminal suggests
+    one."""
     got = max((len(value) for value in answer.values() if isinstance(value, list)), default=0)
     if options.get("cursor") or got != options.get("limit"):
-        is_short = is_terminal() and "limit" in options and not options.get("cursor") and 0 < got <= HIGHEST_LIMIT / 2
+        takes_limit = "limit" in options and options["limit"] is None and not options.get("cursor")
+        is_short = is_terminal() and takes_limit and 0 < got <= HIGHEST_LIMIT / 2
         how = f"--limit {2 * got}" if is_short else f"--cursor {answer['cursor']}"
         say(f"{faint('more:')} {'repeat the command with ' if is_terminal() else ''}{how}")
 

@@ -98,7 +98,9 @@ def short(uri: str) -> str:
     """An address. A terminal shows addresses of the directory's workspace in short, and files of the code as paths."""
     scheme, mark, rest = uri.partition(f"://{_workspace}/")
     if _workspace and mark and rest and scheme.isalpha() and is_terminal():
-        return rest if scheme in ("file", "dir") and "%" not in rest else f"{scheme}:{rest}"
+        if "%" in rest or scheme not in ("file", "dir"):
+            return f"{scheme}:{rest}"
+        return f"{rest}/" if scheme == "dir" else rest  # without the slash, it could be a concept of this name
     return uri
 
 

@@ -75,7 +75,7 @@ def test_a_fact_is_remembered_about_a_path_and_recalled(kgd: Kgd) -> None:
 
 
 def test_a_fact_about_a_line_is_about_its_file(kgd: Kgd) -> None:
-    kgd("remember", "Renewal takes two calls.", "--about", "src/auth/session.py:1-2")
+    kgd("remember", "Renewal takes two calls.", "--about", "src/auth/session.py:1:2")
     assert "Renewal takes two calls." in kgd("context", "src/auth/session.py")
     assert "no broken links" in kgd("broken")
 

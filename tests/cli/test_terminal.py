@@ -276,8 +276,23 @@ def test_the_items_of_a_context_are_printed_under_one_heading_of_a_kind(capsys: 
 def test_more_results_are_asked_for_by_a_limit_on_a_terminal_and_by_the_cursor_in_a_pipe(kgd: Kgd) -> None:
     for number in range(12):
         kgd("remember", f"Copper pipe {number} is cold.", "-q")
-    assert "more: repeat the command with --limit " in kgd.on_terminal("search", "copper", NO_COLOR="1")
+    assert "more: repeat the command with --limit 20" in kgd.on_terminal("search", "copper", NO_COLOR="1")
     assert "more: --cursor " in kgd("search", "copper")
+
+
+def test_a_folder_on_a_terminal_has_a_slash_since_a_concept_may_have_its_name(kgd: Kgd) -> None:
+    kgd("put", "concept:src/auth", "--summary", "not the folder", "-q")
+    assert "  src/auth/" in kgd.on_terminal("traverse", "./src", NO_COLOR="1")
+    assert "not the folder" not in kgd("get", "src/auth/")
+
+
+def test_an_answer_that_was_cut_below_its_limit_continues_with_the_cursor(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A higher limit would end at the same size."""
+    monkeypatch.setattr(printing, "is_terminal", lambda: True)
+    printing.more({"hits": [{}] * 3, "cursor": "c"}, {"limit": 50})
+    assert "--cursor c\n" in capsys.readouterr().out
 
 
 def test_an_area_is_shown_with_its_rules_facts_and_files(kgd: Kgd) -> None:
@@ -293,6 +308,7 @@ def test_an_area_is_shown_with_its_rules_facts_and_files(kgd: Kgd) -> None:
     assert "Entry  atom://shop/entry" in kgd("areas", "safety")
     assert kgd.json("areas", "entry")["facts"]["known_files"] == 1
     assert "\n\nRules\n  Keys rotate weekly.\n\nFacts (" in kgd.on_terminal("areas", "entry", NO_COLOR="1")
+    assert "  Safety  " in kgd("areas", "--limit", "1")
     refused = kgd.run("areas", "nosuch")
     assert (refused.returncode, refused.stderr) == (
         3,
