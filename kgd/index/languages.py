@@ -1,4 +1,5 @@
-"""Spellings, languages and scripts in full text. SQLite alone handles only American or British English.
+"""Spellings, languages and scripts in full text. SQLite alone handles only English, and keeps its
+British and American spellings apart.
 
 **Spellings:** a query with a British or American spelling also finds texts with the other.
 

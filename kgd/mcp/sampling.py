@@ -55,9 +55,9 @@ ROOTS = "roots"
 STATE_SECONDS = 3600.0
 """Seconds that a client has between two rounds; its user may have to allow each question."""
 
-ANSWER_SECONDS = 5.0
+ROOTS_SECONDS = 5.0
 """Seconds for a client to name its roots; then the call continues without them."""
-MOST = 20
+MOST_ROOTS = 20
 
 
 class AnswersNeeded(Exception):
@@ -279,7 +279,7 @@ class Roots:
 
 
 async def _asked(ctx: ServerRequestContext[Any]) -> list[Path]:
-    with anyio.move_on_after(ANSWER_SECONDS):
+    with anyio.move_on_after(ROOTS_SECONDS):
         try:
             found = await ctx.session.send_request(ListRootsRequest(), ListRootsResult)
         except (MCPError, ValidationError):
@@ -290,7 +290,7 @@ async def _asked(ctx: ServerRequestContext[Any]) -> list[Path]:
 
 def _folders(found: object) -> list[Path]:
     """The folders in an answer; empty if it answers a different question."""
-    return [_path(str(root.uri)) for root in found.roots[:MOST]] if isinstance(found, ListRootsResult) else []
+    return [_path(str(root.uri)) for root in found.roots[:MOST_ROOTS]] if isinstance(found, ListRootsResult) else []
 
 
 def _move(session: Session, roots: list[Path]) -> None:

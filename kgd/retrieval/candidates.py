@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgd.index import ranking
 from kgd.index.code_index import FileHit
+from kgd.index.exact_names import Sees
 from kgd.index.ranking import Found
 from kgd.index.text import TextIndex
 from kgd.index.text_context import whole_of
@@ -23,7 +24,7 @@ from kgd.model.lane import Lane
 from kgd.model.uri import Uri, name_of
 from kgd.retrieval import code, relevance
 from kgd.retrieval.query import Question, Step
-from kgd.retrieval.relevance import Sees, anybody
+from kgd.retrieval.relevance import anybody
 
 if TYPE_CHECKING:
     from kgd.vectors.embedder import Scale

@@ -16,10 +16,9 @@ from kgd.model.lane import Lane
 from kgd.model.uri import Uri, is_owned, scheme_of
 
 if TYPE_CHECKING:
-    from kgd.index.ranking import Found
+    from kgd.index.exact_names import Sees
     from kgd.index.text import TextIndex
     from kgd.retrieval.candidates import Pool, Unit
-    from kgd.retrieval.relevance import Sees
 
 TEXT_WEIGHT, COVERED_WEIGHT, PART_WEIGHT, PATH_WEIGHT = 0.25, 0.36, 0.32, 0.22
 """Weights of a file's whole text by BM25, of its share of the query's weight, of its best part, and of its path."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
+from kgd.index.exact_names import Sees
 from kgd.index.text import TextIndex
 from kgd.index.words import sentences
 from kgd.model.lane import Lane
@@ -45,8 +46,6 @@ LEAST, OF_BEST = 1.2, 0.4
 
 NEAREST, NEAREST_SHORT = 60, 20
 """Maximum number of texts to rank by meaning, for long and for short queries."""
-
-Sees = Callable[[Uri], bool]
 
 
 def score(covered: float, frequency: float, nearness: float, share: float) -> float:

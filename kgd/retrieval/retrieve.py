@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kgd.errors import Advice, Do, Unavailable
 from kgd.graph.edges import EdgeSource, card_of
 from kgd.index import exact_names, ranking
+from kgd.index.exact_names import Sees
 from kgd.index.ranking import Found, Hit
 from kgd.model.lane import KNOWLEDGE, Lane
 from kgd.model.node import ranks_behind
@@ -18,7 +19,7 @@ from kgd.model.uri import Uri, from_path
 from kgd.retrieval import candidates, code, spreading
 from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Unit, filters_of, gather
 from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step
-from kgd.retrieval.relevance import Sees, anybody, measure
+from kgd.retrieval.relevance import anybody, measure
 from kgd.retrieval.spreading import Surroundings
 
 if TYPE_CHECKING:

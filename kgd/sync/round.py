@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
-from kgd.errors import Damaged, KgdError, Unavailable
+from kgd.errors import Advice, Damaged, Do, KgdError, Unavailable
 from kgd.git import program, refs
 from kgd.git.files import replace
 from kgd.git.incoming import Allowance, Incoming, measure
@@ -181,7 +181,9 @@ def _take(
     if not pull:
         if _holds(host, theirs):
             return True
-        raise Trouble("behind", "the remote has commits that are missing here", next="`kgd sync` fetches them first.")
+        raise Trouble(
+            "behind", "the remote has commits that are missing here", next=Advice(Do("sync"), " fetches them first.")
+        )
     if _holds(host, theirs):
         return _follow(host, remote, host.store, theirs, done, confirm)
     with transport.fetch({remote.ref: theirs}) as incoming:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,11 @@ from kgd.tools.session import Session
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
+
+LINES_OF_FILE = re.compile(
+    r"(?P<path>[^\n,]*[^\n,:\d][^\n,:]*):(?P<first>\d{1,7})(?:(?:-|:)(?P<last>\d{1,7}))?"
+).fullmatch
+"""Matches ``FILE:LINE``, ``FILE:FIRST-LAST``, and ``FILE:LINE:COLUMN`` as compilers print it."""
 
 
 def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, writing: bool = False) -> Workspace:

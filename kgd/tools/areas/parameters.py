@@ -27,8 +27,7 @@ MAX_REASON = 4 * 1024
 MAX_PATHS = 10_000
 MAX_QUERY = 2_000
 MOST_REFUSALS = 10
-"""Unknown fields, and wrong values, that a refusal names. Each is looked up in the schema, and a call may have
-thousands."""
+"""Largest number of unknown fields, and of wrong values, that a refusal names: a call may have thousands."""
 
 
 Checks = Mapping[str, Callable[[Any], object]]

@@ -290,21 +290,11 @@ def _tell(
 
 
 def _decide(id: str, *, by_agent: bool) -> Sequence[str | Do]:
-    show = Do("proposals", name=id)
     if by_agent:
         take = Do("resolve_conflicts", resolutions=f"[{{id: {id!r}, take: accept}}]")
-        return take, ", with only: [URIs] for a part, or take: reject, decides it; a person sees it with ", show, "."
-    part = Do("accept", name=id, only="URI")
-    return (
-        show,
-        " shows it; ",
-        Do("accept", name=id),
-        " or ",
-        Do("reject", name=id),
-        " decides; ",
-        part,
-        " accepts a part.",
-    )
+        return take, f", with only: [URIs] for a part, or take: reject, decides it; a person runs `kgd proposals {id}`."
+    accept, part, reject = Do("accept", name=id), Do("accept", name=id, only="URI"), Do("reject", name=id)
+    return Do("proposals", name=id), " shows it; ", accept, " or ", reject, " decides; ", part, " accepts a part."
 
 
 _SUM_UP_BY_COMMAND = "A connected agent can use its own model: ask it to compress this workspace."

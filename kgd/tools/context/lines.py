@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, NotRequired
@@ -19,6 +18,7 @@ from kgd.git.code_log import LineOrigin, blame
 from kgd.git.discovery import find_place
 from kgd.git.program import GitFailed
 from kgd.model.uri import from_path, scheme_of
+from kgd.tools.addressing import LINES_OF_FILE
 from kgd.tools.context.findings import AREAS, DIRECT, Findings
 from kgd.tools.context.recent import history_of
 from kgd.tools.nodes import moment, overlay_of, printable
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 LINES = 40
 """Largest number of lines of a range."""
 TEXT = 160
-_FORM = re.compile(r"(?P<path>[^\n,]*[^\n,:\d][^\n,:]*):(?P<first>\d{1,7})(?:(?:-|:)(?P<last>\d{1,7}))?").fullmatch
 
 log = logging.getLogger("kgd.history")
 
@@ -78,7 +77,7 @@ def separated(session: Session, workspace: Workspace, texts: Sequence[str]) -> t
     root = workspace.layout.code_tree if session.principal is None else None
     plain, asked = [], []
     for text in texts:
-        found = _FORM(text.strip()) if "://" not in text else None
+        found = LINES_OF_FILE(text.strip()) if "://" not in text else None
         if found is None or (root is not None and os.path.lexists(root / text.strip()[:1_024])):
             plain.append(text)
             continue

@@ -108,10 +108,8 @@ def _next_step(workspace: Workspace, freshness: Freshness, found: list[Uri]) -> 
         return "This workspace has no code tree here, so nothing can be checked."
     if not found:
         return "Every node that cites code is verified against the present code."
-    return Advice(
-        *("Read the code. If a node still holds, run ", Do("stale", verify="URI")),
-        *("; if not, correct it with ", Do("put"), "."),
-    )
+    verify, put = Do("stale", verify="URI"), Do("put")
+    return Advice("Read the code. If a node still holds, run ", verify, "; if not, correct it with ", put, ".")
 
 
 STALE = Operation(

@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Forbidden, NotFound
 from kgd.git import files
+from kgd.model.dates import DAY
 from kgd.retrieval.query import Question
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
@@ -36,7 +37,6 @@ SCANNED = 1_000
 """Maximum number of characters of a text that is searched for secrets at all."""
 TYPING_SECONDS = 60
 """A question that continues the one before within this time replaces it: it was still being typed."""
-DAY = 86_400
 REMOVED = "…"
 """Stands for a likely secret."""
 
@@ -231,7 +231,7 @@ QUESTIONS = Operation(
     commands=(
         Command(
             "Care",
-            "list questions that found no answer",
+            "list questions without an answer",
             (
                 option("--dismiss", "forget this question", "ID"),
                 option("--limit", "at most N (20)", "N"),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kgd.daemon.browser_sessions import Pages
     from kgd.workspace.workspace import Workspace
 
-SETTLE_CONFLICTS = Advice("Resolve the open conflicts: ", Do("conflicts"), " shows both sides of each.")
+RESOLVE_OPEN = Advice("Resolve the open conflicts: ", Do("conflicts"), " shows both sides of each.")
 BROKEN_COUNTED = 1_000
 INVALID_SHOWN = 20
 BROKEN_SHOWN = 20
@@ -235,7 +235,7 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
     if absent := absence(workspace):
         answer["degraded"].append(absent)
     if workspace.conflicts.total:
-        answer["next"] = SETTLE_CONFLICTS
+        answer["next"] = RESOLVE_OPEN
 
 
 def absence(workspace: Workspace) -> str:

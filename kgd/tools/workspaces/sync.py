@@ -23,7 +23,7 @@ from kgd.tools.nodes import moment
 from kgd.tools.operation import DIRECTION, REF, SECONDS, TOKEN, USUAL, Command, Hints, Operation, option
 from kgd.tools.parameters import JsonObject
 from kgd.tools.session import Session
-from kgd.tools.workspaces.status import SETTLE_CONFLICTS, WorkspaceParams
+from kgd.tools.workspaces.status import RESOLVE_OPEN, WorkspaceParams
 
 if TYPE_CHECKING:
     from kgd.daemon.syncing import Answer
@@ -277,7 +277,7 @@ def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:
             *(Do("remote", action="add", name="NAME", url="URL"), " to another."),
         )
     elif workspace.conflicts.total:
-        answer["next"] = SETTLE_CONFLICTS
+        answer["next"] = RESOLVE_OPEN
     return answer
 
 

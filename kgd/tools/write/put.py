@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
@@ -171,9 +170,8 @@ class RememberParams(Params):
 
 def _subject(session: Session, workspace: Workspace, text: str, at: str) -> Uri:
     """The address that a fact is about. Of a line of a file, as in ``src/app.py:12``, it is the file."""
-    path, colon, lines = text.rpartition(":")
-    if colon and re.fullmatch(r"\d+(-\d+)?", lines):
-        uri = addressing.spell(session, workspace, path, at=at)
+    if "://" not in text and (found := addressing.LINES_OF_FILE(text.strip())):
+        uri = addressing.spell(session, workspace, found["path"], at=at)
         if scheme_of(uri) == "file":
             return uri
     return addressing.spell(session, workspace, text, at=at)

@@ -390,8 +390,6 @@ class PartLocations:
         if more is not None and not more:
             del self._more[uri]
 
-    # ---- the snapshot
-
     def export(self) -> list[str]:
         """The input for `restore`: for each part its path, blob, number of nodes and their URIs."""
         flat: list[str] = []

@@ -26,7 +26,6 @@ from kgd.git.staging import KGD, Staging, Unwritten
 from kgd.git.store import ObjectStore
 from kgd.model.conflict import Conflict
 from kgd.model.merge import RULES_VERSION
-from kgd.workspace.merging import colliding_names
 from kgd.workspace.merging.colliding_names import colliding
 from kgd.workspace.merging.files import record_files
 from kgd.workspace.merging.trees import MergedTree, merge_trees
@@ -76,7 +75,7 @@ def new_twins(store: ObjectStore, old: ObjectId | None, new: ObjectId, sharded: 
     """Conflicts for colliding names in `new` that are not in its ancestor `old` and were never recorded in between."""
     before, after = store.tree_of(old) if old else None, store.tree_of(new)
     added = [path for path, was, now in store.diff(before, after) if now and not was and path.startswith("nodes/")]
-    return colliding_names.colliding(
+    return colliding(
         store,
         (before, after, after),
         (added, []),

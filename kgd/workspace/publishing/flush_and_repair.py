@@ -77,7 +77,7 @@ class Healing:
             raise FileExistsError(lock)
         os.rename(lock, index)
         mine.unlink()
-        log.warning("mended the git index")
+        log.warning("repaired the git index")
         return True
 
     def restore_files(self, published: ObjectId) -> int:

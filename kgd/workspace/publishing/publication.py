@@ -300,7 +300,7 @@ class Publication:
             self._restore(missing)
         files = self._healing.restore_files(self._published)
         if is_mended or files:
-            done = f"{files} files were restored" + (", and the git index was rebuilt" if is_mended else "")
+            done = f"{files} files were restored" + (", and the git index was repaired" if is_mended else "")
             self._restored = (f"after an unclean stop {done}", time.monotonic())
             self._edits.hint(None)
 

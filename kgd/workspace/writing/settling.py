@@ -53,7 +53,10 @@ def settle(draft: Draft, conflict: Conflict, uri: Uri, fields: Mapping[str, Json
 
 
 def is_about_node(conflict: Conflict) -> bool:
-    """Whether the node's own file has the served value."""
+    """Whether the conflict is about the node's own file, and not about settings, a memory file or two nodes.
+
+    Models decide only such conflicts: the others need more than the record.
+    """
     return not is_settings_uri(conflict.uri) and all(is_of_node(name) or name == PLACE for name in conflict.fields)
 
 
