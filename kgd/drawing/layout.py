@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from math import ceil, cos, floor, log10, pi, sin
 
 from kgd.drawing.packing import Place, layout_groups
+from kgd.drawing.routing import Spot, route
 from kgd.drawing.scene import Dot, Scene
 
 APART = 17.0
@@ -51,11 +52,13 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`places` has the circles of groups, and the boxes of groups with visible content."""
+    """`places` has the circles of groups, and the boxes of groups with visible content. `bends` has the way from the
+    middle of a line between two groups to the control point of its curve."""
 
     points: Mapping[str, Point]
     rings: tuple[Ring, ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
+    bends: Mapping[tuple[str, str], Spot] = field(default_factory=dict)
 
     def is_box(self, uri: str) -> bool:
         return uri in self.places and self.places[uri].wide > 0
@@ -68,9 +71,10 @@ def layout_scene(scene: Scene, *, tall: bool = False) -> Layout:
         angles = [pi if 2 * n >= count and not tall else 0.0 for n in range(count)]  # labels on the emptier side
         return Layout({dot.uri: Point(n * right, n * STEP_DOWN, angles[n]) for n, dot in enumerate(scene.dots)})
     if scene.arrangement == "groups":
-        found = layout_groups(scene.dots, *(TALL if tall else WIDE))
+        found = layout_groups(scene.dots, scene.lines, *(TALL if tall else WIDE))
         places = {uri: Place(*(round(number, 1) for number in place)) for uri, place in found.items()}
-        return Layout({uri: Point(place.x, place.y, 0.0) for uri, place in places.items()}, places=places)
+        points = {uri: Point(place.x, place.y, 0.0) for uri, place in places.items()}
+        return Layout(points, places=places, bends=route(scene.lines, scene.dots, places))
     return layout_dots(scene.dots)
 
 

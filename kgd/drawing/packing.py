@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, sqrt
+from itertools import combinations
+from math import ceil, hypot, sqrt
 from typing import NamedTuple
 
-from kgd.drawing.scene import Dot
+from kgd.drawing.scene import Dot, Line
 from kgd.drawing.text import CHARACTER, width
 
 LABEL = 20.0
@@ -29,6 +30,8 @@ SCALES = tuple(2.0 * 0.9**n for n in range(24))
 """Factors of the circles' sizes to try, the largest first."""
 GROWTH = 1.25
 """Growth of a frame that is too small at all scales."""
+ROUNDS = 2
+"""Number of times that groups are ordered by their relations, and packed again."""
 
 
 FEW = 5
@@ -137,18 +140,54 @@ class _Packing:
         return found
 
 
-def layout_groups(dots: Sequence[Dot], wide: float, high: float) -> dict[str, Place]:
-    """The place of each dot in a frame of this size; the frame grows if they do not fit."""
+def layout_groups(dots: Sequence[Dot], lines: Sequence[Line], wide: float, high: float) -> dict[str, Place]:
+    """The place of each dot in a frame of this size, with related groups near each other; the frame grows if they do
+    not fit."""
     inside: dict[str, list[Dot]] = defaultdict(list)
     for dot in dots:
         inside[dot.parent].append(dot)
-    frame = Frame(0.0, 0.0, wide, high)
-    while dots:
-        for scale in SCALES:
-            if (found := _Packing(dict(inside), scale).place("", frame)) is not None:
-                return found
-        frame = Frame(0.0, 0.0, frame.wide * GROWTH, frame.high * GROWTH)
-    return {}
+    found = _packed(inside, Frame(0.0, 0.0, wide, high)) if dots else {}
+    links: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    for line in lines:
+        if not line.has_arrow:
+            links[line.source].append((line.target, line.width))
+            links[line.target].append((line.source, line.width))
+    for _ in range(ROUNDS if links else 0):
+        # Boxes have places by their areas.
+        circles = [uri for uri, content in inside.items() if not any(dot.uri in inside for dot in content)]
+        inside |= {uri: _near(inside[uri], found, links) for uri in circles}
+        found = _packed(inside, Frame(0.0, 0.0, wide, high))
+    return found
+
+
+def _packed(inside: Mapping[str, Sequence[Dot]], frame: Frame) -> dict[str, Place]:
+    for scale in SCALES:
+        if (found := _Packing(inside, scale).place("", frame)) is not None:
+            return found
+    return _packed(inside, Frame(0.0, 0.0, frame.wide * GROWTH, frame.high * GROWTH))
+
+
+def _near(
+    dots: Sequence[Dot], places: Mapping[str, Place], links: Mapping[str, Sequence[tuple[str, float]]]
+) -> list[Dot]:
+    """The groups of a box in an order that makes the lines shorter: two exchange their places if that helps."""
+    order, at = list(dots), {uri: (place.x, place.y) for uri, place in places.items()}
+
+    def length(*ends: str) -> float:
+        pairs = ((at[uri], at[to], wide) for uri in ends for to, wide in links.get(uri, ()))
+        return sum(wide * hypot(a[0] - b[0], a[1] - b[1]) for a, b, wide in pairs)
+
+    for first, second in combinations(range(len(order)), 2):
+        a, b = order[first].uri, order[second].uri
+        if not (a in links or b in links):
+            continue
+        before = length(a, b)
+        at[a], at[b] = at[b], at[a]
+        if length(a, b) < before - 1e-6:
+            order[first], order[second] = order[second], order[first]
+        else:
+            at[a], at[b] = at[b], at[a]
+    return order
 
 
 def _divided(shares: Sequence[Share], frame: Frame) -> tuple[float, list[tuple[Dot, Frame]]]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from html import escape
-from math import cos, hypot, inf, pi, sin, sqrt
+from math import cos, hypot, pi, sin, sqrt
 
 from kgd.drawing.labels import Label, box, middle, occupied, place_labels, radius
 from kgd.drawing.layout import Layout, Ring, layout_scene
 from kgd.drawing.looks import COLOURS, Form, look_of
+from kgd.drawing.routing import Spot, along, anchors
 from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene, in_words
 from kgd.drawing.text import CHARACTER, HEIGHT, TEXT, width
 from kgd.model.escaping import fenced
@@ -44,7 +45,6 @@ SHARES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9)
 SIGNS: Mapping[Mark, str] = {"conflict": "!", "unverified": "?", "foreign": "↗"}
 """Signs next to a dot, so that a mark is not shown only by colour."""
 
-Spot = tuple[float, float]
 Leads = Callable[[Dot], str]
 """Returns the address that a dot links to; empty if it has no link."""
 
@@ -83,7 +83,7 @@ def draw(
             *map(_ring, layout.rings),
             "</g>",
             '<g class="lines" fill="none" aria-hidden="true">',
-            *(_line(line, layout, ends) for line in reversed(scene.lines)),
+            *(_line(line, layout, ends, tall) for line in reversed(scene.lines)),
             "</g>",
             *(_dot(dot, layout, labels[dot.uri], leads(dot), tall) for dot in opened),
             *(_dot(dot, layout, labels[dot.uri], leads(dot), tall, share, dot.uri == selected) for dot in others),
@@ -142,19 +142,12 @@ def _half(dot: Dot, layout: Layout) -> tuple[float, float]:
     return radius(dot, layout), radius(dot, layout)
 
 
-def _to_edge(dot: Dot, layout: Layout, right: float, down: float) -> float:
-    """The distance from the centre of a figure to its edge in a direction."""
-    if not layout.is_box(dot.uri):
-        return radius(dot, layout)
-    across, high = _half(dot, layout)
-    return min(across / abs(right) if right else inf, high / abs(down) if down else inf)
-
-
-def _line(line: Line, layout: Layout, numbers: Mapping[str, tuple[int, Dot]]) -> str:
+def _line(line: Line, layout: Layout, numbers: Mapping[str, tuple[int, Dot]], tall: Layout | None) -> str:
     """A line between the edges of two figures, with the names of its relations.
 
     Args:
         numbers: Each dot with its number.
+        tall: The layout for a tall window.
     """
     begin, over, end = _curve(line, layout, numbers)
     look = f'stroke="{QUIET}" stroke-opacity=".7"' if line.is_path else f'stroke="{FAINT}"'
@@ -165,22 +158,32 @@ def _line(line: Line, layout: Layout, numbers: Mapping[str, tuple[int, Dot]]) ->
     curve = f"Q{over[0]:.1f} {over[1]:.1f} " if layout.places else "L"
     place = f"M{begin[0]:.1f} {begin[1]:.1f}{curve}{end[0]:.1f} {end[1]:.1f}"
     names = f"<title>{_text(', '.join(line.types))}</title>" if line.types else ""
-    ends = f"{numbers[line.source][0]} {numbers[line.target][0]}"
-    return f'<path{kind} data-ends="{ends}" d="{place}" {look}{arrow}>{names}</path>'
+    data = f'data-ends="{numbers[line.source][0]} {numbers[line.target][0]}"'
+    for window, found in (("wide", layout), ("tall", tall)):
+        if found and (bend := found.bends.get((line.source, line.target))):
+            data += f' data-{window}="{bend[0]:.1f} {bend[1]:.1f}"'
+    return f'<path{kind} {data} d="{place}" {look}{arrow}>{names}</path>'
 
 
 def _curve(line: Line, layout: Layout, numbers: Mapping[str, tuple[int, Dot]]) -> tuple[Spot, Spot, Spot]:
-    """The ends of a line, at the edges of two figures, with the control point of its curve between them."""
-    a, b = layout.points[line.source], layout.points[line.target]
-    dots = numbers[line.source][1], numbers[line.target][1]
-    long = hypot(b.x - a.x, b.y - a.y) or 1.0
-    right, down = (b.x - a.x) / long, (b.y - a.y) / long
-    reach = [long * (0.9 if layout.is_box(dot.uri) else 0.5) for dot in dots]
-    near, far = (min(_to_edge(dot, layout, right, down), most) for dot, most in zip(dots, reach, strict=True))
-    far += 2 if line.has_arrow else 0
-    bend = BEND * min(long, LONGEST_BEND)
-    over = (a.x + b.x) / 2 + down * bend, (a.y + b.y) / 2 - right * bend
-    return (a.x + right * near, a.y + down * near), over, (b.x - right * far, b.y - down * far)
+    """The ends of a line, with the control point of its curve between them. A line between nodes ends at the edges of
+    both; one between groups begins behind their circles."""
+    ends = line.source, line.target
+    if bend := layout.bends.get(ends):
+        a, b = anchors(layout.places[line.source], layout.places[line.target])
+        return a, ((a[0] + b[0]) / 2 + bend[0], (a[1] + b[1]) / 2 + bend[1]), b
+    a, b = ((layout.points[uri].x, layout.points[uri].y) for uri in ends)
+    long = hypot(b[0] - a[0], b[1] - a[1]) or 1.0
+    curved = BEND * min(1.0, LONGEST_BEND / long) if layout.places else 0.0
+    over = (a[0] + b[0]) / 2 + (b[1] - a[1]) * curved, (a[1] + b[1]) / 2 + (a[0] - b[0]) * curved
+    near, far = (radius(numbers[uri][1], layout) for uri in ends)
+    return _towards(a, over, near), over, _towards(b, over, far + 2 * line.has_arrow)
+
+
+def _towards(begin: Spot, end: Spot, distance: float) -> Spot:
+    right, down = end[0] - begin[0], end[1] - begin[1]
+    share = min(1.0, distance / (hypot(right, down) or 1.0))
+    return begin[0] + right * share, begin[1] + down * share
 
 
 def _counts(
@@ -194,13 +197,13 @@ def _counts(
         if line.has_arrow:
             continue
         count = line.types[0].partition(" ")[0]
-        half, curve = width(count) * CHARACTER / 2, list(zip(*_curve(line, layout, numbers), strict=True))
-        for t in SHARES:
-            x, y = ((1 - t) ** 2 * begin + 2 * t * (1 - t) * over + t**2 * end for begin, over, end in curve)
+        half, curve = width(count) * CHARACTER / 2, _curve(line, layout, numbers)
+        for share in SHARES:
+            x, y = along(curve, share)
             area = x - half, y - HEIGHT / 2, x + half, y + HEIGHT / 2
             if taken.has_room(area, ""):
                 taken.take(area, "count")
-                look = f'fill="{INK}" stroke="{PAPER}" stroke-width="4" paint-order="stroke" font-size="12"'
+                look = f'fill="{QUIET}" stroke="{PAPER}" stroke-width="4" paint-order="stroke" font-size="12"'
                 yield f'<text class="relation" x="{x:.1f}" y="{y:.1f}" dy=".35em" text-anchor="middle" {look} '
                 yield f'aria-hidden="true">{count}</text>'
                 break
@@ -328,7 +331,9 @@ def _label(dot: Dot, layout: Layout, label: Label) -> str:
     hidden = "" if label.size == 1 else ' display="none"'
     look = f'fill="{INK}"' + (' font-weight="600"' if "start" in dot.marks else "")
     place = f'x="{at.x - point.x:g}" y="{at.y - point.y:g}" dy=".35em"{anchor}'
-    return f'<text {place} class="label at{label.size}" {look}{hidden}>{_text(label.text)}</text>'
+    name, _, count = label.text.rpartition(" ") if dot.shape == "group" else (label.text, "", "")
+    more = f'<tspan class="amount" fill="{QUIET}" font-weight="400"> {_text(count)}</tspan>' if count else ""
+    return f'<text {place} class="label at{label.size}" {look}{hidden}>{_text(name)}{more}</text>'
 
 
 def _text(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from math import hypot
 from typing import Any
 
@@ -14,6 +15,7 @@ from kgd.drawing.labels import LENGTHS, LONGEST, Box, box, place_labels
 from kgd.drawing.layout import APART, TALL, WIDE, layout_dots, layout_scene
 from kgd.drawing.looks import KNOWN, look_of
 from kgd.drawing.packing import Place
+from kgd.drawing.routing import along, anchors
 from kgd.drawing.scene import Dot, Line, Scene, in_words, scene_of_groups, scene_of_walk
 from kgd.drawing.svg import draw
 from kgd.drawing.text import shortened, width
@@ -107,8 +109,9 @@ def test_a_file_needs_no_styles_of_a_page() -> None:
     assert "40,000" in "".join(root.itertext())
 
 
-def _grouped(groups: list[dict[str, Any]]) -> Scene:
-    return scene_of_groups({"groups": groups, "links": [], "edges": []})
+def _grouped(groups: list[dict[str, Any]], related: Sequence[tuple[str, str]] = ()) -> Scene:
+    links = [{"source": a, "target": b, "count": 3} for a, b in related]
+    return scene_of_groups({"groups": groups, "links": links, "edges": []})
 
 
 @settings(max_examples=40, deadline=None)
@@ -144,7 +147,7 @@ def _area(place: Place) -> Box:
 AREAS = {"Money": 5, "Warehouse": 4, "Customers": 3}
 
 
-def _areas_of_a_shop() -> Scene:
+def _areas_of_a_shop(related: Sequence[tuple[str, str]] = (("Money0", "Warehouse0"),)) -> Scene:
     """Areas in three groups, and a large group beside them."""
     inner = [
         {"id": f"{name}{n}", "name": f"{name} {n}", "count": 8 + 3 * n, "inside": name, "types": {"insight": 8 + 3 * n}}
@@ -152,9 +155,8 @@ def _areas_of_a_shop() -> Scene:
         for n in range(count)
     ]
     outer = [{"id": name, "name": name, "count": 40} for name in AREAS]
-    links = [{"source": "Money0", "target": "Warehouse0", "count": 3}]
     beside = {"id": "~outside", "name": "Outside areas", "count": 34, "types": {"task": 30, "gotcha": 4}}
-    return scene_of_groups({"groups": [*inner, beside, *outer], "links": links, "edges": []})
+    return _grouped([*inner, beside, *outer], related)
 
 
 @pytest.mark.parametrize("tall", [False, True])
@@ -167,6 +169,35 @@ def test_groups_fill_the_frame_in_proportion_to_their_nodes(tall: bool) -> None:
     assert max(area[3] for area in areas) - min(area[1] for area in areas) > 0.9 * high
     scales = [layout.places[dot.uri].size / dot.size for dot in scene.dots if not layout.is_box(dot.uri)]
     assert max(scales) - min(scales) < 0.01
+
+
+@pytest.mark.parametrize("tall", [False, True])
+def test_a_line_between_groups_passes_behind_no_other_group(tall: bool) -> None:
+    """It would look like a line to that group."""
+    related = [("Money0", "Warehouse2"), ("Money1", "Customers2"), ("Money4", "Customers0"), ("Warehouse3", "Money2")]
+    scene = _areas_of_a_shop([*related, ("Customers1", "Warehouse0")])
+    layout = layout_scene(scene, tall=tall)
+    assert len(layout.bends) == 5
+    for ends, bend in layout.bends.items():
+        a, b = anchors(*(layout.places[uri] for uri in ends))
+        curve = a, ((a[0] + b[0]) / 2 + bend[0], (a[1] + b[1]) / 2 + bend[1]), b
+        for uri, place in layout.places.items():
+            if uri not in ends and not layout.is_box(uri):
+                spots = [along(curve, n / 200) for n in range(201)]
+                assert min(hypot(x - place.x, y - place.y) for x, y in spots) > place.size
+
+
+def test_related_groups_are_near_each_other() -> None:
+    related = [("0", "11"), ("0", "7"), ("3", "8"), ("8", "5"), ("11", "2")]
+    groups = [{"id": str(number), "name": f"group {number}", "count": 20} for number in range(12)]
+    places = layout_scene(_grouped(groups, related)).places
+    lengths = [_apart(places[f"group:{a}"], places[f"group:{b}"]) for a, b in related]
+    everywhere = [_apart(one, other) for one in places.values() for other in places.values() if one != other]
+    assert sum(lengths) / len(lengths) < 0.7 * sum(everywhere) / len(everywhere)
+
+
+def _apart(one: Place, other: Place) -> float:
+    return hypot(one.x - other.x, one.y - other.y)
 
 
 def test_every_group_has_its_label_beside_it_and_none_covers_an_edge() -> None:

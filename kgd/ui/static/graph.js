@@ -42,7 +42,7 @@
     });
     lines = [...svg.querySelectorAll(".lines path")].map((path) => {
       const [a, b] = path.dataset.ends.split(" ").map((number) => dots[number]);
-      return { path, a, b, arrow: path.hasAttribute("marker-end"), names: path.textContent };
+      return { path, a, b, arrow: path.hasAttribute("marker-end"), names: path.textContent, bend: null };
     });
     rings = [...svg.querySelectorAll(".rings ellipse")].map((ellipse) => ({ ellipse, text: ellipse.nextElementSibling, r: ellipse.rx.baseVal.value }));
     svg.classList.toggle("dense", lines.length > DENSE);
@@ -58,6 +58,7 @@
       Object.assign(dot, { x, y, drawn: Number(wide.split(" ")[2]), size: Math.min(...sizes) / sizes.length, wide: sizes[0], high: sizes[1] },
         moved.get(dot.uri));
     }
+    for (const line of lines) line.bend = ((isTall && line.path.dataset.tall) || line.path.dataset.wide)?.split(" ").map(Number);
     const r = Math.max(0, ...rings.map((ring) => ring.r));
     box = { left: -r, right: r, top: -r, bottom: r };
     if (!rings.length) box = { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity };
@@ -94,16 +95,20 @@
   }
 
   function stretch(line) {
-    const { path, a, b, arrow } = line;
-    const [ax, ay] = at(a), [bx, by] = at(b), long = Math.hypot(bx - ax, by - ay) || 1;
-    const x = bx - ax, y = by - ay;
-    const edge = (dot) => (dot.open ? long * Math.min(half(dot)[0] / Math.abs(x), half(dot)[1] / Math.abs(y)) : size(dot));
-    const reach = (dot) => long * (dot.open ? 0.9 : 0.5);
-    const from = Math.min(edge(a), reach(a)) / long, to = Math.min(edge(b) + (arrow ? 3 : 0), reach(b)) / long;
-    const bend = kind === "groups" ? 0.22 * Math.min(1, 320 / long) : 0;
-    line.curve = [[ax + x * from, ay + y * from], [(ax + bx) / 2 + y * bend, (ay + by) / 2 - x * bend], [bx - x * to, by - y * to]];
-    const [begin, over, end] = line.curve.map((spot) => spot.map((number) => number.toFixed(1)).join(" "));
-    path.setAttribute("d", `M${begin}${bend ? `Q${over} ` : "L"}${end}`);
+    const { path, a, b, arrow, bend } = line;
+    // Of a box, the place that is nearest to the other end.
+    const anchor = (dot, other) => [0, 1].map((axis) => at(dot)[axis] + (dot.open ? within(at(other)[axis] - at(dot)[axis], -half(dot)[axis], half(dot)[axis]) : 0));
+    const [ax, ay] = anchor(a, b), [bx, by] = anchor(b, a), usual = kind === "groups" ? 0.22 * Math.min(1, 320 / Math.hypot(bx - ax, by - ay)) : 0;
+    const [right, down] = bend ? [bend[0] * view.kx, bend[1] * view.ky] : [(by - ay) * usual, (ax - bx) * usual];
+    const over = [(ax + bx) / 2 + right, (ay + by) / 2 + down];
+    // A line between nodes ends at the edges of both; one between groups begins behind their circles.
+    const edge = (dot, beyond, x, y) => {
+      const share = bend ? 0 : Math.min(1, (size(dot) + beyond) / (Math.hypot(over[0] - x, over[1] - y) || 1));
+      return [x + (over[0] - x) * share, y + (over[1] - y) * share];
+    };
+    line.curve = [edge(a, 0, ax, ay), over, edge(b, arrow ? 3 : 0, bx, by)];
+    const [from, middle, to] = line.curve.map((spot) => spot.map((number) => number.toFixed(1)).join(" "));
+    path.setAttribute("d", `M${from}${kind === "groups" ? `Q${middle} ` : "L"}${to}`);
   }
   // A point of a line.
   function along({ curve: [begin, over, end] }, t) {
@@ -179,7 +184,9 @@
       const [x, y] = at(dot), shown = dot.side || sides(dot)[0], area = around(dot, shown);
       set(dot.label, { "text-anchor": ANCHORS[shown] || "middle", y: ((area[1] + area[3]) / 2 - y).toFixed(1),
         x: (shown === "left" ? area[2] - x : ANCHORS[shown] ? area[0] - x : 0).toFixed(1) });
-      dot.label.textContent = dot.text;
+      const count = dot.group ? dot.text.lastIndexOf(" ") : -1, name = count < 0 ? dot.text : dot.text.slice(0, count);
+      dot.label.firstChild.data = name;
+      if (dot.label.lastElementChild) dot.label.lastElementChild.textContent = dot.text.slice(name.length);
       if (dot.side && isTold(dot)) {
         // A summary is smaller and lighter than the label whose font is measured.
         const room = ((shown === "left" ? area[2] - view.x : view.x + across - area[0]) - 12) / 0.86;
@@ -234,13 +241,14 @@
     const counted = kind === "groups" ? lines.filter((line) => !line.arrow).reverse() : [];
     const unusual = kind === "rings" && lines.length <= FEW && wide() > LEAST ? lines.filter((line) => line.names !== svg.dataset.usual) : [];
     for (const line of named.length ? named.slice(-NAMED) : [...counted, ...unusual].slice(0, NAMED)) {
-      const text = named.length || kind !== "groups" ? line.names : line.names.split(" ")[0], half = width(text) / 2;
+      // Between groups, the number alone if there is no room for the words.
+      const texts = kind !== "groups" ? [line.names] : [named.length ? line.names : "", line.names.split(" ")[0]].filter(Boolean);
       const shares = kind === "groups" || !named.length ? SHARES : [line.a === pointed ? 0.62 : line.b === pointed ? 0.38 : 0.5];
-      const around = (x, y) => [x - half, y - HIGH / 2, x + half, y + HIGH / 2];
-      const hasRoom = ([x, y]) => taken.hasRoom(around(x, y)) && used.hasRoom(around(x, y));
-      const spot = text && shares.map((share) => along(line, share)).find(hasRoom);
+      const around = (text, [x, y]) => [x - width(text) / 2, y - HIGH / 2, x + width(text) / 2, y + HIGH / 2];
+      const hasRoom = (area) => taken.hasRoom(area) && used.hasRoom(area);
+      const [text, spot] = texts.flatMap((text) => shares.map((share) => [text, along(line, share)])).find((one) => one[0] && hasRoom(around(...one))) || [];
       if (!spot) continue;
-      used.take(around(...spot), line);
+      used.take(around(text, spot), line);
       write("relation", text, ...spot);
     }
   }
