@@ -1,9 +1,10 @@
 """`python -m bench.finding FOLDER`: fetch the trees into the folder, fill a workspace for each, ask all questions.
 
 Printed for each tree and for all: the share of questions with the answer in the first three of its list (knowledge by
-`search` and `context`, identifiers by `search`), the recall in the first five of error texts and "which file" questions
-beside FTS5 over whole files, false answers to questions that nothing answers, questions without any answer, and
-characters and tokens (of the built-in embedder's tokenizer) of an answer as sent, text and structured content.
+`search` and by `context`, as a question and as a task; identifiers by `search`), the recall in the first five of error
+texts and "which file" questions beside FTS5 over whole files, false answers to questions that nothing answers,
+questions without any answer, and characters and tokens (of the built-in embedder's tokenizer) of an answer as sent
+(text and structured content).
 `--chunks` ingests prose beside the notes, `--holdout` asks the hold-out set instead, for the final check only;
 `--further` asks further questions about the same notes. `--unseen` asks about another tree, for the final
 check too. `--embedder` measures another model.
@@ -31,13 +32,14 @@ from bench.finding.trees import TREES, UNSEEN, Tree, fetched, prose
 from bench.finding.whole_files import WholeFiles
 from kgd.vectors.builtin import TOKENIZER
 
-ASKED = {"search": "query", "context": "question"}
-"""The parameter of each tool that the question goes into; everything else is at its default."""
+ASKED = {"search": ("search", "query"), "context": ("context", "question"), "task": ("context", "task")}
+"""The ways to ask: the tool, and the parameter that the question goes into. Everything else is at its default."""
 
 
-def ask(filled: Filled, question: Question, tool: str) -> Asked:
+def ask(filled: Filled, question: Question, way: str) -> Asked:
+    tool, parameter = ASKED[way]
     begun = time.perf_counter()
-    answer = filled.call(tool, {ASKED[tool]: question.text})
+    answer = filled.call(tool, {parameter: question.text})
     took = (time.perf_counter() - begun) * 1000
     knowledge, code = lists(answer)
     node = filled.uri(question.answer) if question.answer else ""
@@ -126,7 +128,7 @@ class Report:
                     continue
                 if one.within(AT if one.question.kind in ("errors", "files") else FIRST):
                     continue
-                if tool == "context" and one.question.kind not in ("knowledge", "nothing"):
+                if tool != "search" and one.question.kind not in ("knowledge", "nothing"):
                     continue
                 right = one.question.answer or ", ".join(one.question.paths) or "nothing"
                 place = f"at {one.rank}" if one.rank else "absent"

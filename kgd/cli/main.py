@@ -173,7 +173,7 @@ def _read(argv: Sequence[str]) -> dict[str, Any]:
         argv = [*argv[1:2], "--help"]
     parser = _parser(argv)
     if not argv:
-        sys.stdout.write(_short())
+        sys.stdout.write(_first_commands())
         parser.exit()
     options, unknown = parser.parse_known_args(argv)
     if unknown:
@@ -262,7 +262,7 @@ _START = (
 )
 
 
-def _short() -> str:
+def _first_commands() -> str:
     """Return the first commands to try, which `kgd` prints without arguments."""
     from kgd.cli import terminal
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from kgd.config.credentials import check_reference
 from kgd.errors import Invalid
-from kgd.git.remote_settings import HTTP, HTTPS
-from kgd.git.remote_settings import parse as parse_url
+from kgd.git.remote_settings import HTTP, HTTPS, parse_url
 from kgd.model.uri import is_workspace_id
 from kgd.vectors import choosing
 from kgd.vectors.choosing import Choice

@@ -24,7 +24,7 @@ from kgd.errors import Invalid, InvariantViolation, KgdError, NotFound, Unavaila
 from kgd.git.incoming import scratch_repository
 from kgd.git.layout import check_configuration
 from kgd.git.remote import GitRemote, Network
-from kgd.git.remote_settings import parse
+from kgd.git.remote_settings import parse_url
 from kgd.git.store import ObjectStore
 from kgd.workspace.tip import settings
 
@@ -200,7 +200,7 @@ class Organisation:
         home = scratch_repository(self._scratch)
         try:
             network = self._network(self._stop)
-            remote = GitRemote(parse(address), ObjectStore(home), network)
+            remote = GitRemote(parse_url(address), ObjectStore(home), network)
             for ref in BRANCHES:
                 tip = remote.ls(ref).get(ref)
                 if tip is not None:

@@ -156,8 +156,10 @@ class Syncing:
             raise NotFound(
                 "this workspace has no remote",
                 next=Advice(
-                    *(Do("share"), " publishes it to the remote of this repository, "),
-                    *(Do("remote", action="add", name="NAME", url="URL"), " to another."),
+                    Do("share"),
+                    " publishes it to the remote of this repository, ",
+                    Do("remote", action="add", name="NAME", url="URL"),
+                    " to another.",
                 ),
             )
         return [one.round(direction, confirm, by_hand=True, progress=progress) for one in chosen]

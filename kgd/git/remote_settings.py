@@ -32,7 +32,7 @@ _REF = re.compile(
 _RESERVED = tuple(f"refs/kgd/{one}" for one in ("head", "in", "kept", "rejected", "proposed", "pending"))
 
 PATH, SSH, HTTPS, HTTP = "path", "ssh", "https", "http"
-LENGTH_LIMIT = 2048
+LONGEST_URL = 2048
 
 _SCP_LIKE = re.compile(r"(?:[A-Za-z0-9._+-]+@)?(?:[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\]):(?!/?/)?.+\Z").match
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -233,13 +233,13 @@ def check_ref(ref: str) -> None:
 
 def parse_stored(layout: Layout, url: str) -> RemoteUrl:
     """Parse an address from the configuration; relative paths start at the work tree, as in git."""
-    return parse(url, layout.work_tree)
+    return parse_url(url, layout.work_tree)
 
 
 def _remote(name: str, given: dict[str, str]) -> Remote:
     try:
         check_ref(given["kgdref"])
-        url = parse(given["url"])
+        url = parse_url(given["url"])
         seconds = float(given["kgdseconds"]) if given.get("kgdseconds") else None
     except (Invalid, ValueError) as error:
         raise Unavailable(
@@ -298,7 +298,7 @@ class RemoteUrl:
         return "file" if self.kind == PATH else self.kind
 
 
-def parse(text: str, base: Path | None = None) -> RemoteUrl:
+def parse_url(text: str, base: Path | None = None) -> RemoteUrl:
     """Parse an address; a relative path starts at `base`.
 
     Refuses an address that begins like an option, transports that run commands (``ext::``), control characters, a
@@ -308,7 +308,7 @@ def parse(text: str, base: Path | None = None) -> RemoteUrl:
         Invalid: The address is refused; the message gives the reason, and does not repeat an address that may hold a
             secret.
     """
-    if not text or len(text) > LENGTH_LIMIT or not text.isprintable() or text != text.strip():
+    if not text or len(text) > LONGEST_URL or not text.isprintable() or text != text.strip():
         raise Invalid("a remote's address must be one line of printable characters", at="url", next=_FORMS)
     if text.startswith("-"):
         raise Invalid("a remote's address cannot begin with a dash", at="url", next=_FORMS)
@@ -329,7 +329,7 @@ def parse(text: str, base: Path | None = None) -> RemoteUrl:
 def take_credential(text: str) -> tuple[str, str]:
     """Split an http address into the address without credentials and ``user:password``, which may be empty.
 
-    Credentials that cannot be sent in a header stay in the address, so that `parse` refuses them.
+    Credentials that cannot be sent in a header stay in the address, so that `parse_url` refuses them.
     """
     try:
         parts = urlsplit(text)

@@ -25,7 +25,7 @@ from kgd.git.layout import OWN_BRANCH, Layout, locate
 from kgd.git.objects import ObjectId
 from kgd.git.remote import GitRemote, Network
 from kgd.git.remote_errors import Trouble
-from kgd.git.remote_settings import Remote, RemoteUrl, parse
+from kgd.git.remote_settings import Remote, RemoteUrl, parse_url
 from kgd.git.store import ObjectStore
 from kgd.sync.vetting import vet
 
@@ -174,7 +174,7 @@ class Clones:
         try:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
             layout = Layout(place / ".git", place, None, OWN_BRANCH)
-            clone(layout, parse(entry.remote), self._network(entry, self._stop), entry, direction="pull")
+            clone(layout, parse_url(entry.remote), self._network(entry, self._stop), entry, direction="pull")
             log.info("cloned", extra={"workspace": entry.id, "path": str(place)})
             failed = None
         except (KgdError, OSError) as error:

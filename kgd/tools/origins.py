@@ -87,7 +87,7 @@ def marks(workspace: Workspace, uris: Iterable[Uri], sees: Sees | None = None) -
     """
     if sees is not None:
         return {}
-    return {uri: as_answer(one) for uri, one in Freshness.of(workspace).unverified(uris).items()}
+    return {uri: unverified_answer(one) for uri, one in Freshness.of(workspace).unverified(uris).items()}
 
 
 def mark(workspace: Workspace, answers: Sequence[Any], sees: Sees | None = None) -> None:
@@ -98,7 +98,7 @@ def mark(workspace: Workspace, answers: Sequence[Any], sees: Sees | None = None)
                 answer["unverified"] = one
 
 
-def as_answer(one: Unverified) -> UnverifiedAnswer:
+def unverified_answer(one: Unverified) -> UnverifiedAnswer:
     answer: UnverifiedAnswer = {"reason": one.reason}
     if one.since is not None:
         answer["since"] = moment(one.since)

@@ -24,7 +24,7 @@ from kgd.daemon.sign_in import grants_of
 from kgd.errors import Unavailable
 from kgd.git import remote_settings
 from kgd.git.layout import locate
-from kgd.git.remote_settings import Remote, parse
+from kgd.git.remote_settings import Remote, parse_url
 from kgd.hub.operating import Readiness
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
@@ -130,7 +130,7 @@ def test_calls_that_open_workspaces_fast_do_not_exceed_the_limit_for_long(
 def test_at_the_start_workspaces_with_remotes_are_opened_up_to_the_limit(session: Session, tmp_path: Path) -> None:
     for number in range(6):
         layout = session.daemon.workspace(f"w{number}").layout
-        remote_settings.add(layout, Remote("origin", parse(str(tmp_path / f"r{number}.git")), layout.branch))
+        remote_settings.add(layout, Remote("origin", parse_url(str(tmp_path / f"r{number}.git")), layout.branch))
     session.daemon.close()
     with contextlib.closing(Daemon(session.daemon.home, since="", locate=locate, open_workspace=Workspace.open)) as new:
         new.open_shared()

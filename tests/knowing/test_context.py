@@ -479,6 +479,22 @@ def test_a_task_that_is_not_there_is_not_found_and_a_sentence_is_its_text(known:
     assert "Clocks differ" in names(known.context(task="shop/7"))
 
 
+def test_the_trap_that_a_task_is_about_comes_before_the_rules_of_an_area_with_one_word_in_common(ask: Ask) -> None:
+    ask.put(
+        changes=[
+            upsert("atom:forms", name="Forms", content="Every field is checked in the browser and on the server."),
+            upsert("atom:login", name="Login", content="The form's token is checked first, then the password."),
+            upsert(
+                "gotcha:partial-refunds",
+                name="Partial refunds add up",
+                content="Two partial refunds can be more than the payment. Only our own check prevents it.",
+            ),
+        ]
+    )
+    assert names(ask.context(task="Remove our refund check"))[0] == "Partial refunds add up"
+    assert names(ask.context(task="Check each field of the forms"))[0] == "Forms"
+
+
 def test_a_question_is_answered_by_its_best_hits_and_then_their_areas(known: Ask) -> None:
     answer = known.context(question="why do token times differ?")
     assert names(answer)[0] == "Clocks differ"

@@ -20,7 +20,7 @@ from kgd.git.layout import Layout
 from kgd.git.objects import EMPTY_TREE, FOLDER, Object, ObjectId, Signature
 from kgd.git.refs import HEAD, move_ref
 from kgd.git.remote_errors import LostRace, Trouble
-from kgd.git.remote_settings import Remote, parse
+from kgd.git.remote_settings import Remote, parse_url
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Edge
@@ -160,7 +160,7 @@ class Replica(Desk):
         super().__init__(copy, name, step)
         self._clock = clock
         self.author = Author(name, f"{name}@example.org")
-        self.remote = Remote("origin", parse(str(copy.parent / "upstream")), MAIN)
+        self.remote = Remote("origin", parse_url(str(copy.parent / "upstream")), MAIN)
 
     def run(self, job: Callable[[Staging, ObjectId], Staged[Answer]], *, alone: bool = False) -> Answer:
         try:

@@ -20,7 +20,7 @@ from kgd.git.objects import ObjectId
 from kgd.git.refs import RefUpdate
 from kgd.git.remote import GitRemote, Network
 from kgd.git.remote_errors import Trouble
-from kgd.git.remote_settings import Remote, parse
+from kgd.git.remote_settings import Remote, parse_url
 from kgd.model.change import Append
 from kgd.sync import round as rounds
 from kgd.sync.upstream_commit import UpstreamCommit
@@ -85,7 +85,7 @@ class Hub:
         if shared_key:
             (layout.git_dir / "kgd-seal").write_bytes(shared_key.read_bytes())
         self.workspace = Workspace.open(layout)
-        self.settings = remote = Remote("origin", parse(str(upstream)), "refs/heads/main")
+        self.settings = remote = Remote("origin", parse_url(str(upstream)), "refs/heads/main")
         self.remote = FaultyRemote(GitRemote(remote.url, self.workspace.store, Network(person_environment())))
         rounds.run(self.workspace, remote, self.remote, chance=Random(1), sleep=lambda seconds: None)
         self.pushed: list[ObjectId] = []

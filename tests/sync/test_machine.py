@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from kgd.git.remote_errors import LostRace, Trouble
-from kgd.git.remote_settings import Remote, parse
+from kgd.git.remote_settings import Remote, parse_url
 from kgd.sync.remote_state import FIRST_BACKOFF, LAST_BACKOFF, LAZY, NEAR, PATIENT_BACKOFF, Machine, Now
 from kgd.sync.round import Done, Wait
 
@@ -28,7 +28,7 @@ class Most(Random):
 
 
 def machine(url: str = "https://example.org/x.git", seconds: float | None = None) -> Machine:
-    return Machine(Remote("origin", parse(url), "refs/heads/main", seconds=seconds))
+    return Machine(Remote("origin", parse_url(url), "refs/heads/main", seconds=seconds))
 
 
 def at(tick: float) -> Now:
@@ -113,8 +113,8 @@ def test_a_lost_race_is_not_a_trouble() -> None:
 
 
 def test_a_directory_is_named_by_its_absolute_path(tmp_path: Path) -> None:
-    assert parse("../hub.git", tmp_path / "deep").text == str(tmp_path / "hub.git")
-    assert parse(f"file://{tmp_path}/x.git").directory == tmp_path / "x.git"
-    assert parse("host:x.git").kind == "ssh"
+    assert parse_url("../hub.git", tmp_path / "deep").text == str(tmp_path / "hub.git")
+    assert parse_url(f"file://{tmp_path}/x.git").directory == tmp_path / "x.git"
+    assert parse_url("host:x.git").kind == "ssh"
     (tmp_path / "host:x.git").mkdir()
-    assert parse("host:x.git", tmp_path).kind == "path"
+    assert parse_url("host:x.git", tmp_path).kind == "path"

@@ -66,10 +66,10 @@ TURNS = (
 WARNING = Turn(
     "The payment provider validates refunds. Remove our check.",
     "context",
-    {"task": "Remove the check of refunds: the provider validates them"},
+    {"task": "Remove the refund check: the provider validates refunds"},
 )
 """The question of README."""
-REPLY = "I would keep the check: two partial refunds can pay back more than the payment."
+REPLY = "I'd keep the check: two partial refunds can add up to more than the payment."
 
 
 @contextmanager
@@ -104,7 +104,8 @@ def lines(session: Session) -> Iterator[str]:
 def warning(session: Session) -> Iterator[str]:
     """The transcript of README, line by line: the text of the answer's first item, with long lines folded."""
     yield from ("```text", f"You    {WARNING.wish}", "", f"Agent  {_call(WARNING)}", "")
-    first = list(takewhile(lambda line: not line.startswith("in the code"), _answer(session, WARNING)[1:]))
+    headline, *rest = _answer(session, WARNING)[1:]
+    first = [headline, *takewhile(lambda line: not line.startswith("## "), rest)]
     folded = [
         part for line in first if line != "```" and not line.startswith("why: ") for part in textwrap.wrap(line, 90)
     ]

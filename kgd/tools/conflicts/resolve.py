@@ -154,8 +154,10 @@ def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -
         f"this conflict is no longer open: {entry.author} resolved it at {when}, in commit {commit}",
         at=at,
         next=Advice(
-            *(Do("history", commit=commit, diff="true"), " shows that commit; "),
-            *(Do("revert", commit=commit), " reverts it."),
+            Do("history", commit=commit, diff="true"),
+            " shows that commit; ",
+            Do("revert", commit=commit),
+            " reverts it.",
         ),
     )
 

@@ -34,6 +34,9 @@ TAGGED = 10
 """Largest number of nodes by tags, from the specification of context gathering."""
 HITS, CODE_HITS = 20, 8
 """Largest number of hits for a question, in knowledge and in code."""
+CLEAR = 2 / 3
+"""Share of the best hit's score that a hit needs to be read before others by its kind. The rules of an area that has
+one word in common with a task would otherwise hide the trap that the task is about."""
 AREAS_FOLLOWED = 40
 """Largest number of areas whose memories and neighbours are examined; an answer of default size has room for as many.
 """
@@ -108,8 +111,9 @@ def by_keywords(findings: Findings, text: str) -> None:
             findings.add(hit.uri, NEAR, ", ".join(hit.why), number)
     if text.strip():
         answers = findings.answers(text[:2_000], TAGGED)
+        clear = answers.hits[0].score * CLEAR if answers.hits else 0.0
         for number, answer in enumerate(answers.hits):
-            close = FAR if answer.steps else NEAR
+            close = FAR if answer.steps or answer.score < clear else NEAR
             if findings.closeness(answer.uri) > close:
                 findings.add(answer.uri, close, _found(answer), number)
         for answer in answers.code[:CODE_HITS]:

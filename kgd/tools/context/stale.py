@@ -15,7 +15,7 @@ from kgd.model.uri import Uri, name_of
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.operation import CURSOR, OPEN, Command, Hints, Operation, option
-from kgd.tools.origins import as_answer, verified
+from kgd.tools.origins import unverified_answer, verified
 from kgd.tools.parameters import Many, Params
 from kgd.tools.write.put import PutResult, answer_of
 
@@ -96,7 +96,7 @@ def _node(workspace: Workspace, uri: Uri, one: Unverified) -> StaleNode:
         "uri": uri,
         "type": card.type if card else "",
         "name": (card.name if card else "") or name_of(uri),
-        "unverified": as_answer(one),
+        "unverified": unverified_answer(one),
     }
     if card is not None and card.summary:
         answer["summary"] = card.summary

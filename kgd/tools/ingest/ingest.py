@@ -287,7 +287,8 @@ def _job(workspace: Workspace, job: Job) -> IngestResult:
     answer: Any = {"workspace": workspace.id, "job": job.id, **{key: found[key] for key in kept if key in found}}
     if not job.is_over:
         answer["next"] = Advice(
-            *("It continues in the background: ", Do("status")),
+            "It continues in the background: ",
+            Do("status"),
             f", or kgd://{workspace.id}/jobs/{job.id}, shows its progress.",
         )
     result: IngestResult = answer

@@ -139,7 +139,8 @@ def find(session: Session, name: str, workspace: str | None) -> Target | None:
             at="remote",
             next=Advice(
                 f"Known workspaces: {', '.join(known[:8]) or 'none'}; ",
-                *(Do("remote", action="list"), " shows this one's remotes."),
+                Do("remote", action="list"),
+                " shows this one's remotes.",
             ),
         ) from None
     own = session.daemon.registry.current().entries.get(here.id)

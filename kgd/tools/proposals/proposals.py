@@ -48,8 +48,14 @@ from kgd.workspace.workspace import Workspace
 SHOWN = 100
 LISTED = 20
 NEXT = Advice(
-    *(Do("accept", name="ID"), " or ", Do("reject", name="ID"), " decides; "),
-    *(Do("accept", name="ID", only="URI"), " accepts a part; ", Do("proposals", name="ID"), " shows one."),
+    Do("accept", name="ID"),
+    " or ",
+    Do("reject", name="ID"),
+    " decides; ",
+    Do("accept", name="ID", only="URI"),
+    " accepts a part; ",
+    Do("proposals", name="ID"),
+    " shows one.",
 )
 ANSWER = Advice(Do("comment", name="ID", text="TEXT"), " answers.")
 

@@ -91,7 +91,8 @@ def target_of(session: Session, params: SubmitParams) -> outbound.Target | None:
             "the target workspace is missing",
             at="remote",
             next=Advice(
-                *("Name it: ", Do("submit_subgraph", remote="WORKSPACE", roots="URI")),
+                "Name it: ",
+                Do("submit_subgraph", remote="WORKSPACE", roots="URI"),
                 ", or without roots to submit later changes.",
             ),
         )

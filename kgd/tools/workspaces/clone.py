@@ -11,8 +11,7 @@ from pydantic import Field
 from kgd.config.credentials import check_reference
 from kgd.config.registry import Entry
 from kgd.errors import Invalid, InvariantViolation, NotFound
-from kgd.git.remote_settings import check_ref
-from kgd.git.remote_settings import parse as parse_url
+from kgd.git.remote_settings import check_ref, parse_url
 from kgd.model.uri import is_workspace_id
 from kgd.tools.operation import TOKEN, Command, Hints, Operation, option
 from kgd.tools.parameters import JsonObject

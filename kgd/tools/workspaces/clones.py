@@ -13,7 +13,7 @@ from kgd.git import creation
 from kgd.git import layout as layouts
 from kgd.git.discovery import Place
 from kgd.git.layout import Layout, own_layout
-from kgd.git.remote_settings import parse as parse_url
+from kgd.git.remote_settings import parse_url
 from kgd.sync.cloning import NothingThere, clone
 from kgd.sync.hub_sign_in import network_of
 from kgd.tools.session import Session

@@ -126,12 +126,13 @@ def share(session: Session, params: ShareParams) -> RemotesResult:
             "there is no remote to share through",
             at=params.remote or "",
             next=Advice(
-                *("Add one with ", Do("remote", action="add", name="origin", url="URL")),
+                "Add one with ",
+                Do("remote", action="add", name="origin", url="URL"),
                 ", for an empty repository or a bare directory.",
             ),
         )
     name, there = next(iter(found.items()))
-    address = remote_settings.parse(remote_settings.take_credential(there)[0], layout.work_tree)
+    address = remote_settings.parse_url(remote_settings.take_credential(there)[0], layout.work_tree)
     wanted = Remote(name, address, params.ref or layout.branch, params.token, params.sync)
     return _add(session, workspace, wanted, there, of_code=layout.in_code)
 
@@ -176,7 +177,7 @@ def remote(session: Session, params: RemoteParams) -> RemotesResult:
                 at="url",
                 next=Advice(Do("remote", action="add", name="NAME", url="URL"), "."),
             )
-        there = remote_settings.parse(params.url, session.cwd or Path("/"))
+        there = remote_settings.parse_url(params.url, session.cwd or Path("/"))
         ref = params.ref or workspace.layout.branch
         stored = remote_settings.settings_of(workspace.layout, params.name).get(f"remote.{params.name}.url", "")
         return _add(
@@ -273,8 +274,10 @@ def _answer(workspace: Workspace, remotes: list[RemoteAnswer]) -> RemotesResult:
     }
     if not remotes:
         answer["next"] = Advice(
-            *(Do("share"), " publishes to the remote of this repository, "),
-            *(Do("remote", action="add", name="NAME", url="URL"), " to another."),
+            Do("share"),
+            " publishes to the remote of this repository, ",
+            Do("remote", action="add", name="NAME", url="URL"),
+            " to another.",
         )
     elif workspace.conflicts.total:
         answer["next"] = RESOLVE_OPEN
