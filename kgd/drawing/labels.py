@@ -13,7 +13,7 @@ from typing import Literal
 
 from kgd.drawing.layout import Layout, Point
 from kgd.drawing.scene import GROUP, Dot
-from kgd.drawing.text import CHARACTER, HEIGHT, shortened, width
+from kgd.drawing.text import CHARACTER, HEIGHT, shortened, width, wrapped
 
 Side = Literal["right", "left", "below", "above", "title"]
 """The side of a dot, or the upper left corner of a box."""
@@ -23,6 +23,8 @@ SIZES = (1, 2, 4)
 LENGTHS = (26, 14)
 """Lengths to which labels are cut, the first with room; `LONGEST` is the length to which they then grow."""
 LONGEST = 48
+LINES = 4
+"""Largest number of lines of a label."""
 GAP = 4.0
 """Gap between a dot and its label."""
 TITLE = (10.0, 16.0)
@@ -52,7 +54,7 @@ def place_labels(dots: Sequence[Dot], layout: Layout) -> dict[str, Label]:
             if dot.uri not in found and (label := _with_room(dot, layout, taken, size)):
                 found[dot.uri] = label
                 taken.take(box(dot, layout, label.text, label.side, size), dot.uri)
-        for dot in dots if size == 1 else ():
+        for dot in dots if size == 1 and not layout.line else ():
             if (label := found.get(dot.uri)) and label.text.endswith("…"):
                 longer = Label(label_text(dot, LONGEST), label.side, 1)
                 if taken.has_room(place := box(dot, layout, longer.text, longer.side), dot.uri):
@@ -89,8 +91,8 @@ def occupied(dots: Sequence[Dot], layout: Layout, labels: Mapping[str, Label], s
 
 
 def _with_room(dot: Dot, layout: Layout, taken: Taken, size: int) -> Label | None:
-    for longest in LENGTHS:
-        text = label_text(dot, longest)
+    texts = [wrapped(dot.name or dot.uri, layout.line, LINES)] if layout.line else [label_text(dot, n) for n in LENGTHS]
+    for text in texts:
         for side in _sides(dot, layout):
             if taken.has_room(box(dot, layout, text, side, size), dot.uri):
                 return Label(text, side, size)
@@ -112,6 +114,8 @@ def distance(dot: Dot, layout: Layout) -> float:
 def _sides(dot: Dot, layout: Layout) -> tuple[Side, ...]:
     if layout.is_box(dot.uri):
         return ("title",)
+    if layout.line:
+        return ("below",)
     if dot.shape == "group" or dot.parent.startswith(GROUP):
         return ("below", "above", "right", "left")
     outward = cos(layout.points[dot.uri].angle) < -1e-9
@@ -131,9 +135,10 @@ def middle(dot: Dot, layout: Layout, side: Side, size: int = 1) -> Point:
 
 def box(dot: Dot, layout: Layout, text: str, side: Side, size: int = 1) -> Box:
     """The area that a label covers at a magnification."""
-    at, wide, half = middle(dot, layout, side, size), width(text) * CHARACTER / size, HEIGHT / size / 2
+    lines = text.split("\n")
+    at, wide, high = middle(dot, layout, side, size), max(map(width, lines)) * CHARACTER / size, HEIGHT / size
     left = at.x - wide if side == "left" else at.x if side in ("right", "title") else at.x - wide / 2
-    return left, at.y - half, left + wide, at.y + half
+    return left, at.y - high / 2, left + wide, at.y + high * (len(lines) - 0.5)
 
 
 class Taken:

@@ -26,8 +26,10 @@ MOST_RINGS = 10
 """Maximum number of costs with separate rings; if there are more, near costs share a ring."""
 MOST_ROWS = 80
 TOP = -pi / 2
-STEP_RIGHT, STEP_DOWN = 150.0, 90.0
-"""Distance from each node of a path to the next. In a tall picture, it is straight below."""
+STEP_RIGHT, STEP_DOWN = 200.0, 90.0
+"""Distance from each node of a path to the next: to the right or, in a tall picture, below."""
+ROW = 24
+"""Number of characters of a line of a label in a row."""
 WIDE, TALL = (980.0, 560.0), (362.0, 560.0)
 """Width and height of a whole workspace in groups."""
 
@@ -53,12 +55,14 @@ class Ring:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """`places` has the circles of groups, and the boxes of groups with visible content. `bends` has the way from the
-    middle of a line between two groups to the control point of its curve."""
+    middle of a line between two groups to the control point of its curve. `line` is the number of characters of a line
+    of a label below its dot; 0 for labels of one line, on any side."""
 
     points: Mapping[str, Point]
     rings: tuple[Ring, ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
     bends: Mapping[tuple[str, str], Spot] = field(default_factory=dict)
+    line: int = 0
 
     def is_box(self, uri: str) -> bool:
         return uri in self.places and self.places[uri].wide > 0
@@ -67,9 +71,9 @@ class Layout:
 def layout_scene(scene: Scene, *, tall: bool = False) -> Layout:
     """Positions of all dots of a scene; paths and groups have other ones for a tall window."""
     if scene.arrangement == "path":
-        right, count = 0.0 if tall else STEP_RIGHT, len(scene.dots)
-        angles = [pi if 2 * n >= count and not tall else 0.0 for n in range(count)]  # labels on the emptier side
-        return Layout({dot.uri: Point(n * right, n * STEP_DOWN, angles[n]) for n, dot in enumerate(scene.dots)})
+        right, down = (0.0, STEP_DOWN) if tall else (STEP_RIGHT, 0.0)
+        points = {dot.uri: Point(n * right, n * down, 0.0) for n, dot in enumerate(scene.dots)}
+        return Layout(points, line=0 if tall else ROW)
     if scene.arrangement == "groups":
         found = layout_groups(scene.dots, scene.lines, *(TALL if tall else WIDE))
         places = {uri: Place(*(round(number, 1) for number in place)) for uri, place in found.items()}

@@ -30,7 +30,7 @@ MOST_LINES = 4_000
 
 LEAST_BUBBLE, LARGEST_BUBBLE = 14.0, 84.0
 """Radius of the smallest and the largest group of a picture."""
-DOT, STEP = 5.5, 11.0
+DOT, STEP = 5.5, 14.0
 """Radius of a node, and of a node of a path."""
 MANY = 10
 """Number of relations between two groups that makes a line wide, if no two groups have more."""

@@ -23,7 +23,7 @@ from kgd.model.escaping import fenced
 PAPER, INK, QUIET, FAINT, GROUP = "#ffffff", "#1d2320", "#565f59", "#c3c8c2", "#dfe9e3"
 RED, AMBER = "#a3231b", "#7d5400"
 MARGIN = 24.0
-ARROW = 7.0
+ARROW, PATH_ARROW = 7.0, 10.0
 CORNERS: Mapping[Form, tuple[int, float, float]] = {
     "triangle": (3, -pi / 2, 1.35),
     "wedge": (3, pi / 2, 1.35),
@@ -73,12 +73,13 @@ def draw(
     others = [dot for dot in scene.dots if not layout.is_box(dot.uri)]
     ends = {dot.uri: (number, dot) for number, dot in enumerate([*opened, *others])}
     tall = layout_scene(scene, tall=True) if scene.arrangement != "rings" and not alone else None
+    arrow = PATH_ARROW if scene.arrangement == "path" else ARROW
     share = min(1.0, MOST_SHAPES / max(1, sum(count for dot in others for _, count in dot.parts)))
     return "".join(
         [
             f'<svg {begin} width="{wide:g}" height="{high:g}" viewBox="{left:g} {top:g} {wide:g} {high:g}" '
             f'role="group"{said} class="drawing" font-family="system-ui, sans-serif" font-size="{TEXT}">{name}{paper}',
-            f"<defs>{_arrow('arrow', FAINT)}{_arrow('arrow-path', QUIET)}</defs>",
+            f"<defs>{_arrow('arrow', FAINT, arrow)}{_arrow('arrow-path', QUIET, arrow)}</defs>",
             '<g class="rings" fill="none" aria-hidden="true">',
             *map(_ring, layout.rings),
             "</g>",
@@ -87,7 +88,7 @@ def draw(
             "</g>",
             *(_dot(dot, layout, labels[dot.uri], leads(dot), tall) for dot in opened),
             *(_dot(dot, layout, labels[dot.uri], leads(dot), tall, share, dot.uri == selected) for dot in others),
-            *_counts(scene, layout, labels, ends),
+            *_names(scene, layout, labels, ends),
             "</svg>",
         ]
     )
@@ -120,9 +121,9 @@ def _frame(scene: Scene, layout: Layout, labels: Mapping[str, Label]) -> tuple[f
     return left, top, round(max(rights) + MARGIN - left, 1), round(max(bottoms) + MARGIN - top, 1)
 
 
-def _arrow(name: str, colour: str) -> str:
+def _arrow(name: str, colour: str, size: float) -> str:
     return (
-        f'<marker id="{name}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="{ARROW:g}" markerHeight="{ARROW:g}" '
+        f'<marker id="{name}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="{size:g}" markerHeight="{size:g}" '
         f'markerUnits="userSpaceOnUse" orient="auto"><path d="M0 .5L8 4L0 7.5z" fill="{colour}"/></marker>'
     )
 
@@ -186,26 +187,31 @@ def _towards(begin: Spot, end: Spot, distance: float) -> Spot:
     return begin[0] + right * share, begin[1] + down * share
 
 
-def _counts(
+def _names(
     scene: Scene, layout: Layout, labels: Mapping[str, Label], numbers: Mapping[str, tuple[int, Dot]]
 ) -> Iterator[str]:
-    """The number of relations on each line between two groups, where it covers no figure, label or other number."""
-    if scene.arrangement != "groups":
+    """The number of relations on each line between two groups, or the relations with their direction on each line of a
+    path, where the text covers no figure or other text."""
+    if scene.arrangement == "rings":
         return
     taken = occupied(scene.dots, layout, labels)
     for line in scene.lines:
-        if line.has_arrow:
+        if line.has_arrow and scene.arrangement == "groups":
             continue
-        count = line.types[0].partition(" ")[0]
-        half, curve = width(count) * CHARACTER / 2, _curve(line, layout, numbers)
-        for share in SHARES:
+        text, curve = ", ".join(line.types), _curve(line, layout, numbers)
+        if scene.arrangement == "groups":
+            text = text.partition(" ")[0]
+        elif text:
+            text = f"{text} →" if curve[0] < curve[2] else f"← {text}"
+        half = width(text) * CHARACTER / 2
+        for share in SHARES if text else ():
             x, y = along(curve, share)
             area = x - half, y - HEIGHT / 2, x + half, y + HEIGHT / 2
             if taken.has_room(area, ""):
                 taken.take(area, "count")
                 look = f'fill="{QUIET}" stroke="{PAPER}" stroke-width="4" paint-order="stroke" font-size="12"'
                 yield f'<text class="relation" x="{x:.1f}" y="{y:.1f}" dy=".35em" text-anchor="middle" {look} '
-                yield f'aria-hidden="true">{count}</text>'
+                yield f'aria-hidden="true">{_text(text)}</text>'
                 break
 
 
@@ -226,14 +232,14 @@ def _dot(
     """
     said = _text(description(dot))
     # Users of voice control say the visible text, so it is part of the name.
-    cut = f", shown as {_text(label.text)}" if "…" in label.text else ""
+    cut = f", shown as {_text(label.text.replace(chr(10), ' '))}" if "…" in label.text else ""
     href = f' href="{_text(leads)}" aria-label="{said}{cut}"' if leads else ""
     tag = "a" if leads else "g"
     more = f"\n{dot.summary[:200]}" if dot.summary else ""
     point, half = layout.points[dot.uri], radius(dot, layout)
     kind = "dot group" if dot.shape == "group" else "dot"
     kind += " open" if layout.is_box(dot.uri) else ""
-    name = f' data-name="{_text(dot.name or dot.uri)}"' if "…" in label.text else ""
+    name = f' data-name="{_text(dot.name or dot.uri)}"' if {"…", "\n"} & set(label.text) else ""
     high = f' data-tall="{_place(dot, tall)}"' if tall else ""
     current = ' aria-current="true"' if is_selected else ""
     return (
@@ -331,8 +337,10 @@ def _label(dot: Dot, layout: Layout, label: Label) -> str:
     hidden = "" if label.size == 1 else ' display="none"'
     look = f'fill="{INK}"' + (' font-weight="600"' if "start" in dot.marks else "")
     place = f'x="{at.x - point.x:g}" y="{at.y - point.y:g}" dy=".35em"{anchor}'
-    name, _, count = label.text.rpartition(" ") if dot.shape == "group" else (label.text, "", "")
+    text, *lines = label.text.split("\n")
+    name, _, count = text.rpartition(" ") if dot.shape == "group" else (text, "", "")
     more = f'<tspan class="amount" fill="{QUIET}" font-weight="400"> {_text(count)}</tspan>' if count else ""
+    more += "".join(f' <tspan x="{at.x - point.x:g}" dy="{HEIGHT:g}">{_text(line)}</tspan>' for line in lines)
     return f'<text {place} class="label at{label.size}" {look}{hidden}>{_text(name)}{more}</text>'
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from unicodedata import east_asian_width
 
 TEXT = 13
@@ -21,6 +22,12 @@ def shortened(text: str, longest: int) -> str:
             break
         kept += character
     return kept.rstrip(" ,.;:-") + "…"
+
+
+def wrapped(text: str, longest: int, most: int) -> str:
+    """The text in at most so many lines of at most a number of characters; the last one is cut with an ellipsis."""
+    room = longest if width(text) == len(text) else longest // 2
+    return "\n".join(wrap(text, room, max_lines=most, placeholder="…"))
 
 
 def width(text: str) -> int:

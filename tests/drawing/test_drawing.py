@@ -251,16 +251,20 @@ def test_every_type_of_kgd_has_a_look_of_its_own_and_other_types_always_the_same
     assert look_of("runbook") not in KNOWN.values()
 
 
-def test_a_path_is_drawn_in_its_order_with_its_whole_names() -> None:
+def test_a_path_is_a_row_or_a_column_with_its_whole_names_and_relations() -> None:
     a, b, c = (f"concept://w/{name}" for name in "abc")
     name = "The provider answers 503 after it has charged"
     nodes = [_node(a, name=name), _node(b, 0.5, [a]), _node(c, 1.0, [a, b], name=name)]
-    scene = scene_of_walk(_answer(nodes), is_path=True)
+    edges = [{"source": a, "target": b, "type": "uses"}, {"source": c, "target": b, "type": "about"}]
+    scene = scene_of_walk(_answer(nodes, edges=edges), is_path=True)
     points = layout_scene(scene).points
     assert points[a].x < points[b].x < points[c].x
+    assert {one.y for one in points.values()} == {0.0}
     assert {one.y for one in layout_scene(scene, tall=True).points.values()} == {0.0, 90.0, 180.0}
-    labels = place_labels(scene.dots, layout_scene(scene))
-    assert [labels[uri].text for uri in (a, c)] == [name, name]
+    root = ET.fromstring(draw(scene, alone=True))
+    texts = [("".join(one.itertext()), one.get("class") or "") for one in root.iter(f"{SVG}text")]
+    assert [text for text, kind in texts if kind.startswith("label")] == [name, "b", name]
+    assert sorted(text for text, kind in texts if kind == "relation") == ["uses →", "← about"]
 
 
 def test_an_arrow_ends_at_the_edge_of_its_target() -> None:

@@ -233,11 +233,12 @@ def test_two_fields_show_the_cheapest_path_between_two_nodes(page: Page) -> None
     page.locator("#route-from").fill(AUTH)
     page.locator("#route-to").fill("signing keys")
     page.locator("#route-to").press("Enter")
-    expect(page.locator("h1")).to_have_text("Path from Auth service to Signing keys")
+    expect(page.locator("h1")).to_have_text("Auth service → Signing keys")
     expect(page.locator(".steps li")).to_have_text(
         [re.compile(one) for one in ("Auth", r"uses → \(cost 0.5\).*Tokens", r"signed_with → \(cost 1\).*keys")]
     )
-    expect(page.locator("svg .relation")).to_have_text(["signed_with", "uses"])
+    expect(page.locator("svg .relation")).to_have_text(["signed_with →", "uses →"])
+    expect(page.locator(".graph-head")).to_contain_text("2 steps, total cost 1.5")
     assert names(page) == ["Auth service", "Tokens", "Signing keys"]
     assert axe(page) == []
 
@@ -249,7 +250,7 @@ def test_a_path_is_chosen_by_its_two_nodes(page: Page) -> None:
     expect(page.locator("#route-from")).to_have_value("Signing keys")
     page.locator(dot(page, AUTH)).click()
     page.get_by_role("link", name="Path to here").click()
-    expect(page.locator("h1")).to_have_text("Path from Signing keys to Auth service")
+    expect(page.locator("h1")).to_have_text("Signing keys → Auth service")
 
 
 def test_the_fields_of_a_path_show_names_and_keep_the_nodes(desk: Desk, page: Page) -> None:
@@ -264,13 +265,13 @@ def test_the_fields_of_a_path_show_names_and_keep_the_nodes(desk: Desk, page: Pa
     expect(page).to_have_url(re.compile("to=concept%3A%2F%2Fshop%2Fkeys$"))
     page.locator("#route-to").fill("tokens")
     page.get_by_role("button", name="Find path").click()
-    expect(page.locator("h1")).to_have_text("Path from Auth service to Tokens")
+    expect(page.locator("h1")).to_have_text("Auth service → Tokens")
 
 
 def test_two_nodes_without_a_path_are_reported(desk: Desk, page: Page) -> None:
     desk.put("island", name="Island")
     at(page, "graph?from=auth&to=island")
-    expect(page.locator("[role=status]", has_text="No path leads from Auth service to")).to_be_visible()
+    expect(page.locator("[role=status]", has_text="No path leads from “Auth service” to “Island”.")).to_be_visible()
 
 
 def test_the_slider_and_the_filters_change_the_picture_and_the_address(page: Page) -> None:

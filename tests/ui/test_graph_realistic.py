@@ -44,8 +44,9 @@ def opened(page: Page, size: tuple[int, int], place: str) -> None:
 
 
 def areas(texts: Locator) -> list[Area]:
-    found = [box for one in texts.all() if (box := one.bounding_box())]
-    return [(one["x"], one["y"], one["x"] + one["width"], one["y"] + one["height"]) for one in found]
+    """Without the light edges of the letters."""
+    found = texts.evaluate_all("all => all.map((one) => one.getBoundingClientRect().toJSON())")
+    return [(one["left"], one["top"], one["right"], one["bottom"]) for one in found]
 
 
 def test_at_least_30_labels_are_visible_on_a_laptop_and_none_overlap(page: Page) -> None:
@@ -110,18 +111,26 @@ def test_the_groups_of_the_whole_workspace_show_types_and_relations(page: Page) 
 
 
 @pytest.mark.parametrize("size", [LAPTOP, PHONE])
-def test_a_path_uses_the_window_and_names_its_nodes(page: Page, size: tuple[int, int]) -> None:
+def test_a_path_leads_from_left_to_right_or_from_top_to_bottom_with_all_of_its_names(
+    page: Page, size: tuple[int, int]
+) -> None:
     opened(page, size, f"graph?from={NODE}&to={RETRY}")
-    assert crossing(shown(page)) == []
-    labels = page.locator("#drawing .label").all_text_contents()
-    assert labels[1:] == ["Payments", "One retry, with an idempotency key"]
-    assert labels[0].startswith("The provider answers 503 after it has")
-    expect(page.locator("#drawing .told").first).to_contain_text("The charge appears in its list a")
-    box = page.locator("#drawing .lines").bounding_box()
-    picture = page.locator("#drawing").bounding_box()
+    names = ["The provider answers 503 after it has charged", "Payments", "One retry, with an idempotency key"]
+    assert page.locator("#drawing .label").all_text_contents() == names
+    expect(page.locator("h1")).to_have_text(f"{names[0]} → {names[2]}")
+    summary = page.locator("#drawing .told").first
+    expect(summary).to_have_text("The charge appears in its list a minute later; repeat with the same key")
+    relations = page.locator("#drawing .relation")
+    forward, back = ("about →", "← about") if size == LAPTOP else ("about ↓", "about ↑")
+    assert sorted(relations.all_text_contents()) == sorted([forward, back])
+    texts = areas(page.locator("#drawing .relation, #drawing .told"))
+    assert crossing([*shown(page), *texts]) == []
+    assert all(0 <= left < right <= size[0] for left, _, right, _ in [*shown(page), *texts])
+    box, picture = (page.locator(one).bounding_box() for one in ("#drawing .lines", "#drawing"))
     assert box
     assert picture
-    assert box["height"] > 0.6 * picture["height"]
+    assert box["width"] > 0.6 * picture["width"] if size == LAPTOP else box["height"] > 0.6 * picture["height"]
+    assert min(box["width"], box["height"]) < 30
     assert page.evaluate("document.documentElement.scrollWidth") == size[0]
     assert axe(page) == []
 

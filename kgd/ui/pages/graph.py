@@ -87,13 +87,14 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     scene = scene_of_walk(answer, is_path=True)
     names = {dot.uri: dot.name for dot in scene.dots}
     if answer.get("unreached"):
-        return {"wanted": wanted, "title": "No path", "unreached": (names[scene.dots[0].uri], answer["unreached"])}
+        ends = names[scene.dots[0].uri], _ends(visit, wanted)["to"][1]
+        return {"wanted": wanted, "title": "No path", "unreached": ends}
     title = _title(scene)
     costs = {(edge["source"], edge["target"], edge["type"]): edge["weight"] for edge in answer["edges"]}
     return {
         "wanted": wanted,
         "title": title,
-        "hint": f"{counted(len(scene.dots) - 1, 'step')}, cost {scene.dots[-1].cost:g}",
+        "hint": f"{counted(len(scene.dots) - 1, 'step')}, total cost {scene.dots[-1].cost:g}",
         "steps": [_step(visit, wanted, node, costs) for node in answer["nodes"]],
         "cut": _lines_left(scene),
         **_drawn(visit, wanted, scene, title),
@@ -183,7 +184,7 @@ def _types_left(wanted: Wanted, types: list[str], edges: list[str]) -> list[str]
 
 def _title(scene: Scene) -> str:
     if scene.arrangement == "path":
-        return f"Path from {scene.dots[0].name} to {scene.dots[-1].name}"[:200]
+        return f"{scene.dots[0].name} → {scene.dots[-1].name}"[:200]
     begun = [dot.name for dot in scene.dots if "start" in dot.marks]
     more = f" and {len(begun) - 3} more" if len(begun) > 3 else ""
     return f"Around {', '.join(begun[:3])}{more}"[:200]

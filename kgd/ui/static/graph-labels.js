@@ -20,10 +20,15 @@ const GraphLabels = (() => {
     return letters.length <= room ? text : letters.slice(0, room - 1).join("").replace(/[ ,.;:-]+$/, "") + "…" + (count || "");
   }
 
-  // A text cut to a width.
-  function fitting(text, room) {
-    const letters = [...text].length, long = width(text);
-    return long <= room ? text : cut(text, Math.max(4, Math.floor(letters * room / long) - 1));
+  // A text in at most so many lines of a width; the last line is cut.
+  function wrapped(text, room, most) {
+    const lines = [];
+    for (const word of text.split(" ")) {
+      const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
+      if (lines.length && (lines.length === most || width(longer) <= room)) lines[lines.length - 1] = longer;
+      else lines.push(word);
+    }
+    return lines.map((line) => (width(line) <= room ? line : cut(line, Math.max(4, Math.floor([...line].length * room / width(line)) - 1))));
   }
 
   // The areas already covered, indexed by cells.
@@ -43,5 +48,5 @@ const GraphLabels = (() => {
     }
   }
 
-  return { HIGH, Taken, cut, fitting, width };
+  return { HIGH, Taken, cut, width, wrapped };
 })();

@@ -7,7 +7,9 @@
   const LENGTHS = [26, 14], LONGEST = [90, 64, 56, 48, 42, 37, 33, 29];  // to which labels are cut, and to which they grow if there is room
   const TITLE = [10, 16];  // of a box
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
-  const { HIGH, Taken, cut, fitting, width } = GraphLabels;
+  const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
+  const STEP_WIDE = 200, STEP_TEXT = 240, COLUMN_TEXT = 480, BELOW_STEPS = 140;  // of a path: least width of a step in a row, width of its text in a row and in a column, room below
+  const LARGER = 1.16, LINE = 18;  // size of its text, by that of other labels, and height of a line
   const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9];  // places of a text on a line between groups
   const STRETCH = { rings: 2, path: 4, groups: 1.8 };  // largest ratio of the scales of both axes
   const by = (id) => document.getElementById(id), within = (value, least, most) => Math.max(least, Math.min(most, value));
@@ -50,9 +52,10 @@
     return place;
   }
 
-  // Takes the places for a tall or a wide window, and their extent.
+  // Takes the places for a tall or a wide window, and their extent. A path is a row if it has room for the texts.
+  const wantsTall = () => (kind === "path" ? free()[0] < STEP_WIDE * dots.length : wide() < high());
   function arrange() {
-    isTall = wide() < high();
+    isTall = wantsTall();
     for (const dot of dots) {
       const { tall, wide } = dot.link.dataset, [x, y, ...sizes] = ((isTall && tall) || wide).split(" ").map(Number);
       Object.assign(dot, { x, y, drawn: Number(wide.split(" ")[2]), size: Math.min(...sizes) / sizes.length, wide: sizes[0], high: sizes[1] },
@@ -124,8 +127,7 @@
   function sides(dot) {
     if (dot.open) return ["title"];
     if (kind === "groups") return ["below", "above", "right", "left"];
-    if (kind === "path") return isTall || dot.x < (box.left + box.right) / 2 - 1 ? ["right"] : ["left"];
-    return dot.x < -1e-9 && kind === "rings" ? ["left", "right", "below", "above"] : ["right", "left", "below", "above"];
+    return dot.x < -1e-9 ? ["left", "right", "below", "above"] : ["right", "left", "below", "above"];
   }
   function around(dot, side, text = dot.text) {
     const [x, y] = at(dot), long = width(text), away = size(dot) + GAP + dot.marks;
@@ -134,8 +136,7 @@
       return [left, top, left + long, top + HIGH];
     }
     const left = side === "left" ? x - away - long : side === "right" ? x + away : x - long / 2;
-    const beside = kind === "path" ? (isTall ? -9 : side === "left" ? 6 : -22) : 0;  // of a path, above or below its line
-    const top = beside + (side === "above" ? y - away - HIGH / 2 : side === "below" ? y + away + HIGH / 2 : y) - HIGH / 2;
+    const top = (side === "above" ? y - away - HIGH / 2 : side === "below" ? y + away + HIGH / 2 : y) - HIGH / 2;
     return [left, top, left + long, top + HIGH];
   }
 
@@ -155,15 +156,13 @@
       if (dot.open && right > at(dot)[0] + half(dot)[0] - TITLE[0]) return false;
       return taken.hasRoom([left, top, right, bottom], dot);
     };
-    const isTold = (dot) => kind === "path" && dot.told;
     const show = (dot, text, side) => {
       Object.assign(dot, { text, side });
-      const [left, top, right, bottom] = around(dot, side);
-      taken.take([left, top, right, bottom], dot);
-      if (isTold(dot)) taken.take([left, bottom, right, bottom + HIGH], dot);
+      taken.take(around(dot, side), dot);
     };
     const first = (dot) => (dot.link.hasAttribute("aria-current") ? 0 : dot.isStart || dot.open ? 1 : 2);
     const ordered = [...dots].sort((a, b) => first(a) - first(b));
+    if (kind === "path") return placeSteps(ordered);
     for (const dot of ordered) {
       dot.side = "";
       for (const text of new Set(LENGTHS.map((long) => cut(dot.full, long, dot.group)))) {
@@ -178,7 +177,6 @@
         .find((text) => text.length > dot.text.length && hasRoom(dot, around(dot, dot.side, text)));
       if (longer) show(dot, longer, dot.side);
     }
-    svg.querySelectorAll(".told").forEach((text) => text.remove());
     for (const dot of dots) {
       if (!dot.side) dot.text = cut(dot.full, LENGTHS[0], dot.group);
       const [x, y] = at(dot), shown = dot.side || sides(dot)[0], area = around(dot, shown);
@@ -187,14 +185,7 @@
       const count = dot.group ? dot.text.lastIndexOf(" ") : -1, name = count < 0 ? dot.text : dot.text.slice(0, count);
       dot.label.firstChild.data = name;
       if (dot.label.lastElementChild) dot.label.lastElementChild.textContent = dot.text.slice(name.length);
-      if (dot.side && isTold(dot)) {
-        // A summary is smaller and lighter than the label whose font is measured.
-        const room = ((shown === "left" ? area[2] - view.x : view.x + across - area[0]) - 12) / 0.86;
-        write("told", fitting(dot.told, room), shown === "left" ? area[2] : area[0], area[3] + HIGH / 2).setAttribute("text-anchor", ANCHORS[shown]);
-      }
-      if (dot.said) dot.link.ariaLabel = dot.text === dot.full ? dot.said : `${dot.said}, shown as ${dot.text}`;
-      if (dot.side) dot.label.removeAttribute("display");
-      else dot.label.setAttribute("display", "none");
+      showLabel(dot);
     }
     for (const { text } of rings) {
       const half = width(text.textContent) / 2, y = Number(text.getAttribute("y")), area = [-half, y - HIGH, half, y];
@@ -204,6 +195,47 @@
     }
     listUnnamed(dots.filter((dot) => !dot.side));
     name();
+  }
+  function showLabel(dot) {
+    if (dot.said) dot.link.ariaLabel = dot.text === dot.full ? dot.said : `${dot.said}, shown as ${dot.text}`;
+    if (dot.side) dot.label.removeAttribute("display");
+    else dot.label.setAttribute("display", "none");
+  }
+
+  // The texts of a path: names and summaries in lines, below a row of nodes or beside a column.
+  function placeSteps(ordered) {
+    svg.querySelectorAll(".told").forEach((text) => text.remove());
+    const apart = dots.length > 1 ? Math.hypot(at(dots[1])[0] - at(dots[0])[0], at(dots[1])[1] - at(dots[0])[1]) : Infinity;
+    for (const dot of ordered) {
+      const [x, y] = at(dot), away = size(dot) + GAP + dot.marks;
+      // The font of a name is larger than the one that is measured.
+      const room = isTall ? Math.min(COLUMN_TEXT, Math.max(120, free()[0] - (x - view.x) - away - 12)) : Math.min(STEP_TEXT, Math.max(120, apart - 24));
+      const names = wrapped(dot.full, room / LARGER, isTall ? 2 : 4), told = dot.told ? wrapped(dot.told, room, isTall ? 2 : 3) : [];
+      const long = Math.max(...names.map(width)) * LARGER, left = isTall ? x + away : x - long / 2;
+      const block = (count) => { const top = isTall ? y - count * LINE / 2 : y + away; return [left, top, left + long, top + count * LINE]; };
+      const summary = [told, []].find((lines) => taken.hasRoom(block(names.length + lines.length), dot));
+      const [, top] = block(names.length + (summary || []).length), anchor = isTall ? "start" : "middle", at0 = isTall ? away : 0;
+      Object.assign(dot, { text: names.join(" "), side: summary ? "step" : "" });
+      set(dot.label, { "text-anchor": anchor, x: at0, y: top - y + LINE / 2 });
+      dot.label.replaceChildren(...inLines(names, at0));
+      showLabel(dot);
+      if (!summary) continue;
+      taken.take(block(names.length + summary.length), dot);
+      if (!summary.length) continue;
+      const text = write("told", "", x + at0, top + (names.length + 0.5) * LINE);
+      text.setAttribute("text-anchor", anchor);
+      text.append(...inLines(summary, x + at0));
+    }
+    listUnnamed(dots.filter((dot) => !dot.side));
+    name();
+  }
+  function inLines(lines, x) {
+    return lines.map((line, number) => {
+      const made = document.createElementNS("http://www.w3.org/2000/svg", "tspan");
+      made.textContent = line + (number < lines.length - 1 ? " " : "");
+      set(made, { x, dy: number ? LINE : ".35em" });
+      return made;
+    });
   }
 
   function write(kind, words, x, y) {
@@ -242,24 +274,32 @@
     const unusual = kind === "rings" && lines.length <= FEW && wide() > LEAST ? lines.filter((line) => line.names !== svg.dataset.usual) : [];
     for (const line of named.length ? named.slice(-NAMED) : [...counted, ...unusual].slice(0, NAMED)) {
       // Between groups, the number alone if there is no room for the words.
-      const texts = kind !== "groups" ? [line.names] : [named.length ? line.names : "", line.names.split(" ")[0]].filter(Boolean);
-      const shares = kind === "groups" || !named.length ? SHARES : [line.a === pointed ? 0.62 : line.b === pointed ? 0.38 : 0.5];
+      const texts = kind === "path" ? [directed(line)] : kind === "rings" ? [line.names] : [named.length ? line.names : "", line.names.split(" ")[0]].filter(Boolean);
+      const shares = kind !== "rings" || !named.length ? SHARES : [line.a === pointed ? 0.62 : line.b === pointed ? 0.38 : 0.5];
       const around = (text, [x, y]) => [x - width(text) / 2, y - HIGH / 2, x + width(text) / 2, y + HIGH / 2];
+      const beside = (text, [x, y]) => (kind === "path" && isTall ? [x + width(text) / 2 + 8, y] : [x, y]);
       const hasRoom = (area) => taken.hasRoom(area) && used.hasRoom(area);
-      const [text, spot] = texts.flatMap((text) => shares.map((share) => [text, along(line, share)])).find((one) => one[0] && hasRoom(around(...one))) || [];
+      const [text, spot] = texts.flatMap((text) => shares.map((share) => [text, beside(text, along(line, share))])).find((one) => one[0] && hasRoom(around(...one))) || [];
       if (!spot) continue;
       used.take(around(text, spot), line);
       write("relation", text, ...spot);
     }
   }
 
+  // The relations of a step with the direction in which they lead.
+  function directed({ a, b, names }) {
+    const [from, to] = isTall ? [a.y, b.y] : [a.x, b.x];
+    return !names ? "" : isTall ? `${names} ${from < to ? "↓" : "↑"}` : from < to ? `${names} →` : `← ${names}`;
+  }
+
   // Whether a button lies over the upper edge of the picture.
   const isCovered = () => !by("controls").open || getComputedStyle(document.querySelector(".zoom")).position === "absolute";
 
   function all() {
-    if (isTall !== wide() < high()) arrange();
-    const [across, down] = free(), pad = kind === "groups" ? 8 : kind === "path" ? (isTall ? across / 2 - 40 : 48) : Math.min(140, across / 8);
-    const margin = { groups: 8, path: 56, rings: BELOW }[kind], above = Math.max(margin, isCovered() ? ABOVE + (kind === "path" ? 24 : 0) : 0), below = margin;
+    if (isTall !== wantsTall()) arrange();
+    const isRow = kind === "path" && !isTall, [across, down] = free();
+    const pad = kind === "groups" ? 8 : isRow ? STEP_TEXT / 2 + 8 : kind === "path" ? across / 2 - 40 : Math.min(140, across / 8);
+    const margin = { groups: 8, path: 56, rings: BELOW }[kind], above = Math.max(margin, isCovered() ? ABOVE + (kind === "path" ? 40 : 0) : 0), below = isRow ? BELOW_STEPS : margin;
     const w = Math.max(60, across - 2 * pad), h = Math.max(60, down - above - below);
     let kx = Math.min(w / Math.max(1, box.right - box.left), LARGEST), ky = Math.min(h / Math.max(1, box.bottom - box.top), LARGEST);
     kx = Math.min(kx, ky * STRETCH[kind]);
