@@ -109,7 +109,7 @@ def agents(given: Given, options: Given) -> int:
         raise Invalid("--user and --project cannot be combined", next="Run the command once for each.")
     chosen = hosts.chosen(names, where)
     if not chosen:
-        name_them = f"Name them: --client {','.join(hosts.TITLES)}"
+        name_them = f"Name them: `kgd agents {action} --client {','.join(hosts.TITLES)}`"
         if action == "install":
             raise Invalid(NONE_SEEN, next=name_them)
         nothing = {"scope": where.scope, "action": action, "entries": [], "warnings": [f"{NONE_SEEN}. {name_them}"]}

@@ -6,7 +6,21 @@ from typing import Any
 
 from kgd.cli import printing, words
 from kgd.cli.output import show
-from kgd.cli.terminal import address, alert, bold, faint, field, is_terminal, markdown, say, short, table, when
+from kgd.cli.terminal import (
+    address,
+    alert,
+    bold,
+    faint,
+    field,
+    gap,
+    is_terminal,
+    markdown,
+    say,
+    short,
+    table,
+    verbatim,
+    when,
+)
 from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import Forbidden, Invalid, NotFound
@@ -95,7 +109,8 @@ def area_list(answer: Answer) -> None:
     if len(rows) < answer["total"]:
         say(f"{len(rows)} of {answer['total']}; --limit N shows more")
     if not rows:
-        say('no areas; `kgd put atom:NAME --data \'{"paths": ["src/NAME/**"]}\' --content RULES` creates one')
+        say("no areas; this command creates one:")
+        verbatim('  kgd put atom:NAME --data \'{"paths": ["src/NAME/**"]}\' --content RULES')
     elif is_terminal():
         say(faint("`kgd areas NAME` shows one; `kgd coverage` shows files without an area."))
 
@@ -145,8 +160,7 @@ def _stale(facts: Answer) -> str:
 
 
 def _heading(title: str) -> None:
-    if is_terminal():
-        say()
+    gap()
     say(bold(title))
 
 

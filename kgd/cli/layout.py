@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 
 _STYLE = re.compile(r"\033\[[0-9;]*m")
-_WORDS = re.compile(r" +|`[^`\n]{1,60}`[^ ]*|[^ ]+")
-"""Spaces, a command in backquotes, or a word."""
+_WORDS = re.compile(r" +|`(?:kgd [^`\n]*|[^`\n]{1,60})`[^ ]*|[^ ]+")
+"""Spaces, a command in backquotes, or a word. A command is copied, so it is never broken."""
 _MARKER = re.compile(r"(?:[-*+!>|] |\d+\. )?")
 _CLOSING = "，。、：；！？）」》』】”"
 """Wide characters that do not begin a line."""

@@ -323,9 +323,10 @@ def tail(text: Any) -> str:
     return f": {text}" if text else ""
 
 
-def warnings(answer: Answer) -> None:
-    for text in answer.get("warnings", ()):
-        say(f"  {alert('!')} {text}")
+def warnings(answer: Answer, indent: str = "  ") -> None:
+    """Print each warning once, also if several changes cause it."""
+    for text in dict.fromkeys(answer.get("warnings", ())):
+        say(f"{indent}{alert('!')} {text}", hang=len(indent) + 2)
 
 
 def more(answer: Answer, options: Answer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kgd.cli import printing, words
-from kgd.cli.terminal import address, alert, bold, commit, complain, faint, is_terminal, say, short, table, when
+from kgd.cli.terminal import address, alert, bold, commit, complain, faint, gap, is_terminal, say, short, table, when
 
 Answer = dict[str, Any]
 _HEADINGS = {
@@ -52,7 +52,7 @@ def context(answer: Answer) -> None:
             say(f"  {one['path']}, in {one['count']} of {words.counted(one['of'], 'commits')}")
     if answer.get("known_by"):
         known = (f"{one['name']} ({words.counted(one['commits'], 'commits')})" for one in answer["known_by"])
-        _gap()
+        gap()
         say(f"{bold('Main authors')}  {', '.join(known)}", hang=2)
     if paths := answer["unmatched_paths"]:
         _section("In no area")
@@ -91,14 +91,8 @@ def _changes(answer: Answer) -> None:
 
 
 def _section(title: str) -> None:
-    _gap()
+    gap()
     say(bold(title))
-
-
-def _gap() -> None:
-    """Write an empty line between parts on a terminal."""
-    if is_terminal():
-        say()
 
 
 def _items(answer: Answer) -> None:

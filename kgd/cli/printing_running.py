@@ -374,9 +374,8 @@ def agents(answer: Answer) -> None:
         say(f"{bold(path)}  {one['kind']} for {readers}: {said or _SAID[one['state']]}")
         if dry and one["kind"] != "skill":
             for line in one.get("adds", "").splitlines():
-                say(f"    + {line}")
-    for warning in answer.get("warnings", ()):
-        say(f"! {warning}")
+                verbatim(f"    + {line}")
+    printing.warnings(answer, indent="")
     changed = sum(one["state"] in ("added", "updated") for one in answer["entries"])
     if changed and not dry:
         say(f"{words.counted(changed, 'entries')} written. Restart the client; it may ask you to trust them.")

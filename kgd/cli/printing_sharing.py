@@ -27,8 +27,7 @@ def install(answer: Answer) -> None:
         say(f"  {'hooks':<11}{', '.join(answer['hooks'])}", hang=13)
     if answer["chained"]:
         say(f"  {'kept':<11}{', '.join(answer['chained'])}: the existing hook runs first")
-    for warning in answer["warnings"]:
-        say(f"  ! {warning}")
+    warnings(answer)
 
 
 def uninstall_hooks(answer: Answer) -> None:
@@ -37,8 +36,7 @@ def uninstall_hooks(answer: Answer) -> None:
     if answer["chained"]:
         comes = "would be restored" if answer.get("dry_run") else "is restored"
         say(f"  {', '.join(answer['chained'])}: the earlier hook {comes}")
-    for warning in answer["warnings"]:
-        say(f"  ! {warning}")
+    warnings(answer)
 
 
 def proposals(answer: Answer) -> None:
@@ -229,8 +227,7 @@ def remotes(answer: Answer) -> None:
                 say(f"    {wait['next']}")
     if not answer["remotes"]:
         say("not shared: nothing leaves this machine")
-    for warning in answer.get("warnings", ()):
-        say(f"! {warning}")
+    warnings(answer, indent="")
     if answer.get("next"):
         say(answer["next"])
 

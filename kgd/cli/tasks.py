@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgd.cli import words
+from kgd.cli import printing, words
 from kgd.cli.output import show
 from kgd.cli.terminal import address, bold, faint, is_terminal, say, table
 from kgd.client.connection import Connection
@@ -128,8 +128,7 @@ def _summary(task: Answer) -> str:
 def task_add(answer: Answer) -> None:
     say(f"{'would add' if answer.get('dry_run') else 'added'} {bold(answer['name'])} ({address(answer['id'])})")
     _sections(answer["sections"])
-    for warning in answer["warnings"]:
-        say(f"  ! {warning}")
+    printing.warnings(answer)
 
 
 def task_show(answer: Answer) -> None:
@@ -155,8 +154,7 @@ def task_show(answer: Answer) -> None:
         say(f"recorded {words.counted(len(recorded), 'nodes')}:")
     for one in recorded:
         say(f"  {one['type']:<8} {one['summary']} ({address(one['id'])})", hang=11)
-    for warning in data.get("warnings", ()):
-        say(f"  ! {warning}")
+    printing.warnings(data)
     if (hints := data.get("graphHints")) and not already:
         say(hints["message"])
         for action in hints["suggestedActions"]:

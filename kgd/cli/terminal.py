@@ -31,6 +31,8 @@ SHORT = 20
 RESET = "\033[0m"
 
 _workspace = ""
+_has_lines = False
+"""Whether a line of the current answer was written."""
 
 
 def width() -> int:
@@ -84,9 +86,9 @@ def commit(id: str | None) -> str:
 
 
 def within(workspace: str) -> None:
-    """Shorten addresses of this workspace from now on; with an empty name, none."""
-    global _workspace
-    _workspace = workspace
+    """Begin an answer, in which addresses of this workspace are shortened; with an empty name, none."""
+    global _workspace, _has_lines
+    _workspace, _has_lines = workspace, False
 
 
 def address(uri: str) -> str:
@@ -133,7 +135,15 @@ def fits(line: str) -> bool:
 
 def say(text: str = "", hang: int | None = None) -> None:
     """Write one line, or several. A terminal breaks long lines, and indents the rest by `hang` columns."""
+    global _has_lines
+    _has_lines = True
     sys.stdout.write(fitted(text, hang) + "\n")
+
+
+def gap() -> None:
+    """Write an empty line between two parts of an answer on a terminal, and none before the first part."""
+    if _has_lines and is_terminal():
+        say()
 
 
 def verbatim(text: str) -> None:

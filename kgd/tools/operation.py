@@ -32,7 +32,8 @@ class Argument:
 
     Args:
         flags: ``-m --message``, or ``uri``.
-        help: Its help text; the parameter's description if empty.
+        help: Its help text; the parameter's description if empty. The parameter's default is added, unless the text
+            names one.
         value: The name of its value in the help; ``N`` for a number if empty.
         more: Options of argparse, besides those derived from the parameter `dest`; None removes a derived option.
             ``type`` is one of the names in `kgd.cli.commands.TYPES`.
@@ -47,12 +48,23 @@ class Argument:
         """The options for argparse, as plain data."""
         name = self.more.get("dest", self.flags.split()[-1].lstrip("-").replace("-", "_"))
         parameter = Params.model_fields.get(name)
-        derived = {"help": self.help or (parameter and parameter.description) or ""}
+        told = self.help or (parameter and parameter.description) or ""
+        derived: dict[str, Any] = {
+            "help": _with_default(told, self.more.get("default", parameter and parameter.default))
+        }
         if parameter is not None:
             derived |= _derived(parameter, positional=not self.flags.startswith("-"))
         value = self.value or ("N" if derived.get("type") == "int" else "")
         options = {**derived, **({"metavar": value} if value else {}), **self.more}
         return {name: option for name, option in options.items() if option is not None or name == "default"}
+
+
+def _with_default(help: str, default: Any) -> str:
+    """The help text with the default, if this is a number or a word."""
+    is_shown = isinstance(default, int | float | str) and not isinstance(default, bool) and default != ""
+    if not is_shown or "(default:" in help:
+        return help
+    return f"{help} (default: {f'{default:g}' if isinstance(default, float) else default})"
 
 
 def _derived(parameter: FieldInfo, *, positional: bool) -> dict[str, Any]:
@@ -144,7 +156,7 @@ def names(flag: str, help: str, value: str) -> Argument:
 
 URI = option("uri", ADDRESS, "URI")
 URIS = option("uris", ADDRESS, "URI", nargs="+")
-BUDGET = option("--budget", "tokens in the answer (4000)")
+BUDGET = option("--budget", "tokens in the answer")
 CURSOR = option("--cursor", "continue an answer that was cut", "CURSOR")
 CONTEXT_ID = option("--context-id", "add the nodes shown to the working set of this conversation", "ID")
 AS_OF = option("--as-of", "as of this commit", "COMMIT")
@@ -155,15 +167,13 @@ DETAIL = option("--detail", "its Markdown detail, kept as a separate file; - is 
 WRITE = (MESSAGE, REQUEST)
 SINCE = option("--since", "not before this date, such as 2026-11-20, monday or last week", "DATE")
 UNTIL = option("--until", "not after this date", "DATE")
-LIMIT = option("--limit", "largest number (20)")
-HITS = option("--limit", "largest number (10)")
-OPEN = option("--limit", "largest number (50)")
+LIMIT = option("--limit", "largest number")
 TYPES = names("--types", "only nodes of this type, such as insight, file or dir; may be repeated", "TYPE")
 EDGE_TYPES = names("--edge-types", "only relations of this type; may be repeated", "TYPE")
-REF = option("--ref", "the ref on the remote (refs/heads/main; in a code repository refs/heads/kgd)", "REF")
+REF = option("--ref", "the ref on the remote (default: refs/heads/main; in a code repository refs/heads/kgd)", "REF")
 TOKEN = option("--token", "the credential for https: env:NAME, keyring:NAME or file:PATH", "REFERENCE")
 SECONDS = option("--sync", "seconds between two fetches; 0 for manual sync only", "SECONDS", type="float")
-DIRECTION = option("--direction", "direction (both)")
+DIRECTION = option("--direction", "direction")
 
 
 Answer = Mapping[str, Any]

@@ -116,7 +116,10 @@ def test_where_no_client_is_seen_status_says_so_and_only_install_is_refused(desk
     for action in ("status", "uninstall"):
         done = desk.run("agents", action)
         assert (done.returncode, done.stderr) == (0, "")
-        assert "none of the clients that kgd knows was found here. Name them: --client" in done.stdout
+        assert (
+            f"none of the clients that kgd knows was found here. Name them: `kgd agents {action} --client"
+            in done.stdout
+        )
     assert desk.json("agents", "status")["entries"] == []
     assert desk.run("agents", "install").returncode == 2
 

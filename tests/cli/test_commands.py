@@ -467,6 +467,15 @@ def test_without_arguments_the_first_commands_are_printed(kgd: Kgd) -> None:
     assert kgd("help", "get") == kgd("get", "--help")
 
 
+def test_the_help_of_an_option_names_its_default(kgd: Kgd) -> None:
+    shown = " ".join(kgd("help", "traverse").split())
+    for told in ("nodes in the answer (default: 50)", "'none' for no limit (default: 1)", "(default: out)"):
+        assert told in shown
+    assert "'none' for no limit (default: none)" in " ".join(kgd("help", "path").split())
+    helps = [str(argument.options["help"]) for one in VERBS for argument in one.arguments]
+    assert [told for told in helps if re.search(r"\(\d[^()]*\)", told)] == []
+
+
 def test_the_examples_of_the_help_run(kgd: Kgd) -> None:
     assert all(line in kgd("get", "--help") for verb in VERBS if verb.name == "get" for line, _ in verb.examples)
     for line in [line for verb in VERBS for line, _ in verb.examples]:

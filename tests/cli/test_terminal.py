@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.cells import cell_len
 
-from kgd.cli import layout, printing, printing_context, printing_history, terminal
+from kgd.cli import areas, layout, printing, printing_context, printing_history, terminal
 from kgd.cli.progress_bar import Bar
 from kgd.config import color_choice
 from tests.cli.conftest import Kgd
@@ -36,6 +36,23 @@ def test_lines_are_broken_between_words_and_never_within_an_address(width: int) 
     assert all(line.startswith("    ") for line in lines)
     assert all(cell_len(line) <= width or line.strip(" ,") == ADDRESS or "`" in line for line in lines)
     assert any(ADDRESS in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_a_command_is_never_broken(width: int) -> None:
+    command = """`kgd put atom:NAME --data '{"paths": ["src/NAME/**"]}' --content RULES`."""
+    lines = layout.wrapped(f"no areas of the code are known yet; create one with {command} Then look.", width)
+    assert f"{command}\n" in lines or f"{command} Then" in lines
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_command_that_creates_the_first_area_has_a_line_of_its_own(
+    capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    areas.area_list({"areas": [], "groups": [], "total": 0})
+    printed = capsys.readouterr().out.splitlines()
+    assert layout.wrapped(printed[1], width) == printed[1]
+    assert printed[1].startswith("  kgd put atom:NAME ")
 
 
 def test_wide_characters_are_broken_at_the_width_and_not_before_a_comma() -> None:
@@ -164,6 +181,8 @@ def test_blocks_of_code_keep_their_lines(kgd: Kgd) -> None:
 def test_lines_meant_for_pasting_are_not_broken(kgd: Kgd) -> None:
     shown = kgd.on_terminal("up", columns=60)
     assert [line for line in shown.splitlines() if "mcpServers" in line and line.endswith("}}}")]
+    added = kgd.on_terminal("agents", "install", "--client", "claude", "--dry-run", columns=60)
+    assert '"kgd prime --hook || true"' in added
 
 
 def test_a_changed_relation_is_shown_as_a_relation(kgd: Kgd) -> None:
@@ -172,7 +191,7 @@ def test_a_changed_relation_is_shown_as_a_relation(kgd: Kgd) -> None:
     assert "+ -> lights concept:lamps/door @0.3" in shown
 
 
-def test_a_fact_without_a_name_is_shown_whole_wherever_it_is_found(kgd: Kgd) -> None:
+def test_a_fact_without_a_name_is_shown_whole_in_every_list(kgd: Kgd) -> None:
     fact = "The copper kettle must never be put on the induction plate."
     kgd("remember", fact, "-q")
     for asked in (["recall", "kettle"], ["search", "kettle"], ["context", "where does the kettle go?"]):
@@ -211,7 +230,7 @@ def test_history_names_the_node_of_a_change_once(kgd: Kgd) -> None:
     assert kgd("history", "lamps/loft-beam").count("lamps/loft-beam") == 2
 
 
-def test_doctor_shows_what_is_well_on_one_line(kgd: Kgd) -> None:
+def test_doctor_shows_healthy_stages_on_one_line(kgd: Kgd) -> None:
     assert "ok       shop: commit, publish, " in kgd.on_terminal("doctor", NO_COLOR="1", columns=100)
     assert "ok       shop commit\n" in kgd("doctor")
 
@@ -249,7 +268,7 @@ def test_a_path_between_nodes_reads_from_top_to_bottom(kgd: Kgd, columns: int) -
     assert max(map(len, shown.splitlines())) <= columns
 
 
-def test_a_terminal_shows_what_was_found_first_and_its_address_below(kgd: Kgd) -> None:
+def test_a_terminal_shows_the_text_of_a_hit_and_its_address_below(kgd: Kgd) -> None:
     kgd("remember", "The brass bell rings twice at noon.", "--about", "./src/auth/session.py", "-q")
     shown = kgd.on_terminal("search", "brass bell", NO_COLOR="1")
     assert shown.startswith("The brass bell rings twice at noon.\n    insight:the-brass-bell-rings-twice-at")
@@ -271,6 +290,14 @@ def test_the_items_of_a_context_are_printed_under_one_heading_of_a_kind(capsys: 
     ]
     printing_context.context({"items": items, "changes": [], "changed_together": [], "unmatched_paths": [], "cut": []})
     assert re.findall(r"^\w.*", capsys.readouterr().out, re.M) == ["Areas", "Traps"]
+
+
+def test_a_context_has_an_empty_line_between_its_parts_and_none_before_the_first(kgd: Kgd) -> None:
+    kgd("remember", "The cellar floods in May.", "--about", "src/auth/session.py", "-q")
+    shown = kgd.on_terminal("context", "src/auth/session.py", NO_COLOR="1")
+    assert shown.startswith("Facts\n")
+    assert "\n\nRecent changes\n" in shown
+    assert not kgd("context", "src/auth/session.py").startswith("\n")
 
 
 def test_more_results_are_asked_for_by_a_limit_on_a_terminal_and_by_the_cursor_in_a_pipe(kgd: Kgd) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +178,14 @@ def test_a_workspace_without_code_says_how_a_client_that_starts_elsewhere_finds_
         {"workspace": "shop", "path": "/home/me/shop/.kgd", "code_tree": "/home/me/shop", "published": []}
     )
     assert "-C" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("printer", [printing.put, printing_sharing.remotes, printing_running.agents])
+def test_a_warning_is_shown_once(capsys: pytest.CaptureFixture[str], printer: Callable[[dict[str, Any]], None]) -> None:
+    missing, other = "no node is called vault", "no node is called keys"
+    printer({"warnings": [missing, other, missing], "remotes": [], "entries": []})
+    printed = capsys.readouterr().out
+    assert [printed.count(one) for one in (missing, other)] == [1, 1]
 
 
 def test_a_stale_node_in_a_context_is_marked_once_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from kgd.tools import addressing, paging
 from kgd.tools.areas import ids
 from kgd.tools.areas.facts import facts_of
 from kgd.tools.nodes import moment, overlay_of
-from kgd.tools.operation import CURSOR, OPEN, Command, Hints, Operation, option
+from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.parameters import Params
 
 if TYPE_CHECKING:
@@ -288,10 +288,10 @@ COVERAGE = Operation(
             "Reading",
             "show how much of the code has an area, by folder",
             (
-                option("path", "a folder of the code tree (its top)", "FOLDER", nargs="?"),
+                option("path", "a folder of the code tree (default: its top)", "FOLDER", nargs="?"),
                 option("--area", "instead: the files of this area", "AREA"),
                 option("--order", "gaps: folders with the most files without an area first"),
-                OPEN,
+                LIMIT,
                 CURSOR,
             ),
             place=80,

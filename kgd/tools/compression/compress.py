@@ -325,7 +325,7 @@ COMPRESS = Operation(
                     choices=("merges", "marks", "prunings", "summaries"),
                 ),
                 option("--below", "a path or URI: change nothing else", "PATH"),
-                option("--days", "days without use after which a node is old (180)"),
+                option("--days", "days without use after which a node is old"),
             ),
             place=70,
             print="printing_sharing.compressed",

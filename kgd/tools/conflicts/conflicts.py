@@ -17,7 +17,7 @@ from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.conflicts import authors
 from kgd.tools.model_decisions import PROVIDER, Resolved, askable
 from kgd.tools.nodes import ConflictAnswer
-from kgd.tools.operation import CURSOR, OPEN, Command, Hints, Operation, Reflects, option
+from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, Reflects, option
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.suggestions import suggestions
@@ -208,7 +208,7 @@ CONFLICTS = Operation(
             (
                 option("uri", "of this node alone", "URI", nargs="?"),
                 option("--suggestions", "also relations and weights suggested by use on this machine"),
-                OPEN,
+                LIMIT,
                 CURSOR,
             ),
             place=100,

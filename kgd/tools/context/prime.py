@@ -254,7 +254,7 @@ PRIME = Operation(
             "Reading",
             ("print an introduction for an agent's session; start hooks run it"),
             (
-                option("--budget", "tokens in the answer (1500)"),
+                option("--budget", "tokens in the answer"),
                 option(
                     "--hook",
                     "print it in the format of a host's start hook",

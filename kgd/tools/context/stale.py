@@ -14,7 +14,7 @@ from kgd.model.change import ChangeSet
 from kgd.model.uri import Uri, name_of
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.nodes import UnverifiedAnswer
-from kgd.tools.operation import CURSOR, OPEN, Command, Hints, Operation, option
+from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.origins import unverified_answer, verified
 from kgd.tools.parameters import Many, Params
 from kgd.tools.write.put import PutResult, answer_of
@@ -107,7 +107,7 @@ def _next_step(workspace: Workspace, freshness: Freshness, found: list[Uri]) -> 
     if freshness.code is None:
         return "This workspace has no code tree here, so nothing can be checked."
     if not found:
-        return "Every node that cites code is verified against the present code."
+        return "Nothing is stale: the code that facts cite has not changed since they were verified."
     verify, put = Do("stale", verify="URI"), Do("put")
     return Advice("Read the code. If a node still holds, run ", verify, "; if not, correct it with ", put, ".")
 
@@ -125,7 +125,7 @@ STALE = Operation(
         Command(
             "Care",
             ("list facts whose code has changed, or mark them as verified"),
-            (option("--verify", "mark this node as still true; may be repeated", "URI"), OPEN, CURSOR),
+            (option("--verify", "mark this node as still true; may be repeated", "URI"), LIMIT, CURSOR),
             place=80,
             print="printing.stale",
             examples=(("kgd stale", "facts whose code has changed, with the reason"),),

@@ -322,9 +322,7 @@ INGEST = Operation(
                     "SOURCE",
                     nargs="?",
                 ),
-                option(
-                    "--kind", "its kind, if it is not detected: document, conversation, ... (docs/ingest.md)", "KIND"
-                ),
+                option("--kind", "its kind: document, conversation, ... (docs/ingest.md)", "KIND"),
                 option("--uri", "the URI of its node, or the URL of its source", "URI"),
             ),
             place=20,

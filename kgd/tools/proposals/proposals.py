@@ -16,7 +16,7 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.hub_reads import forwarded
-from kgd.tools.operation import CURSOR, MESSAGE, OPEN, SINCE, UNTIL, Command, Hints, Operation, Reflects, option
+from kgd.tools.operation import CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, Hints, Operation, Reflects, option
 from kgd.tools.paging import HARD_LIMIT, Room
 from kgd.tools.parameters import Many, Params, When, refuse_unseen
 from kgd.tools.proposals.outbound import decided_there, take_off
@@ -365,7 +365,7 @@ PROPOSALS = Operation(
                 SINCE,
                 UNTIL,
                 option("--unanswered"),
-                OPEN,
+                LIMIT,
                 CURSOR,
             ),
             place=40,

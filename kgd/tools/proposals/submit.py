@@ -256,7 +256,7 @@ SUBMIT_SUBGRAPH = Operation(
                 option(
                     "--roots", "instead: this node of yours and the nodes within --max-cost; may be repeated", "URI"
                 ),
-                option("--max-cost", "largest cost of a path from a root (0)", "N"),
+                option("--max-cost", "largest cost of a path from a root", "N"),
                 option("--base", "the commit you have seen", "COMMIT"),
                 *WRITE,
             ),

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do, Forbidden
 from kgd.model.fields import plain_weight
 from kgd.tools import addressing, paging
-from kgd.tools.operation import CURSOR, OPEN, Command, Hints, Operation
+from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 
@@ -81,7 +81,7 @@ BROKEN = Operation(
         Command(
             "Care",
             "list broken links, by missing node",
-            (OPEN, CURSOR),
+            (LIMIT, CURSOR),
             place=90,
             print="printing_context.broken",
         ),

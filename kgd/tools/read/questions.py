@@ -234,7 +234,7 @@ QUESTIONS = Operation(
             "list questions without an answer",
             (
                 option("--dismiss", "forget this question", "ID"),
-                option("--limit", "at most N (20)", "N"),
+                option("--limit", "largest number"),
             ),
             place=95,
             print="printing_context.questions",

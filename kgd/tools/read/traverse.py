@@ -453,12 +453,12 @@ TRAVERSE = Operation(
             (
                 option("start", "a URI, or in short: services/auth, ./src/main.py, insight:a-fact", "START", nargs="+"),
                 option("--to", "only the cheapest path to this node", "URI"),
-                option("--max-cost", "largest cost of a path (1); 'none' for no limit", "COST", type=None),
+                option("--max-cost", "largest cost of a path; 'none' for no limit", "COST", type=None),
                 option("--max-depth", "relations on a path"),
                 EDGE_TYPES,
                 TYPES,
-                option("--direction", "along relations, against them, or both (out)"),
-                option("--max-nodes", "nodes in the answer (50)"),
+                option("--direction", "along relations, against them, or both"),
+                option("--max-nodes", "nodes in the answer"),
                 option(
                     "--include", "edges: relations among the nodes; path: each node's whole path; for --json", "PART"
                 ),
@@ -478,10 +478,12 @@ TRAVERSE = Operation(
             (
                 option("start", ADDRESS, "FROM"),
                 option("to", "the last node of the path", "TO"),
-                option("--max-cost", "largest cost of the path; 'none' for no limit (none)", "COST", type=None),
+                option(
+                    "--max-cost", "largest cost of the path; 'none' for no limit (default: none)", "COST", type=None
+                ),
                 option("--max-depth", "largest number of relations on the path"),
                 EDGE_TYPES,
-                option("--direction", "along relations, against them, or both (both)"),
+                option("--direction", "along relations, against them, or both (default: both)"),
                 AS_OF,
                 BUDGET,
                 CURSOR,

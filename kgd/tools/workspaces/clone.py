@@ -125,7 +125,12 @@ CLONE = Operation(
             "clone a shared workspace here, and keep it in sync with its origin",
             (
                 option("source", value="ID|URL"),
-                option("path", "the folder (the registry's path, or one named after ID or URL)", "PATH", nargs="?"),
+                option(
+                    "path",
+                    "the folder (default: the registry's path, or one named after ID or URL)",
+                    "PATH",
+                    nargs="?",
+                ),
                 option("--ref", "the ref on the remote", "REF"),
                 TOKEN,
                 option("--replace", "replace another repository registered under its id"),

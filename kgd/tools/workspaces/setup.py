@@ -511,7 +511,7 @@ UP = Operation(
             "Running",
             "create a workspace here, or find the existing one, and start the daemon",
             (
-                option("--id", "the workspace's id (from the remote's or the folder's name)", "ID"),
+                option("--id", "the workspace's id (default: from the remote's or the folder's name)", "ID"),
                 option("--standalone", "a separate repository here instead of one inside the code's git directory"),
                 option("--bare", "a new, separate repository without a work tree, for a hub"),
                 option("--replace", "replace another repository registered under this id"),

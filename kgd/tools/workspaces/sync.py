@@ -377,7 +377,7 @@ SHARE = Operation(
         Command(
             "Sharing",
             ("publish the workspace to its repository's remote, and keep both in sync"),
-            (option("--remote", "which of its remotes (origin)", "NAME"), REF, TOKEN, SECONDS),
+            (option("--remote", "which of its remotes (default: origin)", "NAME"), REF, TOKEN, SECONDS),
             place=10,
             ask="place",
             print="printing_sharing.remotes",
@@ -397,7 +397,7 @@ REMOTE = Operation(
             "Sharing",
             "list, add and remove the workspace's remotes",
             (
-                option("action", "the action (list)", nargs="?", type="remote_action"),
+                option("action", "the action", nargs="?", type="remote_action"),
                 option("name", "its name, such as origin", "NAME", nargs="?"),
                 option("url", "https://..., user@host:path or a directory", "URL", nargs="?"),
                 REF,

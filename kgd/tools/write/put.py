@@ -333,8 +333,10 @@ PUT = Operation(
             (
                 option("source", "the node the relation leaves", "SOURCE"),
                 option("target", "the node it leads to", "TARGET"),
-                option("--type", "its type (related_to)", "TYPE", default="related_to"),
-                option("--weight", "cost from 0 (always together) to 1 (one full step) (1)", "W", type="float"),
+                option("--type", "its type", "TYPE", default="related_to"),
+                option(
+                    "--weight", "cost from 0 (always together) to 1 (one full step) (default: 1)", "W", type="float"
+                ),
                 *WRITE,
             ),
             name="link",
@@ -349,7 +351,7 @@ PUT = Operation(
             (
                 option("source", "the node the relation leaves", "SOURCE"),
                 option("target", "the node it leads to", "TARGET"),
-                option("--type", "its type (related_to)", "TYPE", default="related_to"),
+                option("--type", "its type", "TYPE", default="related_to"),
                 *WRITE,
             ),
             name="unlink",
@@ -385,8 +387,8 @@ REMEMBER = Operation(
                 option("text", "the fact, in one sentence; - reads standard input", "TEXT"),
                 option("--about", "a node or path the fact is about; may be repeated", "URI"),
                 option("--cites", "code the fact depends on: stale once that changes; may be repeated", "PATH#SYMBOL"),
-                names("--tags", "a tag; may be repeated (keywords of the text)", "TAG"),
-                option("--type", "its type: decision, pattern, gotcha, ... (insight)", "TYPE"),
+                names("--tags", "a tag; may be repeated (default: keywords of the text)", "TAG"),
+                option("--type", "its type: decision, pattern, gotcha, ...", "TYPE"),
                 DETAIL,
             ),
             place=100,
