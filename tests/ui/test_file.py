@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.ui.conftest import Desk, at, axe
 from tests.ui.pictures import picture
@@ -67,10 +67,10 @@ def test_the_page_of_a_file_shows_its_knowledge_before_its_code(shop: Desk, page
     at(page, f"node?uri=file://shop/{ORDERS}")
     expect(page.locator("h1")).to_have_text("orders.py")
     cards = page.locator(".note")
-    expect(cards.nth(0)).to_contain_text("Sales")
-    expect(cards.nth(0).locator("strong")).to_have_text("cents")
-    expect(cards.nth(1)).to_contain_text("Never divide a price")
-    expect(cards.nth(1)).to_contain_text("Ann Person")
+    expect(cards.nth(0)).to_contain_text("Never divide a price")
+    expect(cards.nth(0)).to_contain_text("Ann Person")
+    area = page.locator(".note", has_text="Sales")
+    expect(area.locator("strong")).to_have_text("cents")
     expect(page.get_by_role("heading", name="Code")).to_be_visible()
     expect(page.locator("#L6 .k").first).to_have_text("def ")
     expect(page.locator(".listing script")).to_have_count(0)
@@ -97,6 +97,44 @@ def test_facts_that_cite_the_same_lines_have_their_numbers_on_the_first_of_them(
     expect(page.locator("#L6 .about").get_by_role("link", name="Note")).to_have_count(2)
     expect(page.locator("#L6 .stamp")).to_have_count(1)
     expect(page.locator("#L7, #L8").get_by_role("link", name="Note")).to_have_count(0)
+
+
+def test_facts_are_numbered_and_listed_in_the_order_of_their_lines(shop: Desk, page: Page) -> None:
+    at(page, f"file?path={ORDERS}")
+    expect(page.locator(".note .number")).to_have_text(["1", "2", "3"])
+    expect(page.locator(".listing .number:visible")).to_have_text(["1", "2", "3"])
+    expect(page.locator("#note-3")).to_contain_text("Orders keep their reason")
+    expect(page.locator("#L14 .number:visible")).to_have_text("3")
+    last = page.locator(".note").nth(2)
+    expect(last).to_have_id("note-3")
+
+
+def test_on_a_phone_a_small_mark_opens_the_facts_below_their_line_without_scripts(
+    shop: Desk, chromium: Browser
+) -> None:
+    context = chromium.new_context(java_script_enabled=False, viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.goto(shop.link())
+    page.get_by_role("button", name="Open kgd").click()
+    page.wait_for_url("**/overview")
+    at(page, f"file?path={ORDERS}")
+    facts, code = page.locator("#knows-6"), page.locator("#L6 td").last
+    expect(facts).to_be_hidden()
+    margin, text = page.locator("#L6 .about").bounding_box(), code.bounding_box()
+    assert margin
+    assert text
+    assert margin["width"] < 48
+    assert text["x"] + text["width"] <= 370, "all of the code is in the window"
+    page.get_by_role("link", name="Notes 1 2").click()
+    expect(facts).to_contain_text("Never divide a price")
+    expect(facts).to_contain_text("A basket has items")
+    below, line = facts.bounding_box(), page.locator("#L6").bounding_box()
+    assert below
+    assert line
+    assert abs(below["y"] - line["y"] - line["height"]) < 2
+    facts.get_by_role("link", name="Close").click()
+    expect(facts).to_be_hidden()
+    context.close()
 
 
 def test_a_line_offers_why_while_it_is_pointed_at_or_focused(shop: Desk, page: Page) -> None:

@@ -145,7 +145,7 @@ def test_a_node_is_appended_to_moved_deleted_and_restored(desk: Desk, page: Page
     press(page, "Rename")
     expect(page.locator("main .title")).to_contain_text("concept://shop/new")
     choose(page, "Blame")
-    expect(page.locator("table.lines tbody tr")).to_have_count(2)
+    expect(page.locator("table.lines .start")).to_have_count(2)
     page.go_back()
     choose(page, "Delete")
     expect(page.locator("main")).to_contain_text("Its user")
@@ -269,6 +269,23 @@ def test_without_scripts_a_node_is_previewed_and_saved(desk: Desk, chromium: Bro
     expect(page.locator("main .content strong")).to_have_text("bold")
     assert desk.node("concept://shop/plain")["content"] == "\nA **bold** word, and [[concept:auth]]\n"
     context.close()
+
+
+def test_blame_on_a_phone_opens_the_author_of_lines_by_a_small_mark(desk: Desk, page: Page) -> None:
+    uri = "concept://shop/blamed"
+    desk.put(uri, name="Blamed", content="First of all.\n")
+    desk.put(uri, content=f"First of all.\n{'A long line. ' * 9}\n", expect_version=1)
+    page.set_viewport_size({"width": 390, "height": 844})
+    at(page, f"node/lines?uri={uri}")
+    text = page.locator("#L2 td").last.bounding_box()
+    assert text
+    assert text["width"] > 250
+    assert text["x"] + text["width"] <= 370, "all of the text is in the window"
+    expect(page.locator("#knows-2")).to_be_hidden()
+    page.get_by_role("link", name="AP: Ann Person").last.click()
+    expect(page.locator("#knows-2")).to_contain_text("Ann Person")
+    expect(page.locator("#knows-1")).to_be_hidden()
+    assert axe(page) == []
 
 
 def test_content_that_begins_with_the_summary_does_not_repeat_it(desk: Desk, page: Page) -> None:

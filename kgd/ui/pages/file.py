@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from markupsafe import Markup
@@ -30,19 +31,6 @@ SHOWN = 6
 AREAS = ("atom", "molecule")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of code. `begins` are the numbers of the notes whose place begins here, and `stamp` has the author and the
-    time of the newest one. A line is cited if a place has it, and a start if a place or a definition begins there."""
-
-    number: int
-    code: Markup
-    begins: tuple[int, ...] = ()
-    stamp: Mapping[str, Any] = field(default_factory=dict)
-    is_cited: bool = False
-    is_start: bool = False
-
-
 @dataclass(slots=True)
 class Card:
     """A node about the file. Nodes with lines have a `number`, which their lines show in the margin."""
@@ -51,6 +39,19 @@ class Card:
     number: int = 0
     places: Sequence[Mapping[str, Any]] = ()
     updated: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of code. `begins` are the notes whose place begins here, and `stamp` has the author and the time of the
+    newest one. A line is cited if a place has it, and a start if a place or a definition begins there."""
+
+    number: int
+    code: Markup
+    begins: tuple[Card, ...] = ()
+    stamp: Mapping[str, Any] = field(default_factory=dict)
+    is_cited: bool = False
+    is_start: bool = False
 
 
 def file(visit: Visit) -> Handled:
@@ -126,13 +127,15 @@ def _asked(visit: Visit) -> str:
 
 
 def _cards(visit: Visit, code: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> tuple[list[Card], list[Card]]:
-    """Return the nodes about the file or its areas, and the nodes related to these, in reading order."""
+    """Return the nodes about the file or its areas, and the nodes related to these. Nodes with lines come first, in the
+    order of their lines."""
     notes = {one["uri"]: one for one in code["notes"]}
     found = [one for one in items if one["uri"] != code["uri"] or one.get("summary") or one.get("text")]
     given = {one["uri"] for one in items}
     found += [one | {"kind": one["type"]} for one in code["notes"] if one["uri"] not in given]
-    with_lines = [one["uri"] for one in found if _places(notes, one["uri"])]
-    numbers = {uri: number for number, uri in enumerate(with_lines, 1)}
+    begins = {uri: min(place["first"] for place in places) for uri in notes if (places := _places(notes, uri))}
+    found.sort(key=lambda one: begins.get(one["uri"], inf))
+    numbers = {one["uri"]: number for number, one in enumerate(found, 1) if one["uri"] in begins}
     stamps = _stamps(visit, [one["uri"] for one in found if "updated" not in notes.get(one["uri"], {})])
     cards = [
         Card(
@@ -213,10 +216,10 @@ def _lines(code: Mapping[str, Any], cards: Sequence[Card], first: int, start: in
     ]
 
 
-def _margin(cards: Sequence[Card]) -> tuple[tuple[int, ...], Mapping[str, Any]]:
-    """Return the numbers of the notes that begin at a line, and who wrote the newest of them, and when."""
-    numbers = tuple(dict.fromkeys(card.number for card in cards))
-    return numbers, max((card.updated for card in cards if card.updated), key=lambda one: one["at"], default={})
+def _margin(cards: Sequence[Card]) -> tuple[tuple[Card, ...], Mapping[str, Any]]:
+    """Return the notes that begin at a line, each once, and who wrote the newest of them, and when."""
+    notes = tuple({card.number: card for card in cards}.values())
+    return notes, max((card.updated for card in cards if card.updated), key=lambda one: one["at"], default={})
 
 
 def _has(place: Mapping[str, Any], line: int) -> bool:
