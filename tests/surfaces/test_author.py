@@ -44,6 +44,31 @@ def test_nodes_are_newest_first_each_once_and_in_pages(ask: Ask, person: Ask) ->
     assert "cursor" not in rest
 
 
+def test_the_changes_of_an_author_are_counted_and_the_newest_are_listed(ask: Ask, person: Ask) -> None:
+    ask.put(changes=[upsert(f"x/{name}") for name in "abcd"], message="Four at once")
+    person.put(changes=upsert("x/a", summary="changed"))
+    answer = ask.author(name="test-client 1.0")
+    assert (answer["changes"], answer["changed"]) == (1, 4)
+    assert answer["first"] == answer["last"] == answer["nodes"][0]["at"]
+    [recent] = answer["recent"]
+    assert (recent["message"], len(recent["nodes"]), recent["more_nodes"]) == ("Four at once", 3, 1)
+    assert ask.author(name="Ann Person")["changes"] == 2
+
+
+def test_a_later_author_of_a_node_is_named_and_a_verified_fact_is_not_written(
+    ask: Ask, person: Ask, code: Path
+) -> None:
+    ask.put(changes=[upsert("x/edited"), upsert("x/verified", data={"cites": ["src/auth/keys.py"]})])
+    assert "changed_by" not in ask.author(name="test-client 1.0")["nodes"][0]
+    (code / "src/auth/keys.py").write_text("KEYS = {'new': 1}\n")
+    person.stale(verify=["x/verified"])
+    person.put(changes=upsert("x/edited", summary="by a person"))
+    by = {one["uri"].rpartition("/")[2]: one.get("changed_by") for one in ask.author(name="test-client 1.0")["nodes"]}
+    assert by == {"edited": "Ann Person", "verified": None}
+    answer = ask.author(name="kgd-cli")
+    assert (uris(answer), answer["changes"]) == (["x/edited"], 2)
+
+
 def test_a_name_with_its_program_is_found(ask: Ask) -> None:
     ask.put(changes=upsert("x/a"))
     answer = ask.author(name="Ann Person (test-client 1.0)")
@@ -88,7 +113,9 @@ def test_a_token_sees_only_its_part_of_an_author(ask: Ask, session: Session) -> 
     principal = Principal("tok00001", "reader", "agent", (Scope.of("shop", ["read"], ["/open/**"]),))
     reader = Session(session.daemon, client="claude", trusted=False, principal=principal)
     answer = AUTHOR.call(reader, {"name": "Ann Person"})
-    assert uris(answer) == ["open/a"]
+    assert (uris(answer), answer["changes"]) == (["open/a"], 1)
+    assert [one["nodes"] for one in answer["recent"]] == [["concept://shop/open/a"]]
+    assert "more_nodes" not in answer["recent"][0], "a token learns no number of hidden nodes"
     with pytest.raises(NotFound, match="by this author"):
         AUTHOR.call(reader, {"name": "Nobody"})
 

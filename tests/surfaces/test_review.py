@@ -43,6 +43,12 @@ def test_each_node_shows_the_net_change_of_an_author(learned: Ask) -> None:
     assert (keys["uri"], keys["change"]) == ("concept://shop/services/keys", "added")
 
 
+def test_the_commits_of_agents_and_people_are_counted_whoever_is_shown(learned: Ask) -> None:
+    for by, shown in ((None, 4), ("agent", 2), ("nobody", 0)):
+        answer = learned.review(since="yesterday", by=by)
+        assert (answer["commits"], answer["agents"], answer["people"]) == (shown, 2, 2)
+
+
 def test_a_review_is_narrowed_by_author_path_and_time(learned: Ask) -> None:
     def uris(**narrowed: object) -> list[str]:
         found = learned.review(**{"since": "2 days ago", **narrowed})

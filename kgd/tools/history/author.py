@@ -20,7 +20,7 @@ from kgd.model.change import Author
 from kgd.model.uri import Uri, name_of, path_of, scheme_of
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.history.recent import MOST_COMMITS, by_agent, entries
-from kgd.tools.nodes import UnverifiedAnswer, made_at, moment
+from kgd.tools.nodes import UnverifiedAnswer, line, made_at, moment
 from kgd.tools.operation import CURSOR, Command, Hints, Operation, option
 from kgd.tools.origins import marks
 from kgd.tools.parameters import Params
@@ -36,6 +36,12 @@ EXAMINED = 100
 """Number of an author's newest nodes that are searched for areas and stale facts."""
 LISTED = 10
 """Largest number of areas, namespaces, proposals and stale facts in an answer."""
+RECENT = 5
+"""Largest number of commits in an answer."""
+NAMED = 3
+"""Largest number of nodes listed for one commit."""
+VERIFY = "verify"
+"""The operation that confirms a fact without writing it."""
 
 
 class AuthorParams(Params):
@@ -46,7 +52,8 @@ class AuthorParams(Params):
 
 
 class WrittenNode(TypedDict):
-    """`at` and `commit` are those of the author's last change to the node."""
+    """`at` and `commit` are those of the author's last change to the node. `changed_by` is the author of the node's
+    newest change, if that is another one."""
 
     uri: str
     type: str
@@ -54,7 +61,19 @@ class WrittenNode(TypedDict):
     at: str
     commit: str
     summary: NotRequired[str]
+    changed_by: NotRequired[str]
     unverified: NotRequired[UnverifiedAnswer]
+
+
+class RecentChange(TypedDict):
+    """A commit with its first `NAMED` nodes."""
+
+    commit: str
+    at: str
+    message: str
+    operation: str
+    nodes: list[str]
+    more_nodes: NotRequired[int]
 
 
 class KnownArea(TypedDict):
@@ -71,8 +90,11 @@ class KnownNamespace(TypedDict):
 
 
 class AuthorResult(TypedDict):
-    """`nodes` are newest first. Areas, namespaces and stale facts are those of the newest `EXAMINED` nodes.
-    A token with a narrow scope gets no stale facts.
+    """`nodes` are newest first, without nodes that the author only verified. Areas, namespaces and stale facts are
+    those of the newest `EXAMINED` nodes. A token with a narrow scope gets no stale facts.
+
+    `changes` is the number of the author's commits between `first` and `last`, and `recent` are the newest ones.
+    `changed` is the number of `nodes`, and `more` is true if there are more than `EXAMINED`.
 
     `clients` are the programs that wrote these nodes; `agent` is true if all of them are agents. `cut` means that older
     commits were not examined.
@@ -82,6 +104,12 @@ class AuthorResult(TypedDict):
     name: str
     agent: bool
     clients: list[str]
+    changes: int
+    first: NotRequired[str]
+    last: NotRequired[str]
+    changed: int
+    more: NotRequired[bool]
+    recent: list[RecentChange]
     nodes: list[WrittenNode]
     areas: list[KnownArea]
     namespaces: list[KnownNamespace]
@@ -107,10 +135,13 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     end = start + params.limit
     for name in dict.fromkeys((params.name, Author.of(params.name).name)):
         wanted = name.casefold()
-        last = _last_changes(workspace, every, wanted, sees, most=max(end + 1, EXAMINED))
-        theirs = (one for one in proposals.listed(workspace) if wanted in _names(Author.of(one.author)))
-        open_now = list(islice(seen(session, workspace, theirs), LISTED))
-        if last or open_now:
+        theirs = [one for one in every if _is_by(one, wanted)]
+        last = _last_changes(workspace, theirs, sees, most=max(end, EXAMINED) + 1)
+        offered = (one for one in proposals.listed(workspace) if wanted in _names(Author.of(one.author)))
+        open_now = list(islice(seen(session, workspace, offered), LISTED))
+        if sees is not None:
+            theirs = [one for one in theirs if any(map(sees, one.nodes))]
+        if theirs or open_now:
             break
     else:
         close = _similar(every, wanted) if session.principal is None else ""
@@ -118,12 +149,17 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         raise NotFound("no recent change is by this author", at=params.name[:80], next=advice)
     newest = list(islice(last, EXAMINED))
     stale = marks(workspace, newest, sees)
+    listed = dict(islice(last.items(), start, end))
+    later = _later_authors(every, listed, wanted)
     answer: AuthorResult = {
         "workspace": workspace.id,
-        "name": next((one.author for one in last.values() if one.author.casefold() == wanted), name),
-        "agent": bool(last) and all(map(by_agent, last.values())),
-        "clients": sorted({one.client for one in last.values() if one.client}),
-        "nodes": [_node(workspace, uri, entry) for uri, entry in islice(last.items(), start, end)],
+        "name": next((one.author for one in theirs if one.author.casefold() == wanted), name),
+        "agent": bool(theirs) and all(map(by_agent, theirs)),
+        "clients": sorted({one.client for one in theirs if one.client}),
+        "changes": len(theirs),
+        "changed": min(len(last), EXAMINED),
+        "recent": [_recent(workspace, one, sees) for one in theirs[:RECENT]],
+        "nodes": [_node(workspace, uri, entry, later.get(uri, "")) for uri, entry in listed.items()],
         "areas": _areas(workspace, newest, sees),
         "namespaces": _namespaces(newest),
         "proposals": [proposal_answer(workspace, one, proposals.look(workspace, one)) for one in open_now],
@@ -131,6 +167,10 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
             {**_node(workspace, uri, last[uri]), "unverified": one} for uri, one in islice(stale.items(), LISTED)
         ],
     }
+    if theirs:
+        answer["first"], answer["last"] = moment(theirs[-1].at), moment(theirs[0].at)
+    if len(last) > EXAMINED:
+        answer["more"] = True
     if len(stale) > LISTED:
         answer["more_stale"] = len(stale) - LISTED
     if is_cut:
@@ -141,13 +181,12 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
 
 
 def _last_changes(
-    workspace: Workspace, every: Iterable[Entry], wanted: str, sees: visibility.Sees | None, *, most: int
+    workspace: Workspace, theirs: Iterable[Entry], sees: visibility.Sees | None, *, most: int
 ) -> dict[Uri, Entry]:
-    """The last change of each of the author's nodes, newest first; ends when there are `most`."""
+    """The last change of each node that the author wrote, newest first; ends when there are `most`."""
     last: dict[Uri, Entry] = {}
-    for entry in every:
-        names = entry.author, entry.client, entry.pushed_by.rpartition(" (")[0]
-        if wanted not in [name.casefold() for name in names]:
+    for entry in theirs:
+        if entry.operation == VERIFY:
             continue
         for uri in entry.nodes:
             if uri not in last and workspace.graph.card(uri) and (sees is None or sees(uri)):
@@ -155,6 +194,25 @@ def _last_changes(
                 if len(last) == most:
                     return last
     return last
+
+
+def _is_by(entry: Entry, wanted: str) -> bool:
+    names = entry.author, entry.client, entry.pushed_by.rpartition(" (")[0]
+    return wanted in [name.casefold() for name in names]
+
+
+def _later_authors(every: Iterable[Entry], uris: Iterable[Uri], wanted: str) -> dict[Uri, str]:
+    """The author of the newest change of each node that another author has changed since."""
+    found: dict[Uri, str] = {}
+    left = set(uris)
+    for entry in every:
+        if not left:
+            break
+        if entry.operation != VERIFY and (here := left.intersection(entry.nodes)):
+            left -= here
+            if not _is_by(entry, wanted):
+                found |= dict.fromkeys(here, entry.author)
+    return found
 
 
 def _similar(every: Sequence[Entry], wanted: str) -> str:
@@ -170,7 +228,7 @@ def _names(author: Author) -> tuple[str, ...]:
     return author.name.casefold(), author.client.casefold()
 
 
-def _node(workspace: Workspace, uri: Uri, entry: Entry) -> WrittenNode:
+def _node(workspace: Workspace, uri: Uri, entry: Entry, changed_by: str = "") -> WrittenNode:
     card = workspace.graph.card(uri)
     found: WrittenNode = {
         "uri": uri,
@@ -181,6 +239,22 @@ def _node(workspace: Workspace, uri: Uri, entry: Entry) -> WrittenNode:
     }
     if card and card.summary:
         found["summary"] = card.summary
+    if changed_by:
+        found["changed_by"] = changed_by
+    return found
+
+
+def _recent(workspace: Workspace, entry: Entry, sees: visibility.Sees | None) -> RecentChange:
+    uris = [uri for uri in entry.nodes if sees is None or sees(uri)]
+    found: RecentChange = {
+        "commit": entry.commit,
+        "at": moment(entry.at),
+        "message": line(entry, workspace, sees)["message"],
+        "operation": entry.operation,
+        "nodes": list(uris[:NAMED]),
+    }
+    if more := len(uris[NAMED:]) + (entry.more_nodes if sees is None else 0):
+        found["more_nodes"] = more
     return found
 
 

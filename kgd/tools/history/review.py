@@ -97,12 +97,15 @@ class Reviewed(TypedDict):
 class ReviewResult(TypedDict):
     """`until` is the newest examined commit; `more` nodes are left out and follow at `cursor`.
 
-    `reviewed` is the time and commit of this person's last review.
+    `agents` and `people` are the numbers of their commits in this period, whatever `by` is. `reviewed` is the time and
+    commit of this person's last review.
     """
 
     workspace: str
     until: str
     commits: int
+    agents: int
+    people: int
     authors: list[ByAuthor]
     since: NotRequired[str]
     cut: NotRequired[str]
@@ -135,7 +138,15 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     learned = _Learned(workspace, globs(params.path))
     for entry in reversed(chosen):
         learned.add(entry)
-    answer: ReviewResult = {"workspace": workspace.id, "until": tip, "commits": len(chosen), "authors": []}
+    agents = sum(map(by_agent, every))
+    answer: ReviewResult = {
+        "workspace": workspace.id,
+        "until": tip,
+        "commits": len(chosen),
+        "agents": agents,
+        "people": len(every) - agents,
+        "authors": [],
+    }
     learned.tell(answer, [workspace.id, params.since, params.by, params.path], params)
     if since is not None:
         answer["since"] = moment(since)
