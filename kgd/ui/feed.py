@@ -83,7 +83,7 @@ def _key(group: Group) -> tuple[str, str, str]:
 def _add(group: Group, commit: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> None:
     deed = deeds().get(commit.get("operation", ""), USUAL)
     deed = "" if deed == USUAL else deed
-    if why := _why(commit):
+    if why := reason_of(commit):
         group.reasons.append(why)
     seen = {one.uri for one in group.changes}
     for uri in commit["nodes"][:NAMED]:
@@ -99,7 +99,7 @@ def deeds() -> Mapping[str, str]:
     return {word: verb for one in entries().values() for word, verb in one["commits"].items()} | OTHER_DEEDS
 
 
-def _why(commit: Mapping[str, Any]) -> str:
+def reason_of(commit: Mapping[str, Any]) -> str:
     """Return the author's reason; empty for a generated subject."""
     subject: str = commit["message"].partition("\n")[0]
     nodes: Sequence[str] = commit["nodes"]

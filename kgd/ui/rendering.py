@@ -73,6 +73,12 @@ def ago(moment: str | float) -> str:
     return ages.ago(datetime.now(UTC).timestamp() - then)
 
 
+def day(moment: str) -> str:
+    """``3 March 2026``."""
+    then = datetime.fromisoformat(moment)
+    return f"{then.day} {then:%B %Y}"
+
+
 @cache
 def _environment() -> Environment:
     made = Environment(
@@ -86,6 +92,7 @@ def _environment() -> Environment:
     made.filters |= {
         "exact": exact,
         "ago": ago,
+        "day": day,
         "shown": shown,
         "markdown": laid_out,
         "counted": counted,

@@ -65,7 +65,7 @@ PAGES = (
     Pictured("edit", f"node/edit?uri={NODE}", "More fields"),
     Pictured("new", "node/new?summary=Vouchers+end+at+midnight", "Create"),
     Pictured("blame", f"node/lines?uri={NODE}", "Blame of"),
-    Pictured("change", "change?commit={commit}", "Revert this change"),
+    Pictured("change", "change?commit={commit}", "Revert…"),
     Pictured("broken", "broken", "Broken links"),
     Pictured("areas-all", "areas/all", "Payments"),
     Pictured("tokens", "workspaces/tokens/mint", "Create"),

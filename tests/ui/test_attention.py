@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
+from kgd.ui.pages.attention import OPEN
 from tests.ui.conftest import at, axe
 from tests.ui.realistic import RETRY, Realistic, realistic_desk
 
@@ -27,6 +28,32 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realistic]:
 
 def card(page: Page, title: str) -> Locator:
     return page.locator(".work > li", has_text=title).first
+
+
+def test_the_first_stale_facts_show_the_change_of_their_code_and_the_others_are_folded(page: Page) -> None:
+    at(page, "stale")
+    rows = page.locator(".stale > li")
+    expect(rows.filter(has_text="Batches of 200 at night").locator("ins")).to_have_text("+BATCH = 80")
+    expect(page.locator(".stale .diff")).to_have_count(OPEN)
+    folded = rows.nth(OPEN)
+    folded.locator("summary").click()
+    expect(folded.locator("ins").first).to_be_visible()
+    assert axe(page) == []
+
+
+def test_selected_stale_facts_are_counted_and_enter_verifies_them(page: Page) -> None:
+    at(page, "stale")
+    expect(page.get_by_role("button", name="Selected facts are still true")).to_be_disabled()
+    boxes = page.locator(".stale input[type=checkbox]")
+    before = boxes.count()
+    boxes.first.check()
+    boxes.nth(1).check()
+    expect(page.get_by_role("button", name="2 facts are still true")).to_be_enabled()
+    page.keyboard.press("Enter")
+    expect(page.locator(".said")).to_contain_text("Verified 2 facts with commit")
+    expect(boxes).to_have_count(before - 2)
+    page.get_by_role("button", name="Undo").click()
+    expect(boxes).to_have_count(before)
 
 
 def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
@@ -129,14 +156,6 @@ def test_the_list_of_proposals_names_the_nodes_and_leads_to_their_differences(de
     page.get_by_role("button", name="Accept all 3 nodes").click()
     expect(page.locator(".said")).to_contain_text("Accepted with commit")
     assert desk.node("concept://shop/audit-log")["summary"] == "Every movement of money"
-
-
-def test_a_stale_fact_shows_the_change_of_its_code_in_the_list(page: Page) -> None:
-    at(page, "stale")
-    row = page.locator(".stale > li", has_text="Batches of 200 at night")
-    row.locator("summary").first.click()
-    expect(row.locator("ins")).to_have_text("+BATCH = 80")
-    assert axe(page) == []
 
 
 def test_a_history_names_the_programs_of_agents_alone(page: Page) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -30,14 +32,22 @@ def test_the_page_of_an_agent_shows_its_work_and_is_reached_from_a_review(desk: 
     page.get_by_role("link", name="Ann Person").first.click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Ann Person")
     expect(page.get_by_role("region", name="Areas")).to_contain_text("Authentication")
+    expect(page.locator(".lead")).to_contain_text(
+        re.compile(r"\d changes to \d nodes since \d+ \w+ \d{4}, last just now")
+    )
     assert axe(page) == []
     at(page, "author?name=claude-code")
-    recent = page.get_by_role("region", name="Recent knowledge")
-    expect(recent.get_by_role("link")).to_have_text(["keys"])
-    expect(recent).to_contain_text("KEYS is empty until the vault answers")
+    expect(page.locator("h1")).to_contain_text("agent")
+    expect(page.locator(".lead")).to_contain_text("1 change to 1 node since")
+    knowledge = page.get_by_role("region", name="Knowledge")
+    expect(knowledge.get_by_role("link", name="keys", exact=True)).to_be_visible()
+    expect(knowledge).to_contain_text("KEYS is empty until the vault answers")
     expect(page.get_by_role("region", name="Open proposals")).to_contain_text("shorter tokens")
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_role("region", name="Recent changes").get_by_role("link", name="Wrote keys").click()
+    page.wait_for_url("**/change?commit=*")
+    expect(page.locator(".side-by-side")).to_contain_text("KEYS is empty until the vault answers")
 
 
 def test_an_unknown_author_is_reported_and_a_name_with_its_program_is_found(

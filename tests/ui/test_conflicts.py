@@ -152,6 +152,41 @@ def test_versions_are_combined_by_parts_or_written_anew(desk: Desk, bob: Colleag
     assert node["summary"] == "by both"
 
 
+def test_a_number_is_resolved_by_another_one_that_is_written_as_json(
+    desk: Desk, bob: Colleague, page: Page, watched: Watched
+) -> None:
+    uri = "concept://shop/limits"
+    id = bob.disagree(uri, "data", {"limit": 10}, {"limit": 20}, was={"limit": 1})
+    look(page, id)
+    expect(page.get_by_text('You can edit it as JSON: a number, true, a text in "quotes"')).to_be_visible()
+    result = page.get_by_role("region", name="Result").get_by_role("textbox")
+    result.fill("fifteen")
+    page.get_by_role("button", name="Resolve", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("is not JSON")
+    watched.troubles.clear()  # the browser notes each answer of 422
+    result.fill("15")
+    page.get_by_role("button", name="Resolve", exact=True).click()
+    expect(page.locator(".said")).to_contain_text("Resolved with commit")
+    assert desk.node(uri)["data"] == {"limit": 15}
+
+
+def test_the_page_of_a_change_links_to_the_conflict_that_it_caused_or_resolved(
+    desk: Desk, bob: Colleague, page: Page
+) -> None:
+    uri = "concept://shop/linked"
+    bob.disagree(uri, "summary", "ours", "theirs", was="was")
+    ours = next(one for one in desk.call("history", uri=uri)["commits"] if one["author"] == "Ann Person")["commit"]
+    at(page, f"change?commit={ours}")
+    expect(page.get_by_role("note")).to_contain_text("This change is one side of an open conflict about linked.")
+    assert axe(page) == []
+    page.get_by_role("link", name="Open the conflict").click()
+    page.get_by_label("Choose B").check()
+    page.get_by_role("button", name="Resolve", exact=True).click()
+    page.locator(".said a").click()
+    expect(page.locator("main")).to_contain_text("This change resolved a conflict")
+    expect(page.get_by_role("note")).to_have_count(0)
+
+
 def test_the_second_user_sees_the_first_resolution_and_keeps_the_typed_text(
     desk: Desk, bob: Colleague, page: Page
 ) -> None:

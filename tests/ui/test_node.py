@@ -153,9 +153,12 @@ def test_a_node_is_appended_to_moved_deleted_and_restored(desk: Desk, page: Page
     expect(page.locator("h1")).to_have_text("This node does not exist")
     page.locator("main").get_by_role("link", name="history").click()
     page.get_by_role("link", name="Revert").first.click()
-    expect(page.locator("main")).to_contain_text("This changes 1 node")
+    expect(page.get_by_text("1 node will change. Later changes stay.")).to_be_visible()
     assert axe(page) == []
-    press(page, "Revert")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Revert", exact=True)).to_be_hidden()
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Revert", exact=True).click()
     expect(page.locator(".said")).to_contain_text("Reverted with commit")
     assert desk.node("concept://shop/new")["content"] == "first\n\nsecond\n"
 
@@ -251,6 +254,23 @@ def test_a_node_citing_changed_code_is_marked_and_verified(desk: Desk, page: Pag
     expect(cited.locator(".badge")).to_have_text("verified")
     press(page, "Undo")
     expect(page.locator("main")).to_contain_text("Stale:")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 640), (390, 660)])
+def test_saving_and_cancelling_stay_in_the_window(desk: Desk, page: Page, width: int, height: int) -> None:
+    desk.put("concept://shop/long", name="Long", content="line\n" * 80)
+    page.set_viewport_size({"width": width, "height": height})
+    at(page, "node/edit?uri=concept://shop/long")
+    for where in (0, 10_000):
+        page.evaluate(f"scrollTo(0, {where})")
+        expect(page.get_by_role("button", name="Save changes")).to_be_in_viewport(ratio=1)
+        expect(page.get_by_role("link", name="Cancel")).to_be_in_viewport(ratio=1)
+    page.get_by_label("Reason").focus()
+    field, bar = page.get_by_label("Reason").bounding_box(), page.locator(".confirm").bounding_box()
+    assert field is not None
+    assert bar is not None
+    assert field["y"] + field["height"] <= bar["y"], "the bar does not cover the field with the focus"
+    assert axe(page) == []
 
 
 def test_without_scripts_a_node_is_previewed_and_saved(desk: Desk, chromium: Browser) -> None:

@@ -86,6 +86,7 @@ def test_undo_keeps_a_later_change_and_shows_one_that_is_in_the_way(desk: Desk, 
     expect(page.locator(".said")).to_contain_text("Not undone yet")
     expect(page.locator(".said")).to_contain_text("has changed since")
     expect(page.locator(".side-by-side ins")).to_have_text("Mine again")
+    expect(page.get_by_role("button", name="Revert", exact=True)).to_be_visible()
     assert desk.node(uri)["summary"] == "Theirs"
     assert "conflicts" not in desk.node(uri)
     assert page.get_by_role("button", name="Undo").count() == 0

@@ -12,6 +12,7 @@ from kgd.model.access import Verb
 from kgd.model.uri import name_of
 from kgd.ui.changes import titled
 from kgd.ui.node_reading import lead, names
+from kgd.ui.pages.node import cited
 from kgd.ui.relation_words import words_of
 from kgd.ui.rendering import counted, sentence, stale_reason
 from kgd.ui.reports import reported
@@ -20,6 +21,8 @@ from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 CARDS, DISPUTES = 3, 2
 """Largest number of cards of one kind, and of conflicts, whose cards are wide."""
 STALE = 30
+OPEN = 3
+"""Number of stale facts whose differences are open."""
 BROKEN = 100
 SHORT = 240
 """Largest number of characters of a version that a card shows."""
@@ -286,7 +289,17 @@ ACTIONS: Mapping[str, Callable[[Visit], Redirect]] = {
 def stale(visit: Visit) -> Handled:
     """List the facts whose cited code has changed."""
     answer = visit.call("stale", limit=STALE, cursor=visit.query.get("cursor"))
-    return Page("stale.html", {"answer": answer, "begun": "cursor" in visit.query})
+    changed = {one["uri"]: _changed(visit, one["uri"]) for one in answer["nodes"][:OPEN]}
+    told = {"answer": answer, "changed": changed, "writes": visit.may("put"), "begun": "cursor" in visit.query}
+    return Page("stale.html", told)
+
+
+def _changed(visit: Visit, uri: str) -> list[dict[str, Any]]:
+    """Return the changed citations of a fact; none if the visitor may not see code."""
+    try:
+        return [one for one in cited(visit, uri, None) if one.get("state") == "changed"]
+    except KgdError:
+        return []
 
 
 def verify(visit: Visit) -> Handled:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,8 @@ from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own
 
 COMMITS = 20
+DISPUTED = 5
+"""Largest number of nodes of a commit whose conflicts its page shows."""
 UNKNOWN = "A change"
 """Title of a commit without a message whose differences are not known."""
 
@@ -82,7 +85,7 @@ def undo(visit: Visit) -> Handled:
     # Advice is about conflicts that are open already.
     if in_the_way := [one for one in would["warnings"] if not isinstance(one, Advice)]:
         why = f"Not undone yet: {in_the_way[0]}. Revert it here if you still want to."
-        return Redirect(visit.to("change", commit=visit.required("commit")), why)
+        return Redirect(visit.to("change", commit=visit.required("commit"), revert="1"), why)
     answer = visit.call("put", **reverted)
     back = own(visit.form.get("back", ""))
     if len(answer["nodes"]) == 1 and back.startswith(visit.to("node") + "?"):  # its address may have changed
@@ -98,16 +101,34 @@ def _change(visit: Visit, refused: KgdError | None = None) -> Handled:
             would = visit.call("put", **_revert(visit, ""), dry_run=True)
         except KgdError as error:
             refused = error
+    subject, _, body = found["message"].partition("\n")
+    known = titles(visit, [one["uri"] for one in found["diff"]])
     told = {
         "commit": found,
-        "title": title(found, found["diff"][0]["uri"]) if found["diff"] else found["message"].partition("\n")[0],
-        "changes": rows(found["diff"], titles(visit, [one["uri"] for one in found["diff"]])),
+        "title": title(found, found["diff"][0]["uri"]) if found["diff"] else subject,
+        "body": body.strip(),
+        "changes": rows(found["diff"], known),
+        "names": known,
+        "disputes": _disputes(visit, found),
         "would": would,
+        # Advice is about conflicts that are open already; the page links to them.
+        "warnings": [one for one in would.get("warnings", ()) if not isinstance(one, Advice)],
         "uri": visit.query.get("uri") or visit.form.get("uri", ""),
         "refused": refused,
         "writes": visit.may("put"),
     }
     return Page("change.html", told, 422 if visit.form else 200)
+
+
+def _disputes(visit: Visit, commit: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], bool]]:
+    """Return the open conflicts of the commit's nodes, each with whether the commit wrote one of the sides."""
+    found: list[tuple[Mapping[str, Any], bool]] = []
+    for uri in commit["nodes"][:DISPUTED]:
+        with suppress(KgdError):  # the node is deleted, or the reader has no permission
+            for one in visit.call("conflicts", uri=uri, limit=DISPUTED)["conflicts"]:
+                sides = [side for field in one["fields"].values() for side in field["sides"]]
+                found.append((one, any(side.get("commit") == commit["commit"] for side in sides)))
+    return found
 
 
 def _revert(visit: Visit, message: str) -> dict[str, Any]:

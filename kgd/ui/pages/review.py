@@ -82,7 +82,9 @@ def review(visit: Visit) -> Handled:
     answer = visit.call(
         "review", limit=NODES, cursor=visit.query.get("cursor"), until=visit.query.get("until"), **narrowed.asks()
     )
-    return Page("review.html", told | {"answer": answer, "authors": _authors(visit, answer)})
+    agents, people = answer["agents"], answer["people"]
+    counts = {"": agents + people, "agent": agents, "person": people}
+    return Page("review.html", told | {"answer": answer, "authors": _authors(visit, answer), "writers": counts})
 
 
 def take_back(visit: Visit) -> Handled:

@@ -2,6 +2,7 @@
 //   data-dispute on a field of a conflict; data-value on each choice, data-same, data-a and data-b on parts, data-result on the result.
 //   data-needs-choice on a button that is disabled until each field has a choice; data-without-choice on a text shown until then.
 //   data-counts="NAMES" on a button: the ticked boxes of these names that its form would send; data-one and data-many are its text.
+//   data-needs-tick on such a button: it is disabled while there are none.
 "use strict";
 (() => {
   const withBreak = (text) => (!text || text.endsWith("\n") ? text : `${text}\n`);
@@ -24,6 +25,7 @@
     for (const button of document.querySelectorAll("[data-counts]")) {
       const names = button.dataset.counts.split(" ");
       const number = [...button.form.elements].filter((one) => one.checked && names.includes(one.name)).length;
+      if (button.dataset.needsTick !== undefined) button.disabled = !number;
       button.dataset.plain ??= button.textContent;
       button.textContent = number ? button.dataset[number === 1 ? "one" : "many"].replace("%", number) : button.dataset.plain;
     }
