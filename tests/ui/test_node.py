@@ -143,7 +143,7 @@ def test_a_node_is_appended_to_moved_deleted_and_restored(desk: Desk, page: Page
     choose(page, "Rename")
     page.get_by_label("New address").fill("concept:new")
     press(page, "Rename")
-    expect(page.locator("main .title")).to_contain_text("concept://shop/new")
+    expect(page.get_by_label("About this node")).to_contain_text("concept://shop/new")
     choose(page, "Blame")
     expect(page.locator("table.lines .start")).to_have_count(2)
     page.go_back()
@@ -184,7 +184,7 @@ def test_a_new_fact_needs_only_a_summary(desk: Desk, page: Page, watched: Watche
     page.get_by_label("Summary").fill("Flour comes on Tuesdays")
     press(page, "Create")
     expect(page.locator("h1")).to_have_text("Flour comes on Tuesdays")
-    node = desk.node(page.locator(".title code").inner_text())
+    node = desk.node(page.locator("#address").input_value())
     assert node["type"] == "insight"
     assert (node["name"], node["summary"]) == ("Flour comes on Tuesdays", "Flour comes on Tuesdays")
     watched.troubles.clear()  # the browser notes an answer of 422
@@ -289,6 +289,30 @@ def test_without_scripts_a_node_is_previewed_and_saved(desk: Desk, chromium: Bro
     expect(page.locator("main .content strong")).to_have_text("bold")
     assert desk.node("concept://shop/plain")["content"] == "\nA **bold** word, and [[concept:auth]]\n"
     context.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_relations_are_beside_the_content_and_on_a_phone_below_it(desk: Desk, page: Page, width: int) -> None:
+    desk.put("concept://shop/till", name="Till", relations=[{"type": "uses", "target": "concept://shop/coins"}])
+    desk.put("concept://shop/coins", name="Coins", summary="All of them", content="Counted at night.\n")
+    page.set_viewport_size({"width": width, "height": 800})
+    at(page, "node?uri=concept://shop/coins")
+    into = page.locator("section[aria-labelledby=into]")
+    expect(into.locator("dt")).to_have_text("is used by")
+    expect(into.get_by_role("link", name="Till")).to_be_visible()
+    expect(into).not_to_contain_text("://")
+    content, relations, history = (
+        page.locator(one).bounding_box() for one in ("main .content", "main aside", "section[aria-labelledby=changes]")
+    )
+    assert content
+    assert relations
+    assert history
+    if width == 1280:
+        assert relations["x"] > content["x"] + content["width"]
+        assert history["x"] == content["x"]
+    else:
+        assert content["y"] + content["height"] < relations["y"] < history["y"]
+    assert axe(page) == []
 
 
 def test_blame_on_a_phone_opens_the_author_of_lines_by_a_small_mark(desk: Desk, page: Page) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from kgd.codec import documents
+from kgd.drawing.scene import in_words
 from kgd.errors import KgdError, NotFound
 from kgd.model.fields import from_answer
 from kgd.model.uri import name_of, scheme_of
@@ -68,6 +69,7 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "typed": {},
         "refused": None,
         "words_of": words_of,
+        "in_words": in_words,
         "change_at": lambda one: (
             visit.to("node", uri=uri, do="relation", type=one["type"], target=one["target"], weight=one["weight"])
             + "#do"
