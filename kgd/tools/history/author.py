@@ -96,8 +96,8 @@ class AuthorResult(TypedDict):
     `changes` is the number of the author's commits between `first` and `last`, and `recent` are the newest ones.
     `changed` is the number of `nodes`, and `more` is true if there are more than `EXAMINED`.
 
-    `clients` are the programs that wrote these nodes; `agent` is true if all of them are agents. `cut` means that older
-    commits were not examined.
+    `clients` are the programs of these commits; `agent` is true if the newest `EXAMINED` are all by agents. `cut` means
+    that older commits were not examined.
     """
 
     workspace: str
@@ -135,7 +135,11 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     end = start + params.limit
     for name in dict.fromkeys((params.name, Author.of(params.name).name)):
         wanted = name.casefold()
-        theirs = [one for one in every if _is_by(one, wanted)]
+        theirs = [  # one loop, since it passes all commits
+            one
+            for one in every
+            if wanted in (one.author.casefold(), one.client.casefold(), one.pushed_by.rpartition(" (")[0].casefold())
+        ]
         last = _last_changes(workspace, theirs, sees, most=max(end, EXAMINED) + 1)
         offered = (one for one in proposals.listed(workspace) if wanted in _names(Author.of(one.author)))
         open_now = list(islice(seen(session, workspace, offered), LISTED))
@@ -150,11 +154,11 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     newest = list(islice(last, EXAMINED))
     stale = marks(workspace, newest, sees)
     listed = dict(islice(last.items(), start, end))
-    later = _later_authors(every, listed, wanted)
+    later = _later_authors(every, listed, {one.commit for one in theirs})
     answer: AuthorResult = {
         "workspace": workspace.id,
         "name": next((one.author for one in theirs if one.author.casefold() == wanted), name),
-        "agent": bool(theirs) and all(map(by_agent, theirs)),
+        "agent": bool(theirs) and all(map(by_agent, theirs[:EXAMINED])),
         "clients": sorted({one.client for one in theirs if one.client}),
         "changes": len(theirs),
         "changed": min(len(last), EXAMINED),
@@ -196,13 +200,8 @@ def _last_changes(
     return last
 
 
-def _is_by(entry: Entry, wanted: str) -> bool:
-    names = entry.author, entry.client, entry.pushed_by.rpartition(" (")[0]
-    return wanted in [name.casefold() for name in names]
-
-
-def _later_authors(every: Iterable[Entry], uris: Iterable[Uri], wanted: str) -> dict[Uri, str]:
-    """The author of the newest change of each node that another author has changed since."""
+def _later_authors(every: Iterable[Entry], uris: Iterable[Uri], own: set[str]) -> dict[Uri, str]:
+    """The author of the newest change of each node, if it is not one of the author's own commits."""
     found: dict[Uri, str] = {}
     left = set(uris)
     for entry in every:
@@ -210,7 +209,7 @@ def _later_authors(every: Iterable[Entry], uris: Iterable[Uri], wanted: str) -> 
             break
         if entry.operation != VERIFY and (here := left.intersection(entry.nodes)):
             left -= here
-            if not _is_by(entry, wanted):
+            if entry.commit not in own:
                 found |= dict.fromkeys(here, entry.author)
     return found
 
