@@ -141,6 +141,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
         pytest.param("docs/tasks.md", marks=pytest.mark.slow),
         pytest.param("docs/areas.md", marks=pytest.mark.slow),
         pytest.param("docs/context.md", marks=pytest.mark.slow),
+        pytest.param("docs/search.md", marks=pytest.mark.slow),
         pytest.param("docs/staleness.md", marks=pytest.mark.slow),
     ],
 )
