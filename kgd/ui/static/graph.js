@@ -207,7 +207,7 @@
     svg.querySelectorAll(".told").forEach((text) => text.remove());
     const apart = dots.length > 1 ? Math.hypot(at(dots[1])[0] - at(dots[0])[0], at(dots[1])[1] - at(dots[0])[1]) : Infinity;
     for (const dot of ordered) {
-      const [x, y] = at(dot), away = size(dot) + GAP + dot.marks;
+      const [x, y] = at(dot), away = size(dot) + 3 * GAP;  // beyond corners and the ring of a start
       // The font of a name is larger than the one that is measured.
       const room = isTall ? Math.min(COLUMN_TEXT, Math.max(120, free()[0] - (x - view.x) - away - 12)) : Math.min(STEP_TEXT, Math.max(120, apart - 24));
       const names = wrapped(dot.full, room / LARGER, isTall ? 2 : 4), told = dot.told ? wrapped(dot.told, room, isTall ? 2 : 3) : [];
