@@ -218,7 +218,9 @@ def broken(answer: Answer) -> None:
 def questions(answer: Answer) -> None:
     for one in answer["questions"]:
         times = f", {one['count']} times" if one["count"] > 1 else ""
-        say(f"{bold(one['text'])}  {one['id']}  {one['at']}{times}{', ' + one['client'] if one['client'] else ''}")
+        say(
+            f"{bold(one['text'])}  {one['id']}  {when(one['at'])}{times}{', ' + one['client'] if one['client'] else ''}"
+        )
     if not answer["questions"]:
         say(answer.get("hint") or "no open questions")
     else:

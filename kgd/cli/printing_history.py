@@ -34,7 +34,7 @@ def history(answer: Answer) -> None:
         at = f"  {when(entry['at'])}" if entry["at"] else ""  # the first commit has no time
         say(f"{commit(entry['commit'])}{at}  {words.by(entry)}{client}", hang=4)
         for line in entry["message"].splitlines():
-            say(f"    {with_addresses(line)}")
+            say(f"    {with_addresses(line)}".rstrip())
         for uri in entry["nodes"]:
             if not is_terminal() or not (entry.get("diff") or uri in entry["message"]):
                 say(f"    {address(uri)}")

@@ -97,10 +97,13 @@ def address(uri: str) -> str:
 
 
 def short(uri: str) -> str:
-    """An address. A terminal shows addresses of the directory's workspace in short, and files of the code as paths."""
+    """An address. A terminal shows addresses of the directory's workspace in short, and files of the code as paths.
+
+    The root folder is ``dir:_``: a path that leads to it depends on the current directory.
+    """
     scheme, mark, rest = uri.partition(f"://{_workspace}/")
     if _workspace and mark and rest and scheme.isalpha() and is_terminal():
-        if "%" in rest or scheme not in ("file", "dir"):
+        if "%" in rest or scheme not in ("file", "dir") or rest == "_":
             return f"{scheme}:{rest}"
         return f"{rest}/" if scheme == "dir" else rest  # without the slash, it could be a concept of this name
     return uri

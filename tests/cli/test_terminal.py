@@ -224,6 +224,12 @@ def test_progress_fits_the_width_with_its_counts(
     assert cell_len(STYLE.sub("", line)) < columns
 
 
+def test_history_has_no_spaces_at_the_end_of_a_line(kgd: Kgd) -> None:
+    kgd("put", "lamps/stairs", "-q")
+    kgd("undo", "-q")
+    assert not re.search(r" $", kgd("history", "lamps/stairs"), re.M)
+
+
 def test_history_names_the_node_of_a_change_once(kgd: Kgd) -> None:
     kgd("put", "lamps/loft-beam", "--summary", "x", "-q")
     assert kgd.on_terminal("history", "lamps/loft-beam", NO_COLOR="1").count("lamps/loft-beam") == 1
@@ -311,6 +317,19 @@ def test_a_folder_on_a_terminal_has_a_slash_since_a_concept_may_have_its_name(kg
     kgd("put", "concept:src/auth", "--summary", "not the folder", "-q")
     assert "  src/auth/" in kgd.on_terminal("traverse", "./src", NO_COLOR="1")
     assert "not the folder" not in kgd("get", "src/auth/")
+
+
+def test_the_root_folder_has_an_address_that_can_be_typed(kgd: Kgd) -> None:
+    first = kgd.on_terminal("get", "./", NO_COLOR="1").split()[0]
+    assert first == "dir:_"
+    assert kgd("get", first).startswith("dir://shop/_ ")
+
+
+def test_a_question_without_an_answer_has_its_age(kgd: Kgd) -> None:
+    kgd("search", "zeppelin hangars")
+    assert re.search(
+        r"zeppelin hangars  \w+  (just now|1 minute ago), kgd-cli", kgd.on_terminal("questions", NO_COLOR="1")
+    )
 
 
 def test_an_answer_that_was_cut_below_its_limit_continues_with_the_cursor(
