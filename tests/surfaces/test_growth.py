@@ -32,7 +32,7 @@ from tests.faults.derived_work import children
 from tests.surfaces.conftest import git
 from tests.waiting import at_rest, until
 
-SIZES = (40, 160, 640)
+SIZES = (40, 640)
 """Nodes, files of the code and commits of both histories."""
 BOUND = 120
 """Commits after which searches of history end; the smallest workspace has as many."""
