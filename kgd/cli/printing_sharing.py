@@ -94,7 +94,7 @@ def _comments(found: Iterable[Mapping[str, Any]]) -> None:
 
 
 def rejected(answer: Answer) -> None:
-    say(f"{answer['proposal']} is rejected and archived as {answer['kept']}")
+    say(f"{answer['proposal']} is rejected and archived as {answer['kept']}", hang=2)
     if answer.get("still_there"):
         say(f"  ! it is closed here, but still listed by the remote: {answer['still_there']}")
 
@@ -197,7 +197,8 @@ def hub_migrate(answer: Answer) -> None:
 
 def token_log(answer: Answer) -> None:
     for one in answer["entries"]:
-        say(" ".join(filter(None, (one["at"], one["token"], one["action"], one.get("workspace"), one.get("detail")))))
+        told = (one["at"], one["token"], one["action"], one.get("workspace"), one.get("detail"))
+        say(" ".join(filter(None, told)), hang=4)
 
 
 def token_verify(answer: Answer) -> None:

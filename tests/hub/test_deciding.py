@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kgd.cli.output import advised
 from kgd.errors import Forbidden, NotFound
 from tests.hub.conftest import Hub
 from tests.sync.people import Person, bare, git
@@ -58,6 +59,7 @@ def test_from_a_joined_home_the_author_finds_the_comments_to_answer(
     ann.call("comment", workspace="infra", name=first, text="Why?")
     answer = ben.call("proposals", workspace="infra", unanswered=True)
     assert (ids(answer), [said["text"] for said in answer["proposals"][0]["discussion"]]) == ([first], ["Why?"])
+    assert advised(answer)["next"] == "`kgd comment ID TEXT` answers."
     assert ids(ann.call("proposals", workspace="infra", unanswered=True)) == []
     sent = ben.call("submit_subgraph", remote="infra", changes=[{"op": "upsert", "uri": X, "summary": "other"}])
     assert sent["warnings"] == [
@@ -75,7 +77,9 @@ def test_from_a_joined_home_they_are_listed_and_decided_within_the_token(
     ann, ben = person("ann", id="desk"), person("ben", id="desk")
     ann.call("join", url=hub.url, token=hub.mint("read,write", name="ann"))
     ben.call("join", url=hub.url, token=bot)
-    assert ids(ann.call("proposals", workspace="infra")) == [first, second, third]
+    all_of_them = ann.call("proposals", workspace="infra")
+    assert ids(all_of_them) == [first, second, third]
+    assert advised(all_of_them)["next"].startswith("`kgd accept ID` or `kgd reject ID` decides")
     (shown,) = ann.call("proposals", workspace="infra", name=first)["proposals"]
     assert [change["uri"] for change in shown["diff"]] == [X, Y]
     would = ann.call("accept", workspace="infra", name=first, only=[X], dry_run=True)

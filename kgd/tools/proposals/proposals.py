@@ -87,7 +87,10 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
     """List the open proposals that match the filters, oldest first, or show one with its diff. A workspace on a hub
     gets the hub's answer."""
     if far := addressing.far(session, params.workspace):
-        return forwarded(session, far, "proposals", _given(params), ProposalsResult)  # type: ignore[return-value]
+        answer: ProposalsResult = forwarded(session, far, "proposals", _given(params), ProposalsResult)  # type: ignore[assignment]
+        if "next" in answer:  # a hub's text names tools; on this machine, each surface names the operations itself
+            answer["next"] = _next(params)
+        return answer
     workspace = addressing.choose(session, params.workspace)
     if params.name is not None:
         return _shown(session, workspace, params)
@@ -102,12 +105,16 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
     for one, told in zip(left, shown, strict=False):
         if said[one]:
             told["discussion"] = discussion(said[one])
-    answer: ProposalsResult = {"workspace": workspace.id, "total": len(every), "proposals": shown}
+    answer = {"workspace": workspace.id, "total": len(every), "proposals": shown}
     if len(left) > params.limit:
         answer["cursor"] = paging.write("proposals", question, _place(left[params.limit - 1]))
     if shown:
-        answer["next"] = ANSWER if params.unanswered else NEXT
+        answer["next"] = _next(params)
     return answer
+
+
+def _next(params: ProposalsParams) -> Advice:
+    return ANSWER if params.unanswered and params.name is None else NEXT
 
 
 def _place(one: Proposal) -> list[Any]:
