@@ -349,7 +349,7 @@ REVIEW = Operation(
             "The past",
             "review new knowledge by author; accept it, or revert parts",
             (
-                option("--since", "monday, yesterday, 2 days ago, 2026-11-20 (your last review)", "WHEN"),
+                option("--since", "monday, yesterday, 2 days ago, 2026-11-20 (default: your last review)", "WHEN"),
                 option("--author --by", value="WHO", dest="by"),
                 option("--path", "only nodes of these paths, such as '/services/**'; may be repeated", "GLOB"),
                 option("--accept"),
