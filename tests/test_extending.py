@@ -96,6 +96,7 @@ def run(place: Path, *words: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("addition", [FIELDS, OPERATION], ids=lambda one: one.file)
+@pytest.mark.timeout(300)
 def test_one_changed_file_reaches_every_surface(tmp_path: Path, addition: Addition) -> None:
     place = Path(shutil.copytree(ROOT, tmp_path / "copy", ignore=NOT_OURS))
     file = place / addition.file

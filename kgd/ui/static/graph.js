@@ -8,7 +8,8 @@
   const TITLE = [10, 16];  // of a box
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
   const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
-  const STEP_WIDE = 200, STEP_TEXT = 240, COLUMN_TEXT = 480, BELOW_STEPS = 140;  // of a path: least width of a step in a row, width of its text in a row and in a column, room below
+  // Of a path: least width of a step in a row, width of its text in a row and in a column, room below.
+  const STEP_WIDE = 200, STEP_TEXT = 240, COLUMN_TEXT = 480, BELOW_STEPS = 140;
   const LARGER = 1.16, LINE = 18;  // size of its text, by that of other labels, and height of a line
   const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9];  // places of a text on a line between groups
   const STRETCH = { rings: 2, path: 4, groups: 1.8 };  // largest ratio of the scales of both axes
@@ -100,7 +101,10 @@
   function stretch(line) {
     const { path, a, b, arrow, bend } = line;
     // Of a box, the place that is nearest to the other end.
-    const anchor = (dot, other) => [0, 1].map((axis) => at(dot)[axis] + (dot.open ? within(at(other)[axis] - at(dot)[axis], -half(dot)[axis], half(dot)[axis]) : 0));
+    const anchor = (dot, other) => [0, 1].map((axis) => {
+      const off = dot.open ? within(at(other)[axis] - at(dot)[axis], -half(dot)[axis], half(dot)[axis]) : 0;
+      return at(dot)[axis] + off;
+    });
     const [ax, ay] = anchor(a, b), [bx, by] = anchor(b, a), usual = kind === "groups" ? 0.22 * Math.min(1, 320 / Math.hypot(bx - ax, by - ay)) : 0;
     const [right, down] = bend ? [bend[0] * view.kx, bend[1] * view.ky] : [(by - ay) * usual, (ax - bx) * usual];
     const over = [(ax + bx) / 2 + right, (ay + by) / 2 + down];
@@ -274,12 +278,14 @@
     const unusual = kind === "rings" && lines.length <= FEW && wide() > LEAST ? lines.filter((line) => line.names !== svg.dataset.usual) : [];
     for (const line of named.length ? named.slice(-NAMED) : [...counted, ...unusual].slice(0, NAMED)) {
       // Between groups, the number alone if there is no room for the words.
-      const texts = kind === "path" ? [directed(line)] : kind === "rings" ? [line.names] : [named.length ? line.names : "", line.names.split(" ")[0]].filter(Boolean);
+      const ofGroups = [named.length ? line.names : "", line.names.split(" ")[0]].filter(Boolean);
+      const texts = kind === "path" ? [directed(line)] : kind === "rings" ? [line.names] : ofGroups;
       const shares = kind !== "rings" || !named.length ? SHARES : [line.a === pointed ? 0.62 : line.b === pointed ? 0.38 : 0.5];
       const around = (text, [x, y]) => [x - width(text) / 2, y - HIGH / 2, x + width(text) / 2, y + HIGH / 2];
       const beside = (text, [x, y]) => (kind === "path" && isTall ? [x + width(text) / 2 + 8, y] : [x, y]);
       const hasRoom = (area) => taken.hasRoom(area) && used.hasRoom(area);
-      const [text, spot] = texts.flatMap((text) => shares.map((share) => [text, beside(text, along(line, share))])).find((one) => one[0] && hasRoom(around(...one))) || [];
+      const places = texts.flatMap((text) => shares.map((share) => [text, beside(text, along(line, share))]));
+      const [text, spot] = places.find((one) => one[0] && hasRoom(around(...one))) || [];
       if (!spot) continue;
       used.take(around(text, spot), line);
       write("relation", text, ...spot);
@@ -299,7 +305,9 @@
     if (isTall !== wantsTall()) arrange();
     const isRow = kind === "path" && !isTall, [across, down] = free();
     const pad = kind === "groups" ? 8 : isRow ? STEP_TEXT / 2 + 8 : kind === "path" ? across / 2 - 40 : Math.min(140, across / 8);
-    const margin = { groups: 8, path: 56, rings: BELOW }[kind], above = Math.max(margin, isCovered() ? ABOVE + (kind === "path" ? 40 : 0) : 0), below = isRow ? BELOW_STEPS : margin;
+    const margin = { groups: 8, path: 56, rings: BELOW }[kind];
+    const above = Math.max(margin, isCovered() ? ABOVE + (kind === "path" ? 40 : 0) : 0);
+    const below = isRow ? BELOW_STEPS : margin;
     const w = Math.max(60, across - 2 * pad), h = Math.max(60, down - above - below);
     let kx = Math.min(w / Math.max(1, box.right - box.left), LARGEST), ky = Math.min(h / Math.max(1, box.bottom - box.top), LARGEST);
     kx = Math.min(kx, ky * STRETCH[kind]);
