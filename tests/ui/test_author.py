@@ -33,12 +33,12 @@ def test_the_page_of_an_agent_shows_its_work_and_is_reached_from_a_review(desk: 
     expect(page.get_by_role("heading", level=1)).to_contain_text("Ann Person")
     expect(page.get_by_role("region", name="Areas")).to_contain_text("Authentication")
     expect(page.locator(".lead")).to_contain_text(
-        re.compile(r"\d changes to \d nodes since \d+ \w+ \d{4}, last just now")
+        re.compile(r"\d changes since \d+ \w+ \d{4}, the latest just now\. Author of \d nodes\.")
     )
     assert axe(page) == []
     at(page, "author?name=claude-code")
     expect(page.locator("h1")).to_contain_text("agent")
-    expect(page.locator(".lead")).to_contain_text("1 change to 1 node since")
+    expect(page.locator(".lead")).to_contain_text(re.compile(r"1 change since .* Author of 1 node\."))
     knowledge = page.get_by_role("region", name="Knowledge")
     expect(knowledge.get_by_role("link", name="keys", exact=True)).to_be_visible()
     expect(knowledge).to_contain_text("KEYS is empty until the vault answers")

@@ -57,6 +57,7 @@ def test_a_part_of_an_agents_changes_is_reverted_by_keyboard(desk: Desk, page: P
         "nothing is done before it was seen"
     )
     page.get_by_label("Reason").fill("there is a key")
+    page.get_by_role("button", name="Revert", exact=True).focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("status").first).to_contain_text("Reverted 1 node with commit")
     assert desk.node("concept://shop/auth")["summary"] == "Signs tokens with a key"
@@ -128,7 +129,7 @@ def test_a_long_review_has_pages(desk: Desk, page: Page) -> None:
     desk.call("put", changes=[upsert(f"concept://shop/many/n{n:03}", name=f"Many {n:03}") for n in range(60)])
     at(page, "review?since=yesterday&path=/many/**")
     expect(page.locator(".learned")).to_have_count(25)
-    page.get_by_role("link", name="Next page").click()
+    page.get_by_role("link", name="Next page (up to 35 more nodes)").click()
     expect(page.locator(".learned").first).to_contain_text("Many 025")
     page.get_by_role("link", name="Next page").click()
     expect(page.locator(".learned")).to_have_count(10)
