@@ -146,7 +146,7 @@ class KnowledgeOperations(Calling):
         Args:
             task: The URI of a task, or its subject in words.
             paths: Files and directories to change.
-            budget: Approximate size in tokens; a token is taken to be four characters.
+            budget: Approximate size in tokens; a token is taken to be four bytes.
             since: Start of the period of the items, as a date or time such as ``2026-05`` or ``last week``; `until` is
                 its end.
         """

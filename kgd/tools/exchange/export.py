@@ -49,7 +49,7 @@ class ExportParams(Params):
     direction: Annotated[Literal["out", "in", "both"], Field(description="along relations, against them, or both")] = (
         "out"
     )
-    max_nodes: Annotated[int | None, Field(ge=1, description="largest number of nodes")] = None
+    max_nodes: Annotated[int | None, Field(ge=1, description="maximum number of nodes")] = None
     replace: Annotated[bool, Field(description="overwrite files that kgd did not write")] = False
     dry_run: bool = False
     workspace: str | None = None

@@ -295,7 +295,7 @@ AUTHOR = Operation(
             "show an author's recent nodes, areas and open work",
             (
                 option("name", "a person or an agent, such as 'Ann Person' or claude-code", "NAME"),
-                option("--limit", "largest number of nodes"),
+                option("--limit", "maximum number of nodes"),
                 CURSOR,
             ),
             place=75,

@@ -356,7 +356,7 @@ REVIEW = Operation(
                 option("--revert", "revert the changes to this node; may be repeated", "URI"),
                 MESSAGE,
                 option("--until", "only up to this commit", "COMMIT"),
-                option("--limit", "largest number of nodes"),
+                option("--limit", "maximum number of nodes"),
                 CURSOR,
             ),
             place=70,

@@ -318,11 +318,11 @@ INGEST = Operation(
             (
                 option(
                     "source",
-                    ("a file or folder; - is a text on standard input; without it the code tree is read again"),
+                    "a file or folder, or - for a text on standard input; without it, the code tree is read again",
                     "SOURCE",
                     nargs="?",
                 ),
-                option("--kind", "its kind: document, conversation, ... (docs/ingest.md)", "KIND"),
+                option("--kind", "the kind of its texts, such as document or conversation (docs/ingest.md)", "KIND"),
                 option("--uri", "the URI of its node, or the URL of its source", "URI"),
             ),
             place=20,

@@ -23,7 +23,7 @@ from kgd.model.dates import DAY
 from kgd.retrieval.query import Question
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
-from kgd.tools.operation import Command, Hints, Operation, option
+from kgd.tools.operation import LIMIT, Command, Hints, Operation, option
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
@@ -234,7 +234,7 @@ QUESTIONS = Operation(
             "list questions without an answer",
             (
                 option("--dismiss", "forget this question", "ID"),
-                option("--limit", "largest number"),
+                LIMIT,
             ),
             place=95,
             print="printing_context.questions",

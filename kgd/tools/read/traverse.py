@@ -481,7 +481,7 @@ TRAVERSE = Operation(
                 option(
                     "--max-cost", "largest cost of the path; 'none' for no limit (default: none)", "COST", type=None
                 ),
-                option("--max-depth", "largest number of relations on the path"),
+                option("--max-depth", "maximum number of relations on the path"),
                 EDGE_TYPES,
                 option("--direction", "along relations, against them, or both (default: both)"),
                 AS_OF,

@@ -286,7 +286,7 @@ PUT = Operation(
                 many("--relations", "add a relation, TYPE:TARGET or TYPE:TARGET@WEIGHT; may be repeated", "RELATION"),
                 many("--unset", "clear a field, or data.KEY; may be repeated", "FIELD"),
                 option("--data", "JSON object; merged by key", "JSON"),
-                VERSION,
+                option("--expect-version", "refuse if the same field has changed since version N", "N", type="int"),
                 *WRITE,
             ),
             place=10,
