@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import ceil, cos, floor, log10, pi, sin
 
 from kgd.drawing.packing import Place, layout_groups
-from kgd.drawing.routing import Spot, route
+from kgd.drawing.routing import Curve, route
 from kgd.drawing.scene import Dot, Scene
 
 APART = 17.0
@@ -29,7 +29,7 @@ TOP = -pi / 2
 STEP_RIGHT, STEP_DOWN = 200.0, 90.0
 """Distance from each node of a path to the next: to the right or, in a tall picture, below."""
 ROW = 24
-"""Number of characters of a line of a label in a row."""
+"""Longest line of a label in the row of a path, in characters."""
 WIDE, TALL = (980.0, 560.0), (362.0, 560.0)
 """Width and height of a whole workspace in groups."""
 
@@ -54,14 +54,14 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`places` has the circles of groups, and the boxes of groups with visible content. `bends` has the way from the
-    middle of a line between two groups to the control point of its curve. `line` is the number of characters of a line
-    of a label below its dot; 0 for labels of one line, on any side."""
+    """`places` has the circles of groups, and the boxes of groups with visible content. `curves` has
+    the lines between two groups. If `line` is above 0, labels are
+    below their dots, in lines of at most `line` characters; otherwise a label is one line, on any side of its dot."""
 
     points: Mapping[str, Point]
     rings: tuple[Ring, ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
-    bends: Mapping[tuple[str, str], Spot] = field(default_factory=dict)
+    curves: Mapping[tuple[str, str], Curve] = field(default_factory=dict)
     line: int = 0
 
     def is_box(self, uri: str) -> bool:
@@ -78,7 +78,7 @@ def layout_scene(scene: Scene, *, tall: bool = False) -> Layout:
         found = layout_groups(scene.dots, scene.lines, *(TALL if tall else WIDE))
         places = {uri: Place(*(round(number, 1) for number in place)) for uri, place in found.items()}
         points = {uri: Point(place.x, place.y, 0.0) for uri, place in places.items()}
-        return Layout(points, places=places, bends=route(scene.lines, scene.dots, places))
+        return Layout(points, places=places, curves=route(scene.lines, scene.dots, places))
     return layout_dots(scene.dots)
 
 

@@ -25,7 +25,7 @@ def shortened(text: str, longest: int) -> str:
 
 
 def wrapped(text: str, longest: int, most: int) -> str:
-    """The text in at most so many lines of at most a number of characters; the last one is cut with an ellipsis."""
+    """The text in at most `most` lines of at most `longest` characters; if it is longer, it ends with an ellipsis."""
     room = longest if width(text) == len(text) else longest // 2
     return "\n".join(wrap(text, room, max_lines=most, placeholder="…"))
 
