@@ -21,6 +21,8 @@ import pytest
 from kgd import errors
 from kgd.cli.commands import EXIT_CODES
 from kgd.config import Home
+from kgd.tools import LOCAL, SERVED
+from kgd.tools.operation import Reflects
 from tests.daemon.conftest import end_daemon
 from tests.soak.__main__ import LEDGER, without_places
 
@@ -215,6 +217,15 @@ def test_every_error_and_every_exit_code_is_documented() -> None:
         if code in codes:
             assert f"| {number} | `{code}` |" in rows[str(number)]
     assert [code for code in codes if f"`{code}`" not in (ROOT / "docs/mcp.md").read_text()] == []
+
+
+def test_the_page_of_hubs_names_the_operations_for_tokens_and_the_ones_without_a_validator() -> None:
+    listed = (ROOT / "docs/hub.md").read_text().partition("## The HTTP interface")[2].partition("\n## ")[0]
+    offered, _, validators = listed.partition("**Validators.**")
+    assert [name for name in LOCAL if name in SERVED and f"`{name}`" not in offered] == []
+    assert [
+        name for name, one in SERVED.items() if Reflects.NOW in one.reflects and f"`{name}`" not in validators
+    ] == []
 
 
 def test_every_make_target_is_in_the_readme_and_no_other() -> None:
