@@ -23,9 +23,10 @@ BENDS = tuple(sign * bend for bend in (0.08, 0.11, 0.14, 0.18, 0.22, 0.28, 0.35,
 """Distances of a control point from the middle of its line, as shares of the line's length, in the order of trial."""
 CELL, APART, CLEAR = 8.0, 12.0, 5.0
 """Size of a cell, distance between compared points of a line, and gap between a line and a circle."""
-COVERED, NAMED, SHARED, CURVED, LONGER = 100.0, 3.0, 1.0, 20.0, 0.02
-"""Costs of a curve: for each point in a group or outside the picture, for each point in a label, for each point on
-another line, for a bend as long as the line, and for each unit that it is longer than the shortest."""
+COVERED, HIDDEN, NAMED, SHARED, CURVED, LONGER = 100.0, 10.0, 3.0, 1.0, 20.0, 0.02
+"""Costs of a curve: for each point in a circle or outside the picture, for each point in an open box, which hides it,
+for each point in a label, for each point on another line, for a bend as long as the line, and for each unit that it is
+longer than the shortest."""
 
 
 def route(lines: Iterable[Line], dots: Sequence[Dot], places: Mapping[str, Place]) -> dict[tuple[str, str], Curve]:
@@ -86,7 +87,7 @@ def _costs(dots: Sequence[Dot], places: Mapping[str, Place]) -> dict[Cell, list[
         x, y, size, wide, high = places[dot.uri]
         for uri, inset in ((dot.uri, 0.0), ("", CELL)) if dot.uri in opened else ():
             for cell in _cells(x - wide / 2 + inset, y - high / 2 + inset, x + wide / 2 - inset, y + high / 2 - inset):
-                costs[cell].append((uri, COVERED))
+                costs[cell].append((uri, HIDDEN))
         if wide or dot.shape != "group":
             continue
         size += CLEAR

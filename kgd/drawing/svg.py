@@ -7,7 +7,7 @@ its dots, so that a script can move them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from html import escape
 from math import cos, hypot, pi, sin, sqrt
@@ -15,7 +15,8 @@ from math import cos, hypot, pi, sin, sqrt
 from kgd.drawing.labels import Label, box, middle, occupied, place_labels, radius
 from kgd.drawing.layout import Layout, Ring, layout_scene
 from kgd.drawing.looks import COLOURS, Form, look_of
-from kgd.drawing.routing import Spot, along, anchors
+from kgd.drawing.packing import Place
+from kgd.drawing.routing import Curve, Spot, along
 from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene, in_words
 from kgd.drawing.text import CHARACTER, HEIGHT, TEXT, width
 from kgd.model.escaping import fenced
@@ -71,6 +72,9 @@ def draw(
     paper = f'<rect x="{left:g}" y="{top:g}" width="{wide:g}" height="{high:g}" fill="{PAPER}"/>' if alone else ""
     opened = [dot for dot in scene.dots if layout.is_box(dot.uri)]
     others = [dot for dot in scene.dots if not layout.is_box(dot.uri)]
+    # A box with nodes hides the lines between groups that pass behind it.
+    filled = {dot.parent for dot in others if dot.shape != "group"}
+    lines = {is_inside: [line for line in scene.lines if line.has_arrow == is_inside] for is_inside in (False, True)}
     ends = {dot.uri: (number, dot) for number, dot in enumerate([*opened, *others])}
     tall = layout_scene(scene, tall=True) if scene.arrangement != "rings" and not alone else None
     arrow = PATH_ARROW if scene.arrangement == "path" else ARROW
@@ -83,10 +87,9 @@ def draw(
             '<g class="rings" fill="none" aria-hidden="true">',
             *map(_ring, layout.rings),
             "</g>",
-            '<g class="lines" fill="none" aria-hidden="true">',
-            *(_line(line, layout, ends, tall) for line in reversed(scene.lines)),
-            "</g>",
-            *(_dot(dot, layout, labels[dot.uri], leads(dot), tall) for dot in opened),
+            _lines(lines[False], layout, ends, tall),
+            *(_dot(dot, layout, labels[dot.uri], leads(dot), tall, is_filled=dot.uri in filled) for dot in opened),
+            _lines(lines[True], layout, ends, tall),
             *(_dot(dot, layout, labels[dot.uri], leads(dot), tall, share, dot.uri == selected) for dot in others),
             *_names(scene, layout, labels, ends),
             "</svg>",
@@ -143,6 +146,11 @@ def _half(dot: Dot, layout: Layout) -> tuple[float, float]:
     return radius(dot, layout), radius(dot, layout)
 
 
+def _lines(lines: Sequence[Line], layout: Layout, numbers: Mapping[str, tuple[int, Dot]], tall: Layout | None) -> str:
+    drawn = "".join(_line(line, layout, numbers, tall) for line in reversed(lines))
+    return f'<g class="lines" fill="none" aria-hidden="true">{drawn}</g>' if drawn else ""
+
+
 def _line(line: Line, layout: Layout, numbers: Mapping[str, tuple[int, Dot]], tall: Layout | None) -> str:
     """A line between the edges of two figures, with the names of its relations.
 
@@ -161,18 +169,24 @@ def _line(line: Line, layout: Layout, numbers: Mapping[str, tuple[int, Dot]], ta
     names = f"<title>{_text(', '.join(line.types))}</title>" if line.types else ""
     data = f'data-ends="{numbers[line.source][0]} {numbers[line.target][0]}"'
     for window, found in (("wide", layout), ("tall", tall)):
-        if found and (bend := found.bends.get((line.source, line.target))):
-            data += f' data-{window}="{bend[0]:.1f} {bend[1]:.1f}"'
+        if found and (between := found.curves.get((line.source, line.target))):
+            data += f' data-{window}="{_bend(between, found.places[line.source], found.places[line.target])}"'
     return f'<path{kind} {data} d="{place}" {look}{arrow}>{names}</path>'
 
 
-def _curve(line: Line, layout: Layout, numbers: Mapping[str, tuple[int, Dot]]) -> tuple[Spot, Spot, Spot]:
+def _bend(curve: Curve, one: Place, other: Place) -> str:
+    """A curve for scripts: the control point from the middle of the ends and, of a box, the ends from the centres."""
+    (ax, ay), (x, y), (bx, by) = curve
+    bend, ends = (x - (ax + bx) / 2, y - (ay + by) / 2), (ax - one.x, ay - one.y, bx - other.x, by - other.y)
+    return " ".join(f"{number:.1f}" for number in (*bend, *(ends if any(ends) else ())))
+
+
+def _curve(line: Line, layout: Layout, numbers: Mapping[str, tuple[int, Dot]]) -> Curve:
     """The ends of a line, with the control point of its curve between them. A line between nodes ends at the edges of
     both; one between groups begins behind their circles."""
     ends = line.source, line.target
-    if bend := layout.bends.get(ends):
-        a, b = anchors(layout.places[line.source], layout.places[line.target])
-        return a, ((a[0] + b[0]) / 2 + bend[0], (a[1] + b[1]) / 2 + bend[1]), b
+    if curve := layout.curves.get(ends):
+        return curve
     a, b = ((layout.points[uri].x, layout.points[uri].y) for uri in ends)
     long = hypot(b[0] - a[0], b[1] - a[1]) or 1.0
     curved = BEND * min(1.0, LONGEST_BEND / long) if layout.places else 0.0
@@ -223,12 +237,15 @@ def _dot(
     tall: Layout | None,
     share: float = 1.0,
     is_selected: bool = False,
+    *,
+    is_filled: bool = False,
 ) -> str:
     """A figure with its label, as a link.
 
     Args:
         tall: The layout for a tall window.
         share: The share of a group's nodes that have a shape in its circle.
+        is_filled: Whether its box hides what is behind it.
     """
     said = _text(description(dot))
     # Users of voice control say the visible text, so it is part of the name.
@@ -238,7 +255,7 @@ def _dot(
     more = f"\n{dot.summary[:200]}" if dot.summary else ""
     point, half = layout.points[dot.uri], radius(dot, layout)
     kind = "dot group" if dot.shape == "group" else "dot"
-    kind += " open" if layout.is_box(dot.uri) else ""
+    kind += (" open filled" if is_filled else " open") if layout.is_box(dot.uri) else ""
     name = f' data-name="{_text(dot.name or dot.uri)}"' if {"…", "\n"} & set(label.text) else ""
     high = f' data-tall="{_place(dot, tall)}"' if tall else ""
     current = ' aria-current="true"' if is_selected else ""
@@ -246,7 +263,7 @@ def _dot(
         f'<{tag}{href} class="{kind}" data-uri="{_text(dot.uri)}"{name} data-wide="{_place(dot, layout)}"{high}'
         f"{current} "
         f'transform="translate({point.x:g} {point.y:g})"><title>{said}{_text(more)}</title>'
-        f"{_box(dot, layout) if layout.is_box(dot.uri) else _figure(dot, half, share)}"
+        f"{_box(dot, layout, is_filled) if layout.is_box(dot.uri) else _figure(dot, half, share)}"
         f"{_label(dot, layout, label)}</{tag}>"
     )
 
@@ -258,9 +275,9 @@ def _place(dot: Dot, layout: Layout) -> str:
     return f"{point.x:g} {point.y:g} {size}"
 
 
-def _box(dot: Dot, layout: Layout) -> str:
+def _box(dot: Dot, layout: Layout, is_filled: bool) -> str:
     across, down = _half(dot, layout)
-    look = f'class="figure bubble" fill="{GROUP}" fill-opacity=".35" stroke="{FAINT}"'
+    look = f'class="figure bubble" fill="{GROUP}" stroke="{FAINT}"' + ("" if is_filled else ' fill-opacity=".35"')
     return f'<rect x="{-across:g}" y="{-down:g}" width="{2 * across:g}" height="{2 * down:g}" rx="12" {look}/>'
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from dataclasses import replace
 from math import hypot
 from typing import Any
 
@@ -15,7 +16,7 @@ from kgd.drawing.labels import LENGTHS, LONGEST, Box, box, place_labels
 from kgd.drawing.layout import APART, TALL, WIDE, layout_dots, layout_scene
 from kgd.drawing.looks import KNOWN, look_of
 from kgd.drawing.packing import Place
-from kgd.drawing.routing import along, anchors
+from kgd.drawing.routing import along
 from kgd.drawing.scene import Dot, Line, Scene, in_words, scene_of_groups, scene_of_walk
 from kgd.drawing.svg import draw
 from kgd.drawing.text import shortened, width
@@ -147,8 +148,10 @@ def _area(place: Place) -> Box:
 AREAS = {"Money": 5, "Warehouse": 4, "Customers": 3}
 
 
-def _areas_of_a_shop(related: Sequence[tuple[str, str]] = (("Money0", "Warehouse0"),)) -> Scene:
-    """Areas in three groups, and a large group beside them."""
+def _areas_of_a_shop(
+    related: Sequence[tuple[str, str]] = (("Money0", "Warehouse0"),), opened: Sequence[str] = ()
+) -> Scene:
+    """Areas in three groups, and a large group beside them; `opened` areas show four of their nodes."""
     inner = [
         {"id": f"{name}{n}", "name": f"{name} {n}", "count": 8 + 3 * n, "inside": name, "types": {"insight": 8 + 3 * n}}
         for name, count in AREAS.items()
@@ -156,6 +159,9 @@ def _areas_of_a_shop(related: Sequence[tuple[str, str]] = (("Money0", "Warehouse
     ]
     outer = [{"id": name, "name": name, "count": 40} for name in AREAS]
     beside = {"id": "~outside", "name": "Outside areas", "count": 34, "types": {"task": 30, "gotcha": 4}}
+    for one in inner:
+        if one["id"] in opened:
+            one["members"] = [{"uri": f"insight://w/{one['id']}/{n}", "name": "x", "type": "insight"} for n in range(4)]
     return _grouped([*inner, beside, *outer], related)
 
 
@@ -172,19 +178,42 @@ def test_groups_fill_the_frame_in_proportion_to_their_nodes(tall: bool) -> None:
 
 
 @pytest.mark.parametrize("tall", [False, True])
-def test_a_line_between_groups_passes_behind_no_other_group(tall: bool) -> None:
+@pytest.mark.parametrize("opened", [[], ["Money1"], ["Warehouse1"]])
+def test_a_line_between_groups_passes_behind_no_other_group(tall: bool, opened: list[str]) -> None:
     """It would look like a line to that group."""
     related = [("Money0", "Warehouse2"), ("Money1", "Customers2"), ("Money4", "Customers0"), ("Warehouse3", "Money2")]
-    scene = _areas_of_a_shop([*related, ("Customers1", "Warehouse0")])
+    scene = _areas_of_a_shop([*related, ("Customers1", "Warehouse0")], opened)
     layout = layout_scene(scene, tall=tall)
-    assert len(layout.bends) == 5
-    for ends, bend in layout.bends.items():
-        a, b = anchors(*(layout.places[uri] for uri in ends))
-        curve = a, ((a[0] + b[0]) / 2 + bend[0], (a[1] + b[1]) / 2 + bend[1]), b
-        for uri, place in layout.places.items():
-            if uri not in ends and not layout.is_box(uri):
-                spots = [along(curve, n / 200) for n in range(201)]
+    assert len(layout.curves) == 5
+    with_parts = {dot.parent for dot in scene.dots if dot.shape == "group"}
+    for ends, curve in layout.curves.items():
+        for uri in layout.places.keys() - with_parts - set(ends):
+            left, top, right, bottom = _area(layout.places[uri])
+            spots = [along(curve, n / 200) for n in range(201)]
+            if layout.is_box(uri) and len(opened) == 1:
+                assert not any(left < x < right and top < y < bottom for x, y in spots)
+            elif uri.startswith("group:"):
+                place = layout.places[uri]
                 assert min(hypot(x - place.x, y - place.y) for x, y in spots) > place.size
+
+
+def test_a_box_with_nodes_hides_the_lines_between_groups_and_no_others() -> None:
+    """With several open boxes, a curve may have no room beside them."""
+    related = [("Money0", "Warehouse2"), ("Money4", "Customers0")]
+    scene = _areas_of_a_shop(related, ["Money1", "Warehouse1"])
+    inside = Line("insight://w/Money1/0", "insight://w/Money1/1", ("about",), 1.0)
+    root = ET.fromstring(draw(replace(scene, lines=(*scene.lines, inside)), alone=True))
+    order = list(root.iter())
+    between, within = [
+        max(order.index(one) for one in order if one.get("data-ends") and ("marker-end" in one.attrib) == is_inside)
+        for is_inside in (False, True)
+    ]
+    boxes = [one for one in order if "filled" in (one.get("class") or "").split()]
+    assert len(boxes) == 2
+    for one in boxes:
+        assert between < order.index(one) < within
+        (shape,) = [part for part in one if part.tag == f"{SVG}rect"]
+        assert "fill-opacity" not in shape.attrib
 
 
 def test_related_groups_are_near_each_other() -> None:
