@@ -166,7 +166,7 @@ _LOCAL: tuple[Verb, ...] = (
             _arg("--pending-proposals", type=int, help="mint: open proposals at a time (default: 100)", metavar="N"),
             _arg("--limit", type=int, help="log: maximum number of lines (default: 50)", metavar="N"),
         ),
-        own="tokens.token",
+        own="hub.token",
         place=90,
     ),
     Verb(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kgd.cli import words
-from kgd.cli.printing import put, weighed
+from kgd.cli import printing, words
 from kgd.cli.terminal import (
     address,
     alert,
@@ -97,7 +96,9 @@ def _changed(field: str, value: Any) -> str:
         return f"{field.removeprefix('data/')}: {with_addresses(words.listed(value))}"
     type, _, target = rest.partition("/")
     others = {key: one for key, one in value.items() if key != "weight"}
-    said = f"-> {type} {address(target.replace('~1', '/').replace('~0', '~'))}{weighed(value.get('weight', 1))}"
+    said = (
+        f"-> {type} {address(target.replace('~1', '/').replace('~0', '~'))}{printing.weighed(value.get('weight', 1))}"
+    )
     return f"{said} {words.text(others)}" if others else said
 
 
@@ -123,7 +124,7 @@ def review(answer: Answer) -> None:
     if answer.get("accepted"):
         say(f"reviewed up to {commit(answer['accepted'])}")
     if answer.get("reverted"):
-        put(answer["reverted"])
+        printing.put(answer["reverted"])
     if answer.get("next"):
         say(answer["next"])
 
@@ -185,3 +186,26 @@ def _suggested(one: Answer) -> str:
         return f"merge {one['source']} and {one['target']}"
     now = f" @{one['now']:g}" if "now" in one else ""
     return f"{one['source']} {one['type']} {one['target']}{now} -> @{one['weight']:g}"
+
+
+def author(answer: Answer) -> None:
+    what = "agent" if answer["agent"] else "person"
+    by = f" through {', '.join(answer['clients'])}" if answer["clients"] else ""
+    say(f"{bold(answer['name'])}  {what}{by}", hang=4)
+    for one in answer["nodes"]:
+        if is_terminal():
+            printing.entry(one, when(one["at"]), "  ")
+            continue
+        say(f"  {address(one['uri'])}  {one['at'][:10]}")
+        if one.get("summary"):
+            say(f"    {one['summary']}")
+    if answer["areas"]:
+        say("knows " + ", ".join(f"{one['name']} ({one['facts']})" for one in answer["areas"]))
+    if answer["namespaces"]:
+        say("writes in " + ", ".join(f"{one['namespace']} ({one['nodes']})" for one in answer["namespaces"]))
+    for one in answer["proposals"]:
+        say(f"proposes {one['id']}: {one['message']}")
+    for one in answer["stale"]:
+        say(f"stale {address(one['uri'])}: {one['unverified']['reason']}", hang=4)
+    if answer.get("cut"):
+        say(alert(f"  ! {answer['cut']}"))

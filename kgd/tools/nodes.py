@@ -31,6 +31,9 @@ SERVED = frozenset({"file", "dir", "symbol", "chunk"})
 
 Trust = Literal["local", "team", "remote"]
 
+OWN_CLIENTS = ("", "kgd-cli", "kgd ui")
+"""Programs that people use; every other client counts as an agent."""
+
 
 class Stamp(TypedDict):
     """Time and author, as the commit states them."""
@@ -468,3 +471,17 @@ def sees_all(workspace: Workspace, entry: Entry, sees: Sees | None) -> bool:
         return True
     (whole,) = workspace.history.entries(commit=entry.commit)
     return bool(whole.nodes) and not whole.more_nodes and all(map(sees, whole.nodes))
+
+
+def is_agent(client: str, email: str = "") -> bool:
+    """Whether an agent, not a person, wrote the change."""
+    return client not in OWN_CLIENTS or email.endswith("@token.invalid")
+
+
+def is_by(wanted: str | None, *names: str, agent: bool) -> bool:
+    """Whether a writer with these names matches a filter: ``agent``, ``person``, part of a name, or None for all."""
+    if wanted in ("agent", "agents"):
+        return agent
+    if wanted in ("person", "people"):
+        return not agent
+    return wanted is None or wanted.casefold() in " ".join(names).casefold()

@@ -19,8 +19,8 @@ from kgd.model.access import Verb
 from kgd.model.change import Upsert
 from kgd.model.escaping import fenced, fenced_value
 from kgd.model.uri import CODE_TREE, Uri, scheme_of
+from kgd.tools.addressing import similar
 from kgd.tools.nodes import UnverifiedAnswer, moment
-from kgd.tools.similar_names import similar
 
 if TYPE_CHECKING:
     from kgd.freshness.citations import Unverified

@@ -9,7 +9,7 @@ from typing import Any
 
 from kgd.model.uri import name_of
 from kgd.tools import entries
-from kgd.tools.writers import is_agent
+from kgd.tools.nodes import is_agent
 from kgd.ui.node_reading import by_line, lead, names
 from kgd.ui.visit import Visit
 

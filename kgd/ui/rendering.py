@@ -19,7 +19,7 @@ from kgd.index.snippets import spans
 from kgd.model import ages
 from kgd.model.change import Author
 from kgd.tools import entries
-from kgd.tools.writers import OWN_CLIENTS
+from kgd.tools.nodes import OWN_CLIENTS
 from kgd.ui.markdown import laid_out, shown
 from kgd.ui.node_reading import lead
 from kgd.ui.visit import ROOT, address

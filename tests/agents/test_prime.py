@@ -11,7 +11,7 @@ from kgd.cli.agents import rendered
 from kgd.errors import NotFound
 from kgd.model.access import Principal, Scope
 from kgd.tools import call
-from kgd.tools.proposals.comment import COMMENT
+from kgd.tools.proposals.proposals import COMMENT
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, ask, code, daemon, session, ws

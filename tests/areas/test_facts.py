@@ -11,7 +11,7 @@ from kgd.errors import Forbidden, Invalid, NotFound
 from kgd.model.access import Principal, Scope
 from kgd.model.change import Author, Upsert
 from kgd.model.uri import Uri
-from kgd.tools.areas.facts import AREA_FACTS
+from kgd.tools.areas.coverage import AREA_FACTS
 from kgd.workspace.workspace import Workspace
 from tests import builders
 from tests.areas.conftest import Ask

@@ -200,7 +200,7 @@ BUGS = {
     ),
     "26-export": Bug(
         "the export ends after its first page",
-        "kgd/cli/tokens.py",
+        "kgd/cli/hub.py",
         '        after = lines[-1]["number"]\n',
         "        break\n",
         (f"{_AUDIT}::test_a_long_log_is_exported_whole",),

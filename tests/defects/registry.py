@@ -79,7 +79,7 @@ BUGS = {
     ),
     "12-no-origin": Bug(
         "a copy does not say where it came from",
-        "kgd/tools/proposals/copies.py",
+        "kgd/tools/proposals/own_nodes.py",
         "    if origin:\n",
         "    if False:\n",
         (f"{_COPIES}test_a_copy_names_its_origin_and_relations_among_copies_stay_among_them",),
@@ -118,7 +118,7 @@ BUGS = {
     "12-since-the-last-time": Bug(
         "changes since the last submission have to be named",
         "kgd/tools/proposals/own_nodes.py",
-        "    replace(place, json.dumps(",
+        "    replace_file(place, json.dumps(",
         "    (json.dumps(",
         (f"{_COPIES}test_submit_without_arguments_sends_every_change_since_the_last_submit",),
     ),

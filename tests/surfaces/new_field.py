@@ -24,7 +24,7 @@ from kgd.model.change import Upsert
 from kgd.model.merge import merge
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.tools.proposals.copies import difference
+from kgd.tools.proposals.own_nodes import difference
 from kgd.ui.pages.node_form import changes, texts_of
 from kgd.workspace.workspace import Workspace
 from tests.builders import change

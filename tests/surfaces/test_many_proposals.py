@@ -11,8 +11,7 @@ import pytest
 from kgd.errors import Invalid, Limit
 from kgd.model.access import Principal, Scope
 from kgd.tools import paging
-from kgd.tools.proposals.comment import COMMENT
-from kgd.tools.proposals.proposals import LISTED, PROPOSALS
+from kgd.tools.proposals.proposals import COMMENT, LISTED, PROPOSALS
 from kgd.tools.session import Session
 from kgd.workspace.proposals import comments, records
 from kgd.workspace.workspace import Workspace

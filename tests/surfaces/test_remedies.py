@@ -13,7 +13,7 @@ from kgd.daemon import code_index_process
 from kgd.freshness import freshness
 from kgd.mentions import writer as mentions_writer
 from kgd.mentions.mentions import Mentions
-from kgd.tools.workspaces import remedies
+from kgd.tools.workspaces import status
 from kgd.workspace.derived import text_writer, vector_writer
 from tests.conftest import ROOT
 from tests.surfaces.conftest import Ask, git, upsert
@@ -27,9 +27,9 @@ def test_the_page_has_the_remedies_of_doctor() -> None:
     rows = re.findall(r"^\| (.*?) \| (.*) \|$", section, re.M)
     told = {name: remedy for name, remedy in rows if not name.startswith(("stage", "line", "---"))}
     assert told == {
-        **remedies.STAGES,
-        **{f"`{start.strip()} …`": remedy for start, remedy in remedies.SENTENCES.items()},
-        "any other line": remedies.BY_ITSELF,
+        **status.STAGE_REMEDIES,
+        **{f"`{start.strip()} …`": remedy for start, remedy in status.REMEDIES.items()},
+        "any other line": status.BY_ITSELF,
     }
 
 
@@ -38,7 +38,7 @@ def test_every_stage_has_a_remedy() -> None:
     found = {
         name for place in (ROOT / "kgd").rglob("*.py") for names in made.findall(place.read_text()) for name in names
     }
-    assert found - {""} == set(remedies.STAGES)
+    assert found - {""} == set(status.STAGE_REMEDIES)
 
 
 def _newer_format(ask: Ask, ws: Any) -> None:
@@ -147,7 +147,7 @@ def test_status_and_doctor_report_work_that_keeps_failing(
         one for one in checks if said in (one["detail"], f"code: {one['detail']}") or one["detail"].startswith(said)
     ]
     assert told["state"] == "warning"
-    assert told["next"] not in ("", remedies.BY_ITSELF)
+    assert told["next"] not in ("", status.BY_ITSELF)
 
 
 @pytest.mark.parametrize(
@@ -161,4 +161,4 @@ def test_status_and_doctor_report_work_that_keeps_failing(
     ],
 )
 def test_a_state_without_a_stage_is_recognised_by_the_start_of_its_sentence(sentence: str, remedy: str) -> None:
-    assert remedy in remedies.of(sentence)
+    assert remedy in status.remedy(sentence)

@@ -14,7 +14,7 @@ from kgd.errors import Invalid
 from kgd.model.access import Principal, Scope
 from kgd.model.node import Node, Relation, Source
 from kgd.model.uri import Uri
-from kgd.tools.proposals.copies import difference, whole
+from kgd.tools.proposals.own_nodes import difference, whole
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.builders import commit_file

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.compression.summaries import KINDS, Change, Group, change
-from kgd.errors import Advice, Do, Forbidden, Invalid, Limit, Stale
+from kgd.compression.summaries import KINDS, MAX_TOKENS, Change, Group, Summary, change, judge, longest, question
+from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, Limit, Stale
 from kgd.git.refs import PROPOSALS, REJECTED, list_refs
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import parse, path_of, workspace_of
+from kgd.resolution import Prompt
 from kgd.tools import addressing
-from kgd.tools.compression import summaries
 from kgd.tools.compression.candidates import DAY, Looking
-from kgd.tools.compression.summaries import MOST_ASKED, Said, SummaryTask
+from kgd.tools.model_decisions import ask_client
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.parameters import Many, Params
 from kgd.workspace.proposals import proposals, records
@@ -49,6 +50,9 @@ REJECTED_READ = 500
 
 PLURAL = {"mark": "marks", "merge": "merges", "prune": "prunings", "summary": "summaries"}
 SINGULAR = {plural: kind for kind, plural in PLURAL.items()}
+
+MOST_ASKED = 4
+"""Largest number of questions per call. The user may have to allow each one."""
 
 
 class CompressParams(Params):
@@ -140,9 +144,9 @@ def proposed(
     groups = [group for group in found.groups if group.id not in known]
     said = Said()
     if not dry_run and answer is not None:
-        said = summaries.given(groups, answer)
+        said = given(groups, answer)
     elif not dry_run and groups:
-        said = summaries.asked(session, groups[:MOST_ASKED])
+        said = asked(session, groups[:MOST_ASKED])
     changes = [(looking.id_of(one), one) for one in found.changes]
     changes += [(one.group.id, change(workspace.id, one)) for one in said.summaries]
     fresh = {id: one for id, one in changes if id not in known}
@@ -283,7 +287,7 @@ def _tell(
     elif left and said.summaries:
         steps.append(f" {len(left)} groups of old nodes are left to summarize: call again.")
     elif left:
-        result["task"] = summaries.task(left[:MOST_ASKED])
+        result["task"] = task(left[:MOST_ASKED])
         steps.append(f" {len(left)} groups of old nodes could be summarized, but no model is available.")
         steps.append(f" {_SUM_UP_BY_TOOL if by_agent else _SUM_UP_BY_COMMAND}")
     result["next"] = Advice(*steps)
@@ -332,3 +336,76 @@ COMPRESS = Operation(
         ),
     ),
 )
+
+
+@dataclass(slots=True)
+class Said:
+    """The models' summaries that passed the checks, and the problems as sentences."""
+
+    summaries: list[Summary] = field(default_factory=list)
+    trouble: list[str] = field(default_factory=list)
+    model: str = ""
+
+
+class TextOfGroup(TypedDict):
+    mark: str
+    uri: str
+    text: str
+
+
+class GroupTask(TypedDict):
+    group: str
+    longest: int
+    texts: list[TextOfGroup]
+
+
+class SummaryTask(TypedDict):
+    """A task for the calling agent if no model can do it. The agent passes its answer as `text` in the next call."""
+
+    instructions: str
+    groups: list[GroupTask]
+
+
+def given(groups: Sequence[Group], answer: str) -> Said:
+    """The caller's own answer to a task.
+
+    Raises:
+        Refused: The answer cannot be used.
+    """
+    believed, dropped = judge({group.id: group for group in groups}, answer)
+    return Said(believed, dropped)
+
+
+def asked(session: Session, groups: Sequence[Group]) -> Said:
+    """Ask the client's model one question per group. May end the call with questions; holds no lock, writes nothing."""
+    by_id = {group.id: group for group in groups}
+    replies, left = ask_client(session, {id: Prompt(*question(group), MAX_TOKENS) for id, group in by_id.items()})
+    said = Said(trouble=[*left.values()])
+    for id, reply in replies.items():
+        if reply.problem:
+            said.trouble.append(reply.problem)
+            continue
+        try:
+            believed, dropped = judge({id: by_id[id]}, reply.text)
+        except KgdError as refusal:
+            believed, dropped = [], [refusal.message]
+        if not believed:
+            session.daemon.attempts.failed(id, session.caller)
+        said.summaries += believed
+        said.trouble += dropped
+        said.model = said.model or reply.model
+    return said
+
+
+def task(groups: Sequence[Group]) -> SummaryTask:
+    told, _ = question(groups[0])
+    told = told.replace(groups[0].id, "GROUP").replace(f"at most {longest(groups[0])}", "at most `longest`")
+    listed: list[GroupTask] = [
+        {
+            "group": group.id,
+            "longest": longest(group),
+            "texts": [{"mark": mark, "uri": uri, "text": text} for mark, (uri, text) in group.texts.items()],
+        }
+        for group in groups
+    ]
+    return {"instructions": told, "groups": listed}

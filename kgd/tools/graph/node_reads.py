@@ -1,4 +1,4 @@
-"""Operations that read complete nodes in pages: by URI, by namespace, or by source.
+"""Operations that read complete nodes in pages: by URI, by namespace, or by source; and the whole graph as a file.
 
 `get` shortens its answers to the size of a conversation. Programs need every byte, so a page here may have megabytes,
 and no field is shortened.
@@ -13,11 +13,12 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
+from kgd.graph import later_changes
 from kgd.model.access import Verb
 from kgd.model.uri import OWNED, Uri, is_of_types
 from kgd.tools import addressing, nodes, origins, paging, visibility
 from kgd.tools.nodes import NodeAnswer
-from kgd.tools.operation import Hints, Operation
+from kgd.tools.operation import Hints, Operation, Reflects
 from kgd.tools.paging import size_of
 from kgd.tools.parameters import Many, Params, read_object
 from kgd.tools.session import Session
@@ -155,4 +156,44 @@ NODES = Operation(
     Result=NodesResult,
     hints=Hints(read_only=True, idempotent=True),
     run=read,
+)
+
+
+class SnapshotParams(Params):
+    anew: Annotated[bool, Field(description="rewrite the file first, because the current one cannot be read")] = False
+    workspace: str | None = None
+
+
+class SnapshotResult(TypedDict):
+    """`tree` is the root tree that the file describes; the file with `changes` is the graph at `commit`."""
+
+    workspace: str
+    commit: str
+    file: str
+    tree: str
+    changes: later_changes.Changes
+
+
+def snapshot(session: Session, params: SnapshotParams) -> SnapshotResult:
+    """The graph's file, and the changes since it was written."""
+    workspace = addressing.choose(session, params.workspace)
+    commit, moment = workspace.graph_moment(anew=params.anew)
+    return {
+        "workspace": workspace.id,
+        "commit": commit,
+        "file": str(moment.file),
+        "tree": moment.tree,
+        "changes": later_changes.changes(moment.graph),
+    }
+
+
+GRAPH_SNAPSHOT = Operation(
+    name="graph_snapshot",
+    title="Map the graph",
+    description="A file with the graph for programs on this machine, and the changes since it was written.",
+    Params=SnapshotParams,
+    Result=SnapshotResult,
+    hints=Hints(read_only=True, idempotent=True),
+    run=snapshot,
+    reflects=Reflects.WORKSPACE | Reflects.NOW,
 )

@@ -19,7 +19,7 @@ from kgd.model.access import Verb
 from kgd.model.change import Author
 from kgd.model.uri import Uri, name_of, path_of, scheme_of
 from kgd.tools import addressing, paging, visibility
-from kgd.tools.history.recent import MOST_COMMITS, by_agent, entries
+from kgd.tools.history.review import MOST_COMMITS, by_agent, recent_commits
 from kgd.tools.nodes import UnverifiedAnswer, line, made_at, moment
 from kgd.tools.operation import CURSOR, Command, Hints, Operation, option
 from kgd.tools.origins import marks
@@ -130,7 +130,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     """
     workspace = addressing.choose(session, params.workspace)
     sees = visibility.sight(session, workspace.id)
-    every, is_cut = entries(workspace, workspace.tip, None, None)
+    every, is_cut = recent_commits(workspace, workspace.tip, None, None)
     start = paging.index(paging.read("author", params.name, params.cursor), 0) if params.cursor else 0
     end = start + params.limit
     for name in dict.fromkeys((params.name, Author.of(params.name).name)):
@@ -299,7 +299,7 @@ AUTHOR = Operation(
                 CURSOR,
             ),
             place=75,
-            print="printing_author.author",
+            print="printing_history.author",
         ),
     ),
 )

@@ -13,7 +13,7 @@ from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.globs import Glob, place_of
 from kgd.model.uri import Uri, scheme_of
-from kgd.tools import addressing, nodes, paging, similar_names, visibility
+from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.nodes import UNSEEN_MESSAGE, brought_by, line, made_at, sees_all
 from kgd.tools.operation import CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
@@ -124,7 +124,7 @@ def _check_known(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -
             told = nodes.invalid(workspace, broken)
             place = f"{told['path']}:{told['line']}"
             raise NotFound(f"its file cannot be read: {told['reason']}", at=place, next=told["next"])
-        close = ", ".join(similar_names.similar(workspace, uri, sees))
+        close = ", ".join(addressing.similar(workspace, uri, sees))
         raise NotFound(
             "there is no such node",
             at=uri,

@@ -1,10 +1,12 @@
-"""The `review` tool: a diff of the graph by author, to accept or to revert in part.
+"""The `review` tool: a diff of the graph by author, to accept or to revert in part; and the list of recent commits.
 
 Each node shows an author's net change: three writes to a field count as one.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,14 +25,12 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, paging
 from kgd.tools.differences import foretold
 from kgd.tools.history.history import RevertResult
-from kgd.tools.history.recent import MOST_COMMITS, by_agent, entries
-from kgd.tools.nodes import made_at, moment
+from kgd.tools.nodes import is_agent, is_by, made_at, moment
 from kgd.tools.operation import CURSOR, MESSAGE, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip
 from kgd.tools.parameters import Many, Params, When, globs, moment_of, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.write.put import answer_of
-from kgd.tools.writers import is_by
 from kgd.workspace.history.commits import changed_fields
 from kgd.workspace.proposals.proposals import holder_name
 
@@ -47,6 +47,12 @@ FIELDS_OF_LONG, SHORT_VALUE = 40, 300
 """Limits for a node too large for an answer: number of fields, characters of each value."""
 By = tuple[str, str, bool, str]
 """A writer: author, client, whether the client is an agent, and pusher."""
+
+MOST_COMMITS = 2_000
+MOST_NODES = 200_000
+"""Largest number of nodes to cache for one commit, and for all."""
+UNASKED = ("init", "merge")
+"""Operations that import changes of other authors, which are listed under these authors."""
 
 
 class ReviewParams(Params):
@@ -129,7 +135,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     noted = workspace.store.ref(REVIEWED + holder_name(person))
     reviewed = noted if params.since is None else None
     since = moment_of(params.since, datetime.now().astimezone()) if params.since else None
-    every, is_cut = entries(workspace, tip, reviewed, since)
+    every, is_cut = recent_commits(workspace, tip, reviewed, since)
     chosen = [
         one
         for one in every
@@ -368,3 +374,57 @@ REVIEW = Operation(
         ),
     ),
 )
+
+
+class _Cache:
+    """A cache of the nodes that commits changed, so that the next page reads only new commits."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._past, self._lock = workspace.past, threading.Lock()
+        self._entries: OrderedDict[str, Entry] = OrderedDict()
+        self._nodes = 0
+
+    def entries(self, commits: Sequence[str]) -> list[Entry]:
+        with self._lock:
+            found = {id: self._entries[id] for id in commits if id in self._entries}
+            for id in found:
+                self._entries.move_to_end(id)
+        new = [id for id in commits if id not in found]
+        for entry in self._past.entries_of(new, limit=MOST_NODES):
+            found[entry.commit] = entry
+            self._keep(entry)
+        return [found[id] for id in commits]
+
+    def _keep(self, entry: Entry) -> None:
+        with self._lock:
+            if entry.commit not in self._entries:
+                self._entries[entry.commit] = entry
+                self._nodes += len(entry.nodes)
+            while len(self._entries) > 1 and (len(self._entries) > MOST_COMMITS or self._nodes > MOST_NODES):
+                self._nodes -= len(self._entries.popitem(last=False)[1].nodes)
+
+
+def recent_commits(
+    workspace: Workspace, tip: str, reviewed: bytes | None, since: int | None
+) -> tuple[list[Entry], bool]:
+    """The newest commits, without merges and initial commits, and whether the limit cut the list.
+
+    The first call reads the trees of up to `MOST_COMMITS` commits; later calls read only new commits.
+
+    Args:
+        reviewed: Only commits after this one.
+        since: Only commits since this time, in Unix seconds.
+    """
+    arguments = ["rev-list", f"--max-count={MOST_COMMITS}", tip]
+    if since is not None:
+        arguments.append(f"--since-as-filter={moment(since)}")
+    if reviewed is not None:
+        arguments.append(f"^{reviewed.hex()}")
+    said = program.run(workspace.layout.git_dir, arguments).decode().split()
+    found = workspace.beside(_Cache, _Cache).entries(said)
+    own = [one for one in found if len(one.parents) == 1 and one.operation not in UNASKED]
+    return own, len(said) == MOST_COMMITS
+
+
+def by_agent(entry: Entry) -> bool:
+    return is_agent(entry.client, entry.email) or entry.pushed_by_agent

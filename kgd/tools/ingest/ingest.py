@@ -20,7 +20,7 @@ from kgd.model.change import ChangeSet, Edit
 from kgd.model.uri import from_path, is_owned
 from kgd.tools import addressing, visibility
 from kgd.tools.compression import compress
-from kgd.tools.compression.summaries import SummaryTask
+from kgd.tools.compression.compress import SummaryTask
 from kgd.tools.ingest import tree
 from kgd.tools.ingest.jobs import shown
 from kgd.tools.nodes import overlay_of

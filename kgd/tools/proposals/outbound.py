@@ -32,8 +32,7 @@ from kgd.tools import addressing
 from kgd.tools.hub_reads import checked
 from kgd.tools.origins import fence
 from kgd.tools.parameters import Many, Params
-from kgd.tools.proposals.copies import AtHand, OnHub, There
-from kgd.tools.proposals.own_nodes import Piece, only_receiver, piece
+from kgd.tools.proposals.own_nodes import AtHand, OnHub, Piece, There, only_receiver, piece
 from kgd.tools.session import Session
 from kgd.tools.write.changes import ChangesAsInPut, edits
 from kgd.tools.write.put import Similar, Written

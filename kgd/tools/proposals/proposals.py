@@ -1,4 +1,4 @@
-"""The tools `proposals`, `accept` and `reject`, for users at the command line and for agents."""
+"""The tools `proposals`, `comment`, `accept` and `reject`, for users at the command line and for agents."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from kgd.tools.parameters import Many, Params, When, refuse_unseen
 from kgd.tools.proposals.outbound import decided_there, take_off
 from kgd.tools.proposals.seen import (
     LONGEST_LINE,
+    CommentAnswer,
     ProposalAnswer,
     below,
     discussion,
@@ -37,6 +38,7 @@ from kgd.tools.session import Session
 from kgd.tools.write.put import PutResult, answer_of
 from kgd.workspace.proposals import comments, deciding, proposals, records
 from kgd.workspace.proposals.choosing import SEE_CHANGES, Chosen
+from kgd.workspace.proposals.comments import LONGEST
 from kgd.workspace.proposals.proposals import Proposal
 from kgd.workspace.proposals.records import LONGEST_REASON
 
@@ -421,6 +423,62 @@ REJECT = Operation(
             (option("name", "a proposal", "PROPOSAL"), option("--reason", "the reason", "TEXT")),
             place=60,
             print="printing_sharing.rejected",
+        ),
+    ),
+)
+
+
+class CommentParams(Params):
+    name: Annotated[str, Field(description="a proposal's id or name")]
+    text: Annotated[str, Field(max_length=LONGEST, description="the comment, one paragraph")]
+    workspace: str | None = None
+
+
+class CommentResult(TypedDict):
+    """`comments` are all comments on the proposal, oldest first."""
+
+    workspace: str
+    proposal: str
+    comments: list[CommentAnswer]
+
+
+def comment(session: Session, params: CommentParams) -> CommentResult:
+    """Add a comment to a pending proposal; a comment on a hub's proposal is stored on the hub.
+
+    Raises:
+        Forbidden: The caller neither made the proposal nor may propose what it changes.
+        KgdError: As `comments.add`.
+    """
+    refuse_unseen(params.text, "text", lines=True)
+    if far := addressing.far(session, params.workspace):
+        given = {"name": params.name, "text": params.text}
+        return decided_there(session, far, "comment", given, CommentResult)  # type: ignore[no-any-return]
+    workspace = addressing.choose(session, params.workspace, writing=True)
+    found = named(session, workspace, params.name)
+    permit = None if is_own(session.principal, found) else session.permit(workspace, Verb.PROPOSE)
+    if permit:
+        permit(deciding.touches(workspace, found), workspace.policy)
+    with overruled(session, workspace, found):
+        comments.add(workspace, found, session.author(workspace).name, params.text)
+    return {"workspace": workspace.id, "proposal": found.id, "comments": discussion(comments.of(workspace, found))}
+
+
+COMMENT = Operation(
+    name="comment",
+    title="Comment on a proposal",
+    description="Adds a comment to an open proposal, for its author and its reviewers.",
+    Params=CommentParams,
+    Result=CommentResult,
+    hints=Hints(),
+    run=comment,
+    scope=Verb.PROPOSE,
+    commands=(
+        Command(
+            "Sharing",
+            "comment on a proposal; `kgd proposals NAME` shows comments",
+            (option("name", "a proposal", "PROPOSAL"), option("text", "the comment, in quotes", "TEXT")),
+            place=55,
+            print="printing_sharing.commented",
         ),
     ),
 )

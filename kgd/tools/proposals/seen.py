@@ -17,11 +17,10 @@ from kgd.model.escaping import fenced_line
 from kgd.model.globs import place_of
 from kgd.tools import visibility
 from kgd.tools.differences import NodeDiff
-from kgd.tools.nodes import moment
+from kgd.tools.nodes import is_agent, is_by, moment
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import globs, period
 from kgd.tools.session import Session
-from kgd.tools.writers import is_agent, is_by
 from kgd.workspace.proposals import comments, deciding, proposals
 from kgd.workspace.proposals.comments import Comment
 from kgd.workspace.proposals.deciding import decision

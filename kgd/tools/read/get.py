@@ -9,24 +9,29 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import KgdError
+from kgd.errors import Invalid, KgdError
+from kgd.ingest import thread_history
+from kgd.ingest.conversations.message_nodes import spelt
+from kgd.ingest.thread_history import LAST, REPLIED_BY
 from kgd.model.access import Verb
 from kgd.model.dates import validity_in
 from kgd.model.escaping import fenced_line
-from kgd.model.uri import Uri, workspace_of
-from kgd.tools import addressing, as_markdown, nodes, origins, paging, similar_names, visibility
+from kgd.model.uri import Uri, scheme_of, workspace_of
+from kgd.tools import addressing, as_markdown, nodes, origins, paging, visibility
 from kgd.tools.hub_reads import FarNode, HubReads
 from kgd.tools.model_decisions import Resolved, on_the_way
-from kgd.tools.nodes import Cut, Found, InvalidAnswer, NodeAnswer
+from kgd.tools.nodes import Cut, Found, InvalidAnswer, MessageAnswer, NodeAnswer
 from kgd.tools.operation import AS_OF, BUDGET, CONTEXT_ID, CURSOR, URI, URIS, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import mark
 from kgd.tools.paging import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
 from kgd.tools.parameters import Many, Params
-from kgd.tools.read import citations, mentions, threads
+from kgd.tools.read import citations, mentions
 from kgd.tools.session import Session
 from kgd.tools.working_sets import enter, note
 
 if TYPE_CHECKING:
+    from kgd.ingest.thread_history import Message
+    from kgd.tools.nodes import Found
     from kgd.workspace.workspace import Workspace
 
 LISTS = ("relations", "incoming")
@@ -35,6 +40,14 @@ MISSING_SHOWN = 20
 
 
 Part = Literal["content", "relations", "incoming", "history", "mentions", "citations", "messages", "messages_back"]
+
+ONWARD, BACK = "messages", "messages_back"
+"""Parts of an answer. ONWARD: oldest first, from the thread's start or after a message. BACK: newest first, from the
+thread's end or before a message."""
+PAGE = 25
+"""Number of messages per look-up."""
+AROUND = 400
+"""Number of bytes of a message in an answer, apart from its text."""
 
 
 class GetParams(Params):
@@ -80,7 +93,7 @@ def get(session: Session, params: GetParams) -> GetResult:
     commit = session.commit(workspace, params.as_of) if params.as_of and workspace else params.as_of
     question = [home, params.uris, params.include, commit]
     begin = Position.read(question, params.cursor)
-    threads.check(params.include, params.as_of, is_far=far is not None)
+    check(params.include, params.as_of, is_far=far is not None)
     room = Room(params.budget)
     answer: dict[str, Any] = {"workspace": home, "nodes": [], "missing": []}
     named, refused = addressing.each(params.uris, lambda n, text: _spelt(session, workspace, home, text, n))
@@ -92,7 +105,7 @@ def get(session: Session, params: GetParams) -> GetResult:
     for index in range(begin.node, len(asked)):
         found: Found | FarNode | Missing
         if workspace is None or addressing.on_hub(session, asked[index]):
-            threads.check(params.include, None, is_far=True)
+            check(params.include, None, is_far=True)
             found = _from_hub(reads, home, asked, index)
         else:
             found = _near(session, workspace, asked[index], commit, similar=len(answer["missing"]) < MISSING_SHOWN)
@@ -260,9 +273,9 @@ def _fitted(
             answer[f"{name}_cut"] = _cut(begin, offsets[number], len(items))
         if offsets[number] < len(items):
             return answer, Position(start.node, len(content), len(text), offsets)
-    way = threads.part(include)
+    way = part(include)
     if way is not None and isinstance(found, Found):
-        messages, last = threads.page(found, way, room, start.last)
+        messages, last = page(found, way, room, start.last)
         if messages:
             answer["messages"] = messages
         if last is not None:
@@ -332,7 +345,7 @@ def _cut(start: int, end: int, of: int) -> Cut:
 
 
 def _missing(workspace: Any, uri: Any, sees: visibility.Sees | None, *, similar: bool) -> Missing:
-    answer: Missing = {"uri": uri, "similar": similar_names.similar(workspace, uri, sees) if similar else []}
+    answer: Missing = {"uri": uri, "similar": addressing.similar(workspace, uri, sees) if similar else []}
     if broken := _invalid_file(workspace, uri):
         answer["invalid_file"] = broken
     return answer
@@ -414,3 +427,93 @@ GET = Operation(
         ),
     ),
 )
+
+
+def check(include: Sequence[str], as_of: str | None, *, is_far: bool) -> None:
+    """Check that the call can be answered.
+
+    Raises:
+        Invalid: The call includes messages, and reads a past commit or a workspace on a hub.
+    """
+    if (ONWARD in include or BACK in include) and (as_of or is_far):
+        raise Invalid(
+            "messages are read at the present commit, from workspaces of this machine",
+            at="include",
+            next="Search for them there, or get each by its own URI.",
+        )
+
+
+def part(include: Sequence[str]) -> str | None:
+    """The included part; ONWARD if both parts are included, None without messages."""
+    return ONWARD if ONWARD in include else BACK if BACK in include else None
+
+
+def page(found: Found, way: str, room: Room, last: str) -> tuple[list[MessageAnswer], str | None]:
+    """The messages of one page, and the position after which the next page starts; None at the end.
+
+    O(answer). A message larger than a whole page is cut; reading its own URI returns all of it. Hidden messages are
+    left out. Nodes other than threads and messages have no messages.
+
+    Args:
+        way: ONWARD or BACK.
+        room: Reduced by the size of the messages.
+        last: The position returned with the previous page; empty for the first page.
+    """
+    if scheme_of(found.uri) not in ("thread", "message"):
+        return [], None
+    thread = found.uri if scheme_of(found.uri) == "thread" else thread_history.thread_of(found.uri)
+    begin = thread_history.first_of(found.workspace, thread)
+    ends = begin if way == ONWARD else Uri(begin + LAST)
+    at = Uri(last) if last else ends if thread == found.uri else found.uri
+    made: list[MessageAnswer] = []
+    while uris := _next(found, thread, at, way):
+        for number, uri in enumerate(uris):
+            before = at if way == ONWARD else uris[number + 1] if number + 1 < len(uris) else None
+            message = thread_history.read(found.workspace, uri) if found.sees is None or found.sees(uri) else None
+            if message is not None and not _take(made, _answer(found, message, before), room, must=bool(last)):
+                return made, at
+            at = uri
+    return made, None
+
+
+def _next(found: Found, thread: Uri, at: Uri, way: str) -> list[Uri]:
+    if way == BACK:
+        return thread_history.listed(found.workspace, thread, PAGE, before=at)[::-1]
+    return thread_history.listed(found.workspace, thread, PAGE, after=at)
+
+
+def _take(made: list[MessageAnswer], answer: MessageAnswer, room: Room, *, must: bool) -> bool:
+    """Add a message to the page; returns False if there is no room.
+
+    The first message of a page is cut if there is room for a part of it, or if it `must` be added so that paging
+    advances.
+    """
+    if room.take(answer):
+        made.append(answer)
+        return True
+    if made or (room.left < LEAST + AROUND and not must):
+        return False
+    content = answer["content"]
+    answer.pop("tool_calls", None)
+    end = fitting(content, max(LEAST, room.left - AROUND))
+    answer["content"], answer["content_cut"] = content[:end], {"start": 0, "end": end, "of": len(content)}
+    room.left = 0
+    made.append(answer)
+    return True
+
+
+def _answer(found: Found, message: Message, before: Uri | None) -> MessageAnswer:
+    answer: MessageAnswer = {
+        "uri": message.uri,
+        "sender": message.sender,
+        "sender_type": message.kind,
+        "content": message.content,
+    }
+    if message.at is not None:
+        answer["at"] = spelt(message.at)
+    answered = [edge.target for edge in found.workspace.graph.into(message.uri) if edge.type == REPLIED_BY]
+    if answered and before not in answered and (found.sees is None or found.sees(answered[0])):
+        answer["answers"] = answered[0]
+    if message.tool_calls:
+        answer["tool_calls"] = [dict(call) for call in message.tool_calls]
+    return answer

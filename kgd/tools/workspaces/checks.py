@@ -14,7 +14,7 @@ from kgd.errors import KgdError, NotFound, Unavailable
 from kgd.tools import addressing, nodes
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.session import Session
-from kgd.tools.workspaces import remedies
+from kgd.tools.workspaces import status
 from kgd.tools.workspaces.status import WorkspaceParams, absence
 from kgd.workspace.check import check
 
@@ -115,7 +115,7 @@ def _registry(session: Session) -> Check:
         detail = f"{count} workspaces, {opened} open" if count != 1 else "1 workspace"
         return {"name": "registry", "state": "ok", "detail": detail}
     found: Check = {"name": "registry", "state": "error", "detail": problem.message}
-    found["next"] = problem.next or remedies.of("registry:")
+    found["next"] = problem.next or status.remedy("registry:")
     return found
 
 
@@ -162,12 +162,12 @@ def _around(session: Session) -> Iterator[Check]:
             elsewhere.who(ids[0])
         except KgdError as error:
             found |= {"state": "warning", "detail": error.message}
-            found["next"] = error.next or remedies.of(f"hub {url}")
+            found["next"] = error.next or status.remedy(f"hub {url}")
         yield found
     for text in session.daemon.troubles():
         if not text.startswith(("registry: ", "hub ")):
             name = "daemon" if text.startswith("too few file") else "elsewhere"
-            yield {"name": name, "state": "warning", "detail": text, "next": remedies.of(text)}
+            yield {"name": name, "state": "warning", "detail": text, "next": status.remedy(text)}
 
 
 def _looked_at(session: Session, workspace: Workspace, params: DoctorParams) -> list[Check]:
@@ -212,7 +212,7 @@ def _stage(workspace: Workspace, stage: Stage, before: Stage) -> Check:
     answer: Check = {"name": f"{workspace.id} {stage.name}", "state": state, "detail": stage.blocker}
     if state == "fixed":
         answer["detail"] = before.blocker
-    elif remedy := remedies.of_stage(stage):
+    elif remedy := status.remedy_of_stage(stage):
         answer["next"] = remedy
     return answer
 
@@ -244,7 +244,7 @@ def _others(workspace: Workspace) -> Iterator[Check]:
 def _told(workspace: Workspace, state: str, text: str) -> Check:
     told: Check = {"name": workspace.id, "state": state, "detail": text}
     if state != "ok":
-        told["next"] = remedies.of(text)
+        told["next"] = status.remedy(text)
     return told
 
 

@@ -1,4 +1,4 @@
-"""The tools `sync`, `share` and `remote`: remotes of a workspace, and exchange with them."""
+"""The tools `sync`, `share` and `remote`: remotes of a workspace, and exchange with them; notice of a moved branch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kgd.model.access import Verb
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.operation import DIRECTION, REF, SECONDS, TOKEN, USUAL, Command, Hints, Operation, option
-from kgd.tools.parameters import JsonObject
+from kgd.tools.parameters import JsonObject, Params
 from kgd.tools.session import Session
 from kgd.tools.workspaces.status import RESOLVE_OPEN, WorkspaceParams
 
@@ -410,4 +410,38 @@ REMOTE = Operation(
             print="printing_sharing.remotes",
         ),
     ),
+)
+
+
+class NoticeParams(Params):
+    git_dir: Annotated[str, Field(description="the repository's git directory")]
+
+
+class NoticeResult(TypedDict):
+    noticed: bool
+
+
+def notice(session: Session, params: NoticeParams) -> NoticeResult:
+    """Wake publication in the open workspace of a git directory. Opens no workspace.
+
+    Raises:
+        Forbidden: The caller is not one of this machine's own git hooks.
+    """
+    if not session.trusted:
+        raise Forbidden("only this machine's own git hooks may report commits")
+    place = Path(params.git_dir)
+    concerned = [one for one in session.daemon.opened() if one.layout.git_dir == place]
+    for workspace in concerned:
+        workspace.hint(())
+    return {"noticed": bool(concerned)}
+
+
+NOTICE = Operation(
+    name="notice",
+    title="A branch moved",
+    description="A git hook reports a moved branch; the daemon checks at once.",
+    Params=NoticeParams,
+    Result=NoticeResult,
+    hints=Hints(idempotent=True),
+    run=notice,
 )

@@ -13,7 +13,7 @@ from kgd.model import change as model
 from kgd.model import uri as uris
 from kgd.model.node import NODE_BYTES, PLAIN, NodeField, Relation, Shape, Source
 from kgd.model.uri import Uri
-from kgd.tools import addressing, similar_names, visibility
+from kgd.tools import addressing, visibility
 from kgd.tools.origins import verified
 from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many
 from kgd.workspace.writing.edits import NothingToAppendTo
@@ -260,7 +260,7 @@ def naming_similar(session: Session, workspace: Workspace) -> Iterator[None]:
     try:
         yield
     except NothingToAppendTo as refusal:
-        close = ", ".join(similar_names.similar(workspace, Uri(refusal.at), visibility.sight(session, workspace.id)))
+        close = ", ".join(addressing.similar(workspace, Uri(refusal.at), visibility.sight(session, workspace.id)))
         if close:
             refusal.next = Advice(f"Did you mean {close}? If not, create it with ", Do("put"), ".")
         raise

@@ -10,7 +10,7 @@ from typing import Any
 from kgd.errors import KgdError
 from kgd.exchange import rules
 from kgd.model.uri import uri_at
-from kgd.tools.workspaces import remedies
+from kgd.tools.workspaces.status import remedy
 from kgd.ui.feed import feed
 from kgd.ui.pages.attention import Waiting, waiting
 from kgd.ui.rendering import counted
@@ -134,7 +134,7 @@ def unread(status: Mapping[str, Any]) -> list[tuple[int, str, str]]:
 def _degraded(status: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return other problems, with their remedies."""
     known = {f"{one['name']}: {one.get('blocker', '')}" for one in status["stages"]}
-    return [(text, "" if "`" in text else remedies.of(text)) for text in status["degraded"] if text not in known]
+    return [(text, "" if "`" in text else remedy(text)) for text in status["degraded"] if text not in known]
 
 
 def _lessons(visit: Visit, status: Mapping[str, Any]) -> list[Lesson]:

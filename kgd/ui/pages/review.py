@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from kgd.tools.nodes import moment
+from kgd.tools.nodes import is_agent, moment
 from kgd.tools.parameters import moment_of
-from kgd.tools.writers import is_agent
 from kgd.ui.changes import FieldRow, NodeRow, previewed_commit, rows
 from kgd.ui.node_reading import by_line, titles
 from kgd.ui.rendering import counted
