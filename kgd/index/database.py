@@ -125,6 +125,8 @@ CREATE INDEX files_called ON files (name, uri);
 CREATE INDEX files_named ON files (name COLLATE NOCASE);
 CREATE VIRTUAL TABLE file_text USING fts5 (path, parts, tokenize = '{FILE_TOKENIZER}');
 """
+DOCS_BY_URI = "sqlite_autoindex_docs_1"
+"""SQLite's name for the index of `docs` by URI and origin."""
 
 
 @dataclass(frozen=True, slots=True)

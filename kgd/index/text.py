@@ -12,7 +12,7 @@ from typing import NamedTuple, Unpack
 import orjson
 
 from kgd.index import change_feed, exact_names, ranking, snippets, text_context, words
-from kgd.index.database import Database, placeholders
+from kgd.index.database import DOCS_BY_URI, Database, placeholders
 from kgd.index.doc_texts import STORED_SCHEMES, Read, Text, Texts, checksum_of, path_of
 from kgd.index.exact_names import KEY, TAG, label
 from kgd.index.ranking import (
@@ -472,7 +472,9 @@ class TextIndex:
         """The nodes among these that are in the index and pass the filters, ordered by URI."""
         condition = doc_filter(**filters)
         rows = self._database.rows(
-            "SELECT docs.uri, docs.id, docs.lane FROM json_each(?) AS asked JOIN docs ON docs.uri = asked.value"
+            # For a filter by lane or type, SQLite would otherwise visit the whole lane or type for every URI.
+            "SELECT docs.uri, docs.id, docs.lane FROM json_each(?) AS asked"
+            f" JOIN docs INDEXED BY {DOCS_BY_URI} ON docs.uri = asked.value"
             f" WHERE 1 {condition.sql} ORDER BY docs.uri, docs.origin",
             orjson.dumps(list(uris)).decode(),
             *condition.values,

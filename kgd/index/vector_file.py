@@ -166,7 +166,8 @@ class VectorFile(Database):
         last = 0
         while True:
             rows = self.rows(
-                f"SELECT id, uri, origin, vector FROM vectors WHERE id > ? AND embedder = {_ID} ORDER BY id LIMIT ?",
+                # `+` excludes the indexes of an embedder, with which SQLite would sort all rows for each of these parts.
+                f"SELECT id, uri, origin, vector FROM vectors WHERE id > ? AND +embedder = {_ID} ORDER BY id LIMIT ?",
                 last,
                 name,
                 _READ,
