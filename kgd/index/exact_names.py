@@ -125,7 +125,8 @@ def find_files(connection: sqlite3.Connection, name: str, sees: Sees) -> list[Ur
 
 def _files(connection: sqlite3.Connection, condition: str, value: str, sees: Sees) -> list[tuple[Uri, str]]:
     # `+` excludes the index of types, with which SQLite would visit all files.
-    rows = connection.execute(f"SELECT uri, path FROM files WHERE +type = 'file' AND {condition} ORDER BY uri", (value,))
+    sql = f"SELECT uri, path FROM files WHERE +type = 'file' AND {condition} ORDER BY uri"
+    rows = connection.execute(sql, (value,))
     return list(islice((row for row in rows if sees(row[0])), MOST_NAMED))
 
 

@@ -166,7 +166,7 @@ class VectorFile(Database):
         last = 0
         while True:
             rows = self.rows(
-                # `+` excludes the indexes of an embedder, with which SQLite would sort all rows for each of these parts.
+                # `+` excludes the indexes of an embedder, with which SQLite would sort all rows for each part.
                 f"SELECT id, uri, origin, vector FROM vectors WHERE id > ? AND +embedder = {_ID} ORDER BY id LIMIT ?",
                 last,
                 name,
