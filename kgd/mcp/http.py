@@ -161,7 +161,11 @@ class HubHttp:
             try:
                 yield
             finally:
-                self._surface.close()
+                self.close()
+
+    def close(self) -> None:
+        """End open streams."""
+        self._surface.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +24,6 @@ from kgd.hub.push_execution import Receiving
 from kgd.hub.sign_in import SignInApi
 from kgd.hub.smart_http import SmartHttp
 from kgd.hub.v1 import Api
-from kgd.mcp.http import HubHttp
 from kgd.ui.addresses import first
 from kgd.ui.live_updates import Live
 from kgd.ui.server import Place, Ui
@@ -31,7 +32,10 @@ from kgd.ui.visit import ROOT
 if TYPE_CHECKING:
     import socket
 
+    from starlette.types import Receive, Scope, Send
+
     from kgd.daemon.sign_in import SignIns
+    from kgd.mcp.http import HubHttp
     from kgd.mcp.server import Surface
     from kgd.oidc.configuration import Configuration
     from kgd.serve.browser_access import BrowserAccess
@@ -40,6 +44,49 @@ LAST_SECONDS = 1.8
 """Seconds for the server's own steps, after the time for running requests has passed."""
 
 log = logging.getLogger("kgd.serve")
+
+
+class LazyMcp:
+    """`/mcp` as an ASGI application; `running` is its lifespan.
+
+    The first request loads the MCP SDK. Its import would be half of a hub's start, and many clients use git or `/v1`.
+    """
+
+    def __init__(self, load: Callable[[], Awaitable[HubHttp]]) -> None:
+        self._load = load
+        self._requested = asyncio.Event()
+        self._http: asyncio.Future[HubHttp] = asyncio.get_running_loop().create_future()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._requested.set()
+        http = await asyncio.shield(self._http)
+        await http(scope, receive, send)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        serving = asyncio.create_task(self._serve())
+        try:
+            yield
+        finally:
+            serving.cancel()
+            await asyncio.wait([serving])
+
+    async def _serve(self) -> None:
+        """Run the sessions in one task, as their task group requires."""
+        await self._requested.wait()
+        try:
+            http = await self._load()
+        except Exception as error:
+            self._http.set_exception(error)
+            raise
+        async with http.running():
+            self._http.set_result(http)
+            await asyncio.Event().wait()
+
+    def close(self) -> None:
+        """End open streams."""
+        if self._http.done() and not self._http.exception():
+            self._http.result().close()
 
 
 class Hub:
@@ -66,11 +113,18 @@ class Hub:
         self._receiving = Receiving(daemon, gate, Path(os.path.dirname(home.socket)) / "hub.sock")
         self._git = SmartHttp(daemon, gate, self._receiving, Path(home.state) / "hub-hooks")
 
-    async def start(self, surface: Surface) -> None:
-        """Start answering requests, and publish the hub's URL in the daemon."""
+    async def start(self, surface: Callable[[], Awaitable[Surface]]) -> None:
+        """Start answering requests, and publish the hub's URL in the daemon. `surface` loads the MCP SDK."""
         self._git.write_hooks()
         await self._receiving.start()
-        http = HubHttp(surface, self._gate, self._bodies, problem)
+
+        async def load() -> HubHttp:
+            loaded = await surface()
+            from kgd.mcp.http import HubHttp
+
+            return HubHttp(loaded, self._gate, self._bodies, problem)
+
+        mcp = LazyMcp(load)
         live = Live(self._daemon.position)
         self._daemon.on_commit(live.announce)
         self._daemon.on_code(live.announce)
@@ -81,8 +135,8 @@ class Hub:
             self._api,
             self._operating,
             git=self._git,
-            mcp=http,
-            running=http.running,
+            mcp=mcp,
+            running=mcp.running,
             pages=self._pages(live),
             sign_in=signing_in.routes() if signing_in else (),
         )
@@ -91,7 +145,7 @@ class Hub:
             if not self._readiness.is_draining:
                 self._git.close()
             live.close()
-            surface.close()
+            mcp.close()
 
         self._server = HubServer(app, self._listen, self._listening, closing)
         self._daemon.listening = self._listen.url(self._server.port)

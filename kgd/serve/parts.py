@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from kgd.oidc.configuration import Configuration
     from kgd.serve.hub import Hub
 
-WARM_SECONDS = 10.0
-"""Seconds before a daemon loads the MCP SDK, unless a client needs it earlier; the first commands come before."""
+WARM_SECONDS = 60.0
+"""Seconds before a daemon loads the MCP SDK, unless a client needs it earlier. A daemon that answers a few commands and
+a hub that restarts do without."""
 
 READERS = 64
 """Largest number of concurrent short reads that wait for the disk, or for a workspace that is being opened."""
@@ -172,12 +173,11 @@ class Parts:
 
     async def _start_hub(self, listen: Listen, listening: socket.socket) -> None:
         try:
-            surface = await self._usual_surface()
             from kgd.serve.hub import Hub
 
             assert self._browsers is not None
             self._hub = Hub(self.daemon, listen, listening, self._browsers, self._oidc)
-            await self._hub.start(surface)
+            await self._hub.start(self._usual_surface)
         except Exception:
             # The user who started the hub must see the failure.
             log.critical("the hub could not be started", exc_info=True)

@@ -53,6 +53,8 @@ class Hub:
     environment: dict[str, str] = field(default_factory=dict)
     before: tuple[str, ...] = ()
     """A program that runs the process, such as a tracer."""
+    printed: list[str] = field(default_factory=list)
+    """The lines of its start."""
 
     def start(self, limits: Callable[[], None] | None = None) -> Hub:
         """`limits` sets the limits of the process."""
@@ -61,14 +63,14 @@ class Hub:
             command, env=self.environment, stderr=subprocess.PIPE, text=True, cwd="/", preexec_fn=limits
         )
         assert self.process.stderr is not None
-        said = []
+        self.printed = []
         for line in self.process.stderr:
-            said.append(line)
+            self.printed.append(line)
             if line.startswith("kgd: serving "):
                 self.url = line.split()[2]
                 return self
         self.stop()
-        raise AssertionError("the hub did not start: " + "".join(said[-5:]))
+        raise AssertionError("the hub did not start: " + "".join(self.printed[-5:]))
 
     def stop(self, number: int = signal.SIGTERM) -> float:
         """Seconds until it was gone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -264,3 +264,17 @@ async def test_every_body_counts_as_bytes_of_its_token(hub: Hub, is_chunked: boo
         second = await web.post(f"{hub.url}/mcp", content=parts() if is_chunked else body)
     assert (first.status_code == 429, second.status_code) == (False, 429)
     assert "bytes per day" in second.text
+
+
+def test_a_hub_loads_the_sdk_of_mcp_at_the_first_request(own_hub: Callable[..., Hub]) -> None:
+    hub = own_hub()
+    hub.environment["PYTHONPROFILEIMPORTTIME"] = "1"
+    hub.start()
+    imported = {line.rpartition("|")[2].strip() for line in hub.printed}
+    assert "kgd.serve.hub" in imported
+    assert "mcp" not in imported
+    del hub.environment["PYTHONPROFILEIMPORTTIME"]
+    hub.stop()
+    hub.start()
+    assert hub.ask("POST", "/mcp", hub.mint("read"), json.dumps(INITIALIZE).encode(), HEADERS).status == 200
+    assert hub.stop() < 3, "the sessions end with the hub"
