@@ -40,8 +40,10 @@ AFTER_SECONDS = 0.3
 """Seconds before a whole tree is read, so that the daemon first answers the call that started it."""
 IDLE_SECONDS = 20.0
 """Seconds that the idle process waits for more files."""
-FILES_LIMIT = 50_000
+FILES_LIMIT = 100_000
 """Largest number of a tree's files that are parsed, in the order of their paths."""
+COUNTS = 50
+"""Number of times that the files are counted for `status` while a tree is parsed."""
 DOCUMENTS = frozenset({"markdown", "restructuredtext", "text", "html", "asciidoc", "pdf"})
 NOT_DOCUMENTS = (".log", ".min.html")
 PDF_BYTES = 4 << 20
@@ -70,7 +72,7 @@ class ReadingTree:
         self._waiting: set[Uri] | None = set()
         """URIs of changed files; None to compare everything."""
         self._closed = self._busy = self._failed = self._looked = False
-        self._left = 0
+        self._left = self._to_read = 0
         self._too_many = 0
         self._trouble = ""
         self._rounds = 0
@@ -125,7 +127,7 @@ class ReadingTree:
     def report(self) -> dict[str, Any]:
         """Counts of parsed, pending and skipped files, and languages without a parser, for `status`.
 
-        O(files) once per state of the tree, and while files are parsed.
+        O(files) once per state of the tree, and `COUNTS` times while a tree is parsed; the counts are as old as that.
         """
         languages: dict[str, dict[str, int]] = {}
         left_out: Counter[str] = Counter()
@@ -161,8 +163,8 @@ class ReadingTree:
 
     def _counts(self) -> tuple[list[tuple[str, str, int, int, int]], list[dict[str, Any]]]:
         with self._changed:
-            state = (self._overlay.view, self._rounds) if not self._busy else None
-        if state is None or self._counted is None or self._counted[0] != state:
+            state = (self._overlay.view, self._rounds, self._busy, self._left * COUNTS // max(1, self._to_read))
+        if self._counted is None or self._counted[0] != state:
             try:
                 counted = self._index.counts()
             except KgdError:
@@ -221,7 +223,7 @@ class ReadingTree:
         if self._overlay.view.root is None:
             return  # the tree was moved or unmounted, so keep the index
         files, gone = self._differing() if waiting is None else self._of(waiting)
-        self._left = len(files)
+        self._left = self._to_read = len(files)
         self._forget(gone)
         for start in range(0, len(files), BATCH):
             self._announce()
