@@ -1,5 +1,5 @@
 """The state that several hubs share through PostgreSQL, and the workspaces whose upstreams decide (see
-`kgd.workspace.writing.commit_point`)."""
+`kgd.workspace.writing.writer.CommitPoint`)."""
 
 from __future__ import annotations
 

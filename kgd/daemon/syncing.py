@@ -81,7 +81,7 @@ class Syncing:
         self.environment: Mapping[str, str] = {}
         """Environment of the user's session, which may differ from the daemon's; if empty, the daemon's is used."""
         self.is_shared = False
-        """Whether the upstream decides about commits; see `kgd.workspace.writing.commit_point`."""
+        """Whether the upstream decides about commits; see `kgd.workspace.writing.writer.CommitPoint`."""
         self.copy_proposals: Callable[[], object] = lambda: None
         """Copies the upstream's proposals, if hubs share them."""
         self.problem = ""

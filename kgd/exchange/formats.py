@@ -8,17 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from kgd.errors import Invalid
-from kgd.exchange import (
-    graphml,
-    jsonl,
-    mermaid,
-    orchestrator,
-    orchestrator_export,
-    rules,
-    rules_export,
-    vault,
-    vault_export,
-)
+from kgd.exchange import graphml, jsonl, mermaid, orchestrator, rules, vault
 from kgd.exchange.plan import Export, Plan, Reading, View
 
 
@@ -54,7 +44,7 @@ FORMATS: tuple[Format, ...] = (
         "folder",
         orchestrator.sniff,
         orchestrator.read,
-        orchestrator_export.write,
+        orchestrator.write,
     ),
     Format(
         "rules",
@@ -62,20 +52,20 @@ FORMATS: tuple[Format, ...] = (
         "folder",
         rules.sniff,
         rules.read,
-        rules_export.write_back,
+        rules.write_back,
     ),
     *(
-        Format(name, f"every area as a rule file of {one.name.title()}", "folder", write=rules_export.for_program(name))
-        for name, one in rules_export.PROGRAMS.items()
+        Format(name, f"every area as a rule file of {one.name.title()}", "folder", write=rules.for_program(name))
+        for name, one in rules.PROGRAMS.items()
     ),
-    Format("agents-md", "every area in a block of AGENTS.md", "folder", write=rules_export.agents_md),
+    Format("agents-md", "every area in a block of AGENTS.md", "folder", write=rules.agents_md),
     Format(
         "vault",
         "a folder of Markdown notes, such as Obsidian's",
         "folder",
         vault.sniff,
         vault.read,
-        vault_export.write,
+        vault.write,
     ),
     Format(
         jsonl.NAME,

@@ -17,8 +17,7 @@ from typing import Any
 from kgd.codec import front_matter
 from kgd.codec.front_matter import strings
 from kgd.errors import KgdError
-from kgd.exchange.plan import Reading, Trouble
-from kgd.exchange.source_folder import Folder
+from kgd.exchange.plan import Folder, Reading, Trouble
 from kgd.model.escaping import one_line
 from kgd.model.node import Json
 

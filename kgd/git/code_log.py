@@ -5,20 +5,24 @@ objects. It reads ids, times, names, messages and paths, but no email addresses.
 
 git attributes the lines of the committed file and follows it through renames. kgd itself compares the work tree with
 the committed file, because git's comparison would run the user's filters.
+
+A file's content comes from the work tree or a commit, never from outside the tree: a symbolic link is not followed, and
+a file below a linked folder counts as missing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from kgd.errors import KgdError
+from kgd.errors import KgdError, Limit
 from kgd.git import program
 from kgd.git.discovery import Place
 from kgd.git.objects import moment
@@ -47,6 +51,14 @@ _LOG = (
     "--format=%x01%H %ct %P%x02%an%x02%B",
 )
 """git looks for inexact renames among at most 100 files; it always finds exact renames, by id."""
+
+LARGEST = 4 << 20
+"""Bytes of the largest file that is read."""
+CONTENT_SECONDS = 10.0
+_HEAD = 8 << 10
+"""A NUL byte among these makes a file binary, as in git."""
+
+State = Literal["text", "binary", "large", "link", "absent", "unreadable"]
 
 
 class PathChange(NamedTuple):
@@ -298,3 +310,64 @@ def _content(top: Path, path: str) -> bytes | None:
 def _lines_of(content: bytes) -> list[str]:
     text = content.decode("utf-8", "replace").replace("\r\n", "\n")
     return text.removesuffix("\n").split("\n") if text else []
+
+
+class Content(NamedTuple):
+    """The bytes of a file, or the target of a link; empty in the states `large`, `absent` and `unreadable`."""
+
+    state: State
+    data: bytes = b""
+    size: int = 0
+
+
+def in_work_tree(top: Path, path: str) -> Content:
+    """The content of a file as checked out."""
+    above = os.path.dirname(path)
+    if os.path.realpath(top / above) != os.path.join(os.path.realpath(top), above).rstrip("/"):
+        return Content("absent")  # a folder above it is a link, which may lead out of the tree
+    try:
+        found = os.lstat(top / path)
+        if stat.S_ISLNK(found.st_mode):
+            return Content("link", os.fsencode(os.readlink(top / path)))
+        if not stat.S_ISREG(found.st_mode):
+            return Content("absent")
+        fd = os.open(top / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            data = file.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        is_missing = isinstance(error, ValueError) or error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+        return Content("absent" if is_missing else "unreadable")
+    return _file_content(data, found.st_size)
+
+
+def in_commit(code: Place, commit: str, path: str) -> Content:
+    """The content of a file in a commit; its size is unknown if it is too large.
+
+    Raises:
+        Unavailable: git needs more than ten seconds.
+    """
+    command = [*LOCAL, "cat-file", "blob", f"{commit}:{path}"]
+    try:
+        data = program.run(code.git_dir, command, deadline=CONTENT_SECONDS, limit=LARGEST)
+    except GitFailed:
+        return Content("absent")
+    except Limit:
+        return Content("large")
+    return _file_content(data, len(data))
+
+
+def subject(code: Place, commit: str) -> tuple[int, str]:
+    """Unix time and subject of a commit.
+
+    Raises:
+        GitFailed, Unavailable: git cannot read the commit.
+    """
+    command = [*LOCAL, "log", "-n1", "--encoding=UTF-8", "--format=%ct %s", commit, "--"]
+    at, _, told = program.run(code.git_dir, command, deadline=CONTENT_SECONDS).partition(b" ")
+    return moment(at), told.decode("utf-8", "replace").strip()
+
+
+def _file_content(data: bytes, size: int) -> Content:
+    if len(data) > LARGEST:
+        return Content("large", size=size)
+    return Content("binary" if b"\0" in data[:_HEAD] else "text", data, size)

@@ -1,7 +1,8 @@
 """The object store: objects by id, trees, commits, differences and merge bases of an open repository.
 
 All reads go through libgit2's object database, each header before its body, and never through its work tree, index or
-merge: an unvetted tree can make those hang or use up all memory. Tree walks are our own, with budgets (`kgd.git.walk`).
+merge: an unvetted tree can make those hang or use up all memory. Tree walks are our own, with budgets
+(`kgd.git.objects`).
 """
 
 from __future__ import annotations
@@ -21,18 +22,19 @@ from kgd.git import pack, program, refs
 from kgd.git.libgit2 import check_configuration, open_bare, read_header
 from kgd.git.objects import (
     EMPTY_TREE,
+    ENTRY_BUDGET,
     FOLDER,
     Commit,
     Entry,
     Object,
     ObjectId,
     Tree,
+    differences,
     object_id,
     parse_commit,
     parse_tree,
     raw,
 )
-from kgd.git.walk import ENTRY_BUDGET, differences
 
 READ_LIMIT = 64 << 20
 """Maximum size in bytes of an object that `read` inflates by default; a tree of a million entries is smaller."""

@@ -3,6 +3,9 @@
 It serves only the three URLs of the protocol. A body is received completely before a program starts, so that a slow
 client cannot keep a program busy; the answer is streamed. The program and its children end with the request or with the
 token.
+
+A load balancer may send the requests of one fetch or push to different hubs. Each request relies on the refs that the
+previous request showed, so a hub first catches up with the others. If it cannot, git serves the hub's present state.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import signal
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import IO
@@ -28,15 +32,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from kgd.daemon.daemon import Daemon
+from kgd.daemon.daemon import REACH_SECONDS, Daemon
 from kgd.daemon.request_bodies import PATIENCE, RECOGNISED, Bodies, steadily
 from kgd.daemon.tokens import TooMuch
 from kgd.errors import Forbidden, Internal, Invalid, KgdError, Limit, NotFound, Unauthorized, Unavailable
 from kgd.git import http_backend
 from kgd.hub import complete_packs, hook
 from kgd.hub.authentication import Gate
-from kgd.hub.balanced_git import follow_listed, follow_named
-from kgd.hub.push_execution import Receiving
+from kgd.hub.push_execution import ZERO, Receiving, wait_until_published
 from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
 from kgd.workspace.workspace import Workspace
@@ -62,6 +65,13 @@ LOOK_SECONDS = 5.0
 _PROTOCOL = re.compile(r"[A-Za-z0-9=:.-]{1,100}").fullmatch
 
 log = logging.getLogger("kgd.hub")
+
+HEAD_BYTES = 64 << 10
+"""The part of a body in which commits are looked for; git names them first."""
+LISTING = b"command=ls-refs"
+
+_NAMED = re.compile(rb"want ([0-9a-f]{40})|\A[0-9a-f]{4}([0-9a-f]{40}) [0-9a-f]{40} refs/").findall
+"""The commits that a fetch wants, and the old value of a push's first ref."""
 
 
 class SmartHttp:
@@ -387,3 +397,31 @@ def _refusal(error: KgdError) -> Response:
     if isinstance(error, TooMuch):
         headers["retry-after"] = str(error.retry_after)
     return PlainTextResponse(f"{error}\n", error.status, headers)
+
+
+def follow_listed(daemon: Daemon, workspace: Workspace) -> None:
+    """Wait, for at most a few seconds, until the branch has all changes that this hub and the others acknowledged."""
+    daemon.follow_told(workspace)
+    wait_until_published(workspace, bytes.fromhex(workspace.tip))
+
+
+def follow_named(daemon: Daemon, workspace: Workspace, body: IO[bytes], encoding: str) -> None:
+    """Wait, for at most a few seconds, until this hub has the commits that a request names and another hub showed."""
+    if daemon.shared is None:
+        return
+    head = body.read(HEAD_BYTES)
+    body.seek(0)
+    if encoding in ("gzip", "x-gzip"):
+        with contextlib.suppress(zlib.error):
+            head = zlib.decompressobj(31).decompress(head, HEAD_BYTES)
+    named = {(wanted or old).decode() for wanted, old in _NAMED(head)} - {ZERO}
+    missing = [one for one in map(bytes.fromhex, named) if not workspace.store.exists(one)]
+    if missing:
+        with contextlib.suppress(KgdError):
+            daemon.syncing(workspace).wake()
+            daemon.syncing(workspace).wake(proposals=True)
+        deadline = time.monotonic() + REACH_SECONDS
+        while not all(map(workspace.store.exists, missing)) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    if missing or LISTING in head:
+        follow_listed(daemon, workspace)

@@ -41,9 +41,9 @@ from kgd.client.first_answers import METHODS
 from kgd.daemon.daemon import Daemon
 from kgd.errors import NotFound
 from kgd.mcp import prompts, resources, stream
-from kgd.mcp.completion import Completing
 from kgd.mcp.notifications import Logs
 from kgd.mcp.positions import answered_at
+from kgd.mcp.prompts import Completing
 from kgd.mcp.resources import Resources, Subscriptions, changed_resources, may_watch
 from kgd.mcp.sampling import AnswersNeeded, Roots, asker, sealing, stored_key
 from kgd.mcp.short_reads import SERVER, ShortReads, at_once, failed, result

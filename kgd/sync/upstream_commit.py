@@ -1,5 +1,5 @@
 """The ref of an upstream as the commit point of a workspace that several hubs write; see
-`kgd.workspace.writing.commit_point`."""
+`kgd.workspace.writing.writer.CommitPoint`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kgd.sync.round import Transport
 from kgd.sync.vetting import vet
 from kgd.workspace.history import forgotten
 from kgd.workspace.publishing.adoption import Host
-from kgd.workspace.writing.commit_point import Overruled, Undecided
+from kgd.workspace.writing.writer import Overruled, Undecided
 
 DECIDED = ("refused", "credentials", "host-key", "certificate", "redirect", "vanished", "ownership", "protocol")
 """Kinds of trouble after which the upstream certainly has not accepted a push, and will not."""

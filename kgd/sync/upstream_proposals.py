@@ -31,7 +31,7 @@ from kgd.workspace.proposals.deciding import acceptance, archive
 from kgd.workspace.proposals.proposals import free_name, is_name
 from kgd.workspace.proposals.shared import Rejection
 from kgd.workspace.workspace import Workspace
-from kgd.workspace.writing.commit_point import Overruled
+from kgd.workspace.writing.writer import Overruled
 
 BUSY_SECONDS = 45.0
 """Longest wait for another call of this hub to end."""

@@ -35,7 +35,7 @@ from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
 from kgd.workspace.history import forgotten, pushers
 from kgd.workspace.history.signed_history import GOOD, SignedHistory
-from kgd.workspace.publishing import git_state
+from kgd.workspace.publishing import publish_steps
 from kgd.workspace.repository import Ownership
 from kgd.workspace.writing.seal import Seal
 from kgd.workspace.writing.signing import CommitSigning
@@ -193,7 +193,7 @@ def _check_state(layout: Layout, store: ObjectStore) -> ObjectId:
         )
     if layout.is_bare:
         return head
-    if busy := git_state.busy(git_state.signature(git_dir, layout.branch), git_dir, layout.branch):
+    if busy := publish_steps.busy(publish_steps.signature(git_dir, layout.branch), git_dir, layout.branch):
         raise Unavailable(busy.reason, at=str(layout.work_tree))
     changed = _uncommitted(layout)
     if others := [path for path in changed if path != forgotten.PATH]:

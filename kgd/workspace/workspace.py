@@ -47,17 +47,15 @@ from kgd.workspace.publishing.branch import BranchPublication
 from kgd.workspace.publishing.publication import Publication
 from kgd.workspace.repository import Ownership, Upkeep
 from kgd.workspace.tip import settings
-from kgd.workspace.tip.open_conflicts import OpenConflicts
 from kgd.workspace.tip.sent_versions import SentVersions
-from kgd.workspace.tip.served import Change, Served
+from kgd.workspace.tip.served import Change, OpenConflicts, Served
 from kgd.workspace.writing import settling
-from kgd.workspace.writing.commit_point import CommitPoint
 from kgd.workspace.writing.seal import Seal
 from kgd.workspace.writing.signing import CommitSigning
 from kgd.workspace.writing.surroundings import PastSurroundings, PendingBatch, Surroundings
 from kgd.workspace.writing.touched_nodes import Permit
 from kgd.workspace.writing.transaction import Transaction
-from kgd.workspace.writing.writer import Staged, Writer
+from kgd.workspace.writing.writer import CommitPoint, Staged, Writer
 
 if TYPE_CHECKING:
     from kgd.signatures.keys import SigningKey

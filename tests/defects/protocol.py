@@ -128,7 +128,7 @@ BUGS = {
     ),
     "33-completion-tells": Bug(
         "completion offers nodes that a token may not read",
-        "kgd/mcp/completion.py",
+        "kgd/mcp/prompts.py",
         "for uri in workspace.graph.uris() if sees is None or sees(uri)",
         "for uri in workspace.graph.uris()",
         ("tests/hub/test_mcp.py::test_a_holder_is_offered_readable_nodes_as_completion[auto]",),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kgd.areas.patterns import check_pattern
 from kgd.codec import documents, front_matter
 from kgd.errors import KgdError
-from kgd.exchange import rules_export, vault_export
+from kgd.exchange import rules, vault
 from kgd.exchange.plan import Reading, View, Wanted, digest, noted
 from kgd.exchange.rules import Rules
 from kgd.exchange.vault import Vault
@@ -100,7 +100,7 @@ def test_a_note_that_was_not_edited_has_its_bytes(text: str) -> None:
     assume(wanted is not None and not wanted.base)
     assert wanted is not None
     view, stored = kept(wanted)
-    (file,) = vault_export.write(view).files
+    (file,) = vault.write(view).files
     assert (file.path, file.data) == ("d/A.md", text.encode())
     assert digest(stored) == stored.data["imported"]
 
@@ -122,6 +122,6 @@ def test_a_rule_that_was_not_edited_has_its_bytes(text: str, path: str) -> None:
     assume(wanted is not None)
     assert wanted is not None
     view, stored = kept(wanted)
-    (file,) = rules_export.write_back(view).files
+    (file,) = rules.write_back(view).files
     assert (file.path, file.data) == (path, text.encode())
     assert digest(stored) == stored.data["imported"]

@@ -16,7 +16,7 @@ from kgd.sync.upstream_proposals import UpstreamProposals
 from kgd.workspace.answers import Outcome
 from kgd.workspace.proposals import comments, deciding, proposals, shared
 from kgd.workspace.proposals.proposals import Proposal
-from kgd.workspace.writing.commit_point import Overruled, Undecided
+from kgd.workspace.writing.writer import Overruled, Undecided
 from tests.builders import ANN, WS, change, upsert, uri
 from tests.postgres_server import Server
 from tests.sync import test_commit_point as commit_point

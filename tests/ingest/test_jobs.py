@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kgd.config import Home
-from kgd.daemon import ingestion_files
+from kgd.daemon import ingestion
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.ingestion import Report, Request, TakingIn
 from kgd.errors import Forbidden, Invalid, NotFound
@@ -124,8 +124,8 @@ def test_files_that_are_none_or_too_large_or_never_at_rest_cost_a_line_each(
     with monkeypatch.context() as patched:
         patched.setattr(os, "fstat", growing)
         with pytest.raises(Invalid, match="changed twice while it was being read"):
-            ingestion_files.read_file(folder / "busy.md", 1 << 20)
-    assert ingestion_files.read_file(folder / "busy.md", 1 << 20).startswith(b"amore")
+            ingestion.read_file(folder / "busy.md", 1 << 20)
+    assert ingestion.read_file(folder / "busy.md", 1 << 20).startswith(b"amore")
 
 
 def test_a_folder_with_too_many_files_is_truncated_and_reported(
@@ -133,7 +133,7 @@ def test_a_folder_with_too_many_files_is_truncated_and_reported(
 ) -> None:
     for limit in ("MOST_FILES", "MOST_LOOKED_AT"):
         with monkeypatch.context() as patched:
-            patched.setattr(ingestion_files, limit, 20)
+            patched.setattr(ingestion, limit, 20)
             report = Report()
             TakingIn(ws, Request(str(folder)), None, report).run()
             assert report.counts["documents_new"] == 20

@@ -11,7 +11,7 @@ import pytest
 
 from kgd.code_history.history import CodeHistory
 from kgd.errors import Invalid, NotFound
-from kgd.git.code_file import LARGEST
+from kgd.git.code_log import LARGEST
 from kgd.model.access import Principal, Scope
 from kgd.model.change import Author
 from kgd.tools.context import code_file

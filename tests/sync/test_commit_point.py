@@ -25,7 +25,7 @@ from kgd.model.change import Append
 from kgd.sync import round as rounds
 from kgd.sync.upstream_commit import UpstreamCommit
 from kgd.workspace.workspace import Workspace
-from kgd.workspace.writing.commit_point import Undecided
+from kgd.workspace.writing.writer import Undecided
 from tests.builders import change, new_layout, upsert, uri
 from tests.sync.people import bare, git
 

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.freshness.code import spans_of
 from kgd.freshness.freshness import Freshness
-from kgd.git import code_file, code_log
+from kgd.git import code_log
 from kgd.git.discovery import Place, find_place
 from kgd.model.access import Verb
 from kgd.model.node import Node
@@ -152,7 +152,7 @@ def code_text(session: Session, params: CodeParams) -> CodeResult:
         "notes": [],
     }
     if place is not None and shown.commit:
-        at, told = code_file.subject(place, shown.commit)
+        at, told = code_log.subject(place, shown.commit)
         answer["commit"] = {"commit": shown.commit[:12], "at": moment(at), "what": told}
     if shown.changed:
         answer["changed"] = True
@@ -180,11 +180,11 @@ def _shown(session: Session, workspace: Workspace, place: Place | None, path: st
         return _Shown("withheld")
     root = workspace.layout.code_tree
     tip = code_log.head(place) if place is not None else ""
-    committed = code_file.in_commit(place, tip, path) if place is not None and tip else code_file.Content("absent")
+    committed = code_log.in_commit(place, tip, path) if place is not None and tip else code_log.Content("absent")
     if session.principal is not None or root is None:
         found, changed = committed, False
     else:
-        found = code_file.in_work_tree(root, path)
+        found = code_log.in_work_tree(root, path)
         if found.state != "absent" and not is_served(workspace, path):
             return _Shown("ignored")
         changed = bool(tip) and _even(found.data) != _even(committed.data)
@@ -195,7 +195,7 @@ def _shown(session: Session, workspace: Workspace, place: Place | None, path: st
 
 
 def _deleted(
-    session: Session, workspace: Workspace, place: Place | None, path: str, committed: code_file.Content
+    session: Session, workspace: Workspace, place: Place | None, path: str, committed: code_log.Content
 ) -> _Shown:
     """The last version of a file that is not in the work tree."""
     history = history_of(session, workspace)
@@ -203,7 +203,7 @@ def _deleted(
         return _Shown("deleted", committed.data, committed.size, changed=True)
     for gone in history.lately([path], 1) if history is not None and place is not None else ():
         assert place is not None
-        last = code_file.in_commit(place, f"{gone.id}^", path)
+        last = code_log.in_commit(place, f"{gone.id}^", path)
         if last.state == "text":
             return _Shown("deleted", last.data, last.size, gone.id)
     return _Shown("absent")
@@ -274,7 +274,7 @@ def _about(workspace: Workspace, path: str, symbols: Sequence[Node]) -> Iterator
 
 def _in_order(note: NoteAnswer) -> tuple[int, str]:
     lines = [one["first"] for one in note["places"] if "first" in one]
-    return (min(lines) if lines else code_file.LARGEST, note["uri"])
+    return (min(lines) if lines else code_log.LARGEST, note["uri"])
 
 
 def _symbols(workspace: Workspace, path: str) -> list[Node]:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.daemon.ingestion import AUTO, Report, Request, TakingIn
-from kgd.daemon.ingestion_files import located
+from kgd.daemon.ingestion import AUTO, Report, Request, TakingIn, located
 from kgd.daemon.jobs import Job
 from kgd.errors import Advice, Do, Forbidden, Invalid
 from kgd.ingest.kinds import KINDS

@@ -2,6 +2,9 @@
 
 A note stored with the workspace's derived data lists the submitted nodes by target. If the note is lost, the copies
 still name their origin, so the user must name only the deleted nodes.
+
+A copy names its origin in ``data.submitted_from``: the URI and the commit that it was copied from. The first submission
+of a node sends the whole node, later submissions only the differences.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from kgd.workspace.proposals.deciding import decision
 from kgd.workspace.proposals.proposals import Look, Proposal
 from kgd.workspace.proposals.shared import shared
 from kgd.workspace.workspace import Workspace
-from kgd.workspace.writing.commit_point import Overruled
+from kgd.workspace.writing.writer import Overruled
 
 URIS_NAMED = 20
 LONGEST_LINE = 200

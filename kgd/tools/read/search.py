@@ -1,4 +1,8 @@
-"""The `search` and `recall` tools: hits by words, meaning and edges, each with the reason for the match."""
+"""The `search` and `recall` tools: hits by words, meaning and edges, each with the reason for the match.
+
+Filters that the index cannot answer (the last author, the area, staleness) are tested for each hit of a bounded list,
+so that a search never reads all nodes.
+"""
 
 from __future__ import annotations
 

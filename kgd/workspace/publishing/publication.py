@@ -21,16 +21,16 @@ from kgd.git.files import replace, same_file, sync_file_system, sync_folder
 from kgd.git.objects import ObjectId
 from kgd.shared_threads import Task, Threads
 from kgd.workspace.answers import InvalidFile, Stage
-from kgd.workspace.publishing import adoption, git_state
+from kgd.workspace.publishing import adoption, publish_steps
 from kgd.workspace.publishing.adoption import Committed, Host
 from kgd.workspace.publishing.flush_and_repair import Flusher, Healing, carry_out_restore
-from kgd.workspace.publishing.git_state import Signature
 from kgd.workspace.publishing.hand_edits import HandEdit, HandEdits
 from kgd.workspace.publishing.publication_plan import LateEdit, Placement, PlanFolder
 from kgd.workspace.publishing.publish_steps import (
     INDEX,
     Blocked,
     Publisher,
+    Signature,
     finish_interrupted,
     record_abandoned,
     record_placed,
@@ -238,21 +238,21 @@ class Publication:
         if same_file(self._derived / INDEX, self._git_dir / "index.lock"):
             finish_interrupted(self._host, self._tree, self._plan_folder, self._edits)
         self._look_after_refs()
-        found = git_state.signature(self._git_dir, self._branch)
+        found = publish_steps.signature(self._git_dir, self._branch)
         self._notice(found)
         if found.branch is not None and found.branch != self._published:
             self._adopt(found.branch)
-        reason = git_state.busy(found, self._git_dir, self._branch)
+        reason = publish_steps.busy(found, self._git_dir, self._branch)
         if reason:
             raise Blocked(reason.reason, stuck=reason.stuck)
         if time.monotonic() - self._foreign_at < POLL and time.monotonic() - self._foreign_since < ACTIVITY_CAP:
             raise Blocked("a git command ran a moment ago")
         if found.stamp == (0, 0, 0):
             creation.fill_work_tree(self._host.layout)
-            found = self._last = git_state.signature(self._git_dir, self._branch)
+            found = self._last = publish_steps.signature(self._git_dir, self._branch)
         if self._healing.is_due:
             self._heal()
-            found = self._last = git_state.signature(self._git_dir, self._branch)
+            found = self._last = publish_steps.signature(self._git_dir, self._branch)
         self._commit_late()
         self._commit_saved(found)
         if (self._published != self._tip or self._unpublished.differing()) and time.monotonic() >= self._not_before:
@@ -374,7 +374,7 @@ class Publication:
             self._restore(self._restoring)
         look = self._edits.look(published, head)
         self._unsettled = look.unsettled
-        if git_state.signature(self._git_dir, self._branch) != found:
+        if publish_steps.signature(self._git_dir, self._branch) != found:
             self._edits.hint(None)
             raise Blocked("a git command is at work")
         if look.restore:
@@ -453,7 +453,7 @@ class Publication:
     def _publish(self, found: Signature) -> None:
         before, after = self._published, self._tip
         assert before is not None
-        if held := git_state.locked(self._git_dir / f"{self._branch}.lock"):  # waiting would keep the index locked
+        if held := publish_steps.locked(self._git_dir / f"{self._branch}.lock"):  # waiting would keep the index locked
             raise Blocked(held.reason, stuck=held.stuck)
         done = self._publisher.publish(found, before, after)
         self._last = done.signature

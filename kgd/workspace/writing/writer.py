@@ -14,19 +14,19 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from kgd import metrics
-from kgd.errors import Advice, Damaged, Do, KgdError, Unavailable
+from kgd.errors import Advice, Damaged, Do, KgdError, Stale, Unavailable
 from kgd.git.objects import ObjectId, Signature
 from kgd.git.refs import HEAD, RefMoved, RefUpdate, move_ref, repair_ref, value_of
 from kgd.git.staging import Sign, Staging
 from kgd.git.store import ObjectStore
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.workspace.writing.commit_point import CommitPoint, Overruled, Overtaken, Undecided
 from kgd.workspace.writing.surroundings import PendingBatch
 
 MAX_WAITING = 32
@@ -119,7 +119,7 @@ class Writer:
         self.unsigned = deque[ObjectId](maxlen=MAX_BATCH)
         """Durable unsigned commits that still need an attestation; the reader removes them."""
         self.commit_point: CommitPoint | None = None
-        """The upstream's ref, if it decides; see `kgd.workspace.writing.commit_point`."""
+        """The upstream's ref, if it decides."""
 
     @property
     def tip(self) -> ObjectId:
@@ -420,3 +420,61 @@ def _answer(outcomes: Iterable[tuple[_Waiting, object]]) -> None:
             waiting.future.set_exception(outcome)
         else:
             waiting.future.set_result(outcome)
+
+
+class CommitPoint(Protocol):
+    """The ref that decides whether a flush has happened, if it is not this repository's own.
+
+    Several hubs may write one workspace. Each of them stages a change on its tip, but the change is made when the
+    upstream's ref moves, by compare-and-swap. Only then does the hub move its own head and answer. A hub that was
+    overtaken drops what it staged, takes over the new tip, and stages the same changes again; it never merges its own
+    changes. `turn` and `advance` are called only by the thread that flushes.
+    """
+
+    def turn(self) -> AbstractContextManager[object]:
+        """A context for each flush. Hubs may take turns in it, to lose fewer races; correctness is unaffected."""
+
+    def newest(self, told: ObjectId | None = None) -> AbstractContextManager[ObjectId]:
+        """A context with the ref's value, whose objects are as in `advance`. Called by any thread.
+
+        Args:
+            told: The value that another hub reported.
+
+        Raises:
+            Unavailable: The upstream cannot be reached, or has an unrelated history.
+        """
+
+    def advance(
+        self, old: ObjectId, new: ObjectId, also: Sequence[RefUpdate] = ()
+    ) -> AbstractContextManager[tuple[ObjectId, bool]]:
+        """Move the upstream's ref from `old` to `new`, a descendant whose objects are durable here, together with other
+        refs of the upstream. If both are equal, only read the ref.
+
+        The context's value is the ref afterwards, and whether this hub has moved it to `new`. If not, the ref is at the
+        tip of a faster hub, which may have made an equal commit. Its objects are vetted, durable here, and safe from a
+        gc.
+
+        Raises:
+            Overruled: A ref of `also` has another value. Nothing moved.
+            Undecided: The upstream may or may not have accepted `new`.
+            Unavailable: The ref did not move, and its value is not known.
+        """
+
+
+class Undecided(Unavailable):
+    """The connection was lost while the upstream may have moved its ref. A retry with the same request id is safe."""
+
+
+class Overruled(Stale):
+    """Another hub was faster to decide about, or to change, what this push would have settled. Nothing was written."""
+
+    def __init__(self, at: str) -> None:
+        super().__init__("another hub changed this first", current=0, at=at, next="Read it again, and then decide.")
+
+
+class Overtaken(Exception):
+    """Another hub moved the upstream's ref first, to `tip`."""
+
+    def __init__(self, tip: ObjectId) -> None:
+        super().__init__(tip.hex())
+        self.tip = tip
