@@ -17,6 +17,7 @@ from kgd.model.uri import Uri, scheme_of
 from kgd.resolution import sides_of
 
 if TYPE_CHECKING:
+    from kgd.model.conflict import Conflict
     from kgd.overlay.overlay import Overlay
     from kgd.tools.visibility import Sees
     from kgd.workspace.answers import Entry, InvalidFile, OpenConflict, Version
@@ -378,7 +379,7 @@ def conflict(one: OpenConflict) -> ConflictAnswer:
     return {
         "id": one.id,
         "uri": one.uri,
-        "fields": {name: disputed(one, name) for name in one.conflict.fields},
+        "fields": {name: disputed(one.conflict, name) for name in one.conflict.fields},
         "next": Advice(
             "Read both sides, then resolve it: ", Do("resolve_conflicts"), " takes a side or a value per field."
         ),
@@ -390,13 +391,13 @@ def printable(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def disputed(one: OpenConflict, name: str) -> ConflictField:
+def disputed(one: Conflict, name: str) -> ConflictField:
     """One field of a conflict, its sides under the letters that resolutions use."""
-    letters = sides_of(one.conflict, name)
+    letters = sides_of(one, name)
     return {
-        "base": one.conflict.fields[name].base,
+        "base": one.fields[name].base,
         "sides": [{"side": letter, "value": value} for letter, value in letters.items()],
-        "shown": list(letters)[one.conflict.shown.get(name, 0)],
+        "shown": list(letters)[one.shown.get(name, 0)],
     }
 
 

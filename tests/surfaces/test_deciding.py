@@ -73,6 +73,9 @@ def test_a_settled_conflict_names_its_settler(ask: Ask) -> None:
     answer = ask.conflicts(id=id)
     assert (answer["settled"]["commit"], answer["settled"]["author"]) == (commit, "Ann Person")
     assert [list(one["fields"]) for one in answer["conflicts"]] == [["name"]], "the node's remaining open conflict"
+    (found,) = ask.history(commit=commit, diff=True)["commits"]
+    (resolved,) = found["resolved"]
+    assert (resolved["id"], len(resolved["fields"]["summary"]["sides"])) == (id, 2), "both versions remain readable"
     with pytest.raises(NotFound):
         ask.conflicts(id=f"{X}#{'0' * 16}")
 
@@ -90,6 +93,13 @@ def test_a_token_sees_and_settles_conflicts_in_its_scope(ask: Ask, session: Sess
     assert as_holder(settler, "resolve", resolutions=[{"id": id, "take": "a"}], dry_run=True)["would"]["diff"]
     as_holder(settler, "resolve", resolutions=[{"id": id, "take": "a"}])
     assert ask.conflicts()["total"] == 1
+    commit = ask.history(uri=X, limit=1)["commits"][0]["commit"]
+    (seen,) = as_holder(reader, "history", commit=commit, diff=True)["commits"]
+    assert [one["uri"] for one in seen["resolved"]] == [X]
+    both = ask.resolve(resolutions=[{"id": other, "take": "a"}, {"id": disagree(ask, "x", "name"), "take": "a"}])
+    (seen,) = as_holder(reader, "history", commit=both["commit"], diff=True)["commits"]
+    assert [one["uri"] for one in seen["resolved"]] == [X], "a conflict about a hidden node is hidden"
+    other = disagree(ask, "y", "name")
     with pytest.raises(Forbidden):
         as_holder(settler, "resolve", resolutions=[{"id": other, "take": "a"}])
 

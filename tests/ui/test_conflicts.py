@@ -183,8 +183,25 @@ def test_the_page_of_a_change_links_to_the_conflict_that_it_caused_or_resolved(
     page.get_by_label("Choose B").check()
     page.get_by_role("button", name="Resolve", exact=True).click()
     page.locator(".said a").click()
-    expect(page.locator("main")).to_contain_text("This change resolved a conflict")
+    resolved = page.get_by_role("region", name="Resolved conflict")
+    expect(resolved).to_contain_text("Before: was")
+    expect(resolved.locator(".version", has_text="ours")).not_to_contain_text("chosen")
+    expect(resolved.locator(".version", has_text="theirs")).to_contain_text("chosen")
     expect(page.get_by_role("note")).to_have_count(0)
+    assert axe(page) == []
+
+
+def test_a_resolution_that_keeps_the_shown_version_shows_both(desk: Desk, bob: Colleague, page: Page) -> None:
+    id = bob.disagree("concept://shop/kept", "summary", "ours", "theirs")
+    (field,) = desk.call("conflicts", id=id)["conflicts"][0]["fields"].values()
+    shown = next(side["value"] for side in field["sides"] if side["side"] == field["shown"])
+    commit = desk.call("resolve", resolutions=[{"id": id, "take": field["shown"]}])["commit"]
+    at(page, f"change?commit={commit}")
+    resolved = page.get_by_role("region", name="Resolved conflict")
+    expect(resolved.locator(".version")).to_have_count(2)
+    expect(resolved.locator(".version", has_text="chosen")).to_contain_text(shown)
+    expect(page.locator("h1")).to_have_text("Resolved a conflict")
+    expect(page.locator("main")).to_contain_text("The version that was shown stays.")
 
 
 def test_the_second_user_sees_the_first_resolution_and_keeps_the_typed_text(

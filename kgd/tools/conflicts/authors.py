@@ -118,7 +118,7 @@ def with_authors(
     Args:
         sees: Predicate for readable nodes, or None if unrestricted. The authors of other nodes are left out.
     """
-    answers = [{name: disputed(one, name) for name in one.conflict.fields} for one in found]
+    answers = [{name: disputed(one.conflict, name) for name in one.conflict.fields} for one in found]
     history = _History(workspace)
     sought: dict[Commit, list[tuple[SideAnswer, _Trace]]] = {}
     try:

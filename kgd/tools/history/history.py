@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, NotRequired, cast
 
 from pydantic import Field
@@ -11,11 +12,12 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
+from kgd.model.conflict import Conflict
 from kgd.model.globs import Glob, place_of
 from kgd.model.uri import Uri, scheme_of
 from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
-from kgd.tools.nodes import UNSEEN_MESSAGE, brought_by, line, made_at, sees_all
+from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, brought_by, line, made_at, sees_all
 from kgd.tools.operation import CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin
 from kgd.tools.paging import HARD_LIMIT, Room, clip
@@ -53,6 +55,14 @@ class HistoryParams(Params):
     workspace: str | None = None
 
 
+class ResolvedConflict(TypedDict):
+    """A conflict that the commit resolved, with the versions of that time."""
+
+    id: str
+    uri: str
+    fields: dict[str, ConflictField]
+
+
 class Commit(TypedDict):
     commit: str
     at: str
@@ -66,6 +76,7 @@ class Commit(TypedDict):
     more_nodes: NotRequired[int]
     diff: NotRequired[list[NodeDiff]]
     more_diff: NotRequired[int]
+    resolved: NotRequired[list[ResolvedConflict]]
 
 
 class HistoryResult(TypedDict):
@@ -324,7 +335,14 @@ def _commit(
         answer["diff"] = [node_diff(change) for change in changes[:NODES_PER_DIFF]]
         if len(changes) > NODES_PER_DIFF:
             answer["more_diff"] = len(changes) - NODES_PER_DIFF
+        if entry.operation == "resolve":
+            settled = islice(workspace.history.resolved(entry.commit), NODES_PER_DIFF)
+            answer["resolved"] = [_resolved(one) for one in settled if wanted is None or wanted(one.uri)]
     return answer
+
+
+def _resolved(one: Conflict) -> ResolvedConflict:
+    return {"id": one.id, "uri": one.uri, "fields": {name: nodes.disputed(one, name) for name in one.fields}}
 
 
 BELOW = option("--path", "only nodes at or below this path, and nodes about code there; may be repeated", "PATH")

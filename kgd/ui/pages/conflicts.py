@@ -41,15 +41,7 @@ def listing(visit: Visit) -> Handled:
             "id": one["id"],
             "uri": one["uri"],
             "name": known.get(one["uri"], ""),
-            "kind": kind_of(one["uri"], next(iter(one["fields"]))),
-            "fields": [
-                {
-                    "title": titled(name),
-                    "before": _before(one["uri"], name, field),
-                    "sides": _excerpts(field),
-                }
-                for name, field in one["fields"].items()
-            ],
+            **listed(one),
         }
         for one in answer["conflicts"]
     ]
@@ -66,6 +58,15 @@ def listing(visit: Visit) -> Handled:
             "may": visit.may("resolve", Verb.RESOLVE),
         },
     )
+
+
+def listed(one: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the kind of a conflict, and its fields with shortened versions."""
+    fields = [
+        {"title": titled(name), "name": name, "before": _before(one["uri"], name, field), "sides": _excerpts(field)}
+        for name, field in one["fields"].items()
+    ]
+    return {"kind": kind_of(one["uri"], next(iter(one["fields"]))), "fields": fields}
 
 
 def conflict(visit: Visit) -> Handled:
@@ -251,6 +252,7 @@ def _excerpts(field: Mapping[str, Any]) -> list[dict[str, Any]]:
             "text": _excerpt(side["value"]),
             "letter": side["side"],
             "author": side.get("author", ""),
+            "value": side["value"],
             "at": side.get("at", ""),
             "is_nothing": side["value"] is None,
             "is_shown": side["side"] == field["shown"],

@@ -10,6 +10,7 @@ from typing import Any
 from kgd.errors import Advice, KgdError, NotFound
 from kgd.ui.changes import VERIFIED, deed_of, rows
 from kgd.ui.node_reading import titles
+from kgd.ui.pages.conflicts import listed
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own
 
@@ -102,14 +103,17 @@ def _change(visit: Visit, refused: KgdError | None = None) -> Handled:
         except KgdError as error:
             refused = error
     subject, _, body = found["message"].partition("\n")
-    known = titles(visit, [one["uri"] for one in found["diff"]])
+    resolved = [{"uri": one["uri"], **_resolved(one, found)} for one in found.get("resolved", ())]
+    about = [one["uri"] for one in [*found["diff"], *resolved]]
+    known = titles(visit, about)
     told = {
         "commit": found,
-        "title": title(found, found["diff"][0]["uri"]) if found["diff"] else subject,
+        "title": title(found, about[0]) if about else subject,
         "body": body.strip(),
         "changes": rows(found["diff"], known),
         "names": known,
         "disputes": _disputes(visit, found),
+        "resolved": resolved,
         "would": would,
         # Advice is about conflicts that are open already; the page links to them.
         "warnings": [one for one in would.get("warnings", ()) if not isinstance(one, Advice)],
@@ -118,6 +122,17 @@ def _change(visit: Visit, refused: KgdError | None = None) -> Handled:
         "writes": visit.may("put"),
     }
     return Page("change.html", told, 422 if visit.form else 200)
+
+
+def _resolved(one: Mapping[str, Any], commit: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a conflict that a commit resolved, with the chosen versions; the record has no authors."""
+    shown = listed(one)
+    changed: Mapping[str, Any] = next((row["fields"] for row in commit["diff"] if row["uri"] == one["uri"]), {})
+    for field in shown["fields"]:
+        for side in field["sides"]:
+            after = changed.get(field["name"])
+            side |= {"author": None, "is_chosen": side["value"] == after["after"] if after else side["is_shown"]}
+    return shown
 
 
 def _disputes(visit: Visit, commit: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], bool]]:

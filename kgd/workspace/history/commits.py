@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -20,6 +21,7 @@ from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card, Edge, EdgeSource
 from kgd.graph.live_graph import LiveGraph
 from kgd.model.change import Author
+from kgd.model.conflict import Conflict
 from kgd.model.dates import span_of
 from kgd.model.fields import join, plain, plain_relation
 from kgd.model.node import FIELDS, Json, Node
@@ -156,6 +158,13 @@ class Past:
         if only is not None:
             files = [one for one in files if self.about(one[0], one[2] or one[1], store) in only]
         return self._changes(files, commit, store)
+
+    def resolved(self, commit: ObjectId) -> Iterator[Conflict]:
+        """The conflicts that a commit resolved: the readable records that it removed."""
+        for path, old, new in self._files(self.store.commit(commit), self.store):
+            if path.startswith("conflicts/") and old and not new:
+                with suppress(KgdError):
+                    yield documents.decode_conflict(self.store.read(old), at=path)
 
     def changes_of(self, commits: Sequence[str], only: Collection[Uri]) -> Iterator[tuple[NodeChange, ...]]:
         """The changes to the nodes in `only`, commit by commit, compared by one git process."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from kgd.codec import bulk, documents
 from kgd.git.objects import ObjectId, object_id
+from kgd.model.conflict import Conflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.answers import Entry, NodeChange
@@ -92,6 +93,10 @@ class History:
     def changes(self, commit: str, only: Collection[Uri] | None = None) -> tuple[NodeChange, ...]:
         """The node changes of a commit: all, or only the changes to the nodes in `only`."""
         return self._past.changes(self._past.commit_id(commit), only)
+
+    def resolved(self, commit: str) -> Iterator[Conflict]:
+        """See `Past.resolved`."""
+        return self._past.resolved(self._past.commit_id(commit))
 
     def changes_between(self, a: str, b: str) -> tuple[NodeChange, ...]:
         return self._past.changes_between(self._past.commit_id(a), self._past.commit_id(b))

@@ -164,6 +164,7 @@ def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
         Log: "log",
     }
     verb = verbs.get(kinds.pop(), "change") if len(kinds) == 1 else "change"
+    uris = uris or sorted({Uri(edit.conflict.rpartition("#")[0]) for edit in edits if isinstance(edit, Settle)})
     if not uris:
         return verb
     return f"{verb} {uris[0]}"[:100] + (f" and {len(uris) - 1} more" if len(uris) > 1 else "")
