@@ -252,7 +252,7 @@ def _dot(
     cut = f", shown as {_text(label.text.replace(chr(10), ' '))}" if "…" in label.text else ""
     href = f' href="{_text(leads)}" aria-label="{said}{cut}"' if leads else ""
     tag = "a" if leads else "g"
-    more = f"\n{dot.summary[:200]}" if dot.summary else ""
+    more = f"\n{dot.summary[:200].replace('`', '')}" if dot.summary else ""
     point, half = layout.points[dot.uri], radius(dot, layout)
     kind = "dot group" if dot.shape == "group" else "dot"
     kind += (" open filled" if is_filled else " open") if layout.is_box(dot.uri) else ""

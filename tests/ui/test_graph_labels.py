@@ -128,6 +128,9 @@ def test_on_a_phone_the_card_is_a_sheet_at_the_bottom(page: Page) -> None:
     card = page.locator("#card").bounding_box()
     assert card
     assert (card["x"], card["width"], card["y"] + card["height"]) == (0, 390, 800)
+    selected = page.locator("#drawing [aria-current] .figure").bounding_box()
+    assert selected
+    assert selected["y"] + selected["height"] < card["y"], "the sheet does not cover its node"
     assert card["height"] <= 400
     assert crossing(page.evaluate(SHOWN)) == []
     assert page.evaluate("document.documentElement.scrollWidth") == 390

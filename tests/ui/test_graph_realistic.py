@@ -61,6 +61,10 @@ def test_every_node_around_an_area_has_a_label(page: Page, size: tuple[int, int]
     assert len(shown(page)) == page.locator("#drawing .dot").count() == 21
     assert crossing(shown(page)) == []
     expect(page.locator("#rest")).to_be_hidden()
+    figures, picture = areas(page.locator("#drawing .dot .figure")), page.locator("#drawing").bounding_box()
+    assert picture
+    for first, long in ((0, picture["width"]), (1, picture["height"])):
+        assert max(one[first + 2] for one in figures) - min(one[first] for one in figures) > 0.65 * long
 
 
 def test_relations_other_than_most_have_their_names_and_cross_no_label(page: Page) -> None:

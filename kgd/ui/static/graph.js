@@ -12,6 +12,7 @@
   const STEP_WIDE = 200, STEP_TEXT = 240, COLUMN_TEXT = 480, BELOW_STEPS = 140;
   const LARGER = 1.16, LINE = 18;  // size of its text, by that of other labels, and height of a line
   const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9];  // places of a text on a line between groups
+  const LEAST_PAD = 58;  // half of a short label
   const STRETCH = { rings: 2, path: 4, groups: 1.8 };  // largest ratio of the scales of both axes
   const by = (id) => document.getElementById(id), within = (value, least, most) => Math.max(least, Math.min(most, value));
   // The scene on the page, and the view of it: a place (x, y) is painted at (x * kx, y * ky), less the view's corner.
@@ -63,9 +64,7 @@
         moved.get(dot.uri));
     }
     for (const line of lines) line.bend = ((isTall && line.path.dataset.tall) || line.path.dataset.wide)?.split(" ").map(Number);
-    const r = Math.max(0, ...rings.map((ring) => ring.r));
-    box = { left: -r, right: r, top: -r, bottom: r };
-    if (!rings.length) box = { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity };
+    box = { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity };
     for (const { x, y, size, group, open, wide, high } of dots) {
       const [w, h] = open ? [wide / 2, high / 2] : group ? [Math.max(size, NAME / 2), size] : [0, 0];
       box.left = Math.min(box.left, x - w); box.right = Math.max(box.right, x + w);
@@ -190,7 +189,7 @@
     }
     for (const { text } of rings) {
       const half = width(text.textContent) / 2, y = Number(text.getAttribute("y")), area = [-half, y - HIGH, half, y];
-      const isFree = taken.hasRoom(area);
+      const isFree = taken.hasRoom(area) && (!isFit || area[1] >= view.y);
       text.toggleAttribute("hidden", !isFree);
       if (isFree) taken.take(area, text);
     }
@@ -301,7 +300,7 @@
   function all() {
     if (isTall !== wantsTall()) arrange();
     const isRow = kind === "path" && !isTall, [across, down] = free();
-    const pad = kind === "groups" ? 8 : isRow ? STEP_TEXT / 2 + 8 : kind === "path" ? across / 2 - 40 : Math.min(140, across / 8);
+    const pad = kind === "groups" ? 8 : isRow ? STEP_TEXT / 2 + 8 : kind === "path" ? across / 2 - 40 : within(across / 8, LEAST_PAD, 140);
     const margin = { groups: 8, path: 56, rings: BELOW }[kind];
     const above = Math.max(margin, isCovered() ? ABOVE + (kind === "path" ? 40 : 0) : 0);
     const below = isRow ? BELOW_STEPS : margin;
@@ -384,6 +383,8 @@
     observed.disconnect();
     observed.observe(svg);
     before === seenAt && !fitted ? paint() : all();
+    const selected = by("card").firstElementChild && dots.find((dot) => dot.link.hasAttribute("aria-current"));
+    if (selected) reveal(selected);
   }
   addEventListener("resize", begin);
 
@@ -503,6 +504,7 @@
   function shift(dot, right, down) {
     dot.x += right;
     dot.y += down;
+    fitted = false;  // a refresh keeps what was dragged in its place
     moved.set(dot.uri, { x: dot.x, y: dot.y });
     const [x, y] = at(dot);
     dot.link.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
