@@ -149,8 +149,8 @@ def judge(churn: Sequence[Churn], lines: int) -> Unverified | None:
     return Unverified(
         since.commit,
         since.at,
-        f"{sum_so_far} lines changed in {commits} commit{'s' if commits > 1 else ''} since it was last confirmed, "
-        f"in an area of {lines} lines",
+        f"{sum_so_far:,} lines changed in {commits:,} commit{'s' if commits > 1 else ''} since it was last confirmed, "
+        f"in an area of {lines:,} lines",
     )
 
 

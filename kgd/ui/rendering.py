@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
+from kgd.drawing.scene import in_words
 from kgd.errors import Advice
 from kgd.index.snippets import spans
 from kgd.model import ages
@@ -50,6 +51,7 @@ STATIC = {
 """Static files and their types; no other file of the folder is served."""
 
 
+_CODE = re.compile(r"`([^`]+)`")
 _IN_CALL = re.compile(r"(?:changes|resolutions)\[\d+\]|[a-z]+[A-Z]\w*\Z").match
 
 
@@ -100,12 +102,14 @@ def _environment() -> Environment:
         "marked": marked,
         "sentence": sentence,
         "commands": commands,
+        "breakable": breakable,
         "place": place,
         "spoken": spoken,
         "person": person,
         "author": lambda line: Author.of(line).name,
         "program": program,
-        "lead": lead,
+        "in_words": in_words,
+        "lead": lambda found: commands(lead(found)),
         "stale_reason": stale_reason,
     }
     made.globals |= {"asset": lambda name: f"{ROOT}/static/{name}?v={asset(name)[1]}", "address": address}
@@ -127,6 +131,11 @@ def commands(text: str) -> Markup:
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(parts)
     )
+
+
+def breakable(path: str) -> Markup:
+    """Render a path that breaks between its parts, where a line has no room for it."""
+    return Markup("<wbr>").join(re.split(r"(?<=[/#])", shown(path)))
 
 
 def place(at: str) -> str:
@@ -171,12 +180,13 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def marked(text: str, question: str) -> Markup:
-    """Render a text with the words of a question marked."""
+    """Render a text with the words of a question marked, and text between backticks as code."""
     parts, at = Markup(""), 0
     for begin, end in spans(text, question):
         parts += Markup("{}<mark>{}</mark>").format(shown(text[at:begin]), shown(text[begin:end]))
         at = end
-    return parts + shown(text[at:])
+    parts += shown(text[at:])
+    return Markup(_CODE.sub(r"<code>\1</code>", str(parts))) if parts.count("`") % 2 == 0 else parts
 
 
 def short(number: int) -> str:

@@ -38,6 +38,9 @@ def test_the_first_stale_facts_show_the_change_of_their_code_and_the_others_are_
     folded = rows.nth(OPEN)
     folded.locator("summary").click()
     expect(folded.locator("ins").first).to_be_visible()
+    for row in rows.all()[: OPEN + 1]:
+        path = row.locator(".cited h3 code").inner_text().partition("#")[0]
+        assert row.inner_text().count(path) == 1, "an open difference names its file once"
     assert axe(page) == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from kgd.client.connection import Connection
 from tests.ui.conftest import Desk, Watched, at, axe
@@ -15,6 +15,12 @@ pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 def upsert(uri: str, **fields: object) -> dict[str, object]:
     return {"op": "upsert", "uri": uri, **fields}
+
+
+def edges(of: Locator) -> FloatRect:
+    found = of.bounding_box()
+    assert found
+    return found
 
 
 def test_the_page_of_an_agent_shows_its_work_and_is_reached_from_a_review(desk: Desk, page: Page) -> None:
@@ -43,7 +49,10 @@ def test_the_page_of_an_agent_shows_its_work_and_is_reached_from_a_review(desk: 
     expect(knowledge.get_by_role("link", name="keys", exact=True)).to_be_visible()
     expect(knowledge).to_contain_text("KEYS is empty until the vault answers")
     expect(page.get_by_role("region", name="Open proposals")).to_contain_text("shorter tokens")
+    recent = page.get_by_role("heading", name="Recent changes")
+    assert edges(recent)["x"] > edges(knowledge)["x"] + edges(knowledge)["width"]
     page.set_viewport_size({"width": 390, "height": 800})
+    assert edges(recent)["y"] < edges(knowledge)["y"], "the newest work is first on a phone"
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.get_by_role("region", name="Recent changes").get_by_role("link", name="Wrote keys").click()
     page.wait_for_url("**/change?commit=*")

@@ -92,6 +92,19 @@ def test_the_margin_names_authors_and_a_line_is_asked_about_by_one_tap(shop: Des
     assert axe(page) == []
 
 
+def test_the_knowledge_stays_beside_the_code_that_is_scrolled(shop: Desk, page: Page) -> None:
+    (shop.code / "src/long.py").write_text("x = 1\n" * 300)
+    until(lambda: shop.call("code_file", uri="file://shop/src/long.py").get("lines"))
+    page.set_viewport_size({"width": 1366, "height": 700})
+    at(page, "file?path=src/long.py#L150")
+    expect(page.get_by_role("heading", name="What the team knows")).to_be_in_viewport()
+    at(page, f"file?path={ORDERS}")
+    margin, number = page.locator("#L1 .about").bounding_box(), page.locator("#L1 th").bounding_box()
+    assert margin
+    assert number
+    assert margin["width"] + number["width"] < 150, "most of the width is for the code"
+
+
 def test_facts_that_cite_the_same_lines_have_their_numbers_on_the_first_of_them(shop: Desk, page: Page) -> None:
     at(page, f"file?path={ORDERS}")
     expect(page.locator("#L6 .about").get_by_role("link", name="Note")).to_have_count(2)

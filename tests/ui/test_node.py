@@ -53,6 +53,27 @@ def test_a_node_is_edited_by_keyboard_and_the_user_is_the_author(desk: Desk, pag
     assert axe(page) == []
 
 
+def test_text_between_backticks_is_code_in_summaries_everywhere(desk: Desk, page: Page) -> None:
+    desk.put("gotcha://shop/ticks", name="Ticks", summary="Call `flush_all` before the end")
+    for place, code in (
+        ("node?uri=gotcha://shop/ticks", ".summary code"),
+        ("search?q=flush_all+end", ".hit code"),
+        ("review?since=yesterday", ".gist code"),
+        ("overview", ".lately code"),
+        ("author?name=Ann+Person", ".row code"),
+        ("graph?from=gotcha://shop/ticks&node=gotcha://shop/ticks", "#card code"),
+    ):
+        at(page, place)
+        expect(page.locator(code).filter(has_text="flush_all").first).to_have_text("flush_all")
+
+
+def test_a_folder_leads_to_its_files_and_areas(desk: Desk, page: Page) -> None:
+    at(page, "node?uri=dir://shop/src/auth")
+    expect(page.locator(".title .badge")).to_have_text("folder")
+    page.get_by_role("link", name="Files and areas of this folder").click()
+    expect(page.get_by_role("link", name="session.py")).to_be_visible()
+
+
 def test_a_concurrent_edit_shows_both_versions_and_loses_nothing(desk: Desk, page: Page, watched: Watched) -> None:
     uri = "concept://shop/stale"
     desk.put(uri, name="Prices", summary="Net", content="one\ntwo\nthree\n")

@@ -11,7 +11,7 @@ from kgd.codec import documents
 from kgd.drawing.scene import in_words
 from kgd.errors import KgdError, NotFound
 from kgd.model.fields import from_answer
-from kgd.model.uri import name_of, scheme_of
+from kgd.model.uri import name_of, path_of, scheme_of
 from kgd.tools import as_markdown
 from kgd.ui.changes import as_text
 from kgd.ui.highlighting import highlighted
@@ -70,6 +70,8 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "refused": None,
         "words_of": words_of,
         "in_words": in_words,
+        "is_folder": scheme_of(uri) == "dir",
+        "path_of": path_of,
         "change_at": lambda one: (
             visit.to("node", uri=uri, do="relation", type=one["type"], target=one["target"], weight=one["weight"])
             + "#do"
@@ -85,10 +87,31 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
 
 
 def cited(visit: Visit, uri: str, as_of: str | None) -> list[dict[str, Any]]:
-    """Return the citations of a node, each with the highlighted lines of its code."""
+    """Return the citations of a node, each with the highlighted lines of its code, and without its name in the reason
+    why it is stale."""
     answer = visit.call("get", uris=[uri], include=["citations"], as_of=as_of, budget=WHOLE)
     found = answer["nodes"][0].get("citations", []) if answer["nodes"] else []
-    return [{**one, "lines": highlighted(one["code"], one["file"]) if "code" in one else ()} for one in found]
+    return [
+        {
+            **one,
+            "lines": highlighted(one["code"], one["file"]) if "code" in one else (),
+            "said": _unnamed(one.get("reason", ""), path_of(one["file"]), one.get("symbol", "")),
+        }
+        for one in found
+    ]
+
+
+def _unnamed(reason: str, path: str, symbol: str) -> str:
+    """Return why a citation is stale, without its path and its symbol.
+
+    >>> _unnamed("sign in src/keys.py changed in 85a9cf0f09", "src/keys.py", "sign")
+    'changed in 85a9cf0f09'
+    >>> _unnamed("sign is gone from src/keys.py, not committed yet", "src/keys.py", "sign")
+    'is gone, not committed yet'
+    """
+    for name in (f" in {path}", f" from {path}", f"{path} ", f"{symbol} "):
+        reason = reason.replace(name, "", 1) if name.strip() else reason
+    return reason
 
 
 def below(summary: str, content: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kgd.drawing.scene import in_words
 from kgd.errors import KgdError
 from kgd.index.snippets import spans
 from kgd.model.change import Author
@@ -144,7 +145,7 @@ def _offered(visit: Visit, question: str, given: Mapping[str, str], hits: Sequen
         "tag": tags,
         "area": areas,
     }
-    named = titles(visit, areas)
+    named = titles(visit, areas) | {value: in_words(value) for value in counted["type"]}
     found = [
         Chip(name, named.get(value) or value, _to(visit, question, given, name, value), count)
         for name, values in counted.items()
