@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ QUIET = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--renderer-process-limit=1",  # the pages of a browser share a process: starting one costs as much as a page
 ]
 WAIT = 20_000
 """Timeout of an expectation in milliseconds, for a busy machine."""
@@ -55,6 +56,8 @@ class Desk:
             "KGD_HOME": self.home.config,
             "PYTHONPATH": str(ROOT),
         }
+        self.overview = ""
+        """The address of the first page, once a browser is signed in."""
         self("up", "--quiet")
 
     def make(self, code: Path) -> Path:
@@ -137,26 +140,59 @@ def watched() -> Watched:
     return Watched()
 
 
-@pytest.fixture
-def context(chromium: Browser, desk: Desk, watched: Watched) -> Iterator[BrowserContext]:
-    """A new browser. A request to another host, or a refused request, fails the test at its end."""
-    made = chromium.new_context(viewport={"width": 1200, "height": 800}, reduced_motion="reduce")
-    made.set_default_timeout(WAIT)
-    made.on("console", lambda said: watched.troubles.append(said.text) if said.type == "error" else None)
-    made.on("weberror", lambda error: watched.troubles.append(str(error.error)))
-    made.on("request", lambda asked: _note_other_host(asked.url, watched))
+@pytest.fixture(scope="module")
+def browsers(chromium: Browser) -> Iterator[list[BrowserContext]]:
+    """The browser of a module, once a test has opened it: scripts and styles are loaded and compiled once.
+
+    Its first page stays open, since a process without pages ends.
+    """
+    made: list[BrowserContext] = []
     yield made
-    made.close()
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def context(chromium: Browser, browsers: list[BrowserContext], watched: Watched) -> Iterator[BrowserContext]:
+    """The browser of the module. A request to another host, or a refused request, fails the test at its end."""
+    if not browsers:
+        made = chromium.new_context(viewport={"width": 1200, "height": 800}, reduced_motion="reduce")
+        made.set_default_timeout(WAIT)
+        browsers.append(made)
+        made.new_page()
+    made = browsers[0]
+    listeners: dict[str, Callable[..., None]] = {
+        "console": lambda said: watched.troubles.append(said.text) if said.type == "error" else None,
+        "weberror": lambda error: watched.troubles.append(str(error.error)),
+        "request": lambda asked: _note_other_host(asked.url, watched),
+        "close": lambda _: browsers.clear(),
+    }
+    for event, listener in listeners.items():
+        made.on(event, listener)  # type: ignore[call-overload]
+    yield made
+    for event, listener in listeners.items():
+        made.remove_listener(event, listener)
+    if browsers:
+        made.clear_permissions()
+        for page in made.pages[1:]:
+            page.close()
     assert not watched.elsewhere
     assert not watched.troubles
 
 
 @pytest.fixture
-def page(context: BrowserContext, desk: Desk) -> Page:
-    """A page of a signed-in browser, at the overview."""
+def page(context: BrowserContext, desk: Desk, watched: Watched) -> Page:
+    """A page of a signed-in browser, at the overview, with nothing remembered from earlier tests."""
     made = context.new_page()
-    made.goto(desk.link())
-    made.wait_for_url("**/overview")
+    answer = made.goto(desk.overview) if desk.overview else None
+    if not answer or not answer.ok:  # never signed in, or signed out by an earlier test
+        made.goto(desk.link())
+        made.wait_for_url("**/overview")
+        desk.overview = made.url
+        watched.troubles.clear()
+    if context.pages[0].url == "about:blank":
+        context.pages[0].goto(desk.overview.partition("/ui/")[0] + "/ui/static/keys.js")
+    made.evaluate("localStorage.clear()")
     return made
 
 
