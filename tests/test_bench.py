@@ -244,7 +244,7 @@ def test_a_section_that_fails_or_takes_too_long_is_named_and_the_others_are_meas
 
 
 def test_profiles_are_drawn_of_writes_calls_and_starts(tmp_path: Path) -> None:
-    found = profiling.pictures(tmp_path, NODES, seconds=1.0, times=1)
+    found = profiling.pictures(tmp_path, NODES, seconds=0.4, times=1)
     assert set(found) == {"start", "get", "search", "writers"}
     assert "Writer._flush" in flame.picture(found["writers"][1], "32 writers")
     assert all(frames.samples for _, frames in found.values())
