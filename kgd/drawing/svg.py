@@ -245,7 +245,7 @@ def _dot(
     Args:
         tall: The layout for a tall window.
         share: The share of a group's nodes that have a shape in its circle.
-        is_filled: Whether its box hides what is behind it.
+        is_filled: Whether its box covers the lines behind it.
     """
     said = _text(description(dot))
     # Users of voice control say the visible text, so it is part of the name.

@@ -101,7 +101,8 @@
     const { path, a, b, arrow, bend } = line;
     const [, , aRight = 0, aDown = 0, bRight = 0, bDown = 0] = bend || [];  // the ends at boxes, from their centres
     const anchor = (dot, right, down) => [(dot.x + right) * view.kx, (dot.y + down) * view.ky];
-    const [ax, ay] = anchor(a, aRight, aDown), [bx, by] = anchor(b, bRight, bDown), usual = kind === "groups" ? 0.22 * Math.min(1, 320 / Math.hypot(bx - ax, by - ay)) : 0;
+    const [ax, ay] = anchor(a, aRight, aDown), [bx, by] = anchor(b, bRight, bDown);
+    const usual = kind === "groups" ? 0.22 * Math.min(1, 320 / Math.hypot(bx - ax, by - ay)) : 0;
     const [right, down] = bend ? [bend[0] * view.kx, bend[1] * view.ky] : [(by - ay) * usual, (ax - bx) * usual];
     const over = [(ax + bx) / 2 + right, (ay + by) / 2 + down];
     // A line between nodes ends at the edges of both; one between groups begins behind their circles.
