@@ -209,9 +209,7 @@ def test_no_operation_reaches_outside_its_token(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.requirement("B5")
-@pytest.mark.parametrize(
-    "seed", [2026, 2027, *(pytest.param(seed, marks=pytest.mark.large) for seed in range(2028, 2031))]
-)
+@pytest.mark.parametrize("seed", [2026, *(pytest.param(seed, marks=pytest.mark.large) for seed in range(2027, 2031))])
 def test_no_operation_of_thousands_reaches_outside_its_token(tmp_path: Path, seed: int) -> None:
     allowed, refused = breaches(tmp_path, seed=seed, graphs=20, cases=500)
     assert allowed > 400
