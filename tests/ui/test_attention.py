@@ -26,6 +26,14 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realistic]:
         yield made
 
 
+def test_code_that_is_only_similar_to_the_words_is_folded_and_called_so(page: Page) -> None:
+    at(page, "search?q=qwertyfoobar")
+    expect(page.get_by_role("heading", name="No results in knowledge")).to_be_visible()
+    similar = page.locator("details.in-code")
+    expect(similar).not_to_have_attribute("open", "")
+    expect(similar.locator("summary")).to_contain_text("Similar code")
+
+
 def card(page: Page, title: str) -> Locator:
     return page.locator(".work > li", has_text=title).first
 

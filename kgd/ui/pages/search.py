@@ -102,6 +102,7 @@ def search(visit: Visit) -> Handled:
         "hits": hits,
         "related": related,
         "code": code,
+        "has_words": any(map(_has_words, answer.get("code", ()))),
         "nearest": _named(visit, answer.get("nearest", ())),
         "begun": "cursor" in visit.query,
         "chips": [
@@ -204,9 +205,13 @@ def _row(hit: Mapping[str, Any], question: str, is_code: bool) -> HitRow:
         updated.get("at", ""),
         tuple(reason for reason in hit["why"] if reason.startswith(LAPSED)),
         hit.get("unverified", {}).get("reason", ""),
-        any(reason.startswith("via ") for reason in hit["why"])
-        and not any(WORDS(reason) or reason.startswith("lex ") for reason in hit["why"]),
+        any(reason.startswith("via ") for reason in hit["why"]) and not _has_words(hit),
     )
+
+
+def _has_words(hit: Mapping[str, Any]) -> bool:
+    """Whether a hit has words of the question, and is not only similar or related."""
+    return any(WORDS(reason) or reason.startswith("lex ") for reason in hit["why"])
 
 
 def _named(visit: Visit, uris: Sequence[str]) -> list[tuple[str, str]]:
