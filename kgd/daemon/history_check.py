@@ -10,23 +10,20 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kgd.config.registry import Registry
 from kgd.errors import KgdError
 from kgd.git import refs, remote_settings
 from kgd.git.files import replace
 from kgd.git.history import first_missing
+from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, parse_id
 from kgd.git.program import GitFailed
 from kgd.git.remote import GitRemote
 from kgd.git.remote_settings import Remote
 from kgd.git.store import ObjectStore
 from kgd.sync.hub_sign_in import network_of
-
-if TYPE_CHECKING:
-    from kgd.git.layout import Layout
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 RETRY_SECONDS = 60.0
 _CHECKED = "history.checked"

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable, whole
 from kgd.ingest import document_reader
@@ -24,9 +23,7 @@ from kgd.model.change import Edit
 from kgd.model.node import Source
 from kgd.model.uri import Uri, is_owned, path_of, scheme_of
 from kgd.overlay.listing import MACHINE_MADE, NEVER, rules_of
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 AUTO = "auto"
 URL, TEXT = "url", "text"

@@ -8,16 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kgd import __version__, metrics
 from kgd.daemon import process
+from kgd.daemon.daemon import Daemon
+from kgd.daemon.syncing import Syncing
 from kgd.metrics import Family, Sample
-
-if TYPE_CHECKING:
-    from kgd.daemon.daemon import Daemon
-    from kgd.daemon.syncing import Syncing
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 WORKSPACES = 300
 """Largest number of workspaces with time series of their own."""

@@ -14,17 +14,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from kgd.config.entries import Settings
 from kgd.daemon import process
 from kgd.daemon.jobs import Jobs
 from kgd.daemon.syncing import Syncing
 from kgd.daemon.workspace_watch import WorkspaceWatch
 from kgd.workspace.repository import give_memory_back
-
-if TYPE_CHECKING:
-    from kgd.config.entries import Settings
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 RECENT_SECONDS = 2.0
 """A workspace is not closed within this many seconds of its last use, for callers that do not hold it."""

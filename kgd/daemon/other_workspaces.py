@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from kgd.config.registry import Entry, RegistryFile
 from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized, Unavailable
@@ -26,9 +26,7 @@ from kgd.model.uri import Uri
 from kgd.sync.cloning import Fetching
 from kgd.sync.hub_traversal import patch_from
 from kgd.sync.hubs import DEADLINE, Hub, HubClient
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 PAGES = 60
 PAGE_TOKENS = 10_000

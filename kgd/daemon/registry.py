@@ -17,19 +17,15 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kgd.config.registry import SHARED_LIMIT, Entry, RegistryFile, is_shared_file
 from kgd.errors import Invalid, InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.git.incoming import scratch_repository
-from kgd.git.layout import check_configuration
+from kgd.git.layout import Layout, check_configuration
 from kgd.git.remote import GitRemote, Network
 from kgd.git.remote_settings import parse_url
 from kgd.git.store import ObjectStore
 from kgd.workspace.tip import settings
-
-if TYPE_CHECKING:
-    from kgd.git.layout import Layout
 
 
 class Places:

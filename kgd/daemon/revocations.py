@@ -15,8 +15,9 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from kgd.daemon.syncing import Syncing
 from kgd.errors import KgdError, NotFound, Unavailable
 from kgd.git.incoming import Allowance, measure
 from kgd.git.layout import Layout
@@ -29,10 +30,7 @@ from kgd.model.access import Principal
 from kgd.postgres.database import Database
 from kgd.postgres.hub_state import PostgresHubState
 from kgd.sync.round import Transport
-
-if TYPE_CHECKING:
-    from kgd.daemon.syncing import Syncing
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 log = logging.getLogger("kgd.hubs")
 

@@ -8,11 +8,11 @@ import secrets
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kgd.daemon.revocations import Revocations
-from kgd.daemon.syncing import PROPOSALS
+from kgd.daemon.syncing import PROPOSALS, Syncing
 from kgd.errors import KgdError, NotFound, Unavailable
+from kgd.git.remote_settings import Remote
 from kgd.index.hub_state import SqliteHubState
 from kgd.model.hub_state import Moved
 from kgd.model.token import AuditEntry
@@ -23,15 +23,10 @@ from kgd.postgres.job_board import JobBoard
 from kgd.postgres.proposals import PostgresProposals
 from kgd.postgres.take_over import take_over
 from kgd.postgres.wakeups import Wakeups
-from kgd.sync.upstream_commit import UpstreamCommit
+from kgd.sync.upstream_commit import Connection, UpstreamCommit
 from kgd.sync.upstream_proposals import UpstreamProposals
 from kgd.workspace.proposals import shared
-
-if TYPE_CHECKING:
-    from kgd.daemon.syncing import Syncing
-    from kgd.git.remote_settings import Remote
-    from kgd.sync.upstream_commit import Connection
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 ROUNDS_KEY_LENGTH = 32
 TURN_SECONDS = 3.5

@@ -13,8 +13,9 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from kgd.daemon.daemon import Daemon
 from kgd.daemon.tokens import Minted, Tokens
 from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized, Unavailable
 from kgd.model import token as token_texts
@@ -27,9 +28,6 @@ from kgd.oidc.id_token import issuer_of
 from kgd.oidc.provider import PENDING, Granted, Provider, Refused
 from kgd.oidc.sealing import KEY_BYTES, Sealing
 from kgd.workspace.tip import settings
-
-if TYPE_CHECKING:
-    from kgd.daemon.daemon import Daemon
 
 BACK = "/ui/signed-in"
 """The page to which a browser returns."""

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kgd.config.registry import Entry
 from kgd.daemon.history_check import HistoryCheck
@@ -33,9 +32,7 @@ from kgd.sync.hub_sign_in import network_of
 from kgd.sync.remote_state import Machine, Now
 from kgd.sync.round import Done
 from kgd.workspace.answers import Stage
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 SETTLE = 0.003
 """Seconds during which commits are collected for one push, if there was no recent push."""

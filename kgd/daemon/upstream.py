@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
+from kgd.daemon.syncing import Answer, Syncing
 from kgd.errors import KgdError, Unavailable
-
-if TYPE_CHECKING:
-    from kgd.daemon.syncing import Answer, Syncing
 
 SECONDS = 45.0
 """Seconds that a caller waits for a round to start and finish."""

@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kgd.areas.atlas import Atlas
 from kgd.code_history.history import CodeHistory
@@ -25,9 +24,7 @@ from kgd.overlay.overlay import Overlay
 from kgd.overlay.tree import Delta
 from kgd.workspace.answers import Stage
 from kgd.workspace.usage import Usage
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 FIRST_LOOK_SECONDS = 2.0
 """Seconds that opening a workspace waits for the code tree; a larger tree is served later."""

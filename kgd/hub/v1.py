@@ -11,7 +11,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -35,9 +35,7 @@ from kgd.tools.nodes import overlay_of
 from kgd.tools.operation import Operation, Reflects
 from kgd.tools.parameters import read
 from kgd.tools.session import LONGEST_REQUEST
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 BODY_LIMIT = 4 * 2**20
 DEADLINE = 60.0

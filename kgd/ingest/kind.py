@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kgd.ingest import document_reader
 from kgd.ingest.document_reader import DocumentReader
@@ -17,9 +16,7 @@ from kgd.model.change import Edit
 from kgd.model.node import Source
 from kgd.model.uri import Uri
 from kgd.model.wiki_links import Names
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 SNIFFED = 64 << 10
 """Number of bytes at the beginning of a file that determine its kind."""

@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from kgd.codec import documents
 from kgd.errors import Forbidden, KgdError, Limit
@@ -23,10 +23,8 @@ from kgd.model.change import Edit, Upsert
 from kgd.model.difference import upsert_of
 from kgd.model.node import Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, build
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.secrets import refuse_secrets, secret_in
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
 
 FIRST, PART_OF = "has_message", "part_of"
 """Relations from a thread to its first message, and from each message to its thread."""

@@ -6,15 +6,13 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kgd.errors import Invalid
 from kgd.ingest.conversations import message_nodes, values
 from kgd.model.node import Node
 from kgd.model.uri import Uri, name_of, namespace_of, scheme_of, workspace_of
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 REPLIED_BY = "REPLIED_BY"
 LAST = "\U0010ffff"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio.to_thread
 from mcp.server.context import ServerRequestContext
@@ -32,10 +32,7 @@ from kgd.model.uri import Uri, path_of, scheme_of
 from kgd.tools import addressing, visibility
 from kgd.tools.nodes import overlay_of
 from kgd.tools.session import Session
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
-
+from kgd.workspace.workspace import Workspace
 
 INSTRUCTIONS = """\
 kgd is the memory that this team's agents share: a graph of small notes (nodes) and weighted relations, kept in a git \

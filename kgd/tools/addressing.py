@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, NotFound
@@ -22,10 +21,8 @@ from kgd.model import uri as uris
 from kgd.model.uri import Uri, scheme_of
 from kgd.tools import visibility
 from kgd.tools.session import Session
-
-if TYPE_CHECKING:
-    from kgd.tools.visibility import Sees
-    from kgd.workspace.workspace import Workspace
+from kgd.tools.visibility import Sees
+from kgd.workspace.workspace import Workspace
 
 LINES_OF_FILE = re.compile(
     r"(?P<path>[^\n,]*[^\n,:\d][^\n,:]*):(?P<first>\d{1,7})(?:(?:-|:)(?P<last>\d{1,7}))?"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NotRequired
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -23,11 +23,9 @@ from kgd.model.uri import Uri
 from kgd.resolution import Prompt, Provider, Reply, judge, prompt_for
 from kgd.tools.session import Session
 from kgd.workspace.answers import OpenConflict
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.edits import is_as_shown
 from kgd.workspace.writing.settling import is_about_node
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
 
 
 def ask_client(session: Session, prompts: Mapping[str, Prompt]) -> tuple[dict[str, Reply], dict[str, str]]:

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, cast
+from typing import Any, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do
 from kgd.git.objects import LAST_MOMENT
 from kgd.graph.edges import Edge
+from kgd.model.conflict import Conflict
 from kgd.model.fields import field_of, plain_weight
 from kgd.model.node import SCALARS, SETS, Node, Relation, Source, with_plain_fields
 from kgd.model.uri import Uri, scheme_of
+from kgd.overlay.overlay import Overlay
 from kgd.resolution import sides_of
-
-if TYPE_CHECKING:
-    from kgd.model.conflict import Conflict
-    from kgd.overlay.overlay import Overlay
-    from kgd.tools.visibility import Sees
-    from kgd.workspace.answers import Entry, InvalidFile, OpenConflict, Version
-    from kgd.workspace.workspace import Workspace
+from kgd.tools.visibility import Sees
+from kgd.workspace.answers import Entry, InvalidFile, OpenConflict, Version
+from kgd.workspace.workspace import Workspace
 
 UNSEEN_MESSAGE = "(this commit changed other nodes too)"
 

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 from weakref import ref
 
 from kgd.config import git_own_file
+from kgd.daemon.daemon import Daemon
 from kgd.errors import Limit, Unauthorized
 from kgd.freshness.verification import noted
 from kgd.git.layout import person
@@ -17,15 +17,11 @@ from kgd.model.access import Policy, Principal, Verb, authorize, may
 from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.token import LEEWAY_SECONDS
 from kgd.model.uri import Uri
+from kgd.resolution import Ask
 from kgd.tools import visibility
-from kgd.workspace.writing.touched_nodes import authorize_all, named
-
-if TYPE_CHECKING:
-    from kgd.daemon.daemon import Daemon
-    from kgd.resolution import Ask
-    from kgd.workspace.answers import Outcome
-    from kgd.workspace.workspace import Workspace
-    from kgd.workspace.writing.touched_nodes import Permit, Touched
+from kgd.workspace.answers import Outcome
+from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.touched_nodes import Permit, Touched, authorize_all, named
 
 Progress = Callable[[int, int | None, str], None]
 """Called with (done, total, message) during a long call; total is None while it is unknown."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NotRequired
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -12,9 +12,7 @@ from kgd.model.uri import Uri, workspace_of
 from kgd.model.usage import Link
 from kgd.tools.session import Session
 from kgd.workspace.usage import Usage
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 NAMED = 8
 """Number of evicted nodes that a hint names; the others are only counted."""

@@ -7,7 +7,7 @@ hub of the workspace.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NotRequired
+from typing import Any, NotRequired
 
 import orjson
 from typing_extensions import TypedDict
@@ -24,11 +24,9 @@ from kgd.tools.nodes import moment
 from kgd.tools.operation import Refusal, as_json
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
+from kgd.tools.visibility import Sees
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.area_bounds import related_relations
-
-if TYPE_CHECKING:
-    from kgd.tools.visibility import Sees
-    from kgd.workspace.workspace import Workspace
 
 LARGEST = 8 * 1024 * 1024
 """Largest size of an answer in bytes. The specification has no partial answers, so a larger one is refused."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.areas import paths
 from kgd.areas.atlas import ATOM, MOLECULE, Atlas
+from kgd.areas.coverage import Coverage, Tally
 from kgd.errors import Advice, Do, Forbidden, Invalid, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.model.change import Author
@@ -23,12 +24,9 @@ from kgd.tools.nodes import Stamp, UnverifiedAnswer, moment, overlay_of, stamp
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.origins import marks
 from kgd.tools.parameters import Params
-
-if TYPE_CHECKING:
-    from kgd.areas.coverage import Coverage, Tally
-    from kgd.tools.session import Session
-    from kgd.workspace.answers import Version
-    from kgd.workspace.workspace import Workspace
+from kgd.tools.session import Session
+from kgd.workspace.answers import Version
+from kgd.workspace.workspace import Workspace
 
 NAMED = 3
 """Largest number of areas named per folder or file, beginning with the areas with the most files."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from kgd.areas.atlas import ATOM, MOLECULE
 from kgd.areas.patterns import check_pattern
@@ -21,9 +21,7 @@ from kgd.tools import addressing, visibility
 from kgd.tools.parameters import refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 Kind = Literal["atom", "molecule"]
 TASK = "task"

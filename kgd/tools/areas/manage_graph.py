@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
@@ -22,10 +22,8 @@ from kgd.tools.areas.answers import AreaAnswer, Envelope, answer_of, answered, e
 from kgd.tools.areas.parameters import Checks, Use
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.area_bounds import RELATED, related_relations
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
 
 _GLOBS = WithJsonSchema({"type": "array", "items": {"type": "string"}, "description": "globs"})
 _ATOMS = WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "[{atomId, reason}]"})

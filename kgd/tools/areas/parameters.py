@@ -6,18 +6,16 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import orjson
 from pydantic import ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from kgd.areas.patterns import check_pattern
 from kgd.errors import Invalid, InvariantViolation, KgdError
 from kgd.tools.parameters import Params, explain_one, refuse_unseen
 from kgd.workspace.writing.area_bounds import MAX_KNOWLEDGE, MAX_PATTERNS, MAX_RELATED
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 _HALF = re.compile("[\ud800-\udfff]").search
 MAX_NAME = 255

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
@@ -30,10 +30,8 @@ from kgd.tools.areas.answers import (
 from kgd.tools.areas.parameters import Checks, Use
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.session import Session
-
-if TYPE_CHECKING:
-    from kgd.tools.visibility import Sees
-    from kgd.workspace.workspace import Workspace
+from kgd.tools.visibility import Sees
+from kgd.workspace.workspace import Workspace
 
 LOOKED_THROUGH = 2_000
 """Largest number of hits of a text search to which the other filters are applied; `total` cannot exceed it."""

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from kgd.compression import redundancy
 from kgd.compression.redundancy import Pruned, Superseded
@@ -23,13 +22,11 @@ from kgd.model.change import Edit, Unrelate
 from kgd.model.node import SUPERSEDES, Node, ranks_behind
 from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
 from kgd.tools import visibility
+from kgd.tools.session import Session
 from kgd.tools.suggestions import suggestions
 from kgd.workspace.proposals.records import bundle_id
 from kgd.workspace.usage import Usage
-
-if TYPE_CHECKING:
-    from kgd.tools.session import Session
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 DAY = 86_400
 MOST_LOOKED = 20_000

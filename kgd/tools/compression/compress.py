@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -28,12 +28,10 @@ from kgd.tools.compression.candidates import DAY, Looking
 from kgd.tools.model_decisions import ask_client
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.parameters import Many, Params
+from kgd.tools.session import Session
 from kgd.workspace.proposals import proposals, records
 from kgd.workspace.proposals.records import Bundle
-
-if TYPE_CHECKING:
-    from kgd.tools.session import Session
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 HOLDER = "compress"
 OLD_DAYS = 180

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kgd.codec import memories
 from kgd.codec.documents import read_record
@@ -24,12 +24,9 @@ from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, is_settings_uri
 from kgd.tools import visibility
 from kgd.tools.nodes import ConflictField, SideAnswer, disputed, made_at
-from kgd.workspace.answers import OpenConflict
+from kgd.workspace.answers import Entry, OpenConflict
 from kgd.workspace.merging.files import MEMORIES
-
-if TYPE_CHECKING:
-    from kgd.workspace.answers import Entry
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 VERSIONS_READ = 5_000
 """Largest number of commits that are searched for each disputed node, back from the commit that recorded the conflict.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NotRequired
+from typing import Annotated, NotRequired
 from urllib.parse import urlsplit
 
 from pydantic import Field
@@ -22,12 +22,9 @@ from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.suggestions import suggestions
 from kgd.tools.suggestions.suggestions import SuggestionAnswer
-from kgd.workspace.answers import OpenConflict
+from kgd.workspace.answers import Entry, OpenConflict
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.edits import LIST_CONFLICTS
-
-if TYPE_CHECKING:
-    from kgd.workspace.answers import Entry
-    from kgd.workspace.workspace import Workspace
 
 
 class ConflictsParams(Params):

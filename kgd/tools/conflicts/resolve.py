@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -30,10 +30,8 @@ from kgd.tools.suggestions import suggestions
 from kgd.tools.suggestions.suggestions import SuggestionAnswer
 from kgd.tools.write.put import PutResult, answer_of
 from kgd.workspace.answers import OpenConflict, Outcome
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.edits import LIST_CONFLICTS
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
 
 SIDES = {"a": 0, "b": 1}
 COMMITS = {"resolve": "resolved", "suggestion": "accepted a suggestion for"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -28,11 +28,9 @@ from kgd.tools.nodes import Stamp, UnverifiedAnswer, moment, overlay_of, printab
 from kgd.tools.operation import ADDRESS, Hints, Operation, Reflects
 from kgd.tools.origins import mark
 from kgd.tools.parameters import Params
-
-if TYPE_CHECKING:
-    from kgd.tools.session import Session
-    from kgd.tools.visibility import Sees
-    from kgd.workspace.workspace import Workspace
+from kgd.tools.session import Session
+from kgd.tools.visibility import Sees
+from kgd.workspace.workspace import Workspace
 
 NOTES = 100
 PLACES = 20

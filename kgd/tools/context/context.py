@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -30,9 +30,7 @@ from kgd.tools.paging import size_of
 from kgd.tools.parameters import Many, Params, When, period
 from kgd.tools.session import Session
 from kgd.tools.working_sets import Hint, enter, working_set
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 LEAST_BUDGET = 200
 EMBEDDED_WITHIN = 3.0

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kgd.areas.paths import normalise
 from kgd.errors import KgdError, Limit
@@ -17,10 +16,8 @@ from kgd.model.uri import Uri, path_of, scheme_of, uri_at
 from kgd.overlay.tree import Directory, below
 from kgd.tools import visibility
 from kgd.tools.nodes import overlay_of
-
-if TYPE_CHECKING:
-    from kgd.tools.session import Session
-    from kgd.workspace.workspace import Workspace
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
 
 MOST_PATHS = 500
 """Largest number of paths in a question."""

@@ -9,27 +9,24 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NotRequired
+from typing import NotRequired
 
 from typing_extensions import TypedDict
 
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card, card_of
+from kgd.index.ranking import Hit
 from kgd.model.escaping import fenced_line
 from kgd.model.lane import KNOWLEDGE
 from kgd.model.node import cut_at_word
 from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of
 from kgd.retrieval import candidates
-from kgd.retrieval.query import Question
+from kgd.retrieval.query import Question, Retrieved
 from kgd.tools import visibility
 from kgd.tools.nodes import overlay_of, printable
 from kgd.tools.read.search import answered
-
-if TYPE_CHECKING:
-    from kgd.index.ranking import Hit
-    from kgd.retrieval.query import Retrieved
-    from kgd.tools.session import Session
-    from kgd.workspace.workspace import Workspace
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
 
 ANSWER, DIRECT, NEAR, FAR = range(4)
 """Distance of a node from the question: it answers the question, is about the subject, is related to the subject's

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from kgd.areas.atlas import STEPS, Atlas, Atom
 from kgd.freshness.freshness import Freshness
@@ -18,14 +17,11 @@ from kgd.memories.keywords import keywords
 from kgd.memories.tasks import Task
 from kgd.model.node import cut_at_word
 from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, uri_at, workspace_of
-from kgd.retrieval.query import Question
+from kgd.retrieval.query import Answered, Question
 from kgd.tools import visibility
 from kgd.tools.context.file_paths import Places, above
 from kgd.tools.context.findings import ANSWER, AREAS, DIRECT, FAR, MEMORIES, NEAR, Findings, Found
 from kgd.tools.read import questions
-
-if TYPE_CHECKING:
-    from kgd.retrieval.query import Answered
 
 RELATIONS = 200
 """Relations of one node that are examined, closest first; the others are counted."""

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, NotRequired
+from typing import NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -15,18 +15,15 @@ from kgd.errors import Invalid, KgdError
 from kgd.freshness.freshness import Freshness
 from kgd.git import code_log
 from kgd.git.code_log import LineOrigin, blame
-from kgd.git.discovery import find_place
+from kgd.git.discovery import Place, find_place
 from kgd.git.program import GitFailed
 from kgd.model.uri import from_path, scheme_of
 from kgd.tools.addressing import LINES_OF_FILE
 from kgd.tools.context.findings import AREAS, DIRECT, Findings
 from kgd.tools.context.recent import history_of
 from kgd.tools.nodes import moment, overlay_of, printable
-
-if TYPE_CHECKING:
-    from kgd.git.discovery import Place
-    from kgd.tools.session import Session
-    from kgd.workspace.workspace import Workspace
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
 
 LINES = 40
 """Largest number of lines of a range."""

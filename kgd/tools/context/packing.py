@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired
+from typing import Any, NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -17,10 +17,8 @@ from kgd.model.uri import Uri, scheme_of
 from kgd.tools.context.findings import ANSWER, AREAS, FAR, Found
 from kgd.tools.nodes import UnverifiedAnswer, overlay_of
 from kgd.tools.paging import HARD_LIMIT, fitting, size_of
-
-if TYPE_CHECKING:
-    from kgd.tools.visibility import Sees
-    from kgd.workspace.workspace import Workspace
+from kgd.tools.visibility import Sees
+from kgd.workspace.workspace import Workspace
 
 BYTES_PER_TOKEN = 4
 BRIEF = 240

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, NotRequired
+from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -27,9 +27,7 @@ from kgd.tools.parameters import Params
 from kgd.tools.proposals.seen import unanswered
 from kgd.tools.session import Session
 from kgd.workspace.proposals import proposals
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 BUDGET = 1_500
 """Default budget in tokens. Hosts cut the output of a start hook at 10,000 characters."""

@@ -7,7 +7,7 @@ files that they may not read, and names of people stay on the machine.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NotRequired
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -17,10 +17,8 @@ from kgd.model.node import cut_at_word
 from kgd.model.uri import Uri
 from kgd.tools.context.findings import AREAS, Findings
 from kgd.tools.nodes import moment, printable
-
-if TYPE_CHECKING:
-    from kgd.tools.session import Session
-    from kgd.workspace.workspace import Workspace
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
 
 ENTRIES = 3
 """Largest number of entries of each area's changelog."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NotRequired
+from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do
+from kgd.freshness.citations import Unverified
 from kgd.freshness.freshness import Freshness
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet
@@ -17,12 +18,9 @@ from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.origins import unverified_answer, verified
 from kgd.tools.parameters import Many, Params
+from kgd.tools.session import Session
 from kgd.tools.write.put import PutResult, answer_of
-
-if TYPE_CHECKING:
-    from kgd.freshness.citations import Unverified
-    from kgd.tools.session import Session
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 
 class StaleParams(Params):

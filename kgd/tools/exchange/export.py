@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
 
@@ -31,9 +31,7 @@ from kgd.tools.exchange.imports import Told, place, tell
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 TEXT_LIMIT = 8 * 2**20
 STANDARD_OUTPUT = "-"

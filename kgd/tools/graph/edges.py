@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -32,9 +32,7 @@ from kgd.tools.read.mentions import walked
 from kgd.tools.session import Session
 from kgd.tools.write import changes
 from kgd.workspace.changed_nodes import Changed
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 KEY = 16
 """Number of hex digits of an id that the index keeps; a match is then compared in full."""

@@ -7,7 +7,7 @@ and no field is shortened.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
@@ -22,9 +22,7 @@ from kgd.tools.operation import Hints, Operation, Reflects
 from kgd.tools.paging import size_of
 from kgd.tools.parameters import Many, Params, read_object
 from kgd.tools.session import Session
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 PAGE_BYTES = 4 * 2**20
 LISTED = 500

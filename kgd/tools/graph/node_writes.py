@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
@@ -22,9 +22,7 @@ from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import JsonObject, Many, Params, read_object, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.write import changes
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 MOST = 2_000
 """Edits of one ChangeSet."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, NotRequired
+from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -26,11 +26,9 @@ from kgd.tools.origins import marks
 from kgd.tools.parameters import Params
 from kgd.tools.proposals.seen import ProposalAnswer, proposal_answer, seen
 from kgd.tools.session import Session
+from kgd.workspace.answers import Entry
 from kgd.workspace.proposals import proposals
-
-if TYPE_CHECKING:
-    from kgd.workspace.answers import Entry
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 EXAMINED = 100
 """Number of an author's newest nodes that are searched for areas and stale facts."""

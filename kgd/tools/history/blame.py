@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, NotRequired
+from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.model.access import Verb
+from kgd.model.node import Node
 from kgd.model.text_merge import origin_versions
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
@@ -18,11 +19,8 @@ from kgd.tools.operation import BUDGET, CURSOR, URI, Command, Hints, Operation
 from kgd.tools.paging import LEAST, Room, fitting
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-
-if TYPE_CHECKING:
-    from kgd.model.node import Node
-    from kgd.workspace.answers import Entry
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.answers import Entry
+from kgd.workspace.workspace import Workspace
 
 MOST_VERSIONS = 100
 """Largest number of versions to compare per call. If a node has more, the range of the oldest compared version is

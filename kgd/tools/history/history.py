@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, NotRequired, cast
+from typing import Annotated, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -24,12 +24,10 @@ from kgd.tools.paging import HARD_LIMIT, Room, clip
 from kgd.tools.parameters import Many, Params, When, period
 from kgd.tools.session import Session
 from kgd.tools.write.put import PutResult, answer_of
+from kgd.workspace.answers import Entry
 from kgd.workspace.history.history import LOOKED_AT
 from kgd.workspace.history.history import UNDO as UNDO_OPERATION
-
-if TYPE_CHECKING:
-    from kgd.workspace.answers import Entry
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 NODES_PER_DIFF = 50
 NODES_NAMED = 50

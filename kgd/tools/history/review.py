@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -31,12 +31,10 @@ from kgd.tools.paging import HARD_LIMIT, Room, clip
 from kgd.tools.parameters import Many, Params, When, globs, moment_of, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.write.put import answer_of
+from kgd.workspace.answers import Entry, NodeChange
 from kgd.workspace.history.commits import changed_fields
 from kgd.workspace.proposals.proposals import holder_name
-
-if TYPE_CHECKING:
-    from kgd.workspace.answers import Entry, NodeChange
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 REVIEWED = "refs/kgd/reviewed/"
 """Ref prefix of the last reviewed commit of each person."""

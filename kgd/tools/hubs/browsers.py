@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.daemon.browser_sessions import Pages
 from kgd.errors import Forbidden, KgdError, NotFound, Unavailable
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.operation import Command, Hints, Operation, flag
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-
-if TYPE_CHECKING:
-    from kgd.daemon.browser_sessions import Pages
 
 
 class OpenParams(Params):

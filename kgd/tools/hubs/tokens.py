@@ -8,25 +8,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.daemon.tokens import Minted, Tokens
 from kgd.errors import Forbidden, Invalid, KgdError
-from kgd.model.access import Scope, Verb, check_reach
+from kgd.model.access import Principal, Scope, Verb, check_reach
 from kgd.model.audit_chain import ChainCheck
-from kgd.model.token import Quota
+from kgd.model.token import AuditEntry, Quota, TokenRecord
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
-
-if TYPE_CHECKING:
-    from kgd.daemon.tokens import Minted, Tokens
-    from kgd.model.access import Principal
-    from kgd.model.token import AuditEntry, TokenRecord
 
 LONGEST_DAYS = 366
 QUOTA = Quota()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -28,9 +28,7 @@ from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.suggestions import extraction
 from kgd.tools.suggestions.extraction import Task
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 TREE = "tree"
 COMPRESSION = "compression"

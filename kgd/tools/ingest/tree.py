@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NotRequired
+from typing import NotRequired
 
 from typing_extensions import TypedDict
 
@@ -17,9 +17,7 @@ from kgd.tools.nodes import overlay_of
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 
 class BootstrapParams(Params):

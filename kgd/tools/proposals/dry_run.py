@@ -7,7 +7,7 @@ hub knows take effect at the real submission.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NotRequired
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -22,9 +22,7 @@ from kgd.tools.proposals.outbound import SubmitParams, Target, subject
 from kgd.tools.session import Session
 from kgd.tools.write.changes import edits
 from kgd.workspace.proposals.submission import expecting
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 Would = Literal["merged", "proposed", "refused", "unchanged"]
 TRIED = "The hub tried it, and wrote nothing."

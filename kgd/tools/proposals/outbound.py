@@ -11,7 +11,7 @@ import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -37,13 +37,10 @@ from kgd.tools.session import Session
 from kgd.tools.write.changes import ChangesAsInPut, edits
 from kgd.tools.write.put import Similar, Written
 from kgd.workspace.answers import Outcome
-from kgd.workspace.proposals.proposals import holder_name, keep
+from kgd.workspace.proposals.proposals import Proposal, holder_name, keep
 from kgd.workspace.proposals.submission import expecting
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.transaction import Transaction
-
-if TYPE_CHECKING:
-    from kgd.workspace.proposals.proposals import Proposal
-    from kgd.workspace.workspace import Workspace
 
 SUBMITTED = "refs/kgd/submitted/"
 """Prefix of the refs that protect submitted commits from gc."""

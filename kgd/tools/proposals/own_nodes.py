@@ -13,10 +13,11 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from kgd.errors import Advice, Do, Forbidden, KgdError, Limit, NotFound, Stale, Unauthorized, Unavailable
 from kgd.git.files import replace as replace_file
+from kgd.git.history import LogEntry
 from kgd.git.objects import Commit, ObjectId
 from kgd.graph.traverse import traverse
 from kgd.model.change import Upsert
@@ -25,13 +26,9 @@ from kgd.model.difference import difference as between
 from kgd.model.fields import join
 from kgd.model.node import FIELDS, Json, Node
 from kgd.model.uri import Uri, build, is_owned, scheme_of, segments_of, workspace_of
-from kgd.sync.hubs import WRITE_DEADLINE
+from kgd.sync.hubs import WRITE_DEADLINE, HubClient
 from kgd.workspace.proposals.submission import VERSIONS_LOOKED_AT
-
-if TYPE_CHECKING:
-    from kgd.git.history import LogEntry
-    from kgd.sync.hubs import HubClient
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 MOST_NODES = 1_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -36,16 +36,14 @@ from kgd.tools.proposals.seen import (
 )
 from kgd.tools.session import Session
 from kgd.tools.write.put import PutResult, answer_of
+from kgd.workspace.answers import Outcome
 from kgd.workspace.proposals import comments, deciding, proposals, records
 from kgd.workspace.proposals.choosing import SEE_CHANGES, Chosen
 from kgd.workspace.proposals.comments import LONGEST
 from kgd.workspace.proposals.proposals import Proposal
 from kgd.workspace.proposals.records import LONGEST_REASON
-
-if TYPE_CHECKING:
-    from kgd.workspace.answers import Outcome
-    from kgd.workspace.writing.touched_nodes import Permit
 from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing.touched_nodes import Permit
 
 SHOWN = 100
 LISTED = 20

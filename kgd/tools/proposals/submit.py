@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, NotFound
 from kgd.model.access import Verb
@@ -28,10 +28,8 @@ from kgd.tools.write.changes import edits, naming_similar
 from kgd.tools.write.put import answer_of
 from kgd.workspace.proposals import proposals, submission
 from kgd.workspace.proposals.submission import Submission, Submitter
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.touched_nodes import named
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
 
 
 def submit(session: Session, params: SubmitParams) -> SubmitResult:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kgd.freshness.citations import Citation, of
 from kgd.freshness.code import Code, spans_of
 from kgd.freshness.freshness import Checked, Freshness
 from kgd.model.text_merge import Run, common_parts
 from kgd.model.uri import from_path
-from kgd.tools.nodes import CitationAnswer, moment, printable
-
-if TYPE_CHECKING:
-    from kgd.freshness.code import Code
-    from kgd.tools.nodes import Found
-    from kgd.tools.paging import Room
-    from kgd.tools.session import Session
-    from kgd.workspace.workspace import Workspace
+from kgd.tools.nodes import CitationAnswer, Found, moment, printable
+from kgd.tools.paging import Room
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
 
 LISTED = 20
 """Largest number of citations with code; the others have only their text."""

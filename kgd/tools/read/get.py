@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from kgd.errors import Invalid, KgdError
 from kgd.ingest import thread_history
 from kgd.ingest.conversations.message_nodes import spelt
-from kgd.ingest.thread_history import LAST, REPLIED_BY
+from kgd.ingest.thread_history import LAST, REPLIED_BY, Message
 from kgd.model.access import Verb
 from kgd.model.dates import validity_in
 from kgd.model.escaping import fenced_line
@@ -28,11 +28,7 @@ from kgd.tools.parameters import Many, Params
 from kgd.tools.read import citations, mentions
 from kgd.tools.session import Session
 from kgd.tools.working_sets import enter, note
-
-if TYPE_CHECKING:
-    from kgd.ingest.thread_history import Message
-    from kgd.tools.nodes import Found
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 LISTS = ("relations", "incoming")
 HISTORY_LINES = 5

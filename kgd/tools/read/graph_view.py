@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, cast, get_args
+from typing import Annotated, Any, Literal, NotRequired, cast, get_args
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -12,6 +12,7 @@ from kgd.areas.atlas import Atlas
 from kgd.drawing.scene import scene_of_groups, scene_of_walk
 from kgd.drawing.svg import draw
 from kgd.model.access import Verb
+from kgd.model.uri import Uri
 from kgd.tools import addressing, visibility
 from kgd.tools.operation import Hints, Operation, as_json
 from kgd.tools.parameters import Many
@@ -19,11 +20,8 @@ from kgd.tools.read import groups, traverse
 from kgd.tools.read.groups import Grouping, GroupLink, GroupShown
 from kgd.tools.read.traverse import TraverseParams, TraverseResult
 from kgd.tools.session import Session
-
-if TYPE_CHECKING:
-    from kgd.model.uri import Uri
-    from kgd.tools.visibility import Sees
-    from kgd.workspace.workspace import Workspace
+from kgd.tools.visibility import Sees
+from kgd.workspace.workspace import Workspace
 
 MOLECULES, ATOMS = 24, 120
 """Largest number of areas in a picture of the whole workspace; the first by name are shown."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, NotRequired
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -21,10 +21,8 @@ from kgd.graph import communities
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, name_of, path_of, scheme_of
 from kgd.tools.nodes import overlay_of
-
-if TYPE_CHECKING:
-    from kgd.tools.visibility import Sees
-    from kgd.workspace.workspace import Workspace
+from kgd.tools.visibility import Sees
+from kgd.workspace.workspace import Workspace
 
 Grouping = Literal["namespace", "area", "type", "community"]
 

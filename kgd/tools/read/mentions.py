@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
 
 from kgd.graph.edges import EdgeSource
 from kgd.mentions.mentions import MENTIONS, Mentions
+from kgd.model.uri import Uri
 from kgd.tools import visibility
 from kgd.tools.nodes import MentionsAnswer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from kgd.model.uri import Uri
-    from kgd.tools.session import Session
-    from kgd.workspace.workspace import Workspace
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
 
 __all__ = ["MENTIONS", "mentions", "of_node", "walked"]
 

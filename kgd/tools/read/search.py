@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NotRequired, Self, cast
+from typing import Annotated, Final, Literal, NotRequired, Self, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -54,9 +54,7 @@ from kgd.tools.read import questions
 from kgd.tools.read.traverse import EdgeAnswer
 from kgd.tools.session import Session
 from kgd.tools.visibility import mentioned
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 DEEPEST = 10_000
 """Largest number of hits to page through; a narrower query finds the rest."""

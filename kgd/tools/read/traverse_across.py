@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NotRequired
+from typing import NotRequired
 
 from typing_extensions import TypedDict
 
@@ -22,9 +22,7 @@ from kgd.tools.nodes import moment
 from kgd.tools.origins import Origin
 from kgd.tools.read.mentions import walked
 from kgd.tools.session import Session
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 BROKEN_SHOWN = 20
 HOME = frozenset({(), ("",), ("tree",), ("", "tree")})

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from kgd.errors import KgdError
 from kgd.exchange.entities import (
@@ -26,14 +25,12 @@ from kgd.exchange.entities import (
     spelt_name,
     uris_of,
 )
+from kgd.git.objects import ObjectId
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.tools.server_memory.text_search import Said, texts_of
 from kgd.workspace.changed_nodes import Changed
-
-if TYPE_CHECKING:
-    from kgd.git.objects import ObjectId
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 KEPT = 8 * 2**20
 """Largest number of characters of cached entities, as many as an answer can have: about 20 MB of memory."""

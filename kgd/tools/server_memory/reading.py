@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 from typing_extensions import TypedDict
@@ -16,9 +16,7 @@ from kgd.tools.server_memory.entities import Catalogue, Stored
 from kgd.tools.server_memory.parameters import OpenNodes, ReadGraph, SearchNodes
 from kgd.tools.server_memory.text_search import texts_of
 from kgd.tools.session import Session
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 WHOLE_LIMIT = 8 * 2**20
 """Largest size of an answer in bytes. These tools have no cursor, so a larger answer is refused."""

@@ -16,14 +16,12 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from kgd.exchange.entities import SCHEME, Entity, entity_in, is_implied
 from kgd.index.words import clean
 from kgd.model.uri import Uri
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from typing_extensions import TypedDict
 
@@ -43,10 +43,8 @@ from kgd.tools.server_memory.parameters import (
 )
 from kgd.tools.server_memory.reading import EntityAnswer, RelationAnswer, workspace_of
 from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.transaction import MAX_EDITS
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
 
 ATTEMPTS = 50
 """Largest number of attempts of a call while other tools write the same entities."""

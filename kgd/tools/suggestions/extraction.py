@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typing_extensions import TypedDict
 
@@ -35,12 +35,10 @@ from kgd.model.uri import Uri, build
 from kgd.resolution import Prompt
 from kgd.tools import nodes, visibility
 from kgd.tools.model_decisions import ask_client
+from kgd.tools.session import Session
 from kgd.workspace.proposals import proposals
 from kgd.workspace.usage import Usage
-
-if TYPE_CHECKING:
-    from kgd.tools.session import Session
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 KIND = "entities"
 MOST_ASKED = 4

@@ -10,7 +10,7 @@ import hashlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NotRequired
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -23,14 +23,12 @@ from kgd.model.change import ChangeSet, Edit, Relate, Upsert
 from kgd.model.fields import plain_weight
 from kgd.model.node import NAME_LIMIT, Relation
 from kgd.model.uri import Uri, build
+from kgd.model.usage import Suggestion
 from kgd.tools.differences import foretold
 from kgd.tools.proposals.proposals import Decided
+from kgd.tools.session import Session
 from kgd.workspace.usage import Usage
-
-if TYPE_CHECKING:
-    from kgd.model.usage import Suggestion
-    from kgd.tools.session import Session
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 ENTITY = "entity"
 TEXTS_READ = 5_000

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 import orjson
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -29,14 +29,11 @@ from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params, read_many, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.tasks.answers import SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
+from kgd.tools.visibility import Sees
+from kgd.workspace.answers import Outcome
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.edits import upserted
 from kgd.workspace.writing.writer import Staged
-
-if TYPE_CHECKING:
-    from kgd.model.uri import Uri
-    from kgd.tools.visibility import Sees
-    from kgd.workspace.answers import Outcome
-    from kgd.workspace.workspace import Workspace
 
 SUGGESTED_ACTIONS = (
     "Update atom knowledge for areas affected by this task",

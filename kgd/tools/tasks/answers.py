@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NotRequired
+from typing import NotRequired
 
 from typing_extensions import TypedDict
 
@@ -17,9 +17,7 @@ from kgd.tools import addressing, nodes, visibility
 from kgd.tools.nodes import Found
 from kgd.tools.session import Session
 from kgd.workspace.changed_nodes import Changed
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 
 class SectionAnswer(TypedDict):

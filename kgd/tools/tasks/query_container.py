@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -15,7 +15,7 @@ from kgd.memories.tasks import CRITERIA, DEPENDS_ON, FILES, OBJECTIVE, STATUSES,
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import Relation, cut_at_word
-from kgd.model.uri import build
+from kgd.model.uri import Uri, build
 from kgd.tools import addressing, nodes, origins, visibility
 from kgd.tools.areas import ids
 from kgd.tools.areas.answers import Envelope, answered, enveloped
@@ -33,10 +33,7 @@ from kgd.tools.tasks.answers import (
     task_at,
     task_of,
 )
-
-if TYPE_CHECKING:
-    from kgd.model.uri import Uri
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 LOOKED_THROUGH = 2_000
 """Largest number of hits of a text query to which the status filter is applied."""

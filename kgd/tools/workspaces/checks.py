@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from importlib import metadata
-from typing import TYPE_CHECKING, NotRequired
+from typing import NotRequired
 
 from typing_extensions import TypedDict
 
@@ -16,11 +16,9 @@ from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.session import Session
 from kgd.tools.workspaces import status
 from kgd.tools.workspaces.status import WorkspaceParams, absence
+from kgd.workspace.answers import Finding, Stage
 from kgd.workspace.check import check
-
-if TYPE_CHECKING:
-    from kgd.workspace.answers import Finding, Stage
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 REPORT_SECONDS = 0.2
 """Seconds between two reports of progress."""

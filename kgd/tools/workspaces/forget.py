@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, NotRequired
+from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.daemon import jobs
+from kgd.daemon.syncing import Syncing
 from kgd.errors import Advice, Do, Forbidden, KgdError, Unavailable
 from kgd.git.refs import NOTES, RefUpdate
 from kgd.git.remote_errors import LostRace
+from kgd.git.remote_settings import Remote
 from kgd.tools import addressing
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.session import Session
 from kgd.tools.workspaces.status import WorkspaceParams
 from kgd.workspace import forgetting
-
-if TYPE_CHECKING:
-    from kgd.daemon.syncing import Syncing
-    from kgd.git.remote_settings import Remote
-    from kgd.workspace.forgetting import Forgotten
+from kgd.workspace.forgetting import Forgotten
 
 Refs = Mapping[str, bytes]
 """A remote's refs, by name."""

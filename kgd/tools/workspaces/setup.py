@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -36,9 +36,7 @@ from kgd.tools.session import Session
 from kgd.tools.workspaces import clones
 from kgd.tools.workspaces.checks import REPORT_SECONDS
 from kgd.tools.workspaces.status import FindingAnswer, WorkspaceParams, code_findings
-
-if TYPE_CHECKING:
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 LONGEST_SCAN = 60.0
 """Seconds for which `up` waits for the code tree; the daemon reads the rest of it later."""

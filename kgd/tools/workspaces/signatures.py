@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, NotRequired
+from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -12,11 +12,8 @@ from kgd.tools import addressing
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.session import Session
 from kgd.tools.workspaces.status import WorkspaceParams
-from kgd.workspace.history.signed_history import SignedHistory
-
-if TYPE_CHECKING:
-    from kgd.workspace.history.signed_history import Verdict
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.history.signed_history import SignedHistory, Verdict
+from kgd.workspace.workspace import Workspace
 
 PROBLEMS = 100
 """Largest number of problems in an answer."""

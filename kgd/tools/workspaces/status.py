@@ -6,11 +6,12 @@ docs/recovery.md lists the same remedies. A test compares both lists and finds s
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Literal, NotRequired, cast
+from typing import Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
 from kgd.code_history.history import CodeHistory
+from kgd.daemon.browser_sessions import Pages
 from kgd.errors import Advice, Do, NotFound, Unavailable
 from kgd.freshness.freshness import Freshness
 from kgd.model.access import Verb
@@ -24,11 +25,7 @@ from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.workspace.answers import Stage
 from kgd.workspace.proposals import proposals
-
-if TYPE_CHECKING:
-    from kgd.daemon.browser_sessions import Pages
-    from kgd.workspace.answers import Stage
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 RESOLVE_OPEN = Advice("Resolve the open conflicts: ", Do("conflicts"), " shows both sides of each.")
 BROKEN_COUNTED = 1_000

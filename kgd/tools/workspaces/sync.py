@@ -5,30 +5,28 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from kgd.config.credentials import check_reference, drop, is_kept_as, keep
+from kgd.daemon.syncing import Answer
 from kgd.errors import Advice, Do, Forbidden, Invalid, InvariantViolation, KgdError
 from kgd.git import remote_settings
 from kgd.git.adopt import code_remotes
 from kgd.git.remote_errors import Trouble
 from kgd.git.remote_settings import Remote
 from kgd.model.access import Verb
+from kgd.sync.remote_state import Machine
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.operation import DIRECTION, REF, SECONDS, TOKEN, USUAL, Command, Hints, Operation, option
 from kgd.tools.parameters import JsonObject, Params
 from kgd.tools.session import Session
 from kgd.tools.workspaces.status import RESOLVE_OPEN, WorkspaceParams
-
-if TYPE_CHECKING:
-    from kgd.daemon.syncing import Answer
-    from kgd.sync.remote_state import Machine
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.workspace import Workspace
 
 GIVEN_UP = ("vanished", "unrelated", "other-workspace")
 """Problems of the first sync after which a new remote is removed, because it is not the intended one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -41,10 +41,8 @@ from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.write import write_conflicts
 from kgd.tools.write.changes import Changes, addresses, edits, naming_similar
-
-if TYPE_CHECKING:
-    from kgd.workspace.answers import Outcome
-    from kgd.workspace.workspace import Workspace
+from kgd.workspace.answers import Outcome
+from kgd.workspace.workspace import Workspace
 
 
 class PutParams(Params):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kgd.errors import KgdError, Stale
 from kgd.model.access import Verb
@@ -23,14 +23,12 @@ from kgd.model.node import SCALARS, Node
 from kgd.model.uri import Uri
 from kgd.tools.model_decisions import MOST_ASKED, NO_MODEL, Consultation, Decision, Resolved, askable, consult
 from kgd.tools.session import Session
+from kgd.workspace.answers import Outcome
+from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.edits import upserted
 
 TRIES = 4
 """Largest number of attempts to submit a change while others write to the same nodes."""
-
-if TYPE_CHECKING:
-    from kgd.workspace.answers import Outcome
-    from kgd.workspace.workspace import Workspace
 
 
 def beside(session: Session, workspace: Workspace, edits: Iterable[Edit]) -> Consultation:
