@@ -93,8 +93,6 @@ def test_the_margin_names_authors_and_a_line_is_asked_about_by_one_tap(shop: Des
 
 
 def test_the_knowledge_stays_beside_the_code_that_is_scrolled(shop: Desk, page: Page) -> None:
-    (shop.code / "src/long.py").write_text("x = 1\n" * 300)
-    until(lambda: shop.call("code_file", uri="file://shop/src/long.py").get("lines"))
     page.set_viewport_size({"width": 1366, "height": 700})
     at(page, "file?path=src/long.py#L150")
     expect(page.get_by_role("heading", name="What the team knows")).to_be_in_viewport()
