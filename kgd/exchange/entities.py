@@ -143,13 +143,13 @@ def link_in(source: str, target: str, type: str, data: Mapping[str, Json]) -> Li
     )
 
 
-def links_in(node: Node, name_of: Callable[[Uri], str], sees: Callable[[Uri], bool] | None = None) -> list[Link]:
+def links_in(node: Node, name_of: Callable[[Uri], str]) -> list[Link]:
     """The relations to other entities of the same workspace. `name_of` returns the name of a target."""
     name, home = name_in(node), workspace_of(node.uri) or ""
     return [
         link_in(name, name_of(relation.target), relation.type, relation.data)
         for relation in node.relations
-        if is_entity(relation.target, home) and (sees is None or sees(relation.target))
+        if is_entity(relation.target, home)
     ]
 
 

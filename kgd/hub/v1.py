@@ -54,7 +54,6 @@ class Api:
         described: Returns the OpenAPI document of these routes.
         invite: Returns the path of a page that signs in one browser as the holder of a token; takes the holder's id and
             a workspace id, or "".
-        deadline: Seconds; see `DEADLINE`.
         bodies: Counter of request bodies; the surfaces of a hub share one.
     """
 
@@ -65,12 +64,11 @@ class Api:
         *,
         described: Callable[[], Mapping[str, Any]] = document,
         invite: Callable[[str, str], str] | None = None,
-        deadline: float = DEADLINE,
         bodies: Bodies | None = None,
     ) -> None:
         self._bodies = bodies or Bodies()
         self._daemon, self._door = daemon, door
-        self._described, self._invite, self._deadline = described, invite, deadline
+        self._described, self._invite = described, invite
         self._threads: anyio.CapacityLimiter | None = None
         self._document = b""
         self._trees: dict[str, tuple[object, int]] = {}
@@ -105,7 +103,7 @@ class Api:
                 raise Invalid(f"a request id is at most {REQUEST_ID_LIMIT} printable characters", at="X-Request-Id")
             if self._threads is None:
                 self._threads = anyio.CapacityLimiter(THREADS)
-            with anyio.fail_after(self._deadline):
+            with anyio.fail_after(DEADLINE):
                 caller = await anyio.to_thread.run_sync(
                     self._door.caller, request.headers.get("authorization", ""), limiter=self._threads
                 )
@@ -121,7 +119,7 @@ class Api:
         except TimeoutError:
             return problem(
                 Unavailable(
-                    f"the request took longer than {self._deadline:g} s; its changes may have been written",
+                    f"the request took longer than {DEADLINE:g} s; its changes may have been written",
                     next="Repeat it with the same request_id; it is applied only once.",
                 ),
                 request_id=request_id,

@@ -35,8 +35,7 @@ from kgd.model.change import ChangeSet, Revert
 from kgd.model.node import Node
 from kgd.model.uri import Uri, workspace_of
 from kgd.workspace.answers import InvalidFile, Outcome, Stage, Version
-from kgd.workspace.derived.derived import Derived
-from kgd.workspace.derived.graph_file import GraphMoment
+from kgd.workspace.derived.derived import Derived, GraphMoment
 from kgd.workspace.derived.meaning import Meaning
 from kgd.workspace.derived.search_words import Place
 from kgd.workspace.files import memory_files

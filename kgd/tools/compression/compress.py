@@ -90,7 +90,6 @@ class CompressResult(TypedDict):
 
 
 def compress(session: Session, params: CompressParams) -> CompressResult:
-    """Propose merges of duplicates, marks on stale facts, prunings of idle relations and, with a model, summaries."""
     workspace = addressing.choose(session, params.workspace, writing=True)
     kinds = [SINGULAR[name] for name in params.kinds]
     below = place(session, workspace, params.below)

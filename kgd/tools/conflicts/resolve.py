@@ -160,9 +160,9 @@ def _settled_already(session: Session, workspace: Workspace, id: str, at: str) -
     )
 
 
-def _settleable(session: Session, workspace: Workspace, limit: int = LISTED, *, digest: str = "") -> list[OpenConflict]:
+def _settleable(session: Session, workspace: Workspace, *, digest: str = "") -> list[OpenConflict]:
     """The first open conflicts that the caller may see and settle."""
-    return list(workspace.conflicts.find(limit=limit, digest=digest, about=session.settles(workspace)))
+    return list(workspace.conflicts.find(limit=LISTED, digest=digest, about=session.settles(workspace)))
 
 
 def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[str, Any]:

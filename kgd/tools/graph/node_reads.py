@@ -173,7 +173,6 @@ class SnapshotResult(TypedDict):
 
 
 def snapshot(session: Session, params: SnapshotParams) -> SnapshotResult:
-    """The graph's file, and the changes since it was written."""
     workspace = addressing.choose(session, params.workspace)
     commit, moment = workspace.graph_moment(anew=params.anew)
     return {

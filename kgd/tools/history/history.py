@@ -219,7 +219,6 @@ class DiffResult(TypedDict):
 
 
 def diff(session: Session, params: DiffParams) -> DiffResult:
-    """List the differences between two commits, by node and field."""
     workspace = addressing.choose(session, params.workspace, [params.uri] if params.uri else [])
     uri = addressing.resolve(session, workspace, params.uri) if params.uri else None
     first, dots, last = params.range.partition("..")
@@ -246,7 +245,6 @@ class RevertResult(PutResult):
 
 
 def revert(session: Session, params: RevertParams) -> RevertResult:
-    """Apply the inverse of one commit through the merge; later changes are kept."""
     workspace = addressing.choose(session, params.workspace, writing=True)
     commit = session.commit(workspace, params.commit)
     answer, _ = _take_back(session, workspace, [commit], "revert", params.message, dry_run=params.dry_run)

@@ -162,7 +162,6 @@ class VerifyResult(TypedDict):
 
 
 def mint(session: Session, params: MintParams) -> MintResult:
-    """Mint a token for one workspace."""
     tokens = _tokens(session)
     workspace = addressing.choose(session, params.workspace)
     scopes = _scopes(workspace.id, params)
@@ -220,12 +219,10 @@ def listed(session: Session, params: ListParams) -> ListResult:
 
 
 def revoke(session: Session, params: TokenParams) -> RevokeResult:
-    """Revoke a token and all tokens made from it, at once."""
     return {"revoked": _tokens(session).revoke(params.id)}
 
 
 def rotate(session: Session, params: RotateParams) -> MintResult:
-    """Replace a token with a new one of the same name and scopes."""
     tokens = _tokens(session)
     made = tokens.rotate(params.id, _end(params.expires, tokens.now()))
     answer = _minted(made)
@@ -234,7 +231,6 @@ def rotate(session: Session, params: RotateParams) -> MintResult:
 
 
 def trail(session: Session, params: LogParams) -> LogResult:
-    """List the actions of tokens, newest first."""
     entries: list[TrailAnswer] = []
     tokens = _tokens(session)
     if params.id:

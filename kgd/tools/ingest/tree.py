@@ -109,7 +109,6 @@ def _inside(session: Session, workspace: Workspace, root: Path, source: str | No
 
 
 def bootstrap(session: Session, params: BootstrapParams) -> TreeResult:
-    """Scan the code tree; with `store`, also write its files and directories as nodes."""
     if not session.trusted:
         raise Forbidden(
             "only this machine's own command line stores a code tree",

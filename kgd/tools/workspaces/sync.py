@@ -147,7 +147,6 @@ class RemoteParams(WorkspaceParams):
 
 
 def remote(session: Session, params: RemoteParams) -> RemotesResult:
-    """List, show, add or remove the remotes of a workspace."""
     workspace = _mine(session, params.workspace, params.environment)
     syncing = session.daemon.syncing(workspace)
     if params.action == "list":

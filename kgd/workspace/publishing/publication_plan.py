@@ -201,15 +201,15 @@ class PlanFolder:
         plan.has_slots = not _is_empty(plan.place)
         self._waiting.append(plan)
 
-    def late_edits(self, quiet: float = QUIET) -> Iterator[LateEdit]:
+    def late_edits(self) -> Iterator[LateEdit]:
         """A person's edits in displaced files, once these files have stopped changing. Pass each edit to `done` once it
         is durable elsewhere."""
         now = time.monotonic()
         for plan in list(self._waiting):
-            if not plan.has_slots or now - plan.at < quiet:
+            if not plan.has_slots or now - plan.at < QUIET:
                 continue
             for slot, file in slots(plan):
-                yield from _examine(slot, file, quiet, now - plan.at)
+                yield from _examine(slot, file, now - plan.at)
             plan.has_slots = not _is_empty(plan.place)
             self._forgotten(plan)
 
@@ -264,7 +264,7 @@ def is_being_written(fd: int) -> bool:
     return False
 
 
-def _examine(slot: Path, file: Placement, quiet: float, age: float) -> Iterator[LateEdit]:
+def _examine(slot: Path, file: Placement, age: float) -> Iterator[LateEdit]:
     """Remove a file with known content at once; yield any other file as a late edit, once no program writes to it."""
     try:
         fd = os.open(slot, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -276,7 +276,7 @@ def _examine(slot: Path, file: Placement, quiet: float, age: float) -> Iterator[
         if not stat.S_ISREG(found.st_mode) or found.st_size > FILE_LIMIT:
             _keep(slot)
             return
-        if age < PATIENCE and (is_being_written(fd) or time.time() - found.st_mtime < quiet):
+        if age < PATIENCE and (is_being_written(fd) or time.time() - found.st_mtime < QUIET):
             return
         data = b"".join(iter(lambda: os.read(fd, 1 << 16), b""))
     finally:
