@@ -28,7 +28,7 @@ from kgd.tools.nodes import Found, moment
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Params, read_many, refuse_unseen
 from kgd.tools.session import Session
-from kgd.tools.tasks.answers import SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
+from kgd.tools.tasks.tasks import SectionAnswer, TaskAnswer, sections_answer, task_answer, task_at, task_of
 from kgd.tools.visibility import Sees
 from kgd.workspace.answers import Outcome
 from kgd.workspace.workspace import Workspace
