@@ -73,7 +73,7 @@ BUGS = {
     ),
     "33-oversized-on-socket": Bug(
         "the daemon refuses a request over 8 MiB with `id: null`",
-        "kgd/mcp/stream.py",
+        "kgd/mcp/server.py",
         "oversized.request_id(error.head, error.tail)",
         "None",
         (
