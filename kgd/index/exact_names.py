@@ -87,7 +87,7 @@ def find(connection: sqlite3.Connection, name: str, lanes: Sequence[int], sees: 
     found: dict[Uri, bool] = {}
     for folded in filter(None, asked):
         rows = connection.execute(
-            "SELECT docs.uri, docs.name FROM labels JOIN docs ON docs.id = labels.doc WHERE labels.label = ?"
+            "SELECT docs.uri, docs.name FROM labels CROSS JOIN docs ON docs.id = labels.doc WHERE labels.label = ?"
             f" AND docs.lane IN ({', '.join(str(int(lane)) for lane in lanes)}) ORDER BY docs.uri",
             (label(NAME, folded),),
         )

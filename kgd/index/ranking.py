@@ -300,7 +300,7 @@ class Search:
     def _best(self, table: str, match: str, condition: Filter, want: int, tier: int) -> list[Found]:
         details = "files" if table == "file_text" else "docs"
         weights = f"{table}, {TEXT_WEIGHTS}" if table == self._table else table
-        join = f"JOIN {details} ON {details}.id = {table}.rowid" if condition.sql else ""
+        join = f"CROSS JOIN {details} ON {details}.id = {table}.rowid" if condition.sql else ""
         scored = (
             f"SELECT {table}.rowid AS row, bm25({weights}) AS score FROM {table} {join}"
             f" WHERE {table} MATCH ? {condition.sql}"

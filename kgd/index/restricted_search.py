@@ -82,8 +82,9 @@ class InSight:
     def _of(self, table: str, phrase: str, condition: Filter) -> _Scores:
         details, weights = ("files", table) if table == "file_text" else ("docs", f"{table}, {TEXT_WEIGHTS}")
         rows = self._connection.execute(
+            # `JOIN` alone could look up the phrase once for each node of a requested type.
             f"SELECT {details}.uri, bm25({weights}), {details}.id FROM {table}"
-            f" JOIN {details} ON {details}.id = {table}.rowid WHERE {table} MATCH ? {condition.sql}",
+            f" CROSS JOIN {details} ON {details}.id = {table}.rowid WHERE {table} MATCH ? {condition.sql}",
             (phrase, *condition.values),
         )
         found: _Scores = {}

@@ -586,7 +586,7 @@ class TextIndex:
         with self._database.read() as connection:
             rows = connection.execute(
                 "SELECT docs.id, docs.uri, count(*) AS matches, group_concat(labels.label)"
-                f" FROM labels JOIN docs ON docs.id = labels.doc WHERE labels.label IN ({placeholders(asked)})"
+                f" FROM labels CROSS JOIN docs ON docs.id = labels.doc WHERE labels.label IN ({placeholders(asked)})"
                 f" {condition.sql}"
                 " GROUP BY docs.id ORDER BY matches DESC, docs.updated DESC, docs.uri LIMIT ? OFFSET ?",
                 (*asked, *condition.values, limit, offset),
