@@ -21,6 +21,7 @@ from kgd.index.database import hashed
 from kgd.model.uri import Uri, is_owned, name_of
 
 MAX_NAME = 120
+LONGEST_PATH = 1_024
 _NUMBERED = ("chunk://", "message://")
 """Schemes whose last segment is a number or a time."""
 MOST_NAMED = 400
@@ -108,10 +109,10 @@ def _in_order(parts: Sequence[str], uri: Uri, name: str) -> bool:
 
 
 def find_files(connection: sqlite3.Connection, name: str, sees: Sees) -> list[Uri]:
-    """Bare files of this name or path, or of this dotted module, that `sees` accepts; shorter paths first, at most
-    `MOST_NAMED`."""
+    """Bare files of this name, path or dotted module, and bare directories of this path, that `sees` accepts; shorter
+    paths first, at most `MOST_NAMED`. A path is complete, or the end of one."""
     parts = [part for part in re.split(r"[/\\]+", words.clean(name)) if part not in ("", ".")]
-    if not parts:
+    if not parts or len(name) > LONGEST_PATH:
         return []
     before, last = parts[:-1], parts[-1]
     rows = _files(connection, "files.name = ? COLLATE NOCASE", last, sees)
@@ -119,13 +120,17 @@ def find_files(connection: sqlite3.Connection, name: str, sees: Sees) -> list[Ur
         before, last = modules[:-1], modules[-1]
         rows = _files(connection, "files.name LIKE ? ESCAPE '!'", re.sub(r"([%_!])", r"!\1", last) + ".%", sees)
     asked = [part.casefold() for part in before]
-    fitting = [uri for uri, path in rows if not asked or path.casefold().split("/")[-1 - len(asked) : -1] == asked]
+    fitting = [
+        uri
+        for uri, path in rows
+        if (path.casefold().split("/")[-1 - len(asked) : -1] == asked if asked else uri.startswith("file:"))
+    ]
     return sorted(fitting, key=lambda uri: (uri.count("/"), uri))
 
 
 def _files(connection: sqlite3.Connection, condition: str, value: str, sees: Sees) -> list[tuple[Uri, str]]:
-    # `+` excludes the index of types, with which SQLite would visit all files.
-    sql = f"SELECT uri, path FROM files WHERE +type = 'file' AND {condition} ORDER BY uri"
+    bare = "NOT EXISTS (SELECT 1 FROM docs WHERE docs.uri = files.uri)"
+    sql = f"SELECT uri, path FROM files WHERE {condition} AND {bare} ORDER BY uri"
     rows = connection.execute(sql, (value,))
     return list(islice((row for row in rows if sees(row[0])), MOST_NAMED))
 

@@ -391,7 +391,7 @@ class TextIndex:
         return [(one, found[one.uri]) for one in self.passing(found, **filters)]
 
     def files_called(self, name: str, sees: Sees) -> list[Uri]:
-        """Bare files of this name, path or dotted module name that `sees` accepts."""
+        """Bare files and directories with this name or path; see `exact_names.find_files`."""
         with self._database.read() as connection:
             return exact_names.find_files(connection, name, sees)
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kgd.errors import Advice, Do, Unavailable
 from kgd.graph.edges import EdgeSource, card_of
-from kgd.index import exact_names, ranking
+from kgd.index import ranking
 from kgd.index.exact_names import Sees
 from kgd.index.ranking import Found, Hit
 from kgd.model.lane import KNOWLEDGE, Lane
 from kgd.model.node import ranks_behind
-from kgd.model.uri import Uri, from_path
+from kgd.model.uri import Uri, from_path, scheme_of
 from kgd.retrieval import candidates, code, spreading
 from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Unit, filters_of, gather
 from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step
@@ -315,13 +315,15 @@ def _is_node(uri: Uri, around: Surroundings) -> bool:
 
 
 def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -> list[Ranked]:
-    """The bare files whose name or path is in the query."""
-    if question.is_of_a_period or (question.types and "file" not in question.types):
+    """The bare files whose name or path is the query, and the directories whose path it is."""
+    if question.is_of_a_period:
         return []
-    index, found = workspace.text_so_far(), dict[Uri, None]()
-    for name in exact_names.asked_in(question.query):
-        found.update(dict.fromkeys(index.files_called(name, sees or anybody)))
-    return [Ranked(uri, 1.0, Found(0.0, uri, 0, ranking.FILE), None) for uri in found if question.covers(uri)]
+    found = workspace.text_so_far().files_called(question.query.strip().strip("`\"'()?"), sees or anybody)
+    return [
+        Ranked(uri, 1.0, Found(0.0, uri, 0, ranking.FILE), None)
+        for uri in found
+        if question.covers(uri) and (not question.types or scheme_of(uri) in question.types)
+    ]
 
 
 def _surroundings(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kgd.errors import KgdError, NotFound
-from kgd.model.uri import name_of, workspace_of
+from kgd.model.uri import CODE_TREE, name_of, path_of, scheme_of, workspace_of
 from kgd.ui.visit import Visit
 
 WHOLE = 10_000
@@ -137,3 +137,12 @@ def titles(visit: Visit, uris: Iterable[str]) -> dict[str, str]:
 def by_line(commit: Mapping[str, Any]) -> str:
     """Return the author, and the token that pushed the commit: the author alone is not authenticated."""
     return f"{commit['author']}, pushed by {commit['pushed_by']}" if commit.get("pushed_by") else str(commit["author"])
+
+
+def is_called(uri: str, text: str) -> bool:
+    """Whether a text is the path of this file or folder, complete or its end, or the name of this file, in any case."""
+    scheme = scheme_of(uri)
+    text = text.strip("`\"'()? ").removeprefix("./").rstrip("/").casefold()
+    if scheme not in CODE_TREE or not text or (scheme == "dir" and "/" not in text):
+        return False
+    return f"/{path_of(uri).casefold()}".endswith(f"/{text}")

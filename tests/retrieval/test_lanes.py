@@ -389,3 +389,14 @@ def test_only_the_best_notes_are_hits(ws: Workspace, asked: Asked) -> None:
     ws.submit(change(*TEA, best, upsert("hour", name="Lunch", content="Lunch takes an hour.")))
     assert ws.meaning.catch_up(30)
     assert uris(asked("when does the lease of the message broker expire, after which hour")) == [uri("lease")]
+
+
+def test_the_file_of_a_path_or_name_is_the_first_hit_in_the_code(ws: Workspace, asked: Asked) -> None:
+    (own,) = files(ws, "src/sync/round.py")
+    symbols(ws, "src/sync/round.py", "round", doc="A round of src sync.")
+    symbols(ws, "src/turns.py", "py", doc="Src sync: a round.")
+    for query in ("src/sync/round.py", "sync/round.py", "./src/sync/round.py", "`round.py`", "Round.py"):
+        assert in_code(asked(query, max_depth=0))[0] == own
+        assert in_code(asked(query))[0] == own
+    assert own not in in_code(asked("src/sync/round.py", types=("symbol",)))
+    assert own not in in_code(asked("other/round.py", max_depth=0))[:1]

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.ui.conftest import Desk, at, axe
+from tests.waiting import at_rest, until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
@@ -65,6 +66,17 @@ def test_the_palette_finds_files_by_their_path(page: Page) -> None:
     page.keyboard.type("src/auth")
     row = shown.get_by_role("group", name="Code").get_by_role("option").first
     expect(row).to_contain_text("src/auth")
+
+
+@pytest.mark.parametrize("typed", ["src/auth/session.py", "session.py", "./SRC/auth/session.py"])
+def test_enter_opens_the_file_of_a_path_or_a_name_before_nodes_about_it(page: Page, desk: Desk, typed: str) -> None:
+    desk.put("task://shop/renew", name="Renew src/auth/session.py", summary="About session.py")
+    until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))
+    shown = palette(page)
+    page.keyboard.type(typed)
+    expect(shown.get_by_role("option", name="Renew src/auth")).to_be_visible()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/file?uri=file*session.py")
 
 
 def test_the_palette_carries_out_an_action_with_a_form(page: Page) -> None:

@@ -49,12 +49,16 @@ class TestInABrowser:
         expect(vans).to_contain_text("bring the parcels before nine")
         expect(page.locator("main")).not_to_contain_text("lex")  # no scores
         at(page, "search?q=session.py")
+        file = page.get_by_role("main").get_by_role("link", name="src/auth/session.py").first
+        expect(file).to_be_visible()  # above the results, since the question is its name
         code = page.locator("details", has_text="Code and documents")
         expect(code).not_to_have_attribute("open", "")
         expect(page.get_by_text("1 result in knowledge")).to_be_visible()
         code.locator("summary").click()
         expect(code.locator(".hit").first).to_contain_text("src/auth")
         assert axe(page) == []
+        file.click()
+        page.wait_for_url("**/file?uri=file*session.py")
 
     def test_without_knowledge_the_code_is_open(self, desk: Desk, page: Page) -> None:
         until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))

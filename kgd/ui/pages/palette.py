@@ -10,6 +10,7 @@ from typing import Any
 from kgd.errors import KgdError
 from kgd.model.uri import CODE_TREE, path_of, scheme_of
 from kgd.ui.navigation import DESTINATIONS
+from kgd.ui.node_reading import is_called
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
 FOUND, LOOKED = 6, 20
@@ -22,11 +23,12 @@ SYMBOL = "symbol"
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One row of the palette: an address to open or, with `sends`, to post to; or, with `does`, an action of the page's
-    scripts."""
+    scripts. With `is_called`, the words are the name or the path of its file."""
 
     title: str
     to: str = ""
     about: str = ""
+    is_called: bool = False
     sends: bool = False
     does: str = ""
     words: str = field(default="", compare=False)
@@ -35,9 +37,9 @@ class Choice:
         """Whether each typed word begins a word of the row."""
         return _begin(typed, f"{self.title} {self.words}")
 
-    def is_named(self, typed: list[str]) -> bool:
-        """Whether each typed word begins a word of the title."""
-        return _begin(typed, self.title)
+    def place(self, typed: list[str]) -> int:
+        """The sort key: first the file that the words name, then rows whose titles they begin."""
+        return 0 if self.is_called else 1 if _begin(typed, self.title) else 2
 
 
 def palette(visit: Visit) -> Handled:
@@ -52,7 +54,7 @@ def palette(visit: Visit) -> Handled:
         ("Code", code),
     ]
     # Rows that fit by their titles come first, because Enter opens the first row.
-    groups.sort(key=lambda group: not any(one.is_named(typed) for one in group[1]))
+    groups.sort(key=lambda group: min((one.place(typed) for one in group[1]), default=2))
     return Page("palette.html", {"question": question, "groups": [group for group in groups if group[1]]})
 
 
@@ -97,16 +99,16 @@ def _found(visit: Visit, question: str, typed: list[str]) -> tuple[list[Choice],
         answer = visit.call("search", query=question, limit=LOOKED, max_depth=0)
     except KgdError:  # half-typed words may be an invalid query; the search page reports that
         return [], []
-    lists = ([_row(visit, hit) for hit in answer[name]] for name in ("hits", "code"))
-    nodes, code = (sorted(rows, key=lambda one: not one.is_named(typed))[:FOUND] for rows in lists)
+    lists = ([_row(visit, hit, question) for hit in answer[name]] for name in ("hits", "code"))
+    nodes, code = (sorted(rows, key=lambda one: one.place(typed))[:FOUND] for rows in lists)
     return nodes, code
 
 
-def _row(visit: Visit, hit: Mapping[str, Any]) -> Choice:
+def _row(visit: Visit, hit: Mapping[str, Any], question: str) -> Choice:
     """The row of a hit: a file or directory by its path, any other node by its name."""
     to, scheme = visit.to("node", uri=hit["uri"]), scheme_of(hit["uri"])
     if scheme in CODE_TREE:
-        return Choice(path_of(hit["uri"]), to)
+        return Choice(path_of(hit["uri"]), to, is_called=is_called(hit["uri"], question))
     about = path_of(hit["uri"]).rpartition("/")[0] if scheme == SYMBOL else hit.get("summary", "")
     return Choice(hit["name"], to, about=about if about != hit["name"] else "")
 

@@ -14,7 +14,7 @@ from kgd.errors import KgdError
 from kgd.index.snippets import spans
 from kgd.model.change import Author
 from kgd.model.uri import is_owned, path_of, scheme_of
-from kgd.ui.node_reading import lead, titles
+from kgd.ui.node_reading import is_called, lead, titles
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
 HITS = 30
@@ -22,6 +22,8 @@ BUDGET = 20_000
 """Tokens of an answer with short texts."""
 OFFERED = 4
 """Largest number of filters of one kind to offer: the most frequent ones."""
+CALLED = 4
+"""Largest number of files above the results whose name or path is the question."""
 PERIODS = ((7, "last 7 days"), (28, "last 4 weeks"), (365, "last year"))
 """Periods to offer: days, and label."""
 WORDS = re.compile(r"[\w-]+: ").match
@@ -98,6 +100,7 @@ def search(visit: Visit) -> Handled:
     if not hits:
         hits, related = related, []
     told |= {
+        "called": [(one.uri, path_of(one.uri)) for one in (*hits, *code) if is_called(one.uri, question)][:CALLED],
         "answer": answer,
         "hits": hits,
         "related": related,
