@@ -160,6 +160,18 @@ def test_a_line_offers_why_while_it_is_pointed_at_or_focused(shop: Desk, page: P
     expect(why).to_have_css("opacity", "1")
 
 
+def test_the_button_of_a_line_covers_no_number_of_a_fact(shop: Desk, page: Page) -> None:
+    page.set_viewport_size({"width": 1366, "height": 900})
+    at(page, f"file?path={ORDERS}")
+    for line in page.locator("tr:has(.about .number)").all():
+        why = line.get_by_role("button", name="Why?")
+        why.focus()
+        button, number = why.bounding_box(), line.locator(".number").last.bounding_box()
+        assert button
+        assert number
+        assert number["x"] + number["width"] <= button["x"]
+
+
 def test_cited_lines_and_their_facts_lead_to_each_other(shop: Desk, page: Page) -> None:
     at(page, f"file?path={ORDERS}")
     card = page.locator(".note", has_text="Never divide a price")
