@@ -13,6 +13,8 @@ from kgd.errors import Invalid, KgdError
 from kgd.model.fields import split
 from kgd.model.node import NODE_FIELDS, Json
 from kgd.model.text_merge import common_parts
+from kgd.ui.node_reading import titles
+from kgd.ui.visit import Visit
 
 AT = "data"
 VERIFIED = "data/verified"
@@ -139,15 +141,17 @@ class NodeRow:
 
     @property
     def label(self) -> str:
-        """The current name, or that of a new node, or the URI."""
-        new = next((one for one in self.fields if one.name == "name"), None) if self.change == "created" else None
-        return self.name or (new.marks[0].text if new and new.marks else "") or self.uri
+        """The current name, or that of a new or a deleted node, or the URI."""
+        own = next((one for one in self.fields if one.name == "name"), None) if self.change != "changed" else None
+        return self.name or (own.marks[0].text if own and own.marks else "") or self.uri
 
     @property
     def gist(self) -> str:
-        """The new summary in one line, or the titles of the changed fields."""
+        """The new summary in one line, or the titles of the changed fields; empty if the summary repeats the name."""
         new = next((one for one in self.fields if one.name == "summary"), None)
         text = "".join(mark.text for mark in new.marks if mark.kind != "del") if new else ""
+        if text and text.rstrip(".") == self.label.rstrip("."):
+            return ""
         text = text.strip() or ", ".join(one.title for one in self.fields)
         return text if len(text) <= LONGEST_GIST else f"{text[:LONGEST_GIST]}…"
 
@@ -340,11 +344,11 @@ def _marks_of(change: str, field: Mapping[str, Any]) -> tuple[Mark, ...]:
     return marks(written(before), written(after))
 
 
-def previewed_commit(would: Mapping[str, Any] | None) -> dict[str, Any]:
+def previewed_commit(visit: Visit, would: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the commit of a dry run, for the template macro `commit_shown`."""
     if would is None:
         return {"message": "", "author": "", "rows": [], "more": 0}
-    found = rows(would["diff"])
+    found = rows(would["diff"], titles(visit, [one["uri"] for one in would["diff"]]))
     for one in would.get("files", ()):
         change = "created" if one["before"] is None else "deleted" if one["after"] is None else "changed"
         text = FieldRow("text", marks(one["before"] or "", one["after"] or ""))

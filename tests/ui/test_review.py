@@ -86,6 +86,30 @@ def test_an_unsent_choice_survives_changes_of_others(desk: Desk, page: Page) -> 
     expect(by).to_have_value("agent")
 
 
+def test_a_group_names_the_program_and_a_fact_shows_its_sentence_once(desk: Desk, page: Page) -> None:
+    desk("remember", "Harbours close at dusk.")
+    at(page, "review?since=yesterday")
+    row = page.locator(".learned", has_text="Harbours close at dusk")
+    expect(row.locator("summary")).to_have_text("created Harbours close at dusk.")
+    expect(page.locator(".author", has=row).locator("h2")).to_contain_text("Ann Person person through kgd-cli ·")
+
+
+def test_a_revert_names_the_nodes_that_it_deletes_and_changes(desk: Desk, page: Page) -> None:
+    agent_writes(desk, upsert("decision://shop/one-till", name="One till per shop"))
+    agent_writes(desk, upsert("decision://shop/two-tills", name="Two tills per shop"))
+    agent_writes(desk, upsert("decision://shop/two-tills", summary="Since May"))
+    at(page, "review?since=yesterday&path=/one-till")
+    page.get_by_role("checkbox", name="Select One till per shop to revert").check()
+    page.get_by_role("button", name="Revert 1 node…").click()
+    expect(page.locator(".commit h3")).to_have_text("deleted One till per shop")
+    page.get_by_role("button", name="Revert", exact=True).click()
+    expect(page.get_by_role("status").first).to_contain_text("Reverted 1 node with commit")
+    at(page, "review?since=yesterday&path=/two-tills")
+    page.get_by_role("checkbox", name="Select Two tills per shop to revert").check()
+    page.get_by_role("button", name="Revert 1 node…").click()
+    expect(page.locator(".commit h3")).to_contain_text("Two tills per shop")
+
+
 def test_only_the_shown_changes_are_marked_as_reviewed(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/first", name="First")
     at(page, "review")

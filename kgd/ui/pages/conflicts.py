@@ -95,7 +95,12 @@ def conflict(visit: Visit) -> Handled:
     if step == "make":
         what = "Resolved" if len(resolutions) == 1 else f"{len(resolutions)} conflicts resolved"
         return reported(visit.to("conflicts"), done, what)
-    told = {"ids": ids, "chosen": chosen, "would": previewed_commit(done.get("would")), "warnings": done["warnings"]}
+    told = {
+        "ids": ids,
+        "chosen": chosen,
+        "would": previewed_commit(visit, done.get("would")),
+        "warnings": done["warnings"],
+    }
     return Page("conflict_preview.html", told | {"count": len(resolutions)})
 
 
@@ -115,7 +120,12 @@ def suggestion(visit: Visit) -> Handled:
     found = [one for one in visit.call("conflicts", suggestions=True, limit=1)["suggestions"] if one["id"] == id]
     return Page(
         "conflict_suggestion.html",
-        {"one": found[0] if found else None, "id": id, "would": previewed_commit(done.get("would")), "back": back},
+        {
+            "one": found[0] if found else None,
+            "id": id,
+            "would": previewed_commit(visit, done.get("would")),
+            "back": back,
+        },
     )
 
 

@@ -108,7 +108,7 @@ def proposal(visit: Visit) -> Handled:
         "only": part.only,
         "fields": part.fields,
         "message": part.message,
-        "would": previewed_commit(done.get("would")),
+        "would": previewed_commit(visit, done.get("would")),
         "warnings": done["warnings"],
     }
     return Page("proposal_preview.html", told)

@@ -110,7 +110,7 @@ def take_back(visit: Visit) -> Handled:
         "uris": uris,
         "until": visit.form.get("until", ""),
         "warnings": done["warnings"],
-        "would": previewed_commit(done.get("would")),
+        "would": previewed_commit(visit, done.get("would")),
     }
     return Page("review_preview.html", told)
 
