@@ -80,6 +80,7 @@ def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
     expect(card(page, "A voucher has at most 100 uses")).to_contain_text("shop/pricing/vouchers.py changed")
     expect(card(page, "unreadable.yaml, line 3")).to_contain_text("This is not YAML")
     expect(page.get_by_role("link", name="All 5 stale facts")).to_be_visible()
+    expect(page.get_by_role("heading", name="Needs attention")).to_be_visible()
     assert axe(page) == []
 
 

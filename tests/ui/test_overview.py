@@ -186,6 +186,9 @@ def test_languages_that_the_same_package_reads_share_a_warning() -> None:
 def test_a_broken_link_is_listed_until_its_target_is_written(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/a", name="A fact.", relations=[{"type": "needs", "target": "concept://shop/absent"}])
     expect(page.get_by_text("Needed by A fact.", exact=True)).to_be_visible()
+    expect(page.locator(".glance")).to_have_text("Nothing is urgent.")
+    expect(page.get_by_role("heading", name="Can wait")).to_be_visible()
+    expect(page.get_by_role("heading", name="Needs attention")).to_have_count(0)
     page.get_by_role("link", name="1 broken link").click()
     missing = page.get_by_role("link", name="concept://shop/absent", exact=True)
     expect(missing).to_have_class("broken")
@@ -242,3 +245,16 @@ def test_an_unreadable_file_is_listed_with_its_line(desk: Desk, page: Page) -> N
     assert axe(page) == []
     file.write_text("uri: concept://shop/hand\nname: Mended\n")
     expect(page.locator("main")).to_contain_text("No unreadable files.", timeout=AT_ONCE)
+
+
+@pytest.mark.slow
+@browser
+def test_kinds_with_one_card_stand_side_by_side_on_a_wide_screen(desk: Desk, page: Page) -> None:
+    desk("remember", "Sign adds a letter", "--cites", "src/auth/session.py#sign")
+    (desk.code / "src/auth/session.py").write_text("def sign(token):\n    return token + 'y'\n")
+    desk.put("concept://shop/b", name="B", relations=[{"type": "needs", "target": "concept://shop/nowhere"}])
+    expect(page.locator(".pending .work > li")).to_have_count(2)
+    kinds = page.locator(".pending")
+    assert len({box["y"] for one in kinds.all() if (box := one.bounding_box())}) == 1
+    page.set_viewport_size({"width": 400, "height": 800})
+    assert len({box["y"] for one in kinds.all() if (box := one.bounding_box())}) == 2
