@@ -106,6 +106,15 @@ def test_a_conflict_is_resolved_from_its_card_and_the_resolution_is_undone(desk:
     expect(page.locator("main")).to_contain_text("3 conflicts are open")
 
 
+def test_a_node_in_conflict_names_no_author_of_the_shown_value(page: Page) -> None:
+    at(page, f"node?uri={RETRY}")
+    expect(page.locator(".title")).to_contain_text("in conflict, ")
+    expect(page.locator(".title")).not_to_contain_text("Person")
+    at(page, f"graph?from={RETRY}&node={RETRY}")
+    expect(page.locator("#card")).to_contain_text("conflict, ")
+    expect(page.locator("#card")).not_to_contain_text("Person")
+
+
 def test_a_fact_is_verified_by_one_key_and_a_proposal_is_accepted_beside_its_differences(
     desk: Realistic, page: Page
 ) -> None:
@@ -152,6 +161,8 @@ def test_a_version_chosen_in_the_list_is_confirmed_beside_its_result(desk: Reali
     assert axe(page) == []
     disputed.get_by_role("link", name="Choose B").click()
     expect(page.get_by_label("Choose B")).to_be_checked()
+    color = page.locator(".take:has(:checked)").evaluate("label => getComputedStyle(label).color")
+    expect(page.get_by_label("Choose B"), "the mark stands out as the words do").to_have_css("accent-color", color)
     expect(page.get_by_label("Result, summary")).to_have_value("Seven minutes during a sale, else ten")
     page.get_by_role("button", name="Resolve").click()
     expect(page.locator(".said")).to_contain_text("Resolved with commit")
