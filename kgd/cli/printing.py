@@ -23,6 +23,7 @@ from kgd.cli.terminal import (
     when,
     with_addresses,
 )
+from kgd.memories.tasks import sections_in
 from kgd.model.escaping import fenced, fenced_line
 
 Answer = dict[str, Any]
@@ -234,9 +235,11 @@ def _node(node: Answer, as_of: str | None = None) -> None:
     for name, value in node.items():
         if name not in _IN_OTHER_LINES and isinstance(value, str | list) and all(isinstance(one, str) for one in value):
             say(f"  {faint(name.replace('_', ' ') + ':')} {words.listed(value) if isinstance(value, list) else value}")
+    parts = sections_in(node.get("data", {}).get("sections"))
+    hidden = ("verified", "sections") if parts else ("verified",)
     if node.get("data"):
         for key, value in node["data"].items():
-            if key in (_OF_AN_IMPORT if "imported" in node["data"] else ()) or key == "verified":
+            if key in (_OF_AN_IMPORT if "imported" in node["data"] else ()) or key in hidden:
                 continue
             if not is_terminal():
                 say(f"  {key}: {words.text(value)}")
@@ -246,6 +249,7 @@ def _node(node: Answer, as_of: str | None = None) -> None:
         say(f"  unknown key {key}: {words.text(value)}")
     if updated := node.get("updated"):
         say(f"  {faint('updated')} {when(updated['at'])} by {updated['by']}")
+    sections([{"title": one.title, "content": one.content} for one in parts])
     texts = [node.get("content"), node.get("detail", {}).get("text")]
     for text in filter(None, texts):
         say()
@@ -278,6 +282,14 @@ def _node(node: Answer, as_of: str | None = None) -> None:
         say(alert(f"  ! {node['lapsed']}"))
     if invalid := node.get("invalid_file"):
         say(red(f"  ! {invalid['path']}:{invalid['line']}: {invalid['reason']} (the last good version is shown)"))
+
+
+def sections(found: list[Answer]) -> None:
+    """Print the sections of a task, each below its title."""
+    for one in found:
+        say(f"  {bold(one['title'])}")
+        for line in one["content"].splitlines():
+            say(f"    {line}")
 
 
 def weighed(weight: float) -> str:

@@ -127,7 +127,7 @@ def _summary(task: Answer) -> str:
 
 def task_add(answer: Answer) -> None:
     say(f"{'would add' if answer.get('dry_run') else 'added'} {bold(answer['name'])} ({address(answer['id'])})")
-    _sections(answer["sections"])
+    printing.sections(answer["sections"])
     printing.warnings(answer)
 
 
@@ -144,7 +144,7 @@ def task_show(answer: Answer) -> None:
         say(f"  {task['summary']}")
     for uri in task["dependsOn"]:
         say(f"  {faint('depends on')}  {address(uri)}")
-    _sections(data.get("sections", []))
+    printing.sections(data.get("sections", []))
     already = data.get("already")
     if already:
         left = "" if data["commit"] else "; nothing changed"
@@ -159,10 +159,3 @@ def task_show(answer: Answer) -> None:
         say(hints["message"])
         for action in hints["suggestedActions"]:
             say(f"  - {action}")
-
-
-def _sections(sections: list[Answer]) -> None:
-    for one in sections:
-        say(f"  {bold(one['title'])}")
-        for line in one["content"].splitlines():
-            say(f"    {line}")

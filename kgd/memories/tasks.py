@@ -113,9 +113,14 @@ def sections_of(node: Node) -> tuple[Section, ...]:
 
     The headings of the content are sections too, unless ``data.sections`` has a section of the same title.
     """
-    found = [one for one in map(_section, _listed(node.data.get("sections"))) if one is not None]
+    found = sections_in(node.data.get("sections"))
     known = {_key(one.title) for one in found}
     return (*found, *(one for one in _headed(node.content) if _key(one.title) not in known))
+
+
+def sections_in(value: Json) -> tuple[Section, ...]:
+    """The sections of ``data.sections`` in order; invalid sections are left out."""
+    return tuple(one for one in map(_section, _listed(value)) if one is not None)
 
 
 def with_sections(old: Json, given: Sequence[Section]) -> list[Json]:

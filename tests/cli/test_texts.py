@@ -241,3 +241,12 @@ def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_f
         "kgd: no line is given\n"
         "     Write a file relative to the top of the code, and a line: `kgd why src/app.py:12`.\n"
     )
+
+
+def test_a_shown_task_has_its_sections_as_paragraphs(capsys: pytest.CaptureFixture[str]) -> None:
+    sections = [{"title": "Objective", "content": "Sign longer"}, {"title": "Acceptance Criteria", "content": "A\nB"}]
+    node = {"uri": "task://shop/sign", "type": "task", "name": "Sign", "version": 1, "data": {"sections": sections}}
+    printing.get({"nodes": [node]})
+    told = capsys.readouterr().out
+    assert told.endswith("  Objective\n    Sign longer\n  Acceptance Criteria\n    A\n    B\n")
+    assert "content" not in told

@@ -154,6 +154,33 @@ def test_relations_are_added_by_a_short_address_changed_and_removed(desk: Desk, 
     assert "relations" not in desk.node("concept://shop/cart")
 
 
+def test_a_task_shows_its_sections_and_links_its_files(desk: Desk, page: Page) -> None:
+    desk("task", "add", "Sign longer", "--objective", "Tokens carry *two* letters", "--accept", "Old tokens work")
+    desk("task", "add", "Sign twice", "--accept", "One", "--accept", "Two", "--file", "src/auth/session.py")
+    at(page, "node?uri=task://shop/Sign%2520longer")
+    expect(page.get_by_role("region", name="Objective").locator("em")).to_have_text("two")
+    expect(page.get_by_text("No relations")).to_be_visible()
+    at(page, "node?uri=task://shop/Sign%2520twice")
+    expect(page.get_by_role("region", name="Acceptance Criteria").locator("li")).to_have_text(["One", "Two"])
+    expect(page.get_by_label("About this node")).not_to_contain_text("sections")
+    expect(page.get_by_text("No relations")).to_have_count(0)
+    assert axe(page) == []
+    page.get_by_role("link", name="src/auth/session.py").click()
+    expect(page.locator("h1")).to_have_text("session.py")
+
+
+def test_the_relations_of_a_node_without_text_are_in_the_main_column(desk: Desk, page: Page) -> None:
+    relations = [{"type": "uses", "target": "concept://shop/lamp"}]
+    desk.put("concept://shop/lamp", name="Lamp", content="Lights the till.\n", relations=relations)
+    desk.put("concept://shop/desk", name="Desk", summary="Where the lamp stands", relations=relations)
+    at(page, "node?uri=concept://shop/desk")
+    beside = page.get_by_label("About this node")
+    expect(page.get_by_role("heading", name="Relations")).to_be_visible()
+    expect(beside.get_by_role("heading", name="Relations")).to_have_count(0)
+    at(page, "node?uri=concept://shop/lamp")
+    expect(beside.get_by_role("heading", name="Relations")).to_be_visible()
+
+
 def test_a_node_is_appended_to_moved_deleted_and_restored(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/old", name="Old", content="first\n")
     desk.put("concept://shop/user", name="Its user", relations=[{"type": "uses", "target": "concept://shop/old"}])

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from kgd.codec import documents
 from kgd.drawing.scene import in_words
 from kgd.errors import KgdError, NotFound
+from kgd.memories.tasks import CRITERIA, FILES, items, read_paths, sections_in
 from kgd.model.fields import from_answer
 from kgd.model.uri import name_of, path_of, scheme_of
 from kgd.tools import as_markdown
@@ -51,6 +52,8 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
     data, stored = found.get("data", {}), bool(found["version"])
     writes = visit.may("put") and not as_of
     wanted = visit.query.get("do") or visit.form.get("do", "")
+    sections = sections_of(visit, data)
+    own = (*OWN_PLACE, "sections") if sections else OWN_PLACE
     answer: dict[str, Any] = {
         "node": found,
         "as_of": found["origin"].get("commit", "") if as_of else "",
@@ -58,8 +61,10 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "out": links(visit, uri, "relations", visit.query.get("out"), as_of),
         "into": links(visit, uri, "incoming", visit.query.get("into"), as_of),
         "further": [(LABELS[row.name], as_text(found[row.name])) for row in FURTHER if row.name in found],
-        "data_shown": [(key, as_text(value)) for key, value in data.items() if key not in OWN_PLACE],
+        "data_shown": [(key, as_text(value)) for key, value in data.items() if key not in own],
         "cites": cited(visit, uri, as_of) if stored else [],
+        "sections": sections,
+        "names_files": any(one["title"] == FILES and one["items"] for one in sections),
         "content": below(lead(found) or found["name"], found["content"]),
         "changes": changes_of(found),
         "mentioned": mentioned(visit, found),
@@ -99,6 +104,31 @@ def cited(visit: Visit, uri: str, as_of: str | None) -> list[dict[str, Any]]:
         }
         for one in found
     ]
+
+
+def sections_of(visit: Visit, data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the sections of a task: title and text or, for criteria and files, items as pairs of text and address."""
+    return [
+        {
+            "title": one.title,
+            "text": one.content,
+            "items": [_linked(visit, item) if one.title == FILES else [(item, "")] for item in items(one.content)]
+            if one.title in (CRITERIA, FILES)
+            else [],
+        }
+        for one in sections_in(data.get("sections"))
+    ]
+
+
+def _linked(visit: Visit, text: str) -> list[tuple[str, str]]:
+    """Split a text so that each path of a file in it is a part with the address of the file's page."""
+    parts, rest = [], text
+    for path in read_paths(text) if visit.can("code_file") else ():
+        before, found, after = rest.partition(path)
+        if found and "*" not in path and not path.endswith("/"):
+            parts += [(before, ""), (path, visit.to("file", path=path.removeprefix("./")))]
+            rest = after
+    return [*parts, (rest, "")]
 
 
 def _unnamed(reason: str, path: str, symbol: str) -> str:
