@@ -151,6 +151,16 @@ class Freshness:
         self._check_written((uri,))
         return self._citing.get(uri, ())
 
+    def citing_among(self, uris: Sequence[Uri]) -> dict[Uri, tuple[Citation, ...]]:
+        """The known citations of those of these nodes that have any."""
+        self._check_written(uris)
+        return {uri: found for uri in uris if (found := self._citing.get(uri))}
+
+    @property
+    def citing_count(self) -> int:
+        """The number of nodes known to cite code, which grows for a while after the start."""
+        return len(self._citing)
+
     def _check_written(self, uris: Iterable[Uri]) -> None:
         """Check those of these nodes that were just written."""
         if not self._dirty:

@@ -53,6 +53,22 @@ def test_facts_about_the_area_or_its_files_are_listed_with_their_files(ask: Ask,
     assert [(one["path"], one["facts"]) for one in files] == [(KEYS, 1), (SESSION, 2)]
 
 
+def test_a_fact_about_a_folder_of_the_area_is_listed(ask: Ask, auth: str) -> None:
+    folders = {"./src/auth": "gotcha:folder", "./src": "gotcha:above"}
+    ask.put(
+        changes=[
+            upsert(name, summary="Mind it.", relations=[{"type": "about", "target": place}])
+            for place, name in folders.items()
+        ]
+    )
+    answer = ask.area_facts(area=auth)
+    assert answer["total"] == 4
+    assert [one["files"] for one in answer["facts"] if one["uri"] == "gotcha://shop/folder"] == [[]]
+    found = ask.search(query="mind it", area=auth)["hits"]
+    assert "gotcha://shop/folder" in [one["uri"] for one in found]
+    assert "gotcha://shop/above" not in [one["uri"] for one in found]
+
+
 def test_an_author_has_the_name_by_which_the_author_tool_finds_them(ask: Ask, ws: Workspace, auth: str) -> None:
     edit = Upsert(Uri("gotcha://shop/sign"), summary="Signing is very slow.")
     ws.submit(builders.change(edit, author=Author("Bob (Ops) Builder", "bob@example.org", "tests")))

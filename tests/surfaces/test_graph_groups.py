@@ -129,6 +129,21 @@ def test_a_node_about_a_file_belongs_to_the_area_of_the_file(known: Session, are
     assert auth["types"] == {"concept": 2, "note": 1}
 
 
+def test_a_node_that_cites_a_file_or_is_about_a_folder_belongs_to_its_area(
+    known: Session, areas: tuple[str, str]
+) -> None:
+    folder = {"type": "about", "target": "dir://shop/src/auth"}
+    cites = {"cites": ["src/auth/service.py"]}
+    call(known, "put", {"changes": [upsert("folder", relations=folder), upsert("citing", data=cites)]})
+    names = {"auth 1", "auth 2", "alone", "folder", "citing"}
+
+    def members() -> set[str]:
+        (auth,) = [group for group in grouped(known, "area", areas[1])["groups"] if group["id"] == areas[1]]
+        return {one["name"] for one in auth["members"]}
+
+    until(lambda: members() == names)
+
+
 def test_the_relations_between_areas_include_their_files(known: Session, areas: tuple[str, str]) -> None:
     before = sum(link["count"] for link in grouped(known, "area")["links"])
     target = "file://shop/src/auth/service.py"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Annotated, Literal, NotRequired
@@ -11,9 +12,9 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.areas import paths
-from kgd.areas.atlas import ATOM, MOLECULE, Atlas
+from kgd.areas.atlas import ATOM, MOLECULE, STEPS, Atlas
 from kgd.areas.coverage import Coverage, Tally
-from kgd.errors import Advice, Do, Forbidden, Invalid, NotFound
+from kgd.errors import Advice, Do, Forbidden, Invalid, Limit, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.model.change import Author
 from kgd.model.uri import CODE_TREE, Uri, from_path, name_of, scheme_of, uri_at
@@ -320,7 +321,7 @@ class AreaFactsParams(Params):
 
 
 class FactAnswer(TypedDict):
-    """A node that cites files of the area, or is related to them or to the area itself."""
+    """A node that cites files of the area, or is related to them, to its folders or to the area itself."""
 
     uri: str
     type: str
@@ -428,14 +429,30 @@ def _files(workspace: Workspace, area: Uri) -> tuple[Sequence[str], int]:
 
 
 def _found(workspace: Workspace, area: Uri, paths: Iterable[str]) -> _Facts:
-    """The facts related to the area itself, then those about its files."""
-    found = _Facts({edge.target: [] for edge in workspace.graph.into(area) if _is_fact(edge.target)})
+    """The facts related to the area itself or to its folders, then those about its files."""
+    places = [area, *_folders(workspace, area, paths)]
+    found = _Facts({edge.target: [] for one in places for edge in workspace.graph.into(one) if _is_fact(edge.target)})
     for path in paths:
         mine = facts_of(workspace, path)
         found.known += bool(mine)
         for uri in mine:
             found.paths.setdefault(uri, []).append(path)
     return found
+
+
+def _folders(workspace: Workspace, area: Uri, paths: Iterable[str]) -> list[Uri]:
+    """The folders above the files of an area that belong to it, without those that no relation leads to."""
+    above = {""}
+    for path in paths:
+        while (path := path.rpartition("/")[0]) not in above:
+            above.add(path)
+    related = [
+        one for path in sorted(above) if (one := uri_at("dir", workspace.id, path)) and workspace.graph.into(one)
+    ]
+    with suppress(Limit):
+        matches = Atlas.of(workspace).matching(related, sees=lambda one: one == area, most=STEPS)
+        return [Uri(one) for one in matches.by_atom.get(area, ())]
+    return []
 
 
 def _is_fact(uri: Uri) -> bool:

@@ -1,7 +1,7 @@
 """Groups of a whole workspace: by namespace, type, area or community.
 
 The work is bounded: a large workspace is read as a sample, whose counts are estimates. The groups are kept until the
-tip moves.
+tip moves, or more citations are known.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing_extensions import TypedDict
 
 from kgd.areas.atlas import Atlas
 from kgd.errors import Limit
+from kgd.freshness.freshness import Freshness
 from kgd.graph import communities
 from kgd.model.escaping import fenced_line
-from kgd.model.uri import Uri, name_of, path_of, scheme_of
+from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of, uri_at
 from kgd.tools.nodes import overlay_of
 from kgd.tools.visibility import Sees
 from kgd.workspace.workspace import Workspace
@@ -40,7 +41,7 @@ LEAST = 3
 LARGEST_SHARE = 0.8
 """Largest share of the nodes in one group of a grouping that `divided` prefers."""
 CITED = 2_000
-"""Largest number of files whose areas and imports are looked up for the relations between areas."""
+"""Largest number of files and folders whose areas and imports are looked up."""
 MATCHING_STEPS = 200_000
 
 
@@ -64,8 +65,8 @@ class GroupShown(TypedDict):
 
 
 class GroupLink(TypedDict):
-    """The number of relations between the nodes of two groups. Those of an area include relations to its files, and
-    imports between files of both that nodes name."""
+    """The number of relations between the nodes of two groups. Those of an area include relations to its files and
+    folders, and imports between files of both that nodes name."""
 
     source: str
     target: str
@@ -100,7 +101,7 @@ class Groups:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace, self._lock = workspace, Lock()
-        self._tip = ""
+        self._state = "", 0
         self._read: Read | None = None
         self._found: dict[Grouping, dict[Uri, str]] = {}
 
@@ -134,9 +135,10 @@ class Groups:
 
     def _latest(self) -> tuple[Read, dict[Grouping, dict[Uri, str]]]:
         """The nodes at the tip, and the group of each by the groupings so far."""
+        state = self._workspace.tip, Freshness.of(self._workspace).citing_count
         with self._lock:
-            if self._read is None or self._tip != self._workspace.tip:
-                self._tip, self._found = self._workspace.tip, {}
+            if self._read is None or self._state != state:
+                self._state, self._found = state, {}
                 self._read = _read(self._workspace)
             return self._read, self._found
 
@@ -243,17 +245,24 @@ def _types(workspace: Workspace, uris: Iterable[Uri]) -> list[tuple[str, int]]:
 
 
 def _by_area(workspace: Workspace, read: Read) -> dict[Uri, str]:
-    """The group of a node is the first area to which a relation leads, or else the area of the first such file."""
+    """The group of a node is the first area to which a relation leads, or else the area of the first file or folder
+    that it is related to or cites."""
     known = {atom.uri for atom in Atlas.of(workspace).atoms()}
     found: dict[Uri, str] = {}
     for uri, targets in read.targets.items():
         if scheme_of(uri) not in ("atom", "molecule"):
             found[uri] = next((target for target in targets if target in known), OUTSIDE)
-    others = {uri: read.targets[uri] for uri, id in found.items() if id == OUTSIDE}
-    of_files = _areas_of_files(workspace, _cited(others.values()), None)
-    return found | {
-        uri: id for uri, targets in others.items() if (id := next(filter(None, map(of_files.get, targets)), ""))
+    others = [uri for uri, id in found.items() if id == OUTSIDE]
+    citing = Freshness.of(workspace).citing_among(others)
+    places = {
+        uri: [
+            *read.targets[uri],
+            *filter(None, (uri_at("file", workspace.id, one.path) for one in citing.get(uri, ()))),
+        ]
+        for uri in others
     }
+    areas = _areas_of(workspace, _in_code(places.values()), None)
+    return found | {uri: id for uri in others if (id := next(filter(None, map(areas.get, places[uri])), ""))}
 
 
 def _by_community(workspace: Workspace, read: Read) -> dict[Uri, str]:
@@ -337,33 +346,33 @@ def _links(read: Read, ids: Mapping[Uri, str], files: Mapping[Uri, tuple[str, Se
 def _files(
     workspace: Workspace, read: Read, group_of: Mapping[str, str], sees: Sees | None
 ) -> dict[Uri, tuple[str, list[Uri]]]:
-    """The group of each file to which a node leads, or which such a file imports, and the imports of the former."""
+    """The group of each file or folder to which a node leads, or which such a file imports, and the imports of the
+    former."""
     overlay = overlay_of(workspace)
     imports: dict[Uri, list[Uri]] = {}
-    for uri in _cited(read.targets.values()):
-        found = overlay.out(uri) if overlay else ()
+    for uri in _in_code(read.targets.values()):
+        found = overlay.out(uri) if overlay and scheme_of(uri) == "file" else ()
         imports[uri] = [edge.target for edge in found if edge.type == "imports" and (sees is None or sees(edge.target))]
     files = dict.fromkeys([*imports, *(target for targets in imports.values() for target in targets)])
-    areas = _areas_of_files(workspace, list(files)[:CITED], sees)
+    areas = _areas_of(workspace, list(files)[:CITED], sees)
     return {uri: (group_of[area], imports.get(uri, [])) for uri, area in areas.items() if area in group_of}
 
 
-def _cited(relations: Iterable[Iterable[Uri]]) -> list[Uri]:
-    """The first `CITED` files among the targets of relations."""
-    return list(dict.fromkeys(uri for targets in relations for uri in targets if scheme_of(uri) == "file"))[:CITED]
+def _in_code(relations: Iterable[Iterable[Uri]]) -> list[Uri]:
+    """The first `CITED` files and folders among the targets of relations."""
+    return list(dict.fromkeys(uri for targets in relations for uri in targets if scheme_of(uri) in CODE_TREE))[:CITED]
 
 
-def _areas_of_files(workspace: Workspace, files: Iterable[Uri], sees: Sees | None) -> dict[Uri, str]:
-    """The first area of each file; none if the areas have too many patterns."""
-    paths = {path_of(uri): uri for uri in files}
+def _areas_of(workspace: Workspace, code: Sequence[Uri], sees: Sees | None) -> dict[Uri, str]:
+    """The first area of each file and folder; none if the areas have too many patterns."""
     try:
-        matches = Atlas.of(workspace).matching(list(paths), sees=sees, most=MATCHING_STEPS)
+        matches = Atlas.of(workspace).matching(code, sees=sees, most=MATCHING_STEPS)
     except Limit:
         return {}
     found: dict[Uri, str] = {}
     for area, inside in matches.by_atom.items():
-        for path in inside:
-            found.setdefault(paths[path], str(area))
+        for uri in inside:
+            found.setdefault(Uri(uri), str(area))
     return found
 
 

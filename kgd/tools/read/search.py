@@ -467,14 +467,14 @@ class Filter:
 
     def _areas_of(self, uri: Uri) -> set[Uri]:
         """The areas that a hit is about: of its file, or those that it cites or has relations with."""
-        paths, related = set[str](), set[Uri]()
+        places, related = set[Uri](), set[Uri]()
         for one in _about(self.workspace, uri):
             if scheme_of(one) in CODE_TREE:
-                paths.add(path_of(one))
+                places.add(one)
             else:
                 related.add(one)
         with suppress(Limit):
-            related |= Atlas.of(self.workspace).matching(sorted(paths), most=STEPS).by_atom.keys()
+            related |= Atlas.of(self.workspace).matching(sorted(places), most=STEPS).by_atom.keys()
         return related
 
 
