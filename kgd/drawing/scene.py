@@ -223,7 +223,8 @@ def _lines(edges: Iterable[Mapping[str, Any]], dots: Mapping[str, Dot], *, trees
     types: dict[tuple[str, str], dict[str, float]] = {}
     for edge in edges:
         if edge["target"] in dots and edge["source"] in dots and edge["source"] != edge["target"]:
-            types.setdefault((edge["source"], edge["target"]), {})[edge["type"]] = edge.get("weight", 1.0)
+            name = edge["type"].replace("_", " ")
+            types.setdefault((edge["source"], edge["target"]), {})[name] = edge.get("weight", 1.0)
     lines = []
     drawn = set()
     for (source, target), by_type in types.items():

@@ -69,13 +69,13 @@ def test_each_item_says_why_it_was_selected(known: Ask) -> None:
     answer = known.context(paths=SESSION)
     assert {one["name"]: one["why"] for one in answer["items"]} == {
         "Security": "group of Auth",
-        "Auth": f"owns {SESSION}; Everything related_to it: asks it who may",
-        "Everything": f"owns {SESSION}; related_to Auth: asks it who may",
+        "Auth": f"owns {SESSION}; Everything related to it: asks it who may",
+        "Everything": f"owns {SESSION}; related to Auth: asks it who may",
         "Clocks differ": f"about {SESSION}",
-        "Keys": "applies_to Auth",
+        "Keys": "applies to Auth",
         "JWT": "about src/auth/",
         "latency": "mentions auth/session.py",
-        "Gateway": "depends_on JWT",
+        "Gateway": "depends on JWT",
     }
 
 

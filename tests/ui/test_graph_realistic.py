@@ -71,7 +71,7 @@ def test_relations_other_than_most_have_their_names_and_cross_no_label(page: Pag
     opened(page, LAPTOP, "graph?from=atom://shop/payments")
     expect(page.locator(".graph-head")).to_contain_text("most lines: about")
     names = page.locator("#drawing .relation")
-    assert sorted(set(names.all_text_contents())) == ["depends_on", "imports"]
+    assert sorted(set(names.all_text_contents())) == ["depends on", "imports"]
     assert crossing([*areas(names), *areas(page.locator("#drawing .rings text:visible")), *shown(page)]) == []
 
 

@@ -218,3 +218,8 @@ def kind_of(card: Card) -> str:
     """The layer of an area, `file` or `dir` for the code tree, otherwise the node's type."""
     scheme = scheme_of(card.uri)
     return scheme if scheme in (*AREAS, *CODE_TREE) else card.type
+
+
+def in_words(type: str) -> str:
+    """A type of relation within a sentence: ``depends on``."""
+    return type.replace("_", " ")

@@ -20,7 +20,7 @@ from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, uri_at, workspace_
 from kgd.retrieval.query import Answered, Question
 from kgd.tools import visibility
 from kgd.tools.context.file_paths import Places, above
-from kgd.tools.context.findings import ANSWER, AREAS, DIRECT, FAR, MEMORIES, NEAR, Findings, Found
+from kgd.tools.context.findings import ANSWER, AREAS, DIRECT, FAR, MEMORIES, NEAR, Findings, Found, in_words
 from kgd.tools.read import questions
 
 RELATIONS = 200
@@ -83,10 +83,10 @@ def by_task(findings: Findings, task: Task) -> None:
     for number, uri in enumerate(task.depends_on):
         findings.add(uri, DIRECT, "the task depends on it", number)
     for edge in _incoming(findings, task.uri):
-        findings.add(edge.target, NEAR, f"{edge.type} the task", edge.weight)
+        findings.add(edge.target, NEAR, f"{in_words(edge.type)} the task", edge.weight)
     for edge in islice(findings.workspace.graph.out(task.uri), RELATIONS):
         if edge.target not in task.depends_on and scheme_of(edge.target) not in CODE_TREE:
-            findings.add(edge.target, NEAR, f"the task {edge.type} it", edge.weight)
+            findings.add(edge.target, NEAR, f"the task {in_words(edge.type)} it", edge.weight)
     _touched_by(findings, task.uri)
     by_keywords(findings, "\n".join((task.objective, *task.criteria)))
 
@@ -142,7 +142,7 @@ def by_question(findings: Findings, question: str) -> None:
             if scheme_of(edge.target) == "file" and workspace_of(edge.target) == workspace.id:
                 files.append(path_of(edge.target))
             elif scheme_of(edge.target) in AREAS:
-                findings.add(edge.target, NEAR, f"{findings.title(one.uri)} {edge.type} it", edge.weight)
+                findings.add(edge.target, NEAR, f"{findings.title(one.uri)} {in_words(edge.type)} it", edge.weight)
     if hits:  # without hits nothing is known, and neighbours of other nodes would suggest otherwise
         _areas(findings, list(dict.fromkeys(files))[:HITS], closeness=NEAR)
         _hanging_on(findings, findings.of_kind(*AREAS)[:AREAS_FOLLOWED], closeness=FAR)
@@ -207,7 +207,7 @@ def _naming(findings: Findings, path: str) -> bool:
     known = False
     for edge in _incoming(findings, uri):
         if scheme_of(edge.target) not in AREAS:
-            known |= findings.add(edge.target, DIRECT, f"{edge.type} {path}", edge.weight) is not None
+            known |= findings.add(edge.target, DIRECT, f"{in_words(edge.type)} {path}", edge.weight) is not None
     for citing in Freshness.of(findings.workspace).citing(path)[:RELATIONS]:
         if scheme_of(citing) not in AREAS:
             known |= findings.add(citing, DIRECT, f"cites {path}", 0.0) is not None
@@ -231,7 +231,7 @@ def _above(findings: Findings, paths: Iterable[str]) -> None:
                 continue
             for edge in _incoming(findings, uri):
                 if scheme_of(edge.target) not in CODE_TREE:
-                    told = f"{edge.type} {folder or 'the code'}/" if folder else f"{edge.type} the whole code tree"
+                    told = f"{in_words(edge.type)} {f'{folder}/' if folder else 'the whole code tree'}"
                     findings.add(edge.target, DIRECT, told, distance + edge.weight)
 
 
@@ -242,13 +242,13 @@ def _hanging_on(findings: Findings, areas: Sequence[Found], closeness: int = NEA
         name = findings.title(area.uri)
         for edge in _incoming(findings, area.uri):
             is_area = scheme_of(edge.target) in AREAS
-            told = f"{edge.type} {name}{_reason(findings, edge.target, area.uri, edge.type)}"
+            told = f"{in_words(edge.type)} {name}{_reason(findings, edge.target, area.uri, edge.type)}"
             findings.add(edge.target, FAR if is_area else closeness, told, edge.weight, number)
         for edge in islice(graph.out(area.uri), RELATIONS):
             if scheme_of(edge.target) in CODE_TREE:
                 continue
             is_area = scheme_of(edge.target) in AREAS
-            told = f"{name} {edge.type} it{_reason(findings, area.uri, edge.target, edge.type)}"
+            told = f"{name} {in_words(edge.type)} it{_reason(findings, area.uri, edge.target, edge.type)}"
             findings.add(edge.target, FAR if is_area else closeness, told, edge.weight, number)
 
 
@@ -308,7 +308,7 @@ def _depends(node: Visited, asked: Collection[str]) -> bool:
 def _way(findings: Findings, node: Visited) -> str:
     step = node.path[-1]
     there = findings.title(step.uri)
-    return f"{there} {step.type} it" if step.direction == "out" else f"{step.type} {there}"
+    return f"{there} {in_words(step.type)} it" if step.direction == "out" else f"{in_words(step.type)} {there}"
 
 
 def _incoming(findings: Findings, uri: Uri) -> list[Edge]:

@@ -19,7 +19,7 @@ from kgd.git.discovery import Place, find_place
 from kgd.git.program import GitFailed
 from kgd.model.uri import from_path, scheme_of
 from kgd.tools.addressing import LINES_OF_FILE
-from kgd.tools.context.findings import AREAS, DIRECT, Findings
+from kgd.tools.context.findings import AREAS, DIRECT, Findings, in_words
 from kgd.tools.context.recent import history_of
 from kgd.tools.nodes import moment, overlay_of, printable
 from kgd.tools.session import Session
@@ -102,7 +102,8 @@ def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
             if scheme_of(node.uri) == "symbol" and _overlaps(one, node.data.get("line"), node.data.get("end_line")):
                 symbols[node.name] = node
                 for edge in workspace.graph.into(node.uri):
-                    findings.add(edge.target, DIRECT, f"{edge.type} {node.name}, which contains the line", -1.0)
+                    told = f"{in_words(edge.type)} {node.name}, which contains the line"
+                    findings.add(edge.target, DIRECT, told, -1.0)
         freshness = Freshness.of(workspace)
         for uri in freshness.citing(one.path):
             for cited in freshness.citations(uri) if scheme_of(uri) not in AREAS else ():

@@ -15,9 +15,11 @@ from kgd.tools.read.traverse import MOST_NODES
 from kgd.ui.pages.graph_address import DEAREST, DIRECTIONS, GROUPINGS, MOST_OFF, Wanted
 from kgd.ui.pages.graph_card import card_of
 from kgd.ui.pages.graph_walk import begun, found, path, walk
+from kgd.ui.relation_words import words_of
 from kgd.ui.rendering import counted
 from kgd.ui.visit import Download, Entry, Handled, Page, Redirect, Visit
 
+WORDING = {"in_words": in_words, "words_of": words_of}
 ROWS = 50
 """Number of rows that the list shows at first."""
 
@@ -28,7 +30,7 @@ def graph(visit: Visit) -> Handled:
         return Redirect(wanted.address(visit))  # an address that can be shared
     shown = _whole if wanted.is_whole else _path if wanted.to else _around
     told: dict[str, Any] = {"most": MOST_NODES, "dearest": DEAREST, "directions": DIRECTIONS, "groupings": GROUPINGS}
-    told |= {"wanted": wanted, "in_words": in_words} | shown(visit, wanted)
+    told |= {"wanted": wanted, **WORDING} | shown(visit, wanted)
     told["ends"] = _ends(visit, told["wanted"])
     return Page("graph.html", {"card": card_of(visit, told["wanted"]), **told})
 
@@ -255,7 +257,7 @@ def _lines_left(scene: Scene) -> list[str]:
 def card(visit: Visit) -> Handled:
     """Return the card alone, for a page that shows the picture already."""
     wanted = Wanted.read(visit)
-    return Page("graph_card.html", {"card": card_of(visit, wanted), "wanted": wanted, "in_words": in_words})
+    return Page("graph_card.html", {"card": card_of(visit, wanted), "wanted": wanted, **WORDING})
 
 
 ENTRIES = (Entry("graph", "graph", graph), Entry("graph", "graph.svg", saved), Entry("graph", "graph/card", card))
