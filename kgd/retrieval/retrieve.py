@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kgd.errors import Advice, Do, Unavailable
 from kgd.graph.edges import EdgeSource, card_of
-from kgd.index import ranking
+from kgd.index import exact_names, ranking
 from kgd.index.exact_names import Sees
 from kgd.index.ranking import Found, Hit
 from kgd.model.lane import KNOWLEDGE, Lane
@@ -315,10 +315,12 @@ def _is_node(uri: Uri, around: Surroundings) -> bool:
 
 
 def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -> list[Ranked]:
-    """The bare files whose name or path is the query, and the directories whose path it is."""
+    """The bare files whose name or path is the query or a part of it, and the directories whose path it is."""
     if question.is_of_a_period:
         return []
-    found = workspace.text_so_far().files_called(question.query.strip().strip("`\"'()?"), sees or anybody)
+    index, query = workspace.text_so_far(), question.query
+    names = dict.fromkeys([query.strip().strip("`\"'()?"), *exact_names.asked_in(query)])
+    found = dict.fromkeys(uri for name in names for uri in index.files_called(name, sees or anybody))
     return [
         Ranked(uri, 1.0, Found(0.0, uri, 0, ranking.FILE), None)
         for uri in found

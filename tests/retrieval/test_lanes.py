@@ -395,7 +395,8 @@ def test_the_file_of_a_path_or_name_is_the_first_hit_in_the_code(ws: Workspace, 
     (own,) = files(ws, "src/sync/round.py")
     symbols(ws, "src/sync/round.py", "round", doc="A round of src sync.")
     symbols(ws, "src/turns.py", "py", doc="Src sync: a round.")
-    for query in ("src/sync/round.py", "sync/round.py", "./src/sync/round.py", "`round.py`", "Round.py"):
+    inside = "When does round.py give up?", "What does src/sync/round.py do if its remote does not answer?"
+    for query in ("src/sync/round.py", "sync/round.py", "./src/sync/round.py", "`round.py`", "Round.py", *inside):
         assert in_code(asked(query, max_depth=0))[0] == own
         assert in_code(asked(query))[0] == own
     assert own not in in_code(asked("src/sync/round.py", types=("symbol",)))
