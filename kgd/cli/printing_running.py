@@ -13,6 +13,9 @@ from kgd.cli.terminal import address, alert, bold, commit, faint, field, good, i
 
 Answer = dict[str, Any]
 COMMITS_NAMED = 3
+_OF_TREE = ("files", "directories", "bytes", "large", "unreadable", "symlinks", "ignored")
+"""Counts of the code tree; with those that begin with ``skipped_``, also of what is not read of it."""
+_NAMES = {"unverified": "stale", "ignored": "ignored by git"}
 
 
 def up(answer: Answer) -> None:
@@ -65,11 +68,13 @@ def init(answer: Answer) -> None:
 
 
 def _holds(counts: dict[str, int]) -> str:
-    """The counts of nodes, then of the code tree. The kinds of files are left out."""
-    tree: dict[str, int] = {name: counts[name] for name in ("files", "directories", "bytes") if name in counts}
-    own = {name: value for name, value in counts.items() if name not in (*tree, "text", "binary")}
-    named = {"stale" if name == "unverified" else name: value for name, value in own.items()}
-    return "; code: ".join(filter(None, (words.counts(named), words.counts(tree))))
+    """The counts of nodes, then of the code tree and what is not read of it. The kinds of files are left out."""
+    own, tree = dict[str, int](), dict[str, int]()
+    for name, value in counts.items():
+        if name not in ("text", "binary"):
+            told = tree if name in _OF_TREE or name.startswith("skipped_") else own
+            told[_NAMES.get(name, name)] = value
+    return "; code: ".join(filter(None, (words.counts(own), words.counts(tree))))
 
 
 def _entry(label: str, value: str) -> None:

@@ -269,7 +269,11 @@ def test_outside_of_all_workspaces_the_option_that_names_one_is_named(kgd: Kgd, 
 
 
 def test_counts_are_in_words_and_nothing_is_repeated(kgd: Kgd) -> None:
-    assert re.search(r"holds .*\d nodes?.*; code: .*\bdirector(y|ies)\b, \d+ bytes?\n", kgd("status"))
+    (kgd.directory / ".gitignore").write_text("debug.log\n")
+    (kgd.directory / "debug.log").write_text("noise\n")
+    kgd("ingest", ".")
+    shown = kgd("status")
+    assert re.search(r"holds .*\d nodes?.*; code: .*\bdirector(y|ies)\b, \d+ bytes?, 1 ignored by git\n", shown)
     kgd("link", "./src/auth", "https://example.org/paper", "--type", "see")
     assert kgd("get", "https://example.org/paper").splitlines()[0].count("https://example.org/paper") == 1
     assert kgd("get", "https://example.org/paper").count("https://example.org/paper") == 1
