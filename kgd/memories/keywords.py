@@ -69,6 +69,11 @@ unlike unset update updated updates upgrade upgraded use used useful user users 
 variable various verify version want wanted wants warn warning way ways week weekly weeks went will wish work worked
 working works write writes writing written wrong year years kb mb gb tb january february march april june july august
 september october november december monday tuesday wednesday thursday friday saturday sunday
+accidentally afterwards anyway belong belongs carefully compare compares covers delete deleted deletes derive differ
+differs enables exactly fetches forget forgets grew hidden hide hides hiding ignore ignores instantly invoke join
+joins lack lacks loses lost matches merged mostly must ones own owns pick picks prevent prevents produce produces
+protect protects refer refers relies rely rename renamed save saves select selects separate separately serve serves
+shares silently skip skips spend splits suggest supports taking wait waiting waits whichever wins wraps
 """
 WEAK_WORDS = frozenset(_WEAK.split())
 """Words that are common in all technical texts; they are keywords only if there are no better ones."""
@@ -137,7 +142,8 @@ def keywords(text: str, limit: int = 8) -> tuple[str, ...]:
         worth[term.text] = max(worth.get(term.text, -9.0), term.worth - LATER * min(position, 60))
     scored = {name: value + REPEATED * min(count[name] - 1, 3) for name, value in worth.items()}
     best = sorted(scored, key=lambda name: (-scored[name], name))
-    return tuple(best[: max(0, limit)])
+    telling = [name for name in best if name not in WEAK_WORDS]
+    return tuple((telling or best)[: max(0, limit)])
 
 
 def _terms(text: str) -> Iterator[_Term]:

@@ -52,7 +52,9 @@ def test_a_technical_compound_is_one_keyword(text: str, wanted: str) -> None:
 
 def test_words_that_every_text_has_are_left_to_where_there_is_nothing_else() -> None:
     assert keywords("it is the same as it was, and so on") == ()
-    assert keywords("Fixed a problem: the webhook was not called", 1) == ("webhook",)
+    assert keywords("Fixed a problem: the webhook was not called") == ("webhook",)
+    assert keywords("Sync depends on the index, and hides the ones that fail") == ("index", "sync")
+    assert keywords("It depends") == ("depends",)
 
 
 def test_numbers_measures_and_commit_ids_are_no_keywords() -> None:
