@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from kgd.errors import KgdError
 from kgd.model.uri import name_of
 from kgd.tools import entries
 from kgd.tools.nodes import is_agent
-from kgd.ui.node_reading import by_line, lead, names
+from kgd.ui.node_reading import by_line, lead
 from kgd.ui.visit import Visit
 
 RECENT = 30
@@ -18,6 +20,10 @@ RECENT = 30
 GROUPS = 10
 NAMED = 3
 """Largest number of nodes to name per commit."""
+FORMER = 3
+"""Largest number of deleted nodes whose names are looked up in the history."""
+CARDS = 100_000
+"""Token budget for the nodes of the feed, without their content."""
 OTHER_DEEDS = {"merge": "merged", "commit": "edited by hand", "hand-edit": "edited by hand"}
 """Verbs of commits that no operation makes."""
 USUAL = "wrote"
@@ -28,7 +34,10 @@ HOUR = len("2026-11-20T13")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One node of a commit; `there` tells whether it still exists. A plain edit has no `deed`."""
+    """One node of a commit; `there` tells whether it still exists.
+
+    `summary` is empty unless the commit wrote it: a later commit, or the other side of a conflict, may have changed it.
+    """
 
     uri: str
     name: str
@@ -56,7 +65,7 @@ class Group:
 def feed(visit: Visit) -> list[Group]:
     """Return the newest changes of nodes, newest first, in at most `GROUPS` groups."""
     commits = [one for one in visit.call("history", limit=RECENT)["commits"] if one["nodes"]]
-    known = names(visit, [uri for one in commits for uri in one["nodes"][:NAMED]])
+    known = _nodes(visit, {uri: one["commit"] for one in reversed(commits) for uri in one["nodes"][:NAMED]})
     groups: list[Group] = []
     for commit in commits:
         group = _group_of(commit)
@@ -81,16 +90,39 @@ def _key(group: Group) -> tuple[str, str, str]:
 
 
 def _add(group: Group, commit: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> None:
-    deed = deeds().get(commit.get("operation", ""), USUAL)
-    deed = "" if deed == USUAL else deed
     if why := reason_of(commit):
         group.reasons.append(why)
     seen = {one.uri for one in group.changes}
     for uri in commit["nodes"][:NAMED]:
         if uri not in seen:
-            card = known.get(uri, {"uri": uri, "name": name_of(uri)})
-            group.changes.append(Change(uri, card["name"], lead(card), deed, uri in known))
+            group.changes.append(_change(uri, commit, known.get(uri, {})))
     group.more += len(commit["nodes"][NAMED:]) + commit.get("more_nodes", 0)
+
+
+def _change(uri: str, commit: Mapping[str, Any], node: Mapping[str, Any]) -> Change:
+    deed, there = deeds().get(commit.get("operation", ""), USUAL), "version" in node
+    is_only = node.get("version") == 1
+    if deed == USUAL:
+        is_last = there and node["origin"].get("commit") == commit["commit"]
+        is_first = is_only or (not is_last and node.get("created", {}).get("at") == commit["at"])
+        deed = "created" if is_first else "changed" if there else ""
+    is_of_commit = is_only and "conflicts" not in node
+    return Change(uri, node.get("name") or name_of(uri), lead(node) if is_of_commit else "", deed, there)
+
+
+def _nodes(visit: Visit, commits: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
+    """Return the nodes by URI, of deleted ones only the name; `commits` are the newest commits that changed them."""
+    found: dict[str, Mapping[str, Any]] = {}
+    if not commits:
+        return found
+    with suppress(KgdError):  # the nodes only help the reader
+        for one in visit.call("get", uris=list(commits), include=[], budget=CARDS)["nodes"]:
+            found |= {one["uri"]: one, one.get("asked", one["uri"]): one}
+    for uri in [uri for uri in commits if uri not in found][:FORMER]:
+        with suppress(KgdError):  # the first commit, or a reader who may not name the one before
+            before = visit.call("get", uris=[uri], include=[], as_of=f"{commits[uri]}~1", budget=CARDS)["nodes"]
+            found[uri] = {"name": before[0]["name"]} if before else {}
+    return found
 
 
 @cache

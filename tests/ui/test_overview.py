@@ -121,8 +121,23 @@ def test_changes_of_one_author_and_hour_are_one_group_with_the_reasons(desk: Des
     desk.call("put", changes=[change], message="cards since May")
     group = page.locator(".hour", has_text="“cards since May”")
     expect(group).to_be_visible()
-    expect(group.locator("li", has_text="Till")).to_have_count(1)
+    expect(group.locator("li", has_text="Till")).to_have_text("changed Till")
     expect(page.locator(".lately li", has_text="concept://")).to_have_count(0)
+
+
+@pytest.mark.slow
+@browser
+def test_a_change_shows_the_text_that_it_wrote_and_the_name_of_a_deleted_node(desk: Desk, page: Page) -> None:
+    agent_writes(desk, "decision://shop/one-till", name="One till per shop", summary="Since May")
+    agent_writes(desk, "decision://shop/two-tills", name="Two tills per shop", summary="Since May")
+    rows = page.locator(".lately li")
+    expect(rows.filter(has_text="Two tills")).to_have_text("created Two tills per shop Since May")
+    desk.put("decision://shop/two-tills", summary="Since June")
+    desk.call("put", changes=[{"op": "delete", "uri": "decision://shop/one-till"}])
+    ours = page.locator(".hour").filter(has_not_text="agent")
+    expect(ours.locator("li", has_text="Two tills")).to_have_text("changed Two tills per shop")
+    expect(ours.locator("li", has_text="One till")).to_have_text("One till per shop (deleted)")
+    expect(page.locator(".hour", has_text="agent").first).not_to_contain_text("Since")
 
 
 @pytest.mark.slow
@@ -250,8 +265,8 @@ def test_an_unreadable_file_is_listed_with_its_line(desk: Desk, page: Page) -> N
 @pytest.mark.slow
 @browser
 def test_kinds_with_one_card_stand_side_by_side_on_a_wide_screen(desk: Desk, page: Page) -> None:
-    desk("remember", "Sign adds a letter", "--cites", "src/auth/session.py#sign")
-    (desk.code / "src/auth/session.py").write_text("def sign(token):\n    return token + 'y'\n")
+    desk("remember", "There are no keys", "--cites", "src/auth/keys.py")
+    (desk.code / "src/auth/keys.py").write_text("KEYS = {1: 2}\n")
     desk.put("concept://shop/b", name="B", relations=[{"type": "needs", "target": "concept://shop/nowhere"}])
     expect(page.locator(".pending .work > li")).to_have_count(2)
     kinds = page.locator(".pending")
