@@ -68,6 +68,24 @@ def test_notes_have_the_lines_of_the_definitions_that_they_cite(ask: Ask, keys: 
     assert ask.code_file(uri=f"./{KEYS}")["notes"][0]["places"][1]["first"] == 5
 
 
+def test_facts_about_a_folder_above_and_open_tasks_with_the_file_are_notes(ask: Ask, keys: Path) -> None:
+    def task(name: str, file: str, status: str) -> dict[str, Any]:
+        sections = [{"title": "Context Files", "content": f"- `{file}` - the handlers"}]
+        return upsert(f"task:{name}", type="task", data={"status": status, "sections": sections})
+
+    ask.put(
+        changes=[
+            upsert("gotcha:lock", summary="Hold no lock.", relations=[{"type": "about", "target": "./src/auth"}]),
+            upsert("gotcha:top", summary="Be kind.", relations=[{"type": "about", "target": "."}]),
+            task("renew", f"./{KEYS}", "pending"),
+            task("renewed", KEYS, "completed"),
+            task("other", "src/auth/session.py", "pending"),
+        ]
+    )
+    notes = {one["uri"]: one["why"] for one in ask.code_file(uri=f"./{KEYS}")["notes"]}
+    assert notes == {"gotcha://shop/lock": "about src/auth/", "task://shop/renew": "has it among its Context Files"}
+
+
 def test_a_relation_to_a_definition_is_a_note_about_its_lines(ask: Ask, keys: Path) -> None:
     until(lambda: ask.code_file(uri=f"./{KEYS}")["symbols"])
     symbol = f"symbol://shop/{KEYS}/sign"

@@ -231,6 +231,18 @@ def test_the_outline_and_imports_are_folded_and_have_full_paths(shop: Desk, page
     assert page.url.endswith("#L14")
 
 
+def test_traps_of_a_folder_above_and_open_tasks_are_in_the_first_list(shop: Desk, page: Page) -> None:
+    shop.put(
+        "gotcha://shop/lock", summary="Hold no lock", relations=[{"type": "about", "target": "dir://shop/src/auth"}]
+    )
+    sections = [{"title": "Context Files", "content": "- src/auth/session.py"}]
+    shop.put("task://shop/renew", name="Renew earlier", data={"sections": sections})
+    at(page, "file?path=src/auth/session.py")
+    known = page.get_by_role("region", name="What the team knows")
+    expect(known.locator(".note", has_text="Hold no lock")).to_contain_text("About src/auth/")
+    expect(known.locator(".note", has_text="Renew earlier")).to_be_visible()
+
+
 def test_a_long_file_is_shown_in_parts(shop: Desk, page: Page) -> None:
     at(page, "file?path=src/long.py&line=4990#L4990")
     expect(page.locator("#L4990")).to_be_in_viewport()

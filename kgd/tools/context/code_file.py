@@ -13,15 +13,19 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.areas.paths import normalise
 from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.freshness.code import spans_of
 from kgd.freshness.freshness import Freshness
 from kgd.git import code_log
 from kgd.git.discovery import Place, find_place
+from kgd.memories.tasks import TERMINAL, parsed
 from kgd.model.access import Verb
+from kgd.model.lane import KNOWLEDGE
 from kgd.model.node import Node
 from kgd.model.uri import CODE_TREE, Uri, from_path, name_of, path_of, scheme_of
 from kgd.tools import addressing, visibility
+from kgd.tools.context.file_paths import above
 from kgd.tools.context.lines import is_served
 from kgd.tools.context.recent import history_of
 from kgd.tools.nodes import Stamp, UnverifiedAnswer, moment, overlay_of, printable, stamp
@@ -36,6 +40,8 @@ NOTES = 100
 PLACES = 20
 """Largest number of places that one node cites in one file."""
 SYMBOLS = 300
+TASKS = 5
+"""Largest number of tasks to look through for the file."""
 
 State = Literal["text", "binary", "large", "link", "absent", "unreadable", "ignored", "deleted", "withheld"]
 
@@ -62,7 +68,8 @@ class PlaceAnswer(TypedDict):
 
 
 class NoteAnswer(TypedDict):
-    """A node about the file: it cites the file, or is related to it. Without `places` it is about the whole file."""
+    """A node about the file: it cites the file, is related to it or to a folder above it, or is an open task with the
+    file among its Context Files. Without `places` it is about the whole file."""
 
     uri: str
     type: str
@@ -224,7 +231,7 @@ def _add_notes(
 ) -> None:
     found: dict[Uri, NoteAnswer] = {}
     more = set[Uri]()
-    for uri, why, cited in _about(workspace, path, symbols):
+    for uri, why, cited in _about(workspace, path, symbols, sees):
         if scheme_of(uri) in CODE_TREE or (sees is not None and not sees(uri)):
             continue
         if uri not in found and len(found) == NOTES:
@@ -256,9 +263,11 @@ def _add_notes(
         answer["more_notes"] = len(more)
 
 
-def _about(workspace: Workspace, path: str, symbols: Sequence[Node]) -> Iterator[tuple[Uri, str, list[str]]]:
-    """The nodes that cite the file, those related to it, then those related to its definitions; a node may come more
-    than once. Each with the reason and the cited definitions."""
+def _about(
+    workspace: Workspace, path: str, symbols: Sequence[Node], sees: Sees | None
+) -> Iterator[tuple[Uri, str, list[str]]]:
+    """The nodes that cite the file, those related to it, to its definitions, then to the folders above it except the
+    top, and open tasks that name it; a node may come more than once. Each with the reason and the cited definitions."""
     freshness = Freshness.of(workspace)
     for uri in freshness.citing(path):
         if cited := [one.symbol for one in freshness.citations(uri) if one.path == path]:
@@ -268,6 +277,13 @@ def _about(workspace: Workspace, path: str, symbols: Sequence[Node]) -> Iterator
     for symbol in symbols:
         for edge in workspace.graph.into(symbol.uri):
             yield edge.target, edge.type, [name_of(symbol.uri)]
+    for folder in filter(None, above(path)):
+        for edge in workspace.graph.into(from_path("dir", workspace.id, folder)):
+            yield edge.target, f"{edge.type} {folder}/", []
+    for hit in workspace.text().search(path, types=["task"], lanes=KNOWLEDGE, limit=TASKS, sees=sees):
+        task = parsed(node) if (node := workspace.readable(hit.uri)) else None
+        if task and task.status not in TERMINAL and path in (normalise(one, None) for one in task.files):
+            yield hit.uri, "has it among its Context Files", []
 
 
 def _in_order(note: NoteAnswer) -> tuple[int, str]:
