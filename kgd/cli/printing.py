@@ -86,10 +86,10 @@ def search(answer: Answer) -> None:
 def _hits(hits: list[Answer]) -> None:
     for hit in hits:
         node = hit.get("node", hit)
-        summary, why = str(node.get("summary") or ""), hit.get("why", ())
-        title = _title(node)
+        summary, title = str(node.get("summary") or ""), _title(node)
+        why = [one for one in hit.get("why", ()) if not _SCORE(one)]
         if is_terminal():
-            why = [with_addresses(one) for one in why if not _SCORE(one)]
+            why = [with_addresses(one) for one in why]
             title = entry(node, "; ".join(why))
         else:
             say(f"{address(node['uri'])}  {title}" if title else address(node["uri"]))

@@ -278,7 +278,10 @@ def test_a_terminal_shows_the_text_of_a_hit_and_its_address_below(kgd: Kgd) -> N
     kgd("remember", "The brass bell rings twice at noon.", "--about", "./src/auth/session.py", "-q")
     shown = kgd.on_terminal("search", "brass bell", NO_COLOR="1")
     assert shown.startswith("The brass bell rings twice at noon.\n    insight:the-brass-bell-rings-twice-at")
-    assert "insight://" in kgd("search", "brass bell").splitlines()[0]
+    plain = kgd("search", "brass bell")
+    assert "insight://" in plain.splitlines()[0]
+    assert "lex " not in plain, "a score means nothing to a reader"
+    assert "lex 1.00" in str(kgd.json("search", "brass bell")["hits"][0]["why"])
 
 
 def test_a_terminal_shows_files_as_paths_and_their_symbols_in_one_paragraph(kgd: Kgd) -> None:
