@@ -52,6 +52,8 @@ def init(answer: Answer) -> None:
         say(f"workspace {bold(id)} is restored with the knowledge that was kept here")
     else:
         say(f"workspace {bold(id)} is {'created' if answer.get('created') else 'up'}")
+    if remote := answer.get("named_after"):
+        _entry("named", f"after the remote {remote}, not the folder; `kgd up --id ID` chooses another name")
     for name, label in (
         ("path", "files"),
         ("git_dir", "repository"),

@@ -40,6 +40,16 @@ def test_from_every_folder_and_worktree_of_the_project_the_same_workspace_is_fou
         assert "it is here" in kgd("get", "fact")
 
 
+def test_a_clone_is_told_that_its_workspace_is_named_after_the_remote(kgd: Kgd, tmp_path: Path) -> None:
+    made = tmp_path / "mine"
+    subprocess.run(["git", "init", "-q", made], check=True)
+    subprocess.run(["git", "-C", made, "remote", "add", "origin", str(tmp_path / "theirs.git")], check=True)
+    kgd.directory = made
+    named = "  named      after the remote origin, not the folder; `kgd up --id ID` chooses another name\n"
+    assert kgd("up").startswith(f"workspace theirs is created\n{named}")
+    assert named not in kgd("up")
+
+
 def test_a_removed_workspace_is_reported_as_restored(kgd: Kgd, shop: Path) -> None:
     assert "  `kgd up` in the same directory restores it\n" in kgd("uninstall")
     assert kgd("up", "--dry-run").startswith(f"would restore workspace {shop.name}\n")

@@ -38,6 +38,8 @@ from kgd.tools.workspaces.checks import REPORT_SECONDS
 from kgd.tools.workspaces.status import FindingAnswer, WorkspaceParams, code_findings
 from kgd.workspace.workspace import Workspace
 
+REMOTE = "origin"
+"""The remote that a new workspace of a code repository is named after."""
 LONGEST_SCAN = 60.0
 """Seconds for which `up` waits for the code tree; the daemon reads the rest of it later."""
 
@@ -66,6 +68,7 @@ class UpResult(TypedDict):
     warnings: list[str]
     adopted: NotRequired[str]
     code_tree: NotRequired[str]
+    named_after: NotRequired[str]
     findings: NotRequired[list[FindingAnswer]]
     dry_run: NotRequired[bool]
 
@@ -84,7 +87,11 @@ def up(session: Session, params: UpParams) -> UpResult:
     if found is None:
         session.progress(0, None, "creating the workspace")
     made = found or _make(session, directory, id, params, entry)
-    return brought_up(session, directory, made, replace=params.replace)
+    answer = brought_up(session, directory, made, replace=params.replace)
+    folder = (layouts.code_root(directory) or directory).name
+    if made.created and not (id or entry or made.adopted) and answer["workspace"] != workspace_id_from(folder):
+        answer["named_after"] = REMOTE
+    return answer
 
 
 def brought_up(session: Session, directory: Path, made: Made, *, replace: bool) -> UpResult:
@@ -331,7 +338,7 @@ def _new_id(session: Session, directory: Path, id: str | None, params: UpParams)
 def _project_name(directory: Path) -> str:
     """The name of the remote repository, so that two clones in differently named folders agree."""
     place = find_place(directory)
-    url = setting(place.common_dir, "remote.origin.url") if place else None
+    url = setting(place.common_dir, f"remote.{REMOTE}.url") if place else None
     if url:
         name = url.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].removesuffix(".git")
         if name.strip("."):  # `git clone .` leaves a URL without a name
