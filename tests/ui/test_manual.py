@@ -41,6 +41,13 @@ def test_the_manual_is_read_from_page_to_page_by_keyboard(page: Page) -> None:
     assert axe(page) == []
 
 
+def test_the_manual_and_the_glossary_lead_back_to_the_workspace(page: Page) -> None:
+    for name in ("Manual", "Glossary"):
+        page.locator("footer").get_by_role("link", name=name).click()
+        page.get_by_role("banner").get_by_role("link", name="Back to shop").click()
+        expect(page.locator("h1")).to_have_text("shop")
+
+
 def test_the_contents_show_the_group_of_the_page_and_open_the_others(page: Page) -> None:
     manual(page, "/hub")
     contents = page.get_by_role("navigation", name="All pages")
