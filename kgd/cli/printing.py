@@ -37,6 +37,14 @@ _IN_SUMMARY = frozenset({"file_type", "extension", "size_bytes", "line_count"})
 """Keys of a file's `data` that its summary repeats."""
 _SCORE = re.compile(r"(lex|vec) \d").match
 """A score in the reasons for a hit."""
+_LEFT_OUT = {
+    "max_nodes": ("nodes", "at least "),
+    "budget": ("nodes", ""),
+    "elsewhere": ("nodes", ""),
+    "passed_nodes": ("nodes", "at least "),
+    "broken_links": ("broken links", ""),
+}
+"""What a limit of a walk leaves out, if not relations."""
 HIGHEST_LIMIT = 100
 """A limit that every command accepts."""
 STEPS = 5
@@ -190,7 +198,9 @@ def _unreached(answer: Answer) -> None:
 
 def _cut(answer: Answer) -> None:
     for cut in answer["cut"]:
-        say(f"   cut by {cut['limit']} at {address(cut['at'])}: {cut['count']} or more left out")
+        what, most = _LEFT_OUT.get(cut["limit"], ("relations", ""))
+        left = words.counted(cut["count"], f"more {what}")
+        say(f"   cut by {cut['limit']}, first at {address(cut['at'])}: {most}{left}")
 
 
 def _reached(node: Answer) -> None:
@@ -249,6 +259,8 @@ def _node(node: Answer, as_of: str | None = None) -> None:
         say(f"  unknown key {key}: {words.text(value)}")
     if updated := node.get("updated"):
         say(f"  {faint('updated')} {when(updated['at'])} by {updated['by']}")
+        if "verified_at" in updated:
+            say(f"  {faint('verified')} {when(updated['verified_at'])} by {updated['verified_by']}")
     sections([{"title": one.title, "content": one.content} for one in parts])
     texts = [node.get("content"), node.get("detail", {}).get("text")]
     for text in filter(None, texts):

@@ -9,6 +9,7 @@ _SINGULAR = {
     "comments": "comment",
     "commits": "commit",
     "nodes": "node",
+    "relations": "relation",
     "files": "file",
     "conflicts": "conflict",
     "links": "link",

@@ -88,7 +88,12 @@ def test_an_area_is_found_by_its_name(kgd: Kgd) -> None:
 def test_the_code_tree_is_walked_and_a_limit_says_what_it_left_out(kgd: Kgd) -> None:
     everything = kgd.json("traverse", "./src", "--max-cost", "none")
     assert "file://shop/src/auth/session.py" in [node["uri"] for node in everything["nodes"]]
-    assert kgd.json("traverse", "./src", "--max-cost", "0")["cut"]
+    (cut,) = kgd.json("traverse", "./src", "--max-cost", "0")["cut"]
+    shown = kgd("traverse", "./src", "--max-cost", "0")
+    assert re.search(rf"cut by max_cost, first at {cut['at']}: {cut['count']} more relations?\n", shown)
+    assert re.search(
+        r"cut by max_nodes, first at \S+: at least \d+ more nodes?\n", kgd("traverse", "./src", "--max-nodes", "1")
+    )
 
 
 def test_a_walk_shows_the_path_to_each_node_and_its_last_part_on_a_later_page(kgd: Kgd) -> None:
