@@ -6,7 +6,7 @@ A label for which the picture has no room may appear when the picture is magnifi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import cos
 from typing import Literal
@@ -56,11 +56,19 @@ def place_labels(dots: Sequence[Dot], layout: Layout) -> dict[str, Label]:
                 taken.take(box(dot, layout, label.text, label.side, size), dot.uri)
         for dot in dots if size == 1 and not layout.line else ():
             if (label := found.get(dot.uri)) and label.text.endswith("…"):
-                longer = Label(label_text(dot, LONGEST), label.side, 1)
-                if taken.has_room(place := box(dot, layout, longer.text, longer.side), dot.uri):
-                    taken.take(place, dot.uri)
-                    found[dot.uri] = longer
+                for text in _longer(dot, label.side):
+                    if taken.has_room(place := box(dot, layout, text, label.side), dot.uri):
+                        taken.take(place, dot.uri)
+                        found[dot.uri] = Label(text, label.side, 1)
+                        break
     return {dot.uri: found.get(dot.uri) or Label(label_text(dot, LENGTHS[0]), "right", 0) for dot in dots}
+
+
+def _longer(dot: Dot, side: Side) -> Iterator[str]:
+    """Longer texts of a label that was cut; in an opened group, two lines below its dot."""
+    yield label_text(dot, LONGEST)
+    if dot.parent.startswith(GROUP) and side == "below":
+        yield from (wrapped(dot.name or dot.uri, longest, 2) for longest in LENGTHS)
 
 
 def label_text(dot: Dot, longest: int) -> str:

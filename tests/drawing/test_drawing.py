@@ -367,6 +367,18 @@ def test_a_label_is_as_long_as_there_is_room() -> None:
     assert LENGTHS[1] in lengths
 
 
+def test_long_names_in_an_opened_group_have_two_lines_where_there_is_room() -> None:
+    name = "A walk stops at the cost limit, not at the number"
+    members = [{"uri": f"insight://w/{n}", "name": name, "type": "insight"} for n in range(12)]
+    scene = _grouped([{"id": "a", "name": "a", "count": 12, "members": members}, {"id": "b", "name": "b", "count": 12}])
+    layout = layout_scene(scene)
+    labels = place_labels(scene.dots, layout)
+    texts = [label.text for uri, label in labels.items() if uri.startswith("insight:")]
+    assert "A walk stops at the cost\nlimit, not at the number" in texts
+    boxes = [box(dot, layout, labels[dot.uri].text, labels[dot.uri].side) for dot in scene.dots if labels[dot.uri].size]
+    assert not [one for number, one in enumerate(boxes) for other in boxes[:number] if _cross(one, other)]
+
+
 def test_areas_have_the_name_that_all_pages_use() -> None:
     assert [in_words(type) for type in ("atom", "molecule", "insight")] == ["area", "group of areas", "insight"]
     picture = draw(scene_of_walk(_answer([_node("atom://w/a", type="atom")])))

@@ -114,6 +114,14 @@ def test_the_groups_of_the_whole_workspace_show_types_and_relations(page: Page) 
     assert axe(page) == []
 
 
+def test_long_names_in_an_opened_group_have_two_lines_and_cross_no_other(page: Page) -> None:
+    opened(page, LAPTOP, "graph?group=area&open=atom://shop/payments")
+    names = page.locator("#drawing .dot:not(.group) > .label")
+    expect(names).to_have_count(13)
+    assert names.filter(has=page.locator("tspan:nth-child(2)")).count() >= 3
+    assert crossing(shown(page)) == []
+
+
 @pytest.mark.parametrize("size", [LAPTOP, PHONE])
 def test_a_path_leads_from_left_to_right_or_from_top_to_bottom_with_all_of_its_names(
     page: Page, size: tuple[int, int]

@@ -5,6 +5,7 @@
   const NEAREST = 24, FURTHEST = 0.5, STEP = 1.3, LARGEST = 3;
   const ABOVE = 52, BELOW = 30;  // free, for buttons over the picture and for labels
   const LENGTHS = [26, 14], LONGEST = [90, 64, 56, 48, 42, 37, 33, 29];  // to which labels are cut, and to which they grow if there is room
+  const ROOMS = [200, 170, 140, 115, 95];  // widths of the two lines to which the label of a node in a group grows
   const TITLE = [10, 16];  // of a box
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
   const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
@@ -131,14 +132,15 @@
     return dot.x < -1e-9 ? ["left", "right", "below", "above"] : ["right", "left", "below", "above"];
   }
   function around(dot, side, text = dot.text) {
-    const [x, y] = at(dot), long = width(text), away = size(dot) + GAP + dot.marks;
+    const rows = text.split("\n"), long = Math.max(...rows.map(width)), tall = rows.length * HIGH;
+    const [x, y] = at(dot), away = size(dot) + GAP + dot.marks;
     if (side === "title") {
       const [w, h] = half(dot), left = x - w + TITLE[0], top = y - h + TITLE[1] - HIGH / 2;
       return [left, top, left + long, top + HIGH];
     }
     const left = side === "left" ? x - away - long : side === "right" ? x + away : x - long / 2;
-    const top = (side === "above" ? y - away - HIGH / 2 : side === "below" ? y + away + HIGH / 2 : y) - HIGH / 2;
-    return [left, top, left + long, top + HIGH];
+    const top = side === "above" ? y - away - tall : side === "below" ? y + away : y - tall / 2;
+    return [left, top, left + long, top + tall];
   }
 
   // Shows the labels for which there is room, the selected node and the nearest nodes first. Then cut labels grow where
@@ -174,18 +176,22 @@
       }
     }
     for (const dot of ordered) {
-      const longer = dot.side && dot.text !== dot.full && LONGEST.map((long) => cut(dot.full, long, dot.group))
+      if (!dot.side || dot.text === dot.full) continue;
+      const two = kind === "groups" && !dot.group ? ROOMS.map((room) => wrapped(dot.full, room, 2).join("\n")) : [];
+      const longer = [dot.full, ...two, ...LONGEST.map((long) => cut(dot.full, long, dot.group))]
         .find((text) => text.length > dot.text.length && hasRoom(dot, around(dot, dot.side, text)));
       if (longer) show(dot, longer, dot.side);
     }
     for (const dot of dots) {
       if (!dot.side) dot.text = cut(dot.full, LENGTHS[0], dot.group);
       const [x, y] = at(dot), shown = dot.side || sides(dot)[0], area = around(dot, shown);
-      set(dot.label, { "text-anchor": ANCHORS[shown] || "middle", y: ((area[1] + area[3]) / 2 - y).toFixed(1),
-        x: (shown === "left" ? area[2] - x : ANCHORS[shown] ? area[0] - x : 0).toFixed(1) });
-      const count = dot.group ? dot.text.lastIndexOf(" ") : -1, name = count < 0 ? dot.text : dot.text.slice(0, count);
-      dot.label.firstChild.data = name;
-      if (dot.label.lastElementChild) dot.label.lastElementChild.textContent = dot.text.slice(name.length);
+      const right = (shown === "left" ? area[2] - x : ANCHORS[shown] ? area[0] - x : 0).toFixed(1);
+      set(dot.label, { "text-anchor": ANCHORS[shown] || "middle", y: (area[1] + HIGH / 2 - y).toFixed(1), x: right });
+      if (dot.group) {
+        const name = dot.text.slice(0, dot.text.lastIndexOf(" "));
+        dot.label.firstChild.data = name;
+        dot.label.lastElementChild.textContent = dot.text.slice(name.length);
+      } else rewrite(dot.label, dot.text.split("\n"), right);
       showLabel(dot);
     }
     for (const { text } of rings) {
@@ -197,8 +203,15 @@
     listUnnamed(dots.filter((dot) => !dot.side));
     name();
   }
+  // Keeps the elements if it can: a double click needs two clicks on the same one.
+  function rewrite(label, rows, x) {
+    if (label.childElementCount !== (rows.length > 1 ? rows.length : 0)) label.replaceChildren(...(rows.length > 1 ? inLines(rows, x, HIGH) : rows));
+    else if (rows.length === 1) label.firstChild.data = rows[0];
+    else inLines(rows, x).forEach(({ textContent }, number) => { Object.assign(label.children[number], { textContent }).setAttribute("x", x); });
+  }
   function showLabel(dot) {
-    if (dot.said) dot.link.ariaLabel = dot.text === dot.full ? dot.said : `${dot.said}, shown as ${dot.text}`;
+    const text = dot.text.replace("\n", " ");
+    if (dot.said) dot.link.ariaLabel = text === dot.full ? dot.said : `${dot.said}, shown as ${text}`;
     if (dot.side) dot.label.removeAttribute("display");
     else dot.label.setAttribute("display", "none");
   }
@@ -230,11 +243,11 @@
     listUnnamed(dots.filter((dot) => !dot.side));
     name();
   }
-  function inLines(lines, x) {
+  function inLines(lines, x, apart = LINE) {
     return lines.map((line, number) => {
       const made = document.createElementNS("http://www.w3.org/2000/svg", "tspan");
       made.textContent = line + (number < lines.length - 1 ? " " : "");
-      set(made, { x, dy: number ? LINE : ".35em" });
+      set(made, { x, dy: number ? apart : ".35em" });
       return made;
     });
   }
