@@ -58,6 +58,14 @@ def test_overlaps_are_listed_with_an_example_folder(covered: Ask) -> None:
     assert (overlap["files"], overlap["folder"]) == (2, "src/auth")
 
 
+def test_entries_with_an_area_come_first_on_request(covered: Ask) -> None:
+    by_name, first = covered.coverage(), covered.coverage(order="covered")
+    assert [one["name"] for one in by_name["folders"]] == ["docs", "src"]
+    assert [one["name"] for one in first["folders"]] == ["src", "docs"]
+    files = [bool(one["areas"]) for one in first["files"]]
+    assert files == sorted(files, reverse=True)
+
+
 def test_a_long_folder_is_paged_with_gaps_first_on_request(covered: Ask, code: Path) -> None:
     for number in range(12):
         (code / f"bare{number:02}.txt").write_text("x\n")

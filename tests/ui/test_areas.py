@@ -59,6 +59,8 @@ def test_the_page_opens_folders_and_lists_overlaps(desk: Desk, page: Page) -> No
     expect(page.locator("main")).to_contain_text("Auth, Python have 2 files in common")
     picture(page, "areas")
     assert axe(page) == []
+    expect(page.get_by_role("link", name="Covered first", exact=True)).to_have_attribute("aria-current", "true")
+    expect(page.get_by_role("row", name="src/").get_by_role("link", name="Python")).to_have_class("badge")
     page.get_by_role("link", name="Uncovered first").click()
     page.get_by_role("link", name="src/", exact=True).click()
     page.get_by_role("link", name="auth/", exact=True).click()

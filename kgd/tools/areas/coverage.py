@@ -46,7 +46,10 @@ AUTHORS = 10
 class CoverageParams(Params):
     path: Annotated[str, Field(description="a folder of the code tree; default: its top")] = ""
     area: Annotated[str | None, Field(description="instead: the files of this atom")] = None
-    order: Annotated[Literal["name", "gaps"], Field(description="gaps: most uncovered files first")] = "name"
+    order: Annotated[
+        Literal["name", "gaps", "covered"],
+        Field(description="gaps: most uncovered files first; covered: entries with an area first"),
+    ] = "name"
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     cursor: str | None = None
     workspace: str | None = None
@@ -179,10 +182,12 @@ class _Told:
                 "there is no such folder in the code tree", at=path, next="List the folders from the top down."
             )
         answer["folder"] = self._folder(path, here)
-        if params.order == "gaps":
-            tallies = {name: self._known.below(here, name) for name in here.of.folders}
-            folders = sorted(tallies, key=lambda name: (-tallies[name].uncovered, name))
-            files = sorted(here.of.files, key=lambda name: (bool(self._known.owners(here, name)), name))
+        if params.order != "name":
+            gaps, known = params.order == "gaps", self._known
+            tallies = {name: known.below(here, name) for name in here.of.folders}
+            rank = {name: -tally.uncovered if gaps else not tally.covered for name, tally in tallies.items()}
+            folders = sorted(tallies, key=lambda name: (rank[name], name))
+            files = sorted(here.of.files, key=lambda name: (bool(known.owners(here, name)) == gaps, name))
         else:
             folders, files = sorted(here.of.folders), sorted(here.of.files)
         answer["total"] = len(folders) + len(files)
@@ -301,7 +306,7 @@ COVERAGE = Operation(
             (
                 option("path", "a folder of the code tree (default: its top)", "FOLDER", nargs="?"),
                 option("--area", "instead: the files of this area", "AREA"),
-                option("--order", "gaps: folders with the most files without an area first"),
+                option("--order", "gaps: most files without an area first; covered: folders with an area first"),
                 LIMIT,
                 CURSOR,
             ),

@@ -10,6 +10,7 @@ from kgd.model.uri import build, scheme_of, segments_of, workspace_of
 from kgd.ui.node_reading import lead, titles
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
+ORDERS = {"covered": "Covered first", "gaps": "Uncovered first", "name": "By name"}
 ROWS = 100
 FACTS = 20
 FILES = 50
@@ -24,7 +25,7 @@ def areas(visit: Visit) -> Handled:
     """Show the coverage of one folder of the code; without code, the list of areas."""
     if not visit.can("coverage"):
         return every(visit)
-    order = "gaps" if visit.query.get("order") == "gaps" else "name"
+    order = asked if (asked := visit.query.get("order")) in ORDERS else next(iter(ORDERS))
     try:
         answer = visit.call(
             "coverage", path=visit.query.get("path", ""), order=order, limit=ROWS, cursor=visit.query.get("cursor")
@@ -34,7 +35,7 @@ def areas(visit: Visit) -> Handled:
             raise
         return every(visit, error)
     above = _above(answer.get("folder", {}).get("uri", ""))
-    told = {"answer": answer, "order": order, "above": above, "begun": "cursor" in visit.query}
+    told = {"answer": answer, "order": order, "orders": ORDERS, "above": above, "begun": "cursor" in visit.query}
     return Page("areas.html", told | {"makes": visit.may("manage_graph")})
 
 
