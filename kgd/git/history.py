@@ -16,9 +16,12 @@ from kgd.git import program
 from kgd.git.objects import LAST_MOMENT, Commit, ObjectId, moment, text, words
 from kgd.git.program import GitFailed
 from kgd.git.store import ObjectStore
+from kgd.model.change import VERIFY
 
 DEADLINE = 600.0
 _ZERO = b"0" * 40
+_HEADER = "%x01%H %at %an <%ae>%x02%(trailers:key=Kgd-Op,valueonly,separator=%x2C)"
+_VERIFY = VERIFY.encode()
 _RAW = ("--raw", "-c", "-z", "--root", "--no-renames", "--abbrev=40", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
@@ -34,6 +37,9 @@ class Versioned:
     updated_by: str
     updated_commit: str
     """The commit's id in hex."""
+    written_at: int = 0
+    written_by: str = ""
+    """Time and author of the newest commit that did not only verify the file; 0 and empty if all did."""
 
 
 class Change(NamedTuple):
@@ -60,6 +66,7 @@ class _Listed(NamedTuple):
     id: ObjectId
     when: int
     who: str
+    verifies: bool
     changes: list[Change]
 
 
@@ -85,18 +92,29 @@ def versions(
     """
     found: dict[str, list[int | str]] = {}
     span = [tip.hex(), *([f"^{since.hex()}"] if since else [])]
-    for id, when, who, changes in _listed(git_dir, ["--topo-order", *span, "--"]):
+    for id, when, who, verifies, changes in _listed(git_dir, ["--topo-order", *span, "--"]):
         commit = id.hex()
         for path in dict.fromkeys(counted(changes)):
             row = found.get(path)
             if row is None:
-                found[path] = [1, when, who, when, who, commit]
-            else:
-                row[0] = int(row[0]) + 1
-                row[1], row[2] = when, who
+                row = found[path] = [0, when, who, when, who, commit, 0, ""]
+            row[0] = int(row[0]) + 1
+            row[1], row[2] = when, who
+            if not (verifies or row[7]):
+                row[6], row[7] = when, who
     for path in sorted(found):
-        count, created_at, created_by, updated_at, updated_by, last = found.pop(path)
-        yield Versioned(path, int(count), int(created_at), str(created_by), int(updated_at), str(updated_by), str(last))
+        count, created_at, created_by, updated_at, updated_by, last, written_at, written_by = found.pop(path)
+        yield Versioned(
+            path,
+            int(count),
+            int(created_at),
+            str(created_by),
+            int(updated_at),
+            str(updated_by),
+            str(last),
+            int(written_at),
+            str(written_by),
+        )
 
 
 def log(
@@ -130,7 +148,7 @@ def log(
     arguments += [f"--until={_date(until)}"] if until is not None else []
     entries: list[LogEntry] = []
     waiting = after is not None
-    for id, _, _, listed in _listed(store.git_dir, [*arguments, tip.hex(), "--", *paths]):
+    for id, _, _, _, listed in _listed(store.git_dir, [*arguments, tip.hex(), "--", *paths]):
         changes = select(listed) if not waiting else listed
         if waiting:
             waiting = id != after
@@ -155,7 +173,7 @@ def walk(
     Raises:
         Damaged, Unavailable: As `versions`.
     """
-    for id, _, _, listed in _listed(store.git_dir, ["--full-history", *(tip.hex() for tip in tips), "--", *paths]):
+    for id, _, _, _, listed in _listed(store.git_dir, ["--full-history", *(tip.hex() for tip in tips), "--", *paths]):
         if changes := select(listed):
             yield LogEntry(store.commit(id), tuple(changes))
 
@@ -170,13 +188,13 @@ def changes_of(store: ObjectStore, commits: Sequence[str]) -> Iterator[LogEntry]
     """
     if commits:
         names = "".join(f"{id}\n" for id in commits).encode()
-        for id, _, _, changes in _listed(store.git_dir, ["--no-walk=unsorted", "--stdin"], names):
+        for id, _, _, _, changes in _listed(store.git_dir, ["--no-walk=unsorted", "--stdin"], names):
             yield LogEntry(store.commit(id), tuple(changes))
 
 
 def _listed(git_dir: Path, arguments: Sequence[str], input: bytes | None = None) -> Iterator[_Listed]:
     """Commits in git's order. Records end in NUL: a header that starts with 0x01, then alternating modes and paths."""
-    command = ["log", *_RAW, "--encoding=UTF-8", "--format=%x01%H %at %an <%ae>", *arguments]
+    command = ["log", *_RAW, "--encoding=UTF-8", f"--format={_HEADER}", *arguments]
     current: _Listed | None = None
     records = program.stream(git_dir, command, deadline=DEADLINE, input=input)
     try:
@@ -189,8 +207,9 @@ def _listed(git_dir: Path, arguments: Sequence[str], input: bytes | None = None)
             elif record:
                 if current:
                     yield current
-                id, when, who = record[1:].split(b" ", 2)
-                current = _Listed(bytes.fromhex(id.decode()), moment(when), words(who), [])
+                id, when, rest = record[1:].split(b" ", 2)
+                who, _, operation = rest.rpartition(b"\x02")
+                current = _Listed(bytes.fromhex(id.decode()), moment(when), words(who), operation == _VERIFY, [])
     except GitFailed as error:
         raise Damaged(f"history cannot be read: {error.said}", at=str(git_dir), next="Run `kgd fsck`.") from error
     except StopIteration:

@@ -17,7 +17,7 @@ from kgd.index.database import Database, Schema
 
 SCHEMA = Schema(
     0x6B676463,  # `kgdc`
-    2,
+    3,
     ("meta", "authors", "versions", "requests"),
     """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -29,7 +29,9 @@ CREATE TABLE versions (
     created_by INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
     updated_by INTEGER NOT NULL,
-    updated_commit BLOB NOT NULL
+    updated_commit BLOB NOT NULL,
+    written_at INTEGER NOT NULL,
+    written_by INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE requests (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, answer TEXT NOT NULL);
 """,
@@ -37,9 +39,11 @@ CREATE TABLE requests (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, answ
 _HEAD, _SEAL = "head", "seal"
 _FIRST = itemgetter(0)
 _ROWS = (
-    "SELECT path, count, created_at, creator.name, updated_at, updater.name, lower(hex(updated_commit))"
+    "SELECT path, count, created_at, creator.name, updated_at, updater.name, lower(hex(updated_commit)),"
+    " written_at, writer.name"
     " FROM versions JOIN authors AS creator ON creator.id = created_by"
-    " JOIN authors AS updater ON updater.id = updated_by WHERE path IN ({})"
+    " JOIN authors AS updater ON updater.id = updated_by"
+    " JOIN authors AS writer ON writer.id = written_by WHERE path IN ({})"
 )
 
 
@@ -54,6 +58,14 @@ class VersionRow:
     updated_at: int
     updated_by: str
     updated_commit: str
+    written_at: int = 0
+    written_by: str = ""
+    """The newest change but verifications, if the newest one is a verification; otherwise 0 and empty."""
+
+    @property
+    def author(self) -> str:
+        """The author of the newest change that is not a verification."""
+        return self.written_by or self.updated_by
 
 
 class VersionFile(Database):
@@ -89,7 +101,7 @@ class VersionFile(Database):
             connection.executemany("DELETE FROM versions WHERE path = ?", ((_digest(path),) for path in removed))
             authors = _Authors(connection)
             connection.executemany(
-                "INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 # In order of the keys, so that pages are filled.
                 (_values(*one, authors) for one in sorted(((_digest(path), row) for path, row in rows), key=_FIRST)),
             )
@@ -126,8 +138,9 @@ class _Authors(dict[str, int]):
 
 
 def _values(path: bytes, row: VersionRow, authors: _Authors) -> tuple[bytes | int, ...]:
-    creator, updater = authors[row.created_by], authors[row.updated_by]
-    return path, row.count, row.created_at, creator, row.updated_at, updater, bytes.fromhex(row.updated_commit)
+    creator, updater, writer = authors[row.created_by], authors[row.updated_by], authors[row.written_by]
+    commit = bytes.fromhex(row.updated_commit)
+    return path, row.count, row.created_at, creator, row.updated_at, updater, commit, row.written_at, writer
 
 
 def _digest(path: str) -> bytes:

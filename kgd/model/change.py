@@ -11,6 +11,9 @@ from kgd.model.uri import Uri
 
 _SIGNED = re.compile(r"(.*?)(?: \(([^()]*)\))?(?: <([^<>]*)>)?\Z", re.S).match
 
+VERIFY = "verify"
+"""The operation that confirms a fact without writing it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Author:

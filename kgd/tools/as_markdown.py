@@ -160,6 +160,8 @@ def _state(node: Answer, home: str) -> Iterator[str]:
     commit = [f"commit {origin['commit'][:COMMIT]}"] if origin.get("commit") else []
     if updated := node.get("updated"):
         yield ", ".join([f"changed {updated['at']} by {line(updated['by'])}", *commit])
+        if "verified_at" in updated:
+            yield f"verified {updated['verified_at']} by {line(updated['verified_by'])}"
         if (created := node["created"]) != updated:
             yield f"created {created['at']} by {line(created['by'])}"
     else:

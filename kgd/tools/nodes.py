@@ -41,6 +41,13 @@ class Stamp(TypedDict):
     by: str
 
 
+class LastChange(Stamp):
+    """The newest change that is not a verification, and time and author of a newer verification."""
+
+    verified_at: NotRequired[str]
+    verified_by: NotRequired[str]
+
+
 class Origin(TypedDict):
     """The origin of a piece of knowledge; set by kgd, never by content.
 
@@ -192,7 +199,7 @@ class NodeAnswer(TypedDict):
     aliases: NotRequired[list[str]]
     others: NotRequired[dict[str, Any]]
     created: NotRequired[Stamp]
-    updated: NotRequired[Stamp]
+    updated: NotRequired[LastChange]
     origin: Origin
     content: NotRequired[str]
     content_cut: NotRequired[Cut]
@@ -353,7 +360,7 @@ def head(found: Found, asked: str) -> dict[str, Any]:
         found.workspace.sent.note(found.uri, version.count)
         answer["version"] = version.count
         answer["created"] = stamp(version.created_at, version.created_by)
-        answer["updated"] = stamp(version.updated_at, version.updated_by)
+        answer["updated"] = updated(version)
     answer["origin"] = origin(found, version)
     return answer
 
@@ -415,6 +422,18 @@ def invalid(workspace: Workspace, one: InvalidFile) -> InvalidAnswer:
 
 def stamp(at: int, by: str) -> Stamp:
     return {"at": moment(at), "by": by}
+
+
+def updated(version: Version) -> LastChange:
+    """The last change of a node."""
+    if not version.written_by:
+        return {"at": moment(version.updated_at), "by": version.updated_by}
+    return {
+        "at": moment(version.written_at),
+        "by": version.written_by,
+        "verified_at": moment(version.updated_at),
+        "verified_by": version.updated_by,
+    }
 
 
 def moment(at: float) -> str:

@@ -77,6 +77,22 @@ def test_an_author_has_the_name_by_which_the_author_tool_finds_them(ask: Ask, ws
     assert [one["uri"] for one in ask.author(name=name)["nodes"]] == ["gotcha://shop/sign"]
 
 
+def test_a_verification_does_not_change_the_author_of_a_fact(ask: Ask, ws: Workspace, auth: str, code: Path) -> None:
+    edit = Upsert(Uri("gotcha://shop/sign"), summary="Signing is very slow.")
+    ws.submit(builders.change(edit, author=Author("Bob", "bob@example.org")))
+    (code / SESSION).write_text("def sign(token):\n    return token + 'x'\n")
+    ask.put(changes={"op": "verify", "uri": "gotcha:sign"})
+    answer = ask.area_facts(area=auth)
+    assert {one["name"]: one["facts"] for one in answer["authors"]} == {"Ann Person": 2, "Bob": 1}
+    (shown,) = (one["updated"] for one in answer["facts"] if one["uri"] == "gotcha://shop/sign")
+    assert shown["by"].startswith("Bob ")
+    assert shown["verified_by"].startswith("Ann Person ")
+    assert ask.get(uris=["gotcha:sign"])["nodes"][0]["updated"] == shown
+    assert [one["uri"] for one in ask.search(query="very slow", author="bob")["hits"]] == ["gotcha://shop/sign"]
+    ask.put(changes=upsert("gotcha:sign", summary="Signing is slow again."))
+    assert "verified_by" not in ask.get(uris=["gotcha:sign"])["nodes"][0]["updated"]
+
+
 def test_stale_facts_come_first_then_the_newest(ask: Ask, auth: str, code: Path) -> None:
     (code / SESSION).write_text("def sign(token):\n    return 1\n")
     git(code, "commit", "-qam", "Sign nothing")

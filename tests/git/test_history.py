@@ -27,11 +27,14 @@ def counts(git_dir: Path, tip: ObjectId, since: ObjectId | None = None) -> Count
 def test_versions_count_commits_and_name_the_first_and_the_last(pen: Pen) -> None:
     first = pen.write({"nodes/a.yaml": b"1\n", "nodes/b.yaml": b"1\n"}, author=person("Ann", 100))
     pen.write({"nodes/a.yaml": b"2\n"}, author=person("Bob", 50))  # a clock that runs behind decides nothing
-    tip = pen.write({"nodes/a.yaml": b"3\n"}, author=person("Cyd", 300))
+    last = pen.write({"nodes/a.yaml": b"3\n"}, author=person("Cyd", 300))
+    tip = pen.write({"nodes/a.yaml": b"4\n"}, "still true\n\nKgd-Op: verify\n", person("Dan", 400))
     rows = {row.path: row for row in history.versions(pen.layout.git_dir, tip)}
-    ann, cyd = "Ann <ann@example.org>", "Cyd <cyd@example.org>"
-    assert rows["nodes/a.yaml"] == Versioned("nodes/a.yaml", 3, 100, ann, 300, cyd, tip.hex())
-    assert rows["nodes/b.yaml"] == Versioned("nodes/b.yaml", 1, 100, ann, 100, ann, first.hex())
+    ann, cyd, dan = (f"{name} <{name.lower()}@example.org>" for name in ("Ann", "Cyd", "Dan"))
+    assert rows["nodes/a.yaml"] == Versioned("nodes/a.yaml", 4, 100, ann, 400, dan, tip.hex(), 300, cyd)
+    assert rows["nodes/b.yaml"] == Versioned("nodes/b.yaml", 1, 100, ann, 100, ann, first.hex(), 100, ann)
+    [row] = [row for row in history.versions(pen.layout.git_dir, tip, since=last) if row.path == "nodes/a.yaml"]
+    assert (row.updated_by, row.written_by) == (dan, ""), "the author is known from before"
     assert rows["kgd.yaml"].count == 1
 
 

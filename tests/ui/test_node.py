@@ -300,6 +300,7 @@ def test_a_node_citing_changed_code_is_marked_and_verified(desk: Desk, page: Pag
     expect(page.locator("main")).not_to_contain_text("Stale:")
     expect(cited.locator(".line.is-cited")).to_have_text(["1def sign(token):", "2    return token + 1"])
     expect(cited.locator(".badge")).to_have_text("verified")
+    expect(page.locator(".title")).to_contain_text("verified by Ann Person")
     press(page, "Undo")
     expect(page.locator("main")).to_contain_text("Stale:")
 

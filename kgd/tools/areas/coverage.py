@@ -21,7 +21,7 @@ from kgd.model.uri import CODE_TREE, Uri, from_path, name_of, scheme_of, uri_at
 from kgd.overlay.facts import readable
 from kgd.tools import addressing, paging
 from kgd.tools.areas import ids
-from kgd.tools.nodes import Stamp, UnverifiedAnswer, moment, overlay_of, stamp
+from kgd.tools.nodes import LastChange, UnverifiedAnswer, moment, overlay_of, updated
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.origins import marks
 from kgd.tools.parameters import Params
@@ -334,7 +334,7 @@ class FactAnswer(TypedDict):
     summary: NotRequired[str]
     files: list[str]
     more_files: NotRequired[int]
-    updated: NotRequired[Stamp]
+    updated: NotRequired[LastChange]
     unverified: NotRequired[UnverifiedAnswer]
 
 
@@ -477,7 +477,7 @@ def _fact(workspace: Workspace, uri: Uri, found: _Facts, version: Version | None
     if len(paths) > NAMED_FILES:
         answer["more_files"] = len(paths) - NAMED_FILES
     if version is not None:
-        answer["updated"] = stamp(version.updated_at, version.updated_by)
+        answer["updated"] = updated(version)
     return answer
 
 
@@ -486,7 +486,7 @@ def _authors(versions: Iterable[Version]) -> list[AuthorAnswer]:
     count: dict[str, int] = {}
     last: dict[str, int] = {}
     for one in versions:
-        name = Author.of(one.updated_by).name
+        name = Author.of(one.author).name
         count[name] = count.get(name, 0) + 1
         last[name] = max(last.get(name, 0), one.updated_at)
     ordered = sorted(count, key=lambda name: (-count[name], -last[name], name))[:AUTHORS]

@@ -28,7 +28,7 @@ from kgd.tools import addressing, visibility
 from kgd.tools.context.file_paths import above
 from kgd.tools.context.lines import is_served
 from kgd.tools.context.recent import history_of
-from kgd.tools.nodes import Stamp, UnverifiedAnswer, moment, overlay_of, printable, stamp
+from kgd.tools.nodes import LastChange, UnverifiedAnswer, moment, overlay_of, printable, updated
 from kgd.tools.operation import ADDRESS, Hints, Operation, Reflects
 from kgd.tools.origins import mark
 from kgd.tools.parameters import Params
@@ -77,7 +77,7 @@ class NoteAnswer(TypedDict):
     summary: NotRequired[str]
     why: str
     places: list[PlaceAnswer]
-    updated: NotRequired[Stamp]
+    updated: NotRequired[LastChange]
     unverified: NotRequired[UnverifiedAnswer]
 
 
@@ -256,7 +256,7 @@ def _add_notes(
     for uri, note in found.items():
         note["places"].sort(key=lambda one: one.get("first", 0))
         if version := workspace.node_version(uri):
-            note["updated"] = stamp(version.updated_at, version.updated_by)
+            note["updated"] = updated(version)
     answer["notes"] = sorted(found.values(), key=_in_order)
     mark(workspace, answer["notes"], sees)
     if more:

@@ -11,7 +11,7 @@ from kgd.errors import Advice, Do
 from kgd.freshness.citations import Unverified
 from kgd.freshness.freshness import Freshness
 from kgd.model.access import Verb
-from kgd.model.change import ChangeSet
+from kgd.model.change import VERIFY, ChangeSet
 from kgd.model.uri import Uri, name_of
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.nodes import UnverifiedAnswer
@@ -84,7 +84,7 @@ def _verify(session: Session, workspace: Workspace, params: StaleParams) -> PutR
     session.allow(workspace, Verb.WRITE, [workspace.graph.resolve(uri) for uri in uris])
     edits = tuple(verified(session, workspace, uri) for uri in uris)
     subject = f"verify {edits[0].uri}"[:100] + (f" and {len(edits) - 1} more" if len(edits) > 1 else "")
-    changes = ChangeSet(edits, session.author(workspace), subject, operation="verify")
+    changes = ChangeSet(edits, session.author(workspace), subject, operation=VERIFY)
     return answer_of(workspace, session.submit(workspace, changes, dry_run=params.dry_run), dry_run=params.dry_run)
 
 
@@ -118,7 +118,7 @@ STALE = Operation(
     Result=StaleResult,
     hints=Hints(),
     run=stale,
-    commits={"verify": "verified"},
+    commits={VERIFY: "verified"},
     commands=(
         Command(
             "Care",

@@ -16,7 +16,7 @@ from kgd.codec import documents
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.freshness import citations
 from kgd.model.access import Verb
-from kgd.model.change import Author
+from kgd.model.change import VERIFY, Author
 from kgd.model.uri import Uri, name_of, path_of, scheme_of
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.history.review import MOST_COMMITS, by_agent, recent_commits
@@ -38,8 +38,6 @@ RECENT = 5
 """Largest number of commits in an answer."""
 NAMED = 3
 """Largest number of nodes listed for one commit."""
-VERIFY = "verify"
-"""The operation that confirms a fact without writing it."""
 
 
 class AuthorParams(Params):

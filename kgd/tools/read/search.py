@@ -31,7 +31,7 @@ from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, as_markdown, origins, paging, visibility
 from kgd.tools.areas import ids
-from kgd.tools.nodes import Stamp, UnverifiedAnswer, stamp
+from kgd.tools.nodes import LastChange, UnverifiedAnswer, updated
 from kgd.tools.operation import (
     BUDGET,
     CURSOR,
@@ -110,7 +110,7 @@ class HitAnswer(TypedDict):
     summary: NotRequired[str]
     snippet: NotRequired[str]
     unverified: NotRequired[UnverifiedAnswer]
-    updated: NotRequired[Stamp]
+    updated: NotRequired[LastChange]
 
 
 class SearchResult(TypedDict):
@@ -258,7 +258,7 @@ class _Page:
             return None
         version = self._workspace.node_version(hit.uri) if self._with_stamps else None
         if version is not None:
-            answer["updated"] = stamp(version.updated_at, version.updated_by)
+            answer["updated"] = updated(version)
         return cast("HitAnswer", origins.fence(answer)) if self.is_far else answer
 
 
@@ -463,7 +463,7 @@ class Filter:
 
     def _last_author(self, uri: Uri) -> str:
         version = self.workspace.node_version(uri)
-        return version.updated_by.casefold() if version else ""
+        return version.author.casefold() if version else ""
 
     def _areas_of(self, uri: Uri) -> set[Uri]:
         """The areas that a hit is about: of its file, or those that it cites or has relations with."""

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do, Invalid, Stale
 from kgd.memories.new_memory import first_words, memory
 from kgd.model.access import Verb
-from kgd.model.change import ChangeSet, Upsert
+from kgd.model.change import VERIFY, ChangeSet, Upsert
 from kgd.model.fields import CITES
 from kgd.model.node import PLAIN, NodeField, Relation, Shape
 from kgd.model.uri import OWNED, Uri, build, scheme_of
@@ -88,6 +88,7 @@ def put(session: Session, params: PutParams) -> PutResult:
         author=session.author(workspace),
         message=params.message,
         request_id=params.request_id,
+        operation=VERIFY if params.changes and all(one.op == VERIFY for one in params.changes) else "put",
     )
     if not workspace.repeated(session.request(params.request_id)):
         ids.check_molecules(session, workspace, changes.edits)
@@ -267,7 +268,7 @@ PUT = Operation(
     Result=PutResult,
     hints=Hints(destructive=True, idempotent=False),
     run=put,
-    commits={"put": "wrote"},
+    commits={"put": "wrote", VERIFY: "verified"},
     page="the editor",
     offered=USUAL,
     place=80,

@@ -106,6 +106,8 @@ class VersionCache:
                 old = self.version(path)
                 if old:
                     new = replace(old, count=old.count + 1, updated_at=when, updated_by=who, updated_commit=commit)
+                    at, by = _written(old) if one.verifies else (0, "")
+                    new = replace(new, written_at=at, written_by=by)
                 else:
                     new = Version(1, when, who, when, who, commit)
                 with self._lock:
@@ -308,7 +310,14 @@ def come_back(why: str) -> Unavailable:
 
 def _added(old: Version | None, new: Versioned) -> Version:
     """A version with later commits added."""
-    updated = new.updated_at, new.updated_by, new.updated_commit
+    is_written = (new.written_at, new.written_by) == (new.updated_at, new.updated_by)
+    written = (new.written_at, new.written_by) if new.written_by or old is None else _written(old)
+    updated = new.updated_at, new.updated_by, new.updated_commit, *((0, "") if is_written else written)
     if old is None:
         return Version(new.count, new.created_at, new.created_by, *updated)
     return Version(old.count + new.count, old.created_at, old.created_by, *updated)
+
+
+def _written(old: Version) -> tuple[int, str]:
+    """Time and author of the newest change that is not a verification."""
+    return (old.written_at, old.written_by) if old.written_by else (old.updated_at, old.updated_by)

@@ -14,7 +14,7 @@ from kgd.codec.settings import policy_in
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.git.objects import ObjectId, Signature, signature, with_trailers
 from kgd.git.staging import Staging
-from kgd.model.change import Append, ChangeSet, Delete, Edit, Log, Move, Relate, Revert, Settle, Untag, Upsert
+from kgd.model.change import VERIFY, Append, ChangeSet, Delete, Edit, Log, Move, Relate, Revert, Settle, Untag, Upsert
 from kgd.model.node import NODE_BYTES
 from kgd.model.uri import Uri
 from kgd.workspace.answers import FileChange, NodeChange, Outcome, Would
@@ -94,7 +94,8 @@ class Transaction:
             commit.hex(), versions, tuple(created), warnings=tuple(draft.warnings), deleted=_deleted(draft, touched)
         )
         nodes = {uri: draft.node(uri) for uri in (*touched, *written)}
-        return Staged(answer, commit, changed, author, self.changes.request_id, nodes)
+        verifies = self.changes.operation == VERIFY
+        return Staged(answer, commit, changed, author, self.changes.request_id, nodes, verifies=verifies)
 
     def _apply(self, draft: Draft) -> None:
         if not self.changes.edits:

@@ -56,6 +56,8 @@ class Staged(Generic[R]):
     effect."""
     also: Sequence[RefUpdate] = ()
     """Refs of the upstream that move together with its tip, if there is a `CommitPoint`. The job must run alone."""
+    verifies: bool = False
+    """Whether the commit only verifies nodes."""
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kgd.model.change import Author, ChangeSet
 from kgd.model.node import Relation
 from kgd.workspace.derived import first_build
 from kgd.workspace.workspace import Workspace
@@ -39,6 +40,23 @@ def test_other_processes_give_the_same_graph_and_versions(
     assert {one: (ws.graph.card(one), list(ws.graph.out(one))) for one in ws.graph.uris()} == everything
     assert ws.graph.broken_links() == old.graph.broken_links()
     assert [file.path for file in ws.invalid_files()] == ["nodes/concept/n3.yaml"]
+    ws.close()
+
+
+def test_history_gives_the_same_author_and_verifier_as_the_writes(tmp_path: Path) -> None:
+    ws = Workspace.open(new_layout(tmp_path), publish=False)
+    bob = Author("Bob", "bob@example.org")
+    ws.submit(change(upsert("a", name="A"), upsert("b", name="B")))
+    for number in range(2):
+        edits = (upsert("a", summary=f"{number}"),)
+        ws.submit(ChangeSet(edits, bob, "still true", operation="verify"))
+    known = [ws.node_version(uri(name)) for name in "ab"]
+    ws.close()
+    (ws.layout.derived_dir / "versions.sqlite").unlink()
+    ws = Workspace.open(ws.layout, publish=False)
+    assert [ws.node_version(uri(name)) for name in "ab"] == known
+    assert known[0] is not None
+    assert (known[0].updated_by, known[0].author) == ("Bob <bob@example.org>", "Ann (tests) <ann@example.org>")
     ws.close()
 
 
