@@ -39,6 +39,8 @@ BANDS = {ranking.ALL: (0.7, 1.0), ranking.BEGUN: (0.5, 0.7), ranking.SOME: (0.2,
 alone."""
 KNOWLEDGE_RANGE = (0.1, 1.0)
 """Score range for a longer query."""
+FEW_CALLED = 3
+"""Maximum number of files with a name that is part of a sentence for them to come first."""
 FILES = 60
 """Maximum number of files to rank by full text or path."""
 
@@ -315,12 +317,15 @@ def _is_node(uri: Uri, around: Surroundings) -> bool:
 
 
 def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -> list[Ranked]:
-    """The bare files whose name or path is the query or a part of it, and the directories whose path it is."""
+    """The bare files whose name or path is the query, and the directories whose path it is; then those of names in a
+    sentence that only few have."""
     if question.is_of_a_period:
         return []
-    index, query = workspace.text_so_far(), question.query
-    names = dict.fromkeys([query.strip().strip("`\"'()?"), *exact_names.asked_in(query)])
-    found = dict.fromkeys(uri for name in names for uri in index.files_called(name, sees or anybody))
+    index, query, sees = workspace.text_so_far(), question.query, sees or anybody
+    found = dict.fromkeys(index.files_called(query.strip().strip("`\"'()?"), sees))
+    for name in exact_names.asked_in(query):
+        called = index.files_called(name, sees)
+        found |= dict.fromkeys(called if len(called) <= FEW_CALLED else ())
     return [
         Ranked(uri, 1.0, Found(0.0, uri, 0, ranking.FILE), None)
         for uri in found

@@ -401,3 +401,10 @@ def test_the_file_of_a_path_or_name_is_the_first_hit_in_the_code(ws: Workspace, 
         assert in_code(asked(query))[0] == own
     assert own not in in_code(asked("src/sync/round.py", types=("symbol",)))
     assert own not in in_code(asked("other/round.py", max_depth=0))[:1]
+
+
+def test_a_name_of_many_files_inside_a_sentence_does_not_fill_the_code(ws: Workspace, asked: Asked) -> None:
+    many = files(ws, *(f"src/p{number}/models.py" for number in range(9)))
+    (clock,) = symbols(ws, "src/clock.py", "clock", doc="The clock of the lease.")
+    assert in_code(asked("models.py"))[0] in many
+    assert in_code(asked("Which clock of the lease does models.py read?"))[0] == clock
