@@ -14,6 +14,7 @@ from kgd.model.fields import split
 from kgd.model.node import NODE_FIELDS, Json
 from kgd.model.text_merge import common_parts
 from kgd.ui.node_reading import titles
+from kgd.ui.relation_words import words_of
 from kgd.ui.visit import Visit
 
 AT = "data"
@@ -166,7 +167,7 @@ def titled(field: str) -> str:
     head, *rest = split(field)
     if head == "relations" and len(rest) >= 2:
         what = f", its {' / '.join(rest[2:])}" if len(rest) > 2 else ""
-        return f"relation {rest[0]} to {rest[1]}{what}"
+        return f"relation “{words_of(rest[0])}” to {rest[1]}{what}"
     if head == "data" and rest:
         return f"{' / '.join(rest)} (data)"
     if head == "memories" and rest:

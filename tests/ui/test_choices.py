@@ -145,7 +145,7 @@ def test_a_large_version_is_named_by_its_file_and_cannot_be_edited() -> None:
     [
         ("summary", "summary"),
         ("data/owner/name", "owner / name (data)"),
-        ("relations/depends_on/concept:~1~1shop~1x/weight", "relation depends_on to concept://shop/x, its weight"),
+        ("relations/depends_on/concept:~1~1shop~1x/weight", "relation “depends on” to concept://shop/x, its weight"),
         ("memories/a.md/prose", "text of memories/a.md"),
         ("twin", "two nodes of one name"),
     ],
