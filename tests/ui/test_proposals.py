@@ -204,9 +204,9 @@ def test_a_proposal_is_rejected_with_a_stored_reason(desk: Desk, page: Page, wat
 
 @pytest.mark.requirement("U13")
 def test_nodes_of_one_change_are_accepted_together(desk: Desk, page: Page) -> None:
-    desk.put("concept://shop/auth", name="Auth service", content="Signs tokens.")
-    desk.put("concept://shop/old/auth", name="Auth Service", content="Never cache a key.")
-    made = desk.call("compress", kinds=["merges"])
+    desk.put("concept://shop/keys/auth", name="Auth service", content="Signs tokens.")
+    desk.put("concept://shop/keys/old/auth", name="Auth Service", content="Never cache a key.")
+    made = desk.call("compress", kinds=["merges"], below="keys")
     assert made["changes"], made
     at(page, "proposals")
     page.get_by_role("heading").get_by_role("link", name="compress").click()
@@ -215,7 +215,7 @@ def test_nodes_of_one_change_are_accepted_together(desk: Desk, page: Page) -> No
     page.get_by_role("checkbox").check()
     page.get_by_role("button", name="Accept 1 selected").click()
     expect(page.locator(".said")).to_contain_text("Accepted with commit")
-    assert "merge concept://shop/auth concept://shop/old/auth" in message(desk)
+    assert "merge concept://shop/keys/auth concept://shop/keys/old/auth" in message(desk)
 
 
 @pytest.fixture
