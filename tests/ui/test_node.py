@@ -162,6 +162,7 @@ def test_a_task_shows_its_sections_and_links_its_files(desk: Desk, page: Page) -
     expect(page.get_by_text("No relations")).to_be_visible()
     at(page, "node?uri=task://shop/Sign%2520twice")
     expect(page.get_by_role("region", name="Acceptance Criteria").locator("li")).to_have_text(["One", "Two"])
+    expect(page.get_by_label("Context Files")).not_to_contain_text("`")
     expect(page.get_by_label("About this node")).not_to_contain_text("sections")
     expect(page.get_by_text("No relations")).to_have_count(0)
     assert axe(page) == []

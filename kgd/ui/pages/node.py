@@ -126,6 +126,8 @@ def _linked(visit: Visit, text: str) -> list[tuple[str, str]]:
     for path in read_paths(text) if visit.can("code_file") else ():
         before, found, after = rest.partition(path)
         if found and "*" not in path and not path.endswith("/"):
+            if before.endswith("`") and after.startswith("`"):
+                before, after = before[:-1], after[1:]
             parts += [(before, ""), (path, visit.to("file", path=path.removeprefix("./")))]
             rest = after
     return [*parts, (rest, "")]
