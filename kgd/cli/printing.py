@@ -44,7 +44,7 @@ _LEFT_OUT = {
     "passed_nodes": ("nodes", "at least "),
     "broken_links": ("broken links", ""),
 }
-"""What a limit of a walk leaves out, if not relations."""
+"""The things that a limit of a walk leaves out, if not relations."""
 HIGHEST_LIMIT = 100
 """A limit that every command accepts."""
 STEPS = 5

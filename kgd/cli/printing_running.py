@@ -14,7 +14,7 @@ from kgd.cli.terminal import address, alert, bold, commit, faint, field, good, i
 Answer = dict[str, Any]
 COMMITS_NAMED = 3
 _OF_TREE = ("files", "directories", "bytes", "large", "unreadable", "symlinks", "ignored")
-"""Counts of the code tree; with those that begin with ``skipped_``, also of what is not read of it."""
+"""Counts of the code tree. All counts that begin with ``skipped_`` are about unread files."""
 _NAMES = {"unverified": "stale", "ignored": "ignored by git"}
 
 
@@ -70,7 +70,7 @@ def init(answer: Answer) -> None:
 
 
 def _holds(counts: dict[str, int]) -> str:
-    """The counts of nodes, then of the code tree and what is not read of it. The kinds of files are left out."""
+    """The counts of nodes, then of the code tree and its unread files. The kinds of files are left out."""
     own, tree = dict[str, int](), dict[str, int]()
     for name, value in counts.items():
         if name not in ("text", "binary"):

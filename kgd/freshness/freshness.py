@@ -152,7 +152,7 @@ class Freshness:
         return self._citing.get(uri, ())
 
     def citing_among(self, uris: Sequence[Uri]) -> dict[Uri, tuple[Citation, ...]]:
-        """The known citations of those of these nodes that have any."""
+        """The known citations of these nodes; nodes without any are omitted."""
         self._check_written(uris)
         return {uri: found for uri in uris if (found := self._citing.get(uri))}
 
