@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgd.errors import KgdError
-from kgd.freshness.code import READ, Code, Present
+from kgd.freshness.code import READ, Code
 from kgd.model.fields import CITES
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, path_of, scheme_of, workspace_of
@@ -149,12 +149,16 @@ class Unverified:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A citation whose current content has not been verified."""
+    """A citation whose current content has not been verified. `change` is a predicate: ``changed in 85a9cf0f09``."""
 
     citation: Citation
     since_commit: str
     since: int | None
-    reason: str
+    change: str
+
+    @property
+    def reason(self) -> str:
+        return f"{self.citation.symbol} in {self.citation.path} {self.change}".removeprefix(" in ")
 
 
 def judge(citation: Citation, verified: Iterable[str], code: Code, *, deep: bool) -> Finding | None:
@@ -166,7 +170,8 @@ def judge(citation: Citation, verified: Iterable[str], code: Code, *, deep: bool
     now = code.present(citation.path, citation.symbol)
     if not known or not now.known or now.id in known:
         return None
-    change = _change(citation, now)
+    is_gone = not now.id or (citation.symbol and not now.has_symbol)
+    change = "is gone" if is_gone else "changed"
     if not deep:
         return Finding(citation, "", now.changed_at or None, change)
     revisions = code.history(citation.path)
@@ -195,11 +200,3 @@ def summed_up(findings: Sequence[Finding]) -> Unverified | None:
     if len(ordered) > NAMED:
         reason += f"; and {len(ordered) - NAMED} more"
     return Unverified(first.since_commit, first.since, reason)
-
-
-def _change(citation: Citation, now: Present) -> str:
-    if not now.id:
-        return f"{citation.path} is gone"
-    if citation.symbol and not now.has_symbol:
-        return f"{citation.symbol} is gone from {citation.path}"
-    return f"{citation.symbol} in {citation.path} changed" if citation.symbol else f"{citation.path} changed"

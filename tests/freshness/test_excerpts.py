@@ -53,11 +53,11 @@ def test_a_long_definition_is_cut_and_a_whole_file_shows_its_first_lines(ask: As
 def test_changed_code_comes_with_the_difference_since_it_was_verified(ask: Ask, code: Path) -> None:
     commit(code, SESSION, "\n".join([*LINES, *BODY, ""]))
     cite(ask, f"{SESSION}#sign", SESSION)
-    commit(code, SESSION, "\n".join(["import hmac", *LINES, BODY[0], "    return hmac.new(token)", ""]))
+    later = commit(code, SESSION, "\n".join(["import hmac", *LINES, BODY[0], "    return hmac.new(token)", ""]))
     becomes_stale(ask, FACT)
     symbol, whole = cited(ask)
     assert symbol["state"] == whole["state"] == "changed"
-    assert SESSION in symbol["reason"]
+    assert symbol["reason"] == whole["reason"] == f"changed in {later[:10]}"
     assert symbol["diff"].splitlines() == [
         "@@ -31 +32 @@",
         " def sign(token):",

@@ -144,7 +144,7 @@ def test_a_symbol_is_unverified_only_when_its_own_text_changes(ask: Ask, code: P
     changed = commit(code, SESSION, "import hmac\n\n\ndef sign(token):\n    return hmac.new(token)\n")
     assert becomes_stale(ask, FACT)["unverified"]["commit"] == changed
     commit(code, SESSION, "import hmac\n")
-    until(lambda: "sign is gone" in str(ask.stale()["nodes"]))
+    until(lambda: "sign in src/auth/session.py is gone" in str(ask.stale()["nodes"]))
 
 
 def test_a_file_that_is_gone_is_named_and_cannot_be_verified(ask: Ask, code: Path) -> None:

@@ -63,7 +63,7 @@ def _with_code(named: CitationAnswer, one: Checked, code: Code) -> CitationAnswe
     answer = named.copy()
     present = code.present(one.citation.path, one.citation.symbol)
     if one.finding is not None:
-        answer["state"], answer["reason"] = "changed", one.finding.reason
+        answer["state"], answer["reason"] = "changed", one.finding.change
         if one.finding.since is not None:
             answer["since"] = moment(one.finding.since)
     elif present.known:

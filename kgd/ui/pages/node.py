@@ -92,18 +92,10 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
 
 
 def cited(visit: Visit, uri: str, as_of: str | None) -> list[dict[str, Any]]:
-    """Return the citations of a node, each with the highlighted lines of its code, and without its name in the reason
-    why it is stale."""
+    """Return the citations of a node, each with the highlighted lines of its code."""
     answer = visit.call("get", uris=[uri], include=["citations"], as_of=as_of, budget=WHOLE)
     found = answer["nodes"][0].get("citations", []) if answer["nodes"] else []
-    return [
-        {
-            **one,
-            "lines": highlighted(one["code"], one["file"]) if "code" in one else (),
-            "said": _unnamed(one.get("reason", ""), path_of(one["file"]), one.get("symbol", "")),
-        }
-        for one in found
-    ]
+    return [{**one, "lines": highlighted(one["code"], one["file"]) if "code" in one else ()} for one in found]
 
 
 def sections_of(visit: Visit, data: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -131,19 +123,6 @@ def _linked(visit: Visit, text: str) -> list[tuple[str, str]]:
             parts += [(before, ""), (path, visit.to("file", path=path.removeprefix("./")))]
             rest = after
     return [*parts, (rest, "")]
-
-
-def _unnamed(reason: str, path: str, symbol: str) -> str:
-    """Return why a citation is stale, without its path and its symbol.
-
-    >>> _unnamed("sign in src/keys.py changed in 85a9cf0f09", "src/keys.py", "sign")
-    'changed in 85a9cf0f09'
-    >>> _unnamed("sign is gone from src/keys.py, not committed yet", "src/keys.py", "sign")
-    'is gone, not committed yet'
-    """
-    for name in (f" in {path}", f" from {path}", f"{path} ", f"{symbol} "):
-        reason = reason.replace(name, "", 1) if name.strip() else reason
-    return reason
 
 
 def below(summary: str, content: str) -> str:
