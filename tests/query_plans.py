@@ -1,5 +1,5 @@
-"""The plans of all SQL statements that kgd runs in a test process: none may read a whole table that grows, or the large
-part of it that has the same value in a column of few values."""
+"""The plans of all SQL statements that kgd runs in a test process: none may read a whole table that grows, or all its
+rows with one value of a column of few values."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WHOLE = {
 
 _SCAN = re.compile(r"SCAN (\w+)(?! VIRTUAL TABLE INDEX \d+:[=M])")
 _COARSE = re.compile(r"SEARCH (\w+) USING .*\((?:type|lane|kind|source_type|embedder)=\?\)")
-"""A search by nothing but a column of few values. A `+` before the column in the statement excludes its index."""
+"""A search only by a column of few values. A `+` before the column in the statement excludes its index."""
 
 scans: dict[str, str] = {}
 """Statements that break the rule, with the line of their plan."""

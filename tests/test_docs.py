@@ -219,7 +219,7 @@ def test_every_error_and_every_exit_code_is_documented() -> None:
     assert [code for code in codes if f"`{code}`" not in (ROOT / "docs/mcp.md").read_text()] == []
 
 
-def test_the_page_of_hubs_names_the_operations_for_tokens_and_the_ones_without_a_validator() -> None:
+def test_hub_md_lists_the_operations_for_tokens_and_the_operations_without_a_validator() -> None:
     listed = (ROOT / "docs/hub.md").read_text().partition("## The HTTP interface")[2].partition("\n## ")[0]
     offered, _, validators = listed.partition("**Validators.**")
     assert [name for name in LOCAL if name in SERVED and f"`{name}`" not in offered] == []

@@ -90,7 +90,7 @@ COUNT_TYPES = Operation(
 
 
 def _others(folder: str, names: list[str]) -> set[str]:
-    """Names left out of the copy. It has the compiled files: to compile all of them takes longer than the tests."""
+    """Names left out of the copy. Compiled files are copied, since compiling them takes longer than the tests."""
     return NOT_OURS(folder, names) - {"__pycache__"}
 
 
@@ -102,7 +102,7 @@ def run(place: Path, *words: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_one_changed_file_reaches_every_surface(tmp_path: Path) -> None:
-    """One for the fields and one for the operation, in the same copy, since most of the tests are the same."""
+    """Both additions share one copy, since most of their tests are the same."""
     place = Path(shutil.copytree(ROOT, tmp_path / "copy", ignore=_others))
     for addition in (FIELDS, OPERATION):
         file = place / addition.file

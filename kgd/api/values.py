@@ -41,7 +41,7 @@ class Node(Value):
         detail: The Markdown detail of a memory, if the memory has one and the content was read.
         version: The number of commits that changed the node; 0 for a node of the code tree that is not stored.
         created_at: Time of the node's first commit, RFC 3339 in UTC; `updated_at` is the time of the last
-            one that did not only verify it.
+            commit that is not a verification.
         trust: ``local``; ``team`` if others also write to the workspace; ``remote`` if only others do.
         others: Keys of its file that this version of kgd does not know.
     """

@@ -44,7 +44,7 @@ _LEFT_OUT = {
     "passed_nodes": ("nodes", "at least "),
     "broken_links": ("broken links", ""),
 }
-"""The things that a limit of a walk leaves out, if not relations."""
+"""Nouns for the things that a limit of a walk leaves out, and the prefix of their count; other limits: relations."""
 HIGHEST_LIMIT = 100
 """A limit that every command accepts."""
 STEPS = 5

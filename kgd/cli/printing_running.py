@@ -70,7 +70,7 @@ def init(answer: Answer) -> None:
 
 
 def _holds(counts: dict[str, int]) -> str:
-    """The counts of nodes, then of the code tree and its unread files. The kinds of files are left out."""
+    """Format the counts of nodes, then those of the code tree and its unread files, without the kinds of files."""
     own, tree = dict[str, int](), dict[str, int]()
     for name, value in counts.items():
         if name not in ("text", "binary"):

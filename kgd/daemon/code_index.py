@@ -43,7 +43,7 @@ IDLE_SECONDS = 20.0
 FILES_LIMIT = 100_000
 """Largest number of a tree's files that are parsed, in the order of their paths."""
 COUNTS = 50
-"""Number of times that the files are counted for `status` while a tree is parsed."""
+"""Largest number of times that `status` counts the files while a tree is parsed."""
 DOCUMENTS = frozenset({"markdown", "restructuredtext", "text", "html", "asciidoc", "pdf"})
 NOT_DOCUMENTS = (".log", ".min.html")
 PDF_BYTES = 4 << 20
@@ -127,7 +127,8 @@ class ReadingTree:
     def report(self) -> dict[str, Any]:
         """Counts of parsed, pending and skipped files, and languages without a parser, for `status`.
 
-        O(files) once per state of the tree, and `COUNTS` times while a tree is parsed; the counts are as old as that.
+        O(files) once per state of the tree, and at most `COUNTS` times while a tree is parsed; other calls return the
+        last counts.
         """
         languages: dict[str, dict[str, int]] = {}
         left_out: Counter[str] = Counter()

@@ -1,6 +1,6 @@
 """Routing: lines between groups as curves that pass beside the other groups and their labels where there is room.
 
-The work is bounded by the number of lines, and the number of curves that are compared for each.
+The cost is bounded by the number of lines and the number of curves compared for each line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kgd.drawing.text import CHARACTER, width
 Spot = tuple[float, float]
 Cell = tuple[int, int]
 Curve = tuple[Spot, Spot, Spot]
-"""A quadratic curve: its begin, its control point and its end."""
+"""A quadratic curve: start, control point and end."""
 
 BENDS = tuple(sign * bend for bend in (0.08, 0.11, 0.14, 0.18, 0.22, 0.28, 0.35, 0.44, 0.56, 0.7) for sign in (1, -1))
 """Distances of a control point from the middle of its line, as shares of the line's length, in the order of trial."""
@@ -71,8 +71,8 @@ def _curves(one: Place, other: Place) -> list[tuple[float, Curve]]:
 
 
 def _anchors(place: Place, other: Place) -> list[Spot]:
-    """The places where a line may end: the centre of a circle; of a box, the place nearest to the other end, and the
-    middles of its sides."""
+    """The points where a line may end: the centre of a circle; for a box, the point nearest to the other figure, and
+    the middle of each side."""
     across, down = place.wide / 2, place.high / 2
     x, y = min(max(other.x - place.x, -across), across), min(max(other.y - place.y, -down), down)
     sides = [(0.0, -down), (0.0, down), (-across, 0.0), (across, 0.0)] if place.wide else []

@@ -39,7 +39,7 @@ class Versioned:
     """The commit's id in hex."""
     written_at: int = 0
     written_by: str = ""
-    """Time and author of the newest commit that did not only verify the file; 0 and empty if all did."""
+    """Time and author of the newest commit that is not a verification; 0 and empty if there is none."""
 
 
 class Change(NamedTuple):

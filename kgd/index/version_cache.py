@@ -60,7 +60,7 @@ class VersionRow:
     updated_commit: str
     written_at: int = 0
     written_by: str = ""
-    """The newest change but verifications, if the newest one is a verification; otherwise 0 and empty."""
+    """Time and author of the newest other change if the newest change is a verification; otherwise 0 and empty."""
 
     @property
     def author(self) -> str:

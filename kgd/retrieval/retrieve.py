@@ -40,7 +40,7 @@ alone."""
 KNOWLEDGE_RANGE = (0.1, 1.0)
 """Score range for a longer query."""
 FEW_CALLED = 3
-"""Maximum number of files with a name that is part of a sentence for them to come first."""
+"""Largest number of files with the same name that a name inside a sentence puts first."""
 FILES = 60
 """Maximum number of files to rank by full text or path."""
 
@@ -317,8 +317,8 @@ def _is_node(uri: Uri, around: Surroundings) -> bool:
 
 
 def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -> list[Ranked]:
-    """The bare files whose name or path is the query, and the directories whose path it is; then those of names in a
-    sentence that only few have."""
+    """The bare files and directories that the query names, then those named inside a sentence, if at most `FEW_CALLED`
+    have the name."""
     if question.is_of_a_period:
         return []
     index, query, sees = workspace.text_so_far(), question.query, sees or anybody

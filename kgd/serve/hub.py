@@ -49,7 +49,8 @@ log = logging.getLogger("kgd.serve")
 class LazyMcp:
     """`/mcp` as an ASGI application; `running` is its lifespan.
 
-    The first request loads the MCP SDK. Its import would be half of a hub's start, and many clients use git or `/v1`.
+    The first request loads the MCP SDK. Importing it takes half a second of CPU, and many clients use only git
+    or `/v1`.
     """
 
     def __init__(self, load: Callable[[], Awaitable[HubHttp]]) -> None:

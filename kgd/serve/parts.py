@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from kgd.serve.hub import Hub
 
 WARM_SECONDS = 60.0
-"""Seconds before a daemon loads the MCP SDK, unless a client needs it earlier. A daemon that answers a few commands and
-a hub that restarts do without."""
+"""Seconds before a daemon loads the MCP SDK, unless a client needs it earlier. A daemon that answers a few commands,
+or a hub that restarts, does not need it."""
 
 READERS = 64
 """Largest number of concurrent short reads that wait for the disk, or for a workspace that is being opened."""

@@ -34,9 +34,9 @@ HOUR = len("2026-11-20T13")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One node of a commit; `there` tells whether it still exists.
+    """One node of a commit; `there` is false for a deleted node.
 
-    `summary` is empty unless the commit wrote it: a later commit, or the other side of a conflict, may have changed it.
+    `summary` is empty if another commit, or the other side of a conflict, may have written it.
     """
 
     uri: str
@@ -111,7 +111,7 @@ def _change(uri: str, commit: Mapping[str, Any], node: Mapping[str, Any]) -> Cha
 
 
 def _nodes(visit: Visit, commits: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
-    """Return the nodes by URI, of deleted ones only the name; `commits` are the newest commits that changed them."""
+    """Return the nodes by URI; a deleted one has only its name. `commits` has the newest commit that changed each."""
     found: dict[str, Mapping[str, Any]] = {}
     if not commits:
         return found
@@ -119,7 +119,7 @@ def _nodes(visit: Visit, commits: Mapping[str, str]) -> dict[str, Mapping[str, A
         for one in visit.call("get", uris=list(commits), include=[], budget=CARDS)["nodes"]:
             found |= {one["uri"]: one, one.get("asked", one["uri"]): one}
     for uri in [uri for uri in commits if uri not in found][:FORMER]:
-        with suppress(KgdError):  # the first commit, or a reader who may not name the one before
+        with suppress(KgdError):  # the first commit, or no permission for the previous one
             before = visit.call("get", uris=[uri], include=[], as_of=f"{commits[uri]}~1", budget=CARDS)["nodes"]
             found[uri] = {"name": before[0]["name"]} if before else {}
     return found

@@ -140,7 +140,7 @@ def by_line(commit: Mapping[str, Any]) -> str:
 
 
 def is_called(uri: str, text: str) -> bool:
-    """Whether a text is the path of this file or folder, complete or its end, or the name of this file, in any case."""
+    """Whether a text is the path of this file or folder, its end, or the file's name; case does not matter."""
     scheme = scheme_of(uri)
     text = text.strip("`\"'()? ").removeprefix("./").rstrip("/").casefold()
     if scheme not in CODE_TREE or not text or (scheme == "dir" and "/" not in text):

@@ -134,7 +134,7 @@ def commands(text: str) -> Markup:
 
 
 def breakable(path: str) -> Markup:
-    """Render a path that breaks between its parts, where a line has no room for it."""
+    """Render a path that can break after each `/` and `#`."""
     return Markup("<wbr>").join(re.split(r"(?<=[/#])", shown(path)))
 
 

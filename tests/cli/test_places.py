@@ -40,7 +40,7 @@ def test_from_every_folder_and_worktree_of_the_project_the_same_workspace_is_fou
         assert "it is here" in kgd("get", "fact")
 
 
-def test_a_clone_is_told_that_its_workspace_is_named_after_the_remote(kgd: Kgd, tmp_path: Path) -> None:
+def test_up_reports_that_a_workspace_is_named_after_the_remote(kgd: Kgd, tmp_path: Path) -> None:
     made = tmp_path / "mine"
     subprocess.run(["git", "init", "-q", made], check=True)
     subprocess.run(["git", "-C", made, "remote", "add", "origin", str(tmp_path / "theirs.git")], check=True)

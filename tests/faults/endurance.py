@@ -19,7 +19,7 @@ from typing import Any
 from kgd.client import start
 from kgd.config import Home
 from kgd.daemon.endpoint import WORKERS
-from kgd.daemon.process import holder
+from kgd.daemon.lock import holder
 from kgd.git import pack
 from kgd.git.pack_upkeep import FANOUT, GROWTH, ROLLED, level_of
 from kgd.index.change_feed import GONE_KEPT
@@ -110,7 +110,7 @@ class Served:
             most = max(most, threads)
 
     def load_sdk(self) -> None:
-        """Ask over MCP, since the daemon would load the MCP SDK later, between two measurements."""
+        """Load the MCP SDK by a request, so that the daemon does not load it between two measurements."""
         parameters = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
         request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": parameters}
         with _connected(self.home, "mcp") as sock, sock.makefile("rb") as answers:

@@ -26,7 +26,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realistic]:
         yield made
 
 
-def test_code_that_is_only_similar_to_the_words_is_folded_and_called_so(page: Page) -> None:
+def test_code_without_a_word_of_the_search_is_folded_as_similar_code(page: Page) -> None:
     at(page, "search?q=qwertyfoobar")
     expect(page.get_by_role("heading", name="No results in knowledge")).to_be_visible()
     similar = page.locator("details.in-code")

@@ -201,7 +201,7 @@ def test_a_resolution_that_keeps_the_shown_version_shows_both(desk: Desk, bob: C
     expect(resolved.locator(".version")).to_have_count(2)
     expect(resolved.locator(".version", has_text="chosen")).to_contain_text(shown)
     expect(page.locator("h1")).to_have_text("Resolved a conflict")
-    expect(page.locator("main")).to_contain_text("The version that was shown stays.")
+    expect(page.locator("main")).to_contain_text("The version shown before was kept.")
 
 
 def test_the_second_user_sees_the_first_resolution_and_keeps_the_typed_text(

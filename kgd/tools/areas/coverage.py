@@ -434,7 +434,7 @@ def _files(workspace: Workspace, area: Uri) -> tuple[Sequence[str], int]:
 
 
 def _found(workspace: Workspace, area: Uri, paths: Iterable[str]) -> _Facts:
-    """The facts related to the area itself or to its folders, then those about its files."""
+    """The facts related to the area or its folders, then the facts about its files."""
     places = [area, *_folders(workspace, area, paths)]
     found = _Facts({edge.target: [] for one in places for edge in workspace.graph.into(one) if _is_fact(edge.target)})
     for path in paths:
@@ -446,7 +446,7 @@ def _found(workspace: Workspace, area: Uri, paths: Iterable[str]) -> _Facts:
 
 
 def _folders(workspace: Workspace, area: Uri, paths: Iterable[str]) -> list[Uri]:
-    """The folders above the files of an area that belong to it, without those that no relation leads to."""
+    """The folders of an area that contain its files and have incoming relations."""
     above = {""}
     for path in paths:
         while (path := path.rpartition("/")[0]) not in above:

@@ -41,7 +41,7 @@ PLACES = 20
 """Largest number of places that one node cites in one file."""
 SYMBOLS = 300
 TASKS = 5
-"""Largest number of tasks to look through for the file."""
+"""Largest number of tasks to search for the file."""
 
 State = Literal["text", "binary", "large", "link", "absent", "unreadable", "ignored", "deleted", "withheld"]
 
@@ -68,8 +68,8 @@ class PlaceAnswer(TypedDict):
 
 
 class NoteAnswer(TypedDict):
-    """A node about the file: it cites the file, is related to it or to a folder above it, or is an open task with the
-    file among its Context Files. Without `places` it is about the whole file."""
+    """A node about the file: it cites the file, is related to it or to a folder above it, or is an open task that lists
+    the file under Context Files. Without `places` it is about the whole file."""
 
     uri: str
     type: str
@@ -266,8 +266,11 @@ def _add_notes(
 def _about(
     workspace: Workspace, path: str, symbols: Sequence[Node], sees: Sees | None
 ) -> Iterator[tuple[Uri, str, list[str]]]:
-    """The nodes that cite the file, those related to it, to its definitions, then to the folders above it except the
-    top, and open tasks that name it; a node may come more than once. Each with the reason and the cited definitions."""
+    """Yield the nodes about the file, each with the reason and the cited definitions; a node may be repeated.
+
+    First nodes that cite the file, then nodes related to it, to its definitions and to the folders above it except the
+    top, then open tasks that list it.
+    """
     freshness = Freshness.of(workspace)
     for uri in freshness.citing(path):
         if cited := [one.symbol for one in freshness.citations(uri) if one.path == path]:
@@ -283,7 +286,7 @@ def _about(
     for hit in workspace.text().search(path, types=["task"], lanes=KNOWLEDGE, limit=TASKS, sees=sees):
         task = parsed(node) if (node := workspace.readable(hit.uri)) else None
         if task and task.status not in TERMINAL and path in (normalise(one, None) for one in task.files):
-            yield hit.uri, "has it among its Context Files", []
+            yield hit.uri, "lists the file under Context Files", []
 
 
 def _in_order(note: NoteAnswer) -> tuple[int, str]:

@@ -65,8 +65,8 @@ class GroupShown(TypedDict):
 
 
 class GroupLink(TypedDict):
-    """The number of relations between the nodes of two groups. Those of an area include relations to its files and
-    folders, and imports between files of both that nodes name."""
+    """The number of relations between the nodes of two groups. Between areas it includes relations to their files and
+    folders, and imports by files that nodes are related to."""
 
     source: str
     target: str
@@ -346,8 +346,8 @@ def _links(read: Read, ids: Mapping[Uri, str], files: Mapping[Uri, tuple[str, Se
 def _files(
     workspace: Workspace, read: Read, group_of: Mapping[str, str], sees: Sees | None
 ) -> dict[Uri, tuple[str, list[Uri]]]:
-    """The group of each file or folder to which a node leads, or which such a file imports, and the imports of the
-    former."""
+    """The group and the imports of each file and folder that nodes are related to; and the group of each file that
+    these files import."""
     overlay = overlay_of(workspace)
     imports: dict[Uri, list[Uri]] = {}
     for uri in _in_code(read.targets.values()):

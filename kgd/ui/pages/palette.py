@@ -23,7 +23,7 @@ SYMBOL = "symbol"
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One row of the palette: an address to open or, with `sends`, to post to; or, with `does`, an action of the page's
-    scripts. With `is_called`, the words are the name or the path of its file."""
+    scripts. With `is_called`, the typed words are the name or path of its file."""
 
     title: str
     to: str = ""

@@ -213,7 +213,7 @@ def _row(hit: Mapping[str, Any], question: str, is_code: bool) -> HitRow:
 
 
 def _has_words(hit: Mapping[str, Any]) -> bool:
-    """Whether a hit has words of the question, and is not only similar or related."""
+    """Whether a hit contains words of the question, rather than being only similar or related."""
     return any(WORDS(reason) or reason.startswith("lex ") for reason in hit["why"])
 
 

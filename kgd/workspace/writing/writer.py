@@ -428,9 +428,9 @@ class CommitPoint(Protocol):
     """The ref that decides whether a flush has happened, if it is not this repository's own.
 
     Several hubs may write one workspace. Each of them stages a change on its tip, but the change is made when the
-    upstream's ref moves, by compare-and-swap. Only then does the hub move its own head and answer. A hub that was
-    overtaken drops what it staged, takes over the new tip, and stages the same changes again; it never merges its own
-    changes. `turn` and `advance` are called only by the thread that flushes.
+    upstream's ref moves, by compare-and-swap. Only then does the hub move its own head and answer. If another hub moved
+    the ref first, the hub drops its staged commits, adopts the new tip, and stages the same changes again; it never
+    merges its own changes. `turn` and `advance` are called only by the thread that flushes.
     """
 
     def turn(self) -> AbstractContextManager[object]:
