@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 from kgd.errors import InvariantViolation, Limit
 from kgd.git.objects import (
-    DEPTH_LIMIT,
     EMPTY_TREE,
     FILE,
     FOLDER,
@@ -28,6 +27,7 @@ from kgd.git.objects import (
 )
 from kgd.git.refs import move_ref
 from kgd.git.store import READ_LIMIT, ObjectStore
+from kgd.git.walk import DEPTH_LIMIT
 
 log = logging.getLogger(__name__)
 

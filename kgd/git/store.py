@@ -22,19 +22,18 @@ from kgd.git import pack, program, refs
 from kgd.git.libgit2 import check_configuration, open_bare, read_header
 from kgd.git.objects import (
     EMPTY_TREE,
-    ENTRY_BUDGET,
     FOLDER,
     Commit,
     Entry,
     Object,
     ObjectId,
     Tree,
-    differences,
     object_id,
     parse_commit,
     parse_tree,
     raw,
 )
+from kgd.git.walk import ENTRY_BUDGET, differences
 
 READ_LIMIT = 64 << 20
 """Maximum size in bytes of an object that `read` inflates by default; a tree of a million entries is smaller."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import dropwhile, takewhile
 from typing import Any
 
-from kgd.ingest import document_diff, document_reader
+from kgd.ingest import document_diff, document_reader, links
 from kgd.ingest.chunks import MOST, Chunk, chunks
 from kgd.ingest.document_diff import FIRST, HASH, NEXT, PART_OF, STATUS, Extracted, Stage, chunk_uri
 from kgd.ingest.kind import Around, Given, Kind, Taken
@@ -119,9 +119,7 @@ def is_current(given: Given, around: Around) -> bool:
 
 
 def _document(read: Text, uri: Uri, given: Given, title: str, made: list[Node], text: str) -> Node:
-    tags = tuple(dict.fromkeys((*read.tags, *(document_diff.tags_of(text) if read.kind == "markdown" else ()))))[
-        : document_diff.MOST_TAGS
-    ]
+    tags = tuple(dict.fromkeys((*read.tags, *(links.tags_of(text) if read.kind == "markdown" else ()))))[: links.TAGS]
     data: dict[str, Any] = {
         "kind": read.format,
         STATUS: Stage.COMPLETE,
@@ -150,7 +148,7 @@ def _chunk(piece: Chunk, number: int, last: int, document: Uri, given: Given, ar
     chain = [Relation(PART_OF, document, 0.5)]
     if number < last:
         chain.append(Relation(NEXT, chunk_uri(document, number + 1), 0.5))
-    found = document_diff.relations(piece.text, given.name, document, around)
+    found = links.relations(piece.text, given.name, document, around)
     name = cut_at_word(SEPARATOR.join(piece.heading_path), NAME_LIMIT)
     return Node(uri, name=name, content=piece.text + "\n", source=given.source, relations=(*chain, *found))
 

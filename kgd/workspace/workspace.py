@@ -46,8 +46,9 @@ from kgd.workspace.publishing.branch import BranchPublication
 from kgd.workspace.publishing.publication import Publication
 from kgd.workspace.repository import Ownership, Upkeep
 from kgd.workspace.tip import settings
+from kgd.workspace.tip.open_conflicts import OpenConflicts
 from kgd.workspace.tip.sent_versions import SentVersions
-from kgd.workspace.tip.served import Change, OpenConflicts, Served
+from kgd.workspace.tip.served import Change, Served
 from kgd.workspace.writing import settling
 from kgd.workspace.writing.seal import Seal
 from kgd.workspace.writing.signing import CommitSigning

@@ -21,7 +21,7 @@ from kgd.index.database import IndexDamaged
 from kgd.index.vector_file import VectorFile
 from kgd.vectors.choosing import Choice, may_serve
 from kgd.vectors.opening import opened
-from kgd.workspace.derived import vector_writer
+from kgd.workspace.derived import scaling, vector_writer
 from kgd.workspace.derived.search_words import Place
 from kgd.workspace.derived.vector_writer import VectorWriter, of_feed, spoken_text
 from kgd.workspace.derived.worker import Worker
@@ -398,7 +398,7 @@ class Embedding:
         from kgd.vectors.nearest import Nearest
 
         rows = self._opened_file().between(model.embedder.id, after, model.position.number)
-        vector_writer.note_change(model, (key for key, _ in rows))
+        scaling.note_change(model, (key for key, _ in rows))
         model.nearest = model.nearest or Nearest(model.dim)
         model.nearest.drop(key for key, vector in rows if not vector)
         if speaking := {key: vector for key, vector in rows if vector}:
@@ -419,7 +419,7 @@ class Embedding:
             dropped = self._opened_file().drop(name, gone[: end.gone - at.gone], end.gone)
         model.count -= len(dropped)
         self._note_change(model, dropped.values())
-        vector_writer.note_change(model, dropped)
+        scaling.note_change(model, dropped)
         if model is not self._building and model.nearest is not None:
             model.nearest.drop(dropped)
             self.changes += bool(dropped)
@@ -459,7 +459,7 @@ class Embedding:
                 raise Superseded
 
         if model.nearest is not None and model.embedder.scale is None and model.last_considered is None:
-            found = vector_writer.measured(model, model.nearest, feed, permitted)
+            found = scaling.measured(model, model.nearest, feed, permitted)
             self.changes += found != model.measured
             model.measured = found
 

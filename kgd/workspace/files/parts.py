@@ -19,8 +19,9 @@ from typing import NamedTuple
 from kgd.codec import bulk, documents, paths
 from kgd.errors import KgdError
 from kgd.git.history import Change
-from kgd.git.objects import ENTRY_BUDGET, FILE, FOLDER, PLAIN, Entry, ObjectId, Tree, object_id, text
+from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, Tree, object_id, text
 from kgd.git.store import READ_LIMIT, ObjectStore
+from kgd.git.walk import ENTRY_BUDGET
 from kgd.model.fields import misspelt
 from kgd.model.node import Node
 from kgd.model.uri import Uri

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from kgd.codec import bulk, paths
 from kgd.errors import KgdError
-from kgd.git.objects import FILE, FOLDER, Change, Changes, Entry, ObjectId, object_id, text
+from kgd.git.objects import FILE, FOLDER, Entry, ObjectId, object_id, text
 from kgd.git.store import ObjectStore
+from kgd.git.walk import Change, Changes
 from kgd.model.uri import Uri
 from kgd.workspace.files import parts
 from kgd.workspace.files.choosing_parts import READABLE, Folder, fits

@@ -16,8 +16,9 @@ from kgd.codec import documents, memories, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings
 from kgd.errors import KgdError
-from kgd.git.objects import FILE, FOLDER, PLAIN, Changes, Entry, ObjectId, changes_of, object_id, text
+from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, object_id, text
 from kgd.git.store import ObjectStore
+from kgd.git.walk import Changes, changes_of
 from kgd.model.conflict import NO_RECORDS, PLACE, TWIN, Conflict, Records, by_field
 from kgd.model.fields import split
 from kgd.model.merge import either, is_of_node, merge_record_others, same
@@ -26,11 +27,11 @@ from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, is_settings_uri, parse, settings_uri
 from kgd.workspace.files import memory_files
 from kgd.workspace.files.parts import NodeFiles, uri_in_part
-from kgd.workspace.merging import files
+from kgd.workspace.merging import colliding_names
+from kgd.workspace.merging.colliding_names import EverOpen
 from kgd.workspace.merging.files import (
     MEMORIES,
     Data,
-    EverOpen,
     MergedFile,
     bytes_of,
     decoded,
@@ -118,7 +119,7 @@ class _TreeMerge:
         ever_open: EverOpen,
     ) -> None:
         self.store, self.sharded, self.ever_open = NodeFiles(store, sharded), sharded, ever_open
-        self.trees: files.Trees = (base, ours, theirs)
+        self.trees: colliding_names.Trees = (base, ours, theirs)
         self.odd: set[str] = set()
         self.files: dict[str, bytes | None] = {}
         self.known: dict[ObjectId, bytes] = {}
@@ -464,7 +465,7 @@ class _TreeMerge:
 
     def _report_twins(self) -> None:
         added = self._added(self.ours), self._added(self.theirs)
-        found = files.colliding(self.store, self.trees, added, self.files, self.sharded, self.ever_open)
+        found = colliding_names.colliding(self.store, self.trees, added, self.files, self.sharded, self.ever_open)
         self.conflicts += found
         for path, data in record_files(found, self.sharded).items():
             self._write(path, data)

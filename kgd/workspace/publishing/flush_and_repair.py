@@ -17,8 +17,9 @@ from pathlib import Path
 from kgd.errors import KgdError
 from kgd.git import index_file
 from kgd.git.files import is_cut, sync_file_system
-from kgd.git.objects import PLAIN, Lookup, ObjectId
+from kgd.git.objects import PLAIN, ObjectId
 from kgd.git.store import ObjectStore
+from kgd.git.walk import Lookup
 from kgd.shared_threads import Task, Threads
 from kgd.workspace.files.parts import FILE_LIMIT
 from kgd.workspace.publishing.adoption import Host

@@ -5,7 +5,7 @@ lock is taken. The lock is a second link to that index, which proves that the lo
 the lock, the branch moves after them, and finally the lock becomes the index. After a crash, any process that finds the
 lock completes the publication: otherwise, kgd would mistake files with new bytes for edits.
 
-The state of git in the work tree takes a dozen file look-ups and no program, so the cost of an idle pass does not
+Reading git's state in the work tree takes a dozen file look-ups and no program, so the cost of an idle pass does not
 depend on the size of the workspace.
 """
 
@@ -23,8 +23,9 @@ from typing import NamedTuple
 from kgd.errors import KgdError
 from kgd.git import index_file, refs
 from kgd.git.files import same_file
-from kgd.git.objects import PLAIN, Entry, Lookup, ObjectId
+from kgd.git.objects import PLAIN, Entry, ObjectId
 from kgd.git.refs import RefMoved, move_ref, read_ref
+from kgd.git.walk import Lookup
 from kgd.workspace.publishing.adoption import Host
 from kgd.workspace.publishing.hand_edits import HandEdits
 from kgd.workspace.publishing.publication_plan import FORMER_INDEX, Placement, Plan, PlanFolder, finished
