@@ -98,7 +98,6 @@ class Profile:
         self._thread = threading.Thread(target=self._run, name="kgd-profile", daemon=True)
 
     def start(self) -> None:
-        self._path.touch()  # fail now rather than at the end
         self._thread.start()
 
     def stop(self) -> None:

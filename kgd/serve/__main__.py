@@ -60,6 +60,7 @@ def main(argv: Sequence[str] | None = None, make_parts: MakeParts | None = None)
     try:
         if options.oidc and not options.listen:
             raise Invalid("--oidc works only on a hub", at="--oidc", next="Add --listen HOST:PORT.")
+        _check_profile(options.profile)
         shared = _shared_state(home, options)
     except KgdError as error:
         sys.stderr.write(f"kgd: {error}\n")
@@ -89,6 +90,16 @@ def main(argv: Sequence[str] | None = None, make_parts: MakeParts | None = None)
         return _run(home, since, lock, make_parts, (level, form), options)
     finally:
         lock.release()
+
+
+def _check_profile(path: str) -> None:
+    """Raises Invalid if no profile can be written there, since the daemon writes it only when it stops."""
+    try:
+        if path:
+            open(path, "ab").close()
+    except OSError as error:
+        said = f"the profile cannot be written: {error.strerror}"
+        raise Invalid(said, at="--profile", next="Name a file.") from error
 
 
 def _acquire(lock: HomeLock, home: Home, since: str, *, is_hub: bool) -> None:

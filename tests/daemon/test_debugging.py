@@ -55,6 +55,12 @@ def test_the_environment_sets_the_log_level_of_a_daemon_in_the_background(
     assert " DEBUG " in _log(real)
 
 
+def test_a_folder_for_the_profile_is_refused_at_the_start(real: Home, tmp_path: Path) -> None:
+    done = subprocess.run([*real.daemon_command(), "--profile", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "the profile cannot be written: Is a directory (--profile)" in done.stderr
+
+
 def test_an_unknown_log_level_is_refused(real: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGD_LOG", "loud")
     done = subprocess.run(real.daemon_command(), capture_output=True, text=True, check=False)
