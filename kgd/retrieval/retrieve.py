@@ -61,6 +61,8 @@ class Ranked(NamedTuple):
     score: float
     found: Found
     unit: Unit | None
+    reason: str = ""
+    """The reason for a hit without a unit, if its text is not the reason."""
 
 
 def retrieve(
@@ -327,7 +329,7 @@ def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -
         called = index.files_called(name, sees)
         found |= dict.fromkeys(called if len(called) <= FEW_CALLED else ())
     return [
-        Ranked(uri, 1.0, Found(0.0, uri, 0, ranking.FILE), None)
+        Ranked(uri, 1.0, Found(0.0, uri, 0, ranking.FILE), None, "name or path")
         for uri in found
         if question.covers(uri) and (not question.types or scheme_of(uri) in question.types)
     ]
@@ -366,7 +368,8 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
         unit = one.unit
         past = ("past commits",) if code.file_of(one.uri) in pool.past else ()
         if unit is None:
-            answers.append(Answered(one.uri, one.score, hit.snippet, (*hit.why, *past) or ("text",), (one.uri,)))
+            reasons = tuple(filter(None, (one.reason, *hit.why, *past))) or ("text",)
+            answers.append(Answered(one.uri, one.score, hit.snippet, reasons, (one.uri,)))
             continue
         steps = unit.steps
         is_alone = not (hit.why or past or steps or unit.helped or unit.named)

@@ -399,6 +399,7 @@ def test_the_file_of_a_path_or_name_is_the_first_hit_in_the_code(ws: Workspace, 
     for query in ("src/sync/round.py", "sync/round.py", "./src/sync/round.py", "`round.py`", "Round.py", *inside):
         assert in_code(asked(query, max_depth=0))[0] == own
         assert in_code(asked(query))[0] == own
+    assert asked("src/sync/round.py").code[0].why == ("name or path",)
     assert own not in in_code(asked("src/sync/round.py", types=("symbol",)))
     assert own not in in_code(asked("other/round.py", max_depth=0))[:1]
 
