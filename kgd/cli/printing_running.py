@@ -53,7 +53,9 @@ def init(answer: Answer) -> None:
     else:
         say(f"workspace {bold(id)} is {'created' if answer.get('created') else 'up'}")
     if remote := answer.get("named_after"):
-        _entry("named", f"after the remote {remote}, not the folder; `kgd up --id ID` chooses another name")
+        _entry(
+            "named", f"after the remote {remote}, not the folder; only the first `kgd up` can choose a name, with --id"
+        )
     for name, label in (
         ("path", "files"),
         ("git_dir", "repository"),
