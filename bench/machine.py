@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -80,9 +80,9 @@ def cpu_of_all(pids: Iterable[int]) -> float:
 def cpu_of_threads(pid: int) -> float:
     """CPU seconds of the threads that a process has now, to the nanosecond; for spans of a few milliseconds."""
     spent = 0
-    for entry in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+    for thread in os.listdir(f"/proc/{pid}/task"):
         with contextlib.suppress(OSError):
-            spent += int(entry.read_text().split()[0])
+            spent += int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0])
     return spent / 1e9
 
 
@@ -100,24 +100,21 @@ def wait_for_rest(*pids: int, seconds: float = 60.0) -> None:
 
 def processes_with(variable: str) -> set[int]:
     """Your processes whose environment has this variable with this value: `NAME=VALUE`."""
-    found = set()
-    for entry in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if variable.encode() in entry.read_bytes().split(b"\0"):
-                found.add(int(entry.parent.name))
-    return found
+    return {pid for pid, environment in _of_each_process("environ") if variable.encode() in environment.split(b"\0")}
 
 
 def children(pid: int) -> set[int]:
-    found = set()
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(entry.read_text().rpartition(")")[2].split()[1])
-        except (OSError, ValueError):
-            continue
-        if parent == pid:
-            found.add(int(entry.parent.name))
-    return found
+    return {child for child, fields in _of_each_process("stat") if int(fields.rpartition(b")")[2].split()[1]) == pid}
+
+
+def _of_each_process(name: str) -> Iterator[tuple[int, bytes]]:
+    """A file of each process in `/proc`, without those that ended and those of other users.
+
+    `Path.glob` with the name would raise when a process ends between its listing and the look at its file.
+    """
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            yield int(pid), Path(f"/proc/{pid}/{name}").read_bytes()
 
 
 def _cpu() -> str:
