@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,9 +33,13 @@ FILE_SECONDS = 30.0
 def main(arguments: list[str]) -> int:
     """`arguments`: the index, and the top of the code tree."""
     cut = Chunker()
-    reader = CodeReader(CodeIndex(Path(arguments[0]), VERSION), arguments[1], cut)
+
+    def reader() -> Callable[[Order, Callable[[str], None]], Answer]:
+        index = CodeIndex(Path(arguments[0]), VERSION, is_child=True)
+        return partial(carried_out, CodeReader(index, arguments[1], cut))
+
     try:
-        child_process.serve(lambda order, begin: carried_out(reader, order, begin), memory=MEMORY)
+        child_process.serve(reader, memory=MEMORY)
     finally:
         cut.close()
     return 0

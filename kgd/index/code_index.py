@@ -147,8 +147,8 @@ class CodeIndex(Database):
     rows of another edition are dropped.
     """
 
-    def __init__(self, path: Path, edition: int) -> None:
-        super().__init__(path, Schema(APPLICATION, 1_000 * VERSION + edition, TABLES, SCHEMA))
+    def __init__(self, path: Path, edition: int, *, is_child: bool = False) -> None:
+        super().__init__(path, Schema(APPLICATION, 1_000 * VERSION + edition, TABLES, SCHEMA), is_child=is_child)
 
     # Reading
 

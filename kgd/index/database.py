@@ -151,14 +151,17 @@ class IndexDamaged(Damaged):
 class Database:
     """One derived file. Close it when the workspace closes."""
 
-    def __init__(self, path: Path, schema: Schema = INDEX, *, ticket: str = "") -> None:
+    def __init__(self, path: Path, schema: Schema = INDEX, *, is_child: bool = False, ticket: str = "") -> None:
         """Open the file. If the file is missing, damaged, or from another version of kgd, it is replaced by an empty
         file.
 
         Args:
+            is_child: Whether another process owns the file. Only the owner replaces a file: it has the file open, and
+                after an update it may be of another version than a child that still starts.
             ticket: The ticket of the file's owner, for a child that writes for it.
 
         Raises:
+            IndexDamaged: A child cannot use the file, which is unchanged.
             Unavailable: The file is locked, or cannot be opened or written. It is unchanged.
         """
         self.path = path
@@ -176,6 +179,10 @@ class Database:
         self._met_read_only = False
         self.on_damage: Callable[[IndexDamaged], None] = lambda damage: None
         """Called when a reader finds damage, before its call fails. It must not block."""
+        if is_child:
+            if not self._is_sound():
+                raise IndexDamaged("the index has no usable content", at=str(path))
+            return
         if path.is_dir() and not path.is_symlink():  # a person made this folder, so its content is kept
             with contextlib.suppress(OSError):
                 path.rename(path.with_name(f"{path.name}.folder-{secrets.token_hex(4)}"))

@@ -86,8 +86,8 @@ class Mention(NamedTuple):
 class MentionsFile(Database):
     """The file of one workspace. Any thread may read; one writes at a time."""
 
-    def __init__(self, path: Path, *, ticket: str = "") -> None:
-        super().__init__(path, SCHEMA, ticket=ticket)
+    def __init__(self, path: Path, *, is_child: bool = False, ticket: str = "") -> None:
+        super().__init__(path, SCHEMA, is_child=is_child, ticket=ticket)
 
     # ---- progress
 

@@ -79,8 +79,8 @@ class VectorFile(Database):
     Every method raises IndexDamaged if the file is damaged, and Unavailable if the file or its disk cannot be used.
     """
 
-    def __init__(self, path: Path, *, ticket: str = "") -> None:
-        super().__init__(path, SCHEMA, ticket=ticket)
+    def __init__(self, path: Path, *, is_child: bool = False, ticket: str = "") -> None:
+        super().__init__(path, SCHEMA, is_child=is_child, ticket=ticket)
 
     def embedders(self) -> list[Known]:
         rows = self.rows("SELECT name, choice, dim, era, number, gone, complete FROM embedders ORDER BY id")

@@ -71,8 +71,8 @@ class VersionRow:
 class VersionFile(Database):
     """The cached versions of one workspace. Any thread may read; use `write` to group writes."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, SCHEMA)
+    def __init__(self, path: Path, *, is_child: bool = False) -> None:
+        super().__init__(path, SCHEMA, is_child=is_child)
 
     def head(self) -> str | None:
         """The commit (hex) up to which history was counted; None if it was never counted."""

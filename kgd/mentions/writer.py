@@ -132,8 +132,12 @@ def _texts(text: Indexed) -> list[str]:
 def main(arguments: list[str]) -> int:
     """`arguments`: the index and its repository as a `Place`, the file of mentions, and its ticket."""
     git_dir, work_tree, index, mentions, ticket = arguments
-    feed = opened_feed(git_dir, work_tree, index)
-    child_process.serve(MentionsWriter(lambda: feed, MentionsFile(Path(mentions), ticket=ticket)))
+
+    def writer() -> MentionsWriter:
+        feed = opened_feed(git_dir, work_tree, index)
+        return MentionsWriter(lambda: feed, MentionsFile(Path(mentions), is_child=True, ticket=ticket))
+
+    child_process.serve(writer)
     return 0
 
 

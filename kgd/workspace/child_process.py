@@ -130,11 +130,15 @@ def _end_with_input() -> None:
     os._exit(1)
 
 
-def serve(carry_out: Callable[[Order, Callable[[str], None]], Answer], *, nice: int = NICE, memory: int = 0) -> None:
+def serve(
+    open_files: Callable[[], Callable[[Order, Callable[[str], None]], Answer]], *, nice: int = NICE, memory: int = 0
+) -> None:
     """Carry out orders in the child until its input ends.
 
     Args:
-        carry_out: Called with an order and a function that names the part it begins.
+        open_files: Opens the files and returns what carries out an order, given the order and a function that names the
+            part it begins. Called with the first order: its errors are answers, and a child whose parent has ended
+            opens nothing.
         nice: How much the child's priority is lowered.
         memory: Limit of the address space in bytes; 0 for no limit.
     """
@@ -150,8 +154,10 @@ def serve(carry_out: Callable[[Order, Callable[[str], None]], Answer], *, nice: 
         answers.write(json.dumps(answer).encode() + b"\n")
         answers.flush()
 
+    carry_out = None
     for line in sys.stdin.buffer:
         try:
+            carry_out = carry_out or open_files()
             send(carry_out(json.loads(line), lambda part: send({"begin": part})))
         except KgdError as error:
             send({"error": error.as_dict(), "damaged": isinstance(error, IndexDamaged)})

@@ -67,6 +67,11 @@ class Child:
         self._process.join(PATIENCE)
         self._line.close()
 
+    def kill_all(self) -> None:
+        """Kill it together with its children, as a power cut does, and wait until it is gone."""
+        os.killpg(self.pid, signal.SIGKILL)
+        self._process.join(PATIENCE)
+
     def wait(self, patience: float = PATIENCE) -> int:
         """Its exit code, negative for a signal."""
         self._process.join(patience)
@@ -83,6 +88,7 @@ class Child:
 
 def _begin(line: Connection, world: dict[str, str], target: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     os.environ.update(world)
+    os.setpgrp()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     faulthandler.enable()
     threading.Thread(target=_end_with_parent, daemon=True).start()

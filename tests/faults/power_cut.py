@@ -75,6 +75,7 @@ def cut_power(ram: Path, template: Path, seed: int, *, flushed: bool) -> Finding
         time.sleep(dice.uniform(0.1, 1.2))
         child.signal(signal.SIGSTOP)
         still_copy(running, copied, device)
+        child.kill_all()  # its children would write to the copy, which is mounted at the same place
     unmounted(disk)
     mounted(copied, disk, MOUNTS[0])
     try:

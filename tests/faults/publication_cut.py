@@ -110,6 +110,7 @@ def cut_power(ram: Path, template: Path, file_system: str, seed: int, *, healed:
         time.sleep(dice.uniform(0.0, 2.0 if seed % 4 == 0 else 0.5))
         writer.signal(signal.SIGSTOP)
         still_copy(running, copied, device)
+        writer.kill_all()
     unmounted(disk)
     mounted(copied, disk, "loop")
     try:

@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from kgd.config import Home
+from kgd.index.database import IndexDamaged
 from kgd.model.uri import Uri
 from kgd.tools import call
 from kgd.tools.read.search import INDEXING, PARTIAL
+from kgd.workspace.child_process import ChildProcess
 from kgd.workspace.derived import derived, text_writer, worker
 from kgd.workspace.derived.worker import CHILDREN
 from kgd.workspace.workspace import Workspace
@@ -23,7 +25,7 @@ from tests.builders import change, new_layout, upsert
 from tests.cli.conftest import Kgd
 from tests.conftest import ROOT
 from tests.daemon.conftest import end_daemon
-from tests.faults.derived_work import answers, children, killing, settled, working, write
+from tests.faults.derived_work import PROGRAMS, answers, children, killing, settled, working, write
 from tests.waiting import until
 
 MANY = 400
@@ -50,6 +52,26 @@ def killed_while_deriving(place: Path, kills: int, seed: int) -> dict[str, int]:
     assert sum(killed.values()) >= kills, killed
     assert all(killed.values()), killed
     return killed
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_child_never_replaces_a_file_that_it_cannot_use(tmp_path: Path, program: str) -> None:
+    """A daemon of another version, or one that found damage, may have replaced it before the child opened it."""
+    layout = new_layout(tmp_path / "w")
+    Workspace.open(layout).close()
+    index, own = layout.derived_dir / "index.sqlite", tmp_path / "own.sqlite"
+    place = str(layout.git_dir), str(layout.work_tree)
+    arguments = {
+        TEXTS: (*place, str(own), "ticket"),
+        PARSER: (str(own), str(tmp_path)),
+    }.get(program, (*place, str(index), str(own), "ticket"))
+    for content in (b"torn" * 2_000, b""):
+        own.write_bytes(content)
+        child = ChildProcess(("-m", program, *arguments), program, 60)
+        with pytest.raises(IndexDamaged):
+            child.ask({"any": "order"})
+        child.end()
+        assert own.read_bytes() == content
 
 
 @pytest.mark.slow

@@ -7,12 +7,13 @@ import contextlib
 import ctypes
 import sqlite3
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kgd.errors import Unavailable
-from kgd.index.database import LOG_BYTES, LOG_KEPT, Database, IndexDamaged, cause_of
+from kgd.index.database import INDEX, LOG_BYTES, LOG_KEPT, Database, IndexDamaged, cause_of
 from kgd.index.text import Doc, TextIndex
 from kgd.model.uri import Uri
 
@@ -225,10 +226,26 @@ def test_a_connection_during_recreation_reads_the_new_file(database: Database, m
     assert seen != [50]
 
 
+def test_a_child_refuses_an_unsound_file_and_leaves_it_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite"
+    with pytest.raises(IndexDamaged):
+        Database(path, is_child=True)
+    assert not path.exists()
+    path.write_bytes(b"torn" * 2_000)
+    with pytest.raises(IndexDamaged):
+        Database(path, is_child=True)
+    assert path.read_bytes() == b"torn" * 2_000
+    Database(path, replace(INDEX, version=1)).close()
+    before = path.read_bytes()
+    with pytest.raises(IndexDamaged):
+        Database(path, is_child=True)
+    assert path.read_bytes() == before
+
+
 def test_a_child_of_an_earlier_owner_no_longer_writes(tmp_path: Path) -> None:
     first, second = Database(tmp_path / "index.sqlite"), Database(tmp_path / "index.sqlite")
     first.own()
-    child = Database(first.path, ticket=first.ticket())
+    child = Database(first.path, is_child=True, ticket=first.ticket())
     child.set_meta("tree", "one")
     second.own()
     child.set_meta("tree", "two")
@@ -236,7 +253,7 @@ def test_a_child_of_an_earlier_owner_no_longer_writes(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="another owner"):
         child.set_meta("tree", "two")
     second.recreate()
-    other = Database(second.path, ticket=second.ticket())
+    other = Database(second.path, is_child=True, ticket=second.ticket())
     other.set_meta("tree", "four")
     assert second.meta("tree") == "four"
     for database in (first, second, child, other):

@@ -71,7 +71,9 @@ def main(arguments: list[str]) -> int:
     sharded, tip = frozenset(filter(None, schemes.split(","))), bytes.fromhex(commit)
     served = Served(store, workspace, sharded, Past(store, workspace, sharded, lambda uri: "").last_good)
     if what == VERSIONS:
-        VersionCache(store, VersionFile(Path(file)), lambda: None, Seal(store.git_dir), served.counted).count(tip)
+        VersionCache(
+            store, VersionFile(Path(file), is_child=True), lambda: None, Seal(store.git_dir), served.counted
+        ).count(tip)
     else:
         served.load(store.tree_of(tip))
         name, frozen, care = served.export()

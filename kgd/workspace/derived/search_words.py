@@ -8,10 +8,11 @@ from itertools import islice
 from pathlib import Path
 
 from kgd.codec import documents, fast_reader
+from kgd.errors import Unavailable
 from kgd.git.store import ObjectStore
 from kgd.graph.live_graph import LiveGraph
 from kgd.index.change_feed import Feed
-from kgd.index.database import Database
+from kgd.index.database import Database, IndexDamaged
 from kgd.index.doc_texts import Read, Text
 from kgd.index.text import Doc, TextIndex
 from kgd.model.dates import validity_in, written
@@ -150,8 +151,12 @@ def opened_store(git_dir: str, work_tree: str) -> ObjectStore:
 
 
 def opened_feed(git_dir: str, work_tree: str, index: str) -> Feed:
-    """The feed of the index at a `Place`."""
-    return Feed(Database(Path(index)), read_by(opened_store(git_dir, work_tree)))
+    """The feed of the index at a `Place`, for a child. Raises Unavailable if the index cannot be used."""
+    try:
+        database = Database(Path(index), is_child=True)
+    except IndexDamaged as error:  # the child's own file is not damaged
+        raise Unavailable("the text index is being rebuilt", next="The work continues by itself.") from error
+    return Feed(database, read_by(opened_store(git_dir, work_tree)))
 
 
 def read_by(store: ObjectStore) -> Read:

@@ -89,8 +89,14 @@ def of_docs(docs: Iterable[tuple[Uri, Iterable[Doc]]]) -> Order:
 def main(arguments: list[str]) -> int:
     """`arguments`: the repository's git directory, its work tree or nothing, the index, and its ticket."""
     git_dir, work_tree, index, ticket = arguments
-    store = search_words.opened_store(git_dir, work_tree)
-    writer = TextWriter(store, TextIndex(Database(Path(index), ticket=ticket), search_words.read_by(store)))
+
+    def writer() -> TextWriter:
+        store, database = (
+            search_words.opened_store(git_dir, work_tree),
+            Database(Path(index), is_child=True, ticket=ticket),
+        )
+        return TextWriter(store, TextIndex(database, search_words.read_by(store)))
+
     child_process.serve(writer, nice=0)  # searches wait for it
     return 0
 

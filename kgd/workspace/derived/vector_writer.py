@@ -148,7 +148,6 @@ def _digest(text: str) -> bytes:
 def main(arguments: list[str]) -> int:
     """`arguments`: the index and its repository as a `Place`, the file of vectors, and its ticket."""
     git_dir, work_tree, index, vectors, ticket = arguments
-    feed, file = opened_feed(git_dir, work_tree, index), VectorFile(Path(vectors), ticket=ticket)
     embedders: dict[str, Embedder] = {}
 
     def embedder(choice: str) -> Embedder:
@@ -156,7 +155,12 @@ def main(arguments: list[str]) -> int:
             embedders[choice] = opened(Choice.read(choice), _no_secret)
         return embedders[choice]
 
-    child_process.serve(VectorWriter(embedder, lambda: feed, lambda: file))
+    def writer() -> VectorWriter:
+        feed = opened_feed(git_dir, work_tree, index)
+        file = VectorFile(Path(vectors), is_child=True, ticket=ticket)
+        return VectorWriter(embedder, lambda: feed, lambda: file)
+
+    child_process.serve(writer)
     return 0
 
 
