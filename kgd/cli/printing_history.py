@@ -72,7 +72,8 @@ def blame(answer: Answer) -> None:
 
 def diffs(changes: Any, indent: str = "    ") -> None:
     for change in changes:
-        say(f"{indent}{change['change']} {address(change['uri'])}")
+        reverted = f", reverted by {commit(change['reverted'])}" if change.get("reverted") else ""
+        say(f"{indent}{change['change']} {address(change['uri'])}{reverted}")
         for name, field in _telling(change["fields"]).items():
             for sign, side, painted in (("-", "before", red), ("+", "after", good)):
                 if field.get(side) not in (None, "", [], {}):
@@ -110,8 +111,8 @@ def diff(answer: Answer) -> None:
 
 def review(answer: Answer) -> None:
     for by in answer["authors"]:
-        through = f" through {by['client']}" if by.get("client") else ""
-        say(f"{bold(words.by(by))}{through}, {words.counted(by['commits'], 'commits')}")
+        continued = " (continued)" if by.get("continued") else ""
+        say(f"{bold(by['group'])}, {words.counted(by['commits'], 'commits')}{continued}")
         diffs(by["nodes"])
         if is_terminal():
             say()

@@ -13,6 +13,7 @@ from kgd.errors import Invalid, KgdError
 from kgd.model.fields import split
 from kgd.model.node import NODE_FIELDS, Json
 from kgd.model.text_merge import common_parts
+from kgd.model.uri import name_of
 from kgd.ui.node_reading import titles
 from kgd.ui.relation_words import words_of
 from kgd.ui.visit import Visit
@@ -69,7 +70,14 @@ AROUND = 120
 LONGEST_GIST = 90
 """Largest number of characters of a row's gist."""
 GAP = " … "
-TITLES = {row.name: row.label for row in NODE_FIELDS} | {"node": "the whole node", "twin": "two nodes of one name"}
+TITLES = {row.name: row.label for row in NODE_FIELDS} | {
+    "node": "the whole node",
+    "twin": "two nodes of one name",
+    "data/paths": "files",
+    "data/moleculeId": "group",
+}
+LONG = ("content", "memories", "node", "twin")
+"""First parts of fields whose value is too long for a gist."""
 DEEDS = {
     "put": "changed",
     "relate": "related",
@@ -128,6 +136,26 @@ class FieldRow:
         """The marks as two columns."""
         return side_by_side(self.marks)
 
+    @property
+    def gist(self) -> str:
+        """The change in a few words: ``status: open → done``; the title alone for a long text."""
+        head, *rest = split(self.name) if self.name else [""]
+        before, after = self.text("same", "del"), self.text("same", "ins")
+        if head == "relations" and len(rest) == 2:
+            return f"{'' if after else 'no longer '}{words_of(rest[0])} {name_of(rest[1])}"
+        if head in LONG or self.name == VERIFIED or before == after == "":
+            return self.title
+        if "\n" in f"{before}{after}" and before != after:
+            told = (("added", self.text("ins").strip()), ("removed", self.text("del").strip()))
+            text = ", ".join(f"{word} {items}" for word, items in told if items)
+        else:
+            text = after if before in ("", after) else f"{before} → {after or 'nothing'}"
+        return f"{self.title}: {', '.join(text.splitlines())}"
+
+    def text(self, *kinds: Kind) -> str:
+        """Return the marks of these kinds as one text."""
+        return "".join(mark.text for mark in self.marks if mark.kind in kinds)
+
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
@@ -139,6 +167,10 @@ class NodeRow:
     fields: tuple[FieldRow, ...]
     is_cut: bool = False
     """Whether the answer shortened a text of the row."""
+    reverted: str = ""
+    """The commit that reverted the change."""
+    stale: Mapping[str, Any] | None = None
+    """Why the node is stale."""
 
     @property
     def label(self) -> str:
@@ -148,12 +180,18 @@ class NodeRow:
 
     @property
     def gist(self) -> str:
-        """The new summary in one line, or the titles of the changed fields; empty if the summary repeats the name."""
-        new = next((one for one in self.fields if one.name == "summary"), None)
-        text = "".join(mark.text for mark in new.marks if mark.kind != "del") if new else ""
+        """The new summary in one line, or else the changed fields; empty if the summary repeats the name.
+
+        A new node without a summary is known by its content.
+        """
+        known = {one.name: one.text("same", "ins") for one in self.fields}
+        text = known.get("summary", "")
         if text and text.rstrip(".") == self.label.rstrip("."):
             return ""
-        text = text.strip() or ", ".join(one.title for one in self.fields)
+        if not text and self.change == "created":
+            text = known.get("content", "").strip().partition("\n")[0]
+        left_out = ("name", VERIFIED) if self.change == "created" else (VERIFIED,) if len(self.fields) > 1 else ()
+        text = text.strip() or "; ".join(one.gist for one in self.fields if one.name not in left_out)
         return text if len(text) <= LONGEST_GIST else f"{text[:LONGEST_GIST]}…"
 
 
@@ -168,7 +206,7 @@ def titled(field: str) -> str:
     if head == "relations" and len(rest) >= 2:
         what = f", its {' / '.join(rest[2:])}" if len(rest) > 2 else ""
         return f"relation “{words_of(rest[0])}” to {rest[1]}{what}"
-    if head == "data" and rest:
+    if head == "data" and rest and field not in TITLES:
         return f"{' / '.join(rest)} (data)"
     if head == "memories" and rest:
         what = {"": "whole file", "prose": "text"}.get("/".join(rest[1:]), " / ".join(rest[1:]))
@@ -178,8 +216,8 @@ def titled(field: str) -> str:
 
 def written(value: Json) -> str:
     """Return a field's value as text; a relation without data is shown by its cost."""
-    if isinstance(value, Mapping) and set(value) == {"weight"}:
-        return f"cost {value['weight']}"
+    if isinstance(value, Mapping) and set(value) == {"weight"} and isinstance(value["weight"], int | float):
+        return f"cost {value['weight']:g}"
     return as_text(value)
 
 

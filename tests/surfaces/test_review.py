@@ -95,11 +95,69 @@ def test_later_changes_of_others_are_kept_as_a_conflict(learned: Ask, person: As
     assert learned.conflicts(uri="services/auth")["total"] == 1
 
 
+def test_a_revert_takes_the_changes_of_one_group(learned: Ask, person: Ask) -> None:
+    person.put(changes=upsert("services/auth", data={"owner": "ann"}))
+    other = Ask(replace(learned.session, client="other-client"))
+    other.put(changes=upsert("services/auth", data={"team": "payments"}))
+    groups = {by["group"]: by["agent"] for by in learned.review(since="yesterday")["authors"]}
+    assert groups == {
+        "Ann Person (kgd-cli)": False,
+        "Ann Person (other-client)": True,
+        "Ann Person (test-client 1.0)": True,
+    }
+    learned.review(since="yesterday", revert=["services/auth"], group="Ann Person (test-client 1.0)")
+    (auth,) = learned.get(uris="services/auth")["nodes"]
+    assert (auth["summary"], auth["data"]) == ("old", {"owner": "ann", "team": "payments"})
+
+
+def test_one_revert_takes_each_node_from_its_own_group(learned: Ask, person: Ask) -> None:
+    person.put(changes=upsert("services/keys", summary="by a person"))
+    learned.review(
+        since="yesterday",
+        revert=["services/keys", "services/auth"],
+        group=["Ann Person (kgd-cli)", "Ann Person (test-client 1.0)"],
+    )
+    auth, keys = learned.get(uris=["services/auth", "services/keys"])["nodes"]
+    assert (auth["summary"], keys["name"], "summary" in keys) == ("old", "Keys", False)
+
+
+def test_a_group_that_does_not_fit_a_revert_is_refused(learned: Ask) -> None:
+    group = "Ann Person (kgd-cli)"
+    with pytest.raises(Invalid, match="only for a revert"):
+        learned.review(group=group)
+    with pytest.raises(Invalid, match="number of groups"):
+        learned.review(revert=["services/auth"], group=[group, group])
+    with pytest.raises(NotFound, match="by Ann") as refused:
+        learned.review(revert=["services/auth"], group="Ann")
+    assert group in refused.value.next
+    with pytest.raises(NotFound, match="no listed change by Ann Person"):
+        learned.review(revert=["services/keys"], group=group)
+
+
+def test_a_reverted_change_names_its_revert_until_that_is_undone(learned: Ask) -> None:
+    def reverted() -> dict[str, str | None]:
+        (agent,) = learned.review(since="yesterday", by="agent")["authors"]
+        return {node["uri"].rpartition("/")[2]: node.get("reverted") for node in agent["nodes"]}
+
+    assert reverted() == {"auth": None, "keys": None}
+    Ask(replace(learned.session, client="kgd ui")).review(since="yesterday", by="agent", revert=["services/auth"])
+    revert = learned.history(limit=1)["commits"][0]["commit"]
+    assert reverted() == {"auth": revert[:12], "keys": None}
+    Ask(replace(learned.session, client="kgd ui")).undo()
+    assert reverted() == {"auth": None, "keys": None}
+
+
 def test_a_dry_run_reverts_nothing_and_an_unchanged_node_is_named(learned: Ask) -> None:
     tip = learned.status()["workspace"]["tip"]
     assert learned.review(since="yesterday", revert=["services/auth"], dry_run=True)["reverted"]["dry_run"] is True
-    with pytest.raises(NotFound, match="no reviewed commit changed this node"):
+    with pytest.raises(NotFound, match="no listed change is to this node"):
         learned.review(since="yesterday", by="agent", revert=["notes/x"])
+    with pytest.raises(NotFound, match="no such node among the listed changes") as refused:
+        learned.review(revert=["services/auht"])
+    assert refused.value.next == "Did you mean concept://shop/services/auth?"
+    with pytest.raises(NotFound, match="no such node") as refused:
+        learned.review(revert=["nope"])
+    assert refused.value.next == "review lists the changed nodes."
     assert learned.status()["workspace"]["tip"] == tip
 
 
@@ -140,9 +198,12 @@ def test_a_long_review_has_pages(learned: Ask, person: Ask) -> None:
     person.put(changes={"op": "delete", "uri": "many/gone"})
     whole = [node["uri"] for by in learned.review(since="yesterday")["authors"] for node in by["nodes"]]
     assert len(whole) == len(set(whole)) + 1  # one node has two authors
-    paged, cursor, pages = [], None, 0
+    paged, cursor, pages, group = [], None, 0, ""
     while pages == 0 or cursor:
         answer = learned.review(since="yesterday", limit=7, cursor=cursor)
+        first, last = answer["authors"][0], answer["authors"][-1]
+        assert ("continued" in first) == (first["group"] == group)
+        group = last["group"] if "continues" in last else ""
         paged += [node["uri"] for by in answer["authors"] for node in by["nodes"]]
         cursor, pages = answer.get("cursor"), pages + 1
     assert paged == whole

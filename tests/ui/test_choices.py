@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.errors import Invalid
-from kgd.ui.changes import is_cut, rows, titled
+from kgd.ui.changes import is_cut, rows, titled, written
 from kgd.ui.choices import Choice, Dispute, assembled, disputes, parts_of, resolution, value_of
 
 texts = st.lists(st.sampled_from(["one\n", "two\n", "three\n", "\n", "four"]), max_size=12).map("".join)
@@ -152,6 +152,30 @@ def test_a_large_version_is_named_by_its_file_and_cannot_be_edited() -> None:
 )
 def test_fields_have_readable_labels(field: str, title: str) -> None:
     assert titled(field) == title
+
+
+@pytest.mark.parametrize(
+    ("change", "fields", "gist"),
+    [
+        ("changed", {"data/paths": (["src/**", "a.py"], ["src/**", "b.py"])}, "files: added b.py, removed a.py"),
+        ("changed", {"data/status": ("open", "done")}, "status (data): open → done"),
+        ("changed", {"name": ("Old keys", "New keys")}, "name: Old keys → New keys"),
+        ("changed", {"content": ("one", "two")}, "content"),
+        ("changed", {"relations/depends_on/concept:~1~1shop~1audit": (None, {"weight": 1.0})}, "depends on audit"),
+        ("changed", {"relations/uses/concept:~1~1shop~1x": ({"weight": 1.0}, None)}, "no longer uses x"),
+        ("changed", {"data/verified": ({}, {"a": True})}, "verified"),
+        ("created", {"name": (None, "Keys"), "content": (None, "All keys.\n\nMore.")}, "All keys."),
+        ("created", {"name": (None, "Keys"), "data/paths": (None, ["a.py", "b.py"])}, "files: a.py, b.py"),
+    ],
+)
+def test_a_row_without_a_summary_tells_what_changed(change: str, fields: dict[str, Any], gist: str) -> None:
+    told = {name: {"before": before, "after": after} for name, (before, after) in fields.items()}
+    (row,) = rows([{"uri": "atom://shop/keys", "change": change, "fields": told}])
+    assert row.gist == gist
+
+
+def test_a_cost_has_no_needless_digits() -> None:
+    assert (written({"weight": 1.0}), written({"weight": 0.25})) == ("cost 1", "cost 0.25")
 
 
 def test_a_shortened_text_is_recognised() -> None:

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from kgd.client.connection import Connection
 from tests.ui.conftest import Desk, Watched, at, axe
 from tests.ui.pictures import picture
+from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
@@ -110,6 +111,44 @@ def test_a_revert_names_the_nodes_that_it_deletes_and_changes(desk: Desk, page: 
     expect(page.locator(".commit h3")).to_contain_text("Two tills per shop")
 
 
+def test_a_tick_in_one_group_leaves_the_changes_of_other_groups(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/tills", name="Tills", summary="By a person")
+    agent_writes(desk, upsert("concept://shop/tills", tags=["agent"]))
+    with Connection(desk.home, "codex") as connection:
+        changes = [upsert("concept://shop/tills", data={"floor": "2"})]
+        connection.call("put", {"workspace": "shop", "changes": changes})
+    at(page, "review?since=yesterday&path=/tills")
+    group = page.locator(".author", has_text="through claude-code")
+    group.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Revert 1 node…").click()
+    expect(page.locator("main")).to_contain_text("changes of Ann Person (claude-code) are reverted")
+    page.get_by_role("button", name="Revert", exact=True).click()
+    expect(page.get_by_role("status").first).to_contain_text("Reverted 1 node with commit")
+    node = desk.node("concept://shop/tills")
+    assert (node["summary"], node["data"], node.get("tags")) == ("By a person", {"floor": "2"}, None)
+    row = group.locator(".learned")
+    expect(row.locator("summary .badge").last).to_have_text("reverted")
+    expect(row.get_by_role("checkbox")).to_be_disabled()
+    row.locator("summary").click()
+    commit = desk.git("rev-parse", "refs/kgd/head").strip()
+    expect(row.get_by_role("link", name=commit[:10])).to_be_visible()
+    row.get_by_role("link", name=commit[:10]).click()
+    expect(page.get_by_role("heading", name="Reverted")).to_be_visible()
+
+
+def test_a_stale_node_is_marked_in_its_row(desk: Desk, page: Page) -> None:
+    agent_writes(
+        desk, upsert("insight://shop/signs", name="Tokens are signed", data={"cites": ["src/auth/session.py#sign"]})
+    )
+    (desk.code / "src/auth/session.py").write_text("def sign(token):\n    return token + token\n")
+    until(lambda: any("shop/signs" in one["uri"] for one in desk.call("stale")["nodes"]))
+    at(page, "review?since=yesterday&path=/signs")
+    row = page.locator(".learned")
+    expect(row.locator("summary .badge").last).to_have_text("stale")
+    row.locator("summary").click()
+    expect(row).to_contain_text("stale: ")
+
+
 def test_only_the_shown_changes_are_marked_as_reviewed(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/first", name="First")
     at(page, "review")
@@ -153,7 +192,10 @@ def test_a_long_review_has_pages(desk: Desk, page: Page) -> None:
     desk.call("put", changes=[upsert(f"concept://shop/many/n{n:03}", name=f"Many {n:03}") for n in range(60)])
     at(page, "review?since=yesterday&path=/many/**")
     expect(page.locator(".learned")).to_have_count(25)
+    expect(page.locator(".author h2")).to_contain_text("25 nodes on this page")
+    expect(page.get_by_role("link", name="More by Ann Person")).to_be_visible()
     page.get_by_role("link", name="Next page (up to 35 more nodes)").click()
+    expect(page.locator(".author h2")).to_contain_text("(continued)")
     expect(page.locator(".learned").first).to_contain_text("Many 025")
     page.get_by_role("link", name="Next page").click()
     expect(page.locator(".learned")).to_have_count(10)

@@ -5,8 +5,6 @@ Each node shows an author's net change: three writes to a field count as one.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,12 +17,13 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.git import program
 from kgd.git.refs import move_ref
-from kgd.model.change import ChangeSet, Revert
+from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.globs import Glob, place_of
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging
 from kgd.tools.differences import foretold
 from kgd.tools.history.history import RevertResult
+from kgd.tools.history.recent import MOST_COMMITS, Reverts, by_agent, recent_commits
 from kgd.tools.nodes import is_agent, is_by, made_at, moment
 from kgd.tools.operation import CURSOR, MESSAGE, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip
@@ -41,16 +40,12 @@ REVIEWED = "refs/kgd/reviewed/"
 LONGEST_VALUE = 2_000
 BATCH = 25
 """Number of nodes read in one batch."""
+GROUPS_NAMED = 5
+"""Largest number of groups to name in an error."""
 FIELDS_OF_LONG, SHORT_VALUE = 40, 300
 """Limits for a node too large for an answer: number of fields, characters of each value."""
 By = tuple[str, str, bool, str]
 """A writer: author, client, whether the client is an agent, and pusher."""
-
-MOST_COMMITS = 2_000
-MOST_NODES = 200_000
-"""Largest number of nodes to cache for one commit, and for all."""
-UNASKED = ("init", "merge")
-"""Operations that import changes of other authors, which are listed under these authors."""
 
 
 class ReviewParams(Params):
@@ -61,6 +56,10 @@ class ReviewParams(Params):
     )
     accept: Annotated[bool, Field(description="mark everything up to now as reviewed")] = False
     revert: Annotated[Many[str], Field(description="revert the changes to these nodes")] = Field(default_factory=list)
+    group: Annotated[
+        Many[str],
+        Field(description="revert only the changes of this `group` of the answer: one for all nodes, or one for each"),
+    ] = Field(default_factory=list)
     until: Annotated[str | None, Field(description="a commit: newer ones are neither shown nor accepted")] = None
     message: Annotated[str, Field(max_length=4_000)] = ""
     limit: Annotated[int | None, Field(ge=1, le=200, description="nodes")] = None
@@ -75,22 +74,28 @@ class FieldLearned(TypedDict):
 
 
 class Learned(TypedDict):
-    """One author's changes to one node."""
+    """One author's changes to one node. `reverted` is the commit that reverted all of them."""
 
     uri: str
     change: Literal["added", "changed", "removed"]
     commits: list[str]
     fields: dict[str, FieldLearned]
     more_fields: NotRequired[int]
+    reverted: NotRequired[str]
 
 
 class ByAuthor(TypedDict):
+    """`continued` and `continues` mark a group that began on an earlier page or has more nodes on the next one."""
+
+    group: str
     author: str
     agent: bool
     pushed_by: NotRequired[str]
     client: NotRequired[str]
     commits: int
     nodes: list[Learned]
+    continued: NotRequired[bool]
+    continues: NotRequired[bool]
 
 
 class Reviewed(TypedDict):
@@ -125,7 +130,14 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     """List changes by author since a time or the last review.
 
     `accept` records the review; `revert` reverts the changes to some nodes.
+
+    Raises:
+        NotFound: No listed commit, or none of the group, changed a node to revert.
     """
+    if params.group and not params.revert:
+        raise Invalid(
+            "a group is only for a revert", at="group", next="Name the nodes to revert, or narrow it with `by`."
+        )
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, params.revert, writing=bool(params.revert))
     tip = session.commit(workspace, params.until) if params.until else workspace.tip
@@ -139,7 +151,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         for one in every
         if is_by(params.by, one.author, f"<{one.email}>", one.client, one.pushed_by, agent=by_agent(one))
     ]
-    learned = _Learned(workspace, globs(params.path))
+    learned = _Learned(workspace, globs(params.path), Reverts(every))
     for entry in reversed(chosen):
         learned.add(entry)
     agents = sum(map(by_agent, every))
@@ -200,8 +212,8 @@ class _Learned:
     A commit's changed nodes are known from its files; nodes are read only when a page shows them.
     """
 
-    def __init__(self, workspace: Workspace, globs: list[Glob]) -> None:
-        self._workspace, self._globs = workspace, globs
+    def __init__(self, workspace: Workspace, globs: list[Glob], reverts: Reverts) -> None:
+        self._workspace, self._globs, self._reverts = workspace, globs, reverts
         self._by: dict[By, dict[Uri, list[str]]] = {}
         self._commits: dict[By, int] = {}
         self._order: dict[str, int] = {}
@@ -215,12 +227,22 @@ class _Learned:
             if not self._globs or any(glob.covers(place_of(uri)) for glob in self._globs):
                 nodes.setdefault(uri, []).append(entry.commit)
 
-    def commits_of(self, uri: Uri) -> set[str]:
-        return {commit for nodes in self._by.values() for commit in nodes.get(uri, ())}
+    def commits_of(self, uri: Uri, group: str | None = None) -> set[str]:
+        """The commits that changed a node: all, or those of one group."""
+        groups = [nodes for who, nodes in self._by.items() if group is None or name_of_group(who) == group]
+        if group is not None and not groups:
+            known = ", ".join(islice(map(name_of_group, sorted(self._by)), GROUPS_NAMED))
+            raise NotFound(
+                f"no listed changes are by {group[:80]}",
+                at="group",
+                next=f"Give one of these: {known}." if known else "",
+            )
+        return {commit for nodes in groups for commit in nodes.get(uri, ())}
 
     def tell(self, answer: ReviewResult, question: list[Any], params: ReviewParams) -> None:
         """Add a page to the answer, as much as there is room for."""
         every = [(who, uri) for who in sorted(self._by) for uri in sorted(self._by[who])]
+        behind: tuple[By, str] | None = None
         if params.cursor:
             begin = paging.read("review", question, params.cursor)
             who = (paging.text(begin, 0), paging.text(begin, 1), bool(begin[2]), paging.text(begin, 3))
@@ -238,10 +260,15 @@ class _Learned:
                 self._author(answer, who)["nodes"].append(learned)
                 shown += 1
             looked += 1
+        authors = answer["authors"]
+        if behind and authors and authors[0]["group"] == name_of_group(behind[0]):
+            authors[0]["continued"] = True
         if looked < len(every):
             who, uri = every[looked - 1]
             answer["more"] = len(every) - looked
             answer["cursor"] = paging.write("review", question, [*who, uri])
+            if authors and authors[-1]["group"] == name_of_group(every[looked][0]):
+                authors[-1]["continues"] = True
 
     def _each(self, wanted: Sequence[tuple[By, Uri]]) -> Iterator[tuple[By, Learned | None]]:
         """Read a batch of nodes. Each commit is read only once, oldest first."""
@@ -257,20 +284,42 @@ class _Learned:
                 for change in changes:
                     if (one := by_commit[commit].get(change.uri)) is not None:
                         one.add(change)
-            yield from ((who, _learned(uri, sum)) for (who, uri), sum in sums.items())
+            for (who, uri), sum in sums.items():
+                learned = _learned(uri, sum)
+                reverts = self._reverts.of(uri)
+                if learned is not None and all(commit in reverts for commit in sum.commits):
+                    learned["reverted"] = reverts[sum.commits[-1]][:12]
+                yield who, learned
 
     def _author(self, answer: ReviewResult, who: By) -> ByAuthor:
         author, client, agent, pusher = who
-        last = answer["authors"][-1] if answer["authors"] else None
-        if last and (last["author"], last.get("client", ""), last["agent"], last.get("pushed_by", "")) == who:
+        group, last = name_of_group(who), answer["authors"][-1] if answer["authors"] else None
+        if last and last["group"] == group:
             return last
-        one: ByAuthor = {"author": author, "agent": agent, "commits": self._commits[who], "nodes": []}
+        one: ByAuthor = {
+            "group": group,
+            "author": author,
+            "agent": agent,
+            "commits": self._commits[who],
+            "nodes": [],
+        }
         if pusher:
             one["pushed_by"] = pusher
         if client:
             one["client"] = client
         answer["authors"].append(one)
         return one
+
+
+def name_of_group(who: By) -> str:
+    """The name of a group, which tells it from every other.
+
+    >>> name_of_group(("Ann", "codex", True, "")), name_of_group(("Ann", "", True, "bob (laptop)"))
+    ('Ann (codex)', 'Ann, an agent, pushed by bob (laptop)')
+    """
+    author, client, agent, pusher = who
+    name = Author(author, "", client).signed + (", an agent" if agent and not is_agent(client) else "")
+    return f"{name}, pushed by {pusher}" if pusher else name
 
 
 def _learned(uri: Uri, sum: _Sum) -> Learned | None:
@@ -306,23 +355,47 @@ def _shortened(one: Learned) -> Learned:
 def _revert(
     session: Session, workspace: Workspace, params: ReviewParams, entries: Iterable[Entry], learned: _Learned
 ) -> RevertResult:
-    """Make one commit that reverts the reviewed changes to these nodes; other and later changes stay."""
+    """Make one commit that reverts the listed changes to these nodes; other and later changes stay."""
     wanted = [addressing.resolve(session, workspace, text, at=f"revert[{n}]") for n, text in enumerate(params.revert)]
-    untouched = [uri for uri in wanted if not learned.commits_of(uri)]
-    if untouched:
-        raise NotFound(
-            "no reviewed commit changed this node", at=untouched[0], next="Widen --since, --author or --path."
+    groups: Sequence[str | None] = params.group * (len(wanted) if len(params.group) == 1 else 1) or [None] * len(wanted)
+    if len(groups) != len(wanted):
+        raise Invalid(
+            "the number of groups differs from that of the nodes", at="group", next="Give one, or one for each."
         )
+    nodes = dict[str, set[Uri]]()
+    for uri, group in zip(wanted, groups, strict=True):
+        commits = learned.commits_of(uri, group)
+        if not commits:
+            raise _unchanged(workspace, uri, group)
+        for commit in commits:
+            nodes.setdefault(commit, set()).add(uri)
     only = frozenset(wanted)
-    commits = set[str]().union(*(learned.commits_of(uri) for uri in wanted))
-    edits = tuple(Revert(one.commit, only) for one in entries if one.commit in commits)
-    subject = params.message or f"review: revert {wanted[0]}" + (f" and {len(only) - 1} more" if wanted[1:] else "")
+    edits = tuple(Revert(one.commit, frozenset(nodes[one.commit])) for one in entries if one.commit in nodes)
+    subject = params.message or f"review: revert {wanted[0]}" + (
+        f" and {len(only) - 1} more" if only - {wanted[0]} else ""
+    )
     changes = ChangeSet(edits, session.author(workspace), subject, operation="revert")
     outcome = session.submit(workspace, changes, dry_run=params.dry_run)
     answer = cast(RevertResult, answer_of(workspace, outcome, dry_run=params.dry_run))
     if outcome.would:
         answer["would"] = foretold(outcome.would)
     return answer
+
+
+def _unchanged(workspace: Workspace, uri: Uri, group: str | None) -> NotFound:
+    if workspace.graph.card(uri) is None:
+        close = ", ".join(addressing.similar(workspace, uri, None))
+        return NotFound(
+            "there is no such node among the listed changes",
+            at=uri,
+            next=f"Did you mean {close}?" if close else Advice(Do("review"), " lists the changed nodes."),
+        )
+    who = f" by {group}" if group else ""
+    return NotFound(
+        f"no listed change{who} is to this node",
+        at=uri,
+        next=Advice("List more, such as with ", Do("review", since="monday"), "."),
+    )
 
 
 def _contains(workspace: Workspace, reviewed: bytes | None, tip: str) -> bool:
@@ -358,6 +431,7 @@ REVIEW = Operation(
                 option("--path", "only nodes of these paths, such as '/services/**'; may be repeated", "GLOB"),
                 option("--accept"),
                 option("--revert", "revert the changes to this node; may be repeated", "URI"),
+                option("--group", "revert only the changes of this author and program, such as 'Ann (codex)'", "NAME"),
                 MESSAGE,
                 option("--until", "only up to this commit", "COMMIT"),
                 option("--limit", "maximum number of nodes"),
@@ -372,57 +446,3 @@ REVIEW = Operation(
         ),
     ),
 )
-
-
-class _Cache:
-    """A cache of the nodes that commits changed, so that the next page reads only new commits."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._past, self._lock = workspace.past, threading.Lock()
-        self._entries: OrderedDict[str, Entry] = OrderedDict()
-        self._nodes = 0
-
-    def entries(self, commits: Sequence[str]) -> list[Entry]:
-        with self._lock:
-            found = {id: self._entries[id] for id in commits if id in self._entries}
-            for id in found:
-                self._entries.move_to_end(id)
-        new = [id for id in commits if id not in found]
-        for entry in self._past.entries_of(new, limit=MOST_NODES):
-            found[entry.commit] = entry
-            self._keep(entry)
-        return [found[id] for id in commits]
-
-    def _keep(self, entry: Entry) -> None:
-        with self._lock:
-            if entry.commit not in self._entries:
-                self._entries[entry.commit] = entry
-                self._nodes += len(entry.nodes)
-            while len(self._entries) > 1 and (len(self._entries) > MOST_COMMITS or self._nodes > MOST_NODES):
-                self._nodes -= len(self._entries.popitem(last=False)[1].nodes)
-
-
-def recent_commits(
-    workspace: Workspace, tip: str, reviewed: bytes | None, since: int | None
-) -> tuple[list[Entry], bool]:
-    """The newest commits, without merges and initial commits, and whether the limit cut the list.
-
-    The first call reads the trees of up to `MOST_COMMITS` commits; later calls read only new commits.
-
-    Args:
-        reviewed: Only commits after this one.
-        since: Only commits since this time, in Unix seconds.
-    """
-    arguments = ["rev-list", f"--max-count={MOST_COMMITS}", tip]
-    if since is not None:
-        arguments.append(f"--since-as-filter={moment(since)}")
-    if reviewed is not None:
-        arguments.append(f"^{reviewed.hex()}")
-    said = program.run(workspace.layout.git_dir, arguments).decode().split()
-    found = workspace.beside(_Cache, _Cache).entries(said)
-    own = [one for one in found if len(one.parents) == 1 and one.operation not in UNASKED]
-    return own, len(said) == MOST_COMMITS
-
-
-def by_agent(entry: Entry) -> bool:
-    return is_agent(entry.client, entry.email) or entry.pushed_by_agent

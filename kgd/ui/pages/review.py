@@ -11,7 +11,7 @@ from typing import Any
 from kgd.tools.nodes import is_agent, moment
 from kgd.tools.parameters import moment_of
 from kgd.ui.changes import FieldRow, NodeRow, previewed_commit, rows
-from kgd.ui.node_reading import by_line, titles
+from kgd.ui.node_reading import by_line, names
 from kgd.ui.rendering import counted
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
@@ -34,7 +34,10 @@ CHANGES = {"added": "created", "removed": "deleted"}
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """The changes of one author through one program. `name` is the author and, if it was pushed, the token."""
+    """The changes of one author through one program. `name` is the author and, if it was pushed, the token.
+
+    `group` is the name in the answer. A group that a page cuts is `continued` from the page before, or `continues`.
+    """
 
     author: str
     name: str
@@ -42,6 +45,9 @@ class Author:
     agent: bool
     commits: int
     nodes: tuple[NodeRow, ...]
+    group: str = ""
+    continued: bool = False
+    continues: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +93,17 @@ def review(visit: Visit) -> Handled:
 
 
 def take_back(visit: Visit) -> Handled:
-    """Preview the revert of the selected nodes, then make it."""
-    narrowed, uris = narrowing(visit.form), visit.many("uri")
+    """Preview the revert of the selected nodes, then make it. Each is sent with the group that it was selected in."""
+    narrowed, ticks = narrowing(visit.form), visit.many("uri")
     back = visit.to("review", **narrowed.says())
-    if not uris:
+    if not ticks:
         return Redirect(back, said="Select nodes to revert.")
     makes = visit.form.get("step") == "make"
+    picked = [one.partition(" ") for one in ticks]
     answer = visit.call(
         "review",
-        revert=uris,
+        revert=[uri for uri, _, _ in picked],
+        group=[group for _, _, group in picked],
         until=visit.form.get("until"),
         message=visit.text("message"),
         limit=1,
@@ -104,10 +112,11 @@ def take_back(visit: Visit) -> Handled:
     )
     done = answer["reverted"]
     if makes:
-        return reported(back, done, f"Reverted {counted(len(uris), 'node')}", "Nothing was left to revert.")
+        return reported(back, done, f"Reverted {counted(len(ticks), 'node')}", "Nothing was left to revert.")
     told = {
         "narrowed": narrowed,
-        "uris": uris,
+        "ticks": ticks,
+        "groups": dict.fromkeys(group for _, _, group in picked),
         "until": visit.form.get("until", ""),
         "warnings": done["warnings"],
         "would": previewed_commit(visit, done.get("would")),
@@ -130,7 +139,7 @@ def narrowing(given: Mapping[str, str]) -> Narrowed:
 
 
 def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
-    known = titles(visit, [node["uri"] for by in answer["authors"] for node in by["nodes"]])
+    known = names(visit, [node["uri"] for by in answer["authors"] for node in by["nodes"]])
     return [
         Author(
             by["author"],
@@ -138,7 +147,10 @@ def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
             by.get("client", ""),
             by["agent"],
             by["commits"],
-            tuple(_row(one, known) for one in by["nodes"]),
+            tuple(_row(one, known.get(one["uri"], {})) for one in by["nodes"]),
+            by["group"],
+            by.get("continued", False),
+            by.get("continues", False),
         )
         for by in answer["authors"]
     ]
@@ -150,10 +162,13 @@ def _author_of(commit: Mapping[str, Any]) -> Author:
     return Author(commit["author"], by_line(commit), client, is_agent(client), 1, changed)
 
 
-def _row(node: Mapping[str, Any], known: Mapping[str, str]) -> NodeRow:
-    (row,) = rows([{**node, "change": CHANGES.get(node["change"], node["change"])}], known)
+def _row(node: Mapping[str, Any], card: Mapping[str, Any]) -> NodeRow:
+    (row,) = rows(
+        [{**node, "change": CHANGES.get(node["change"], node["change"])}], {node["uri"]: card.get("name", "")}
+    )
     more = node.get("more_fields", 0)
-    return replace(row, fields=(*row.fields, FieldRow(f"and {more} more fields", ()))) if more else row
+    fields = (*row.fields, FieldRow(f"and {more} more fields", ())) if more else row.fields
+    return replace(row, fields=fields, reverted=node.get("reverted", ""), stale=card.get("unverified"))
 
 
 def _commits(visit: Visit, narrowed: Narrowed) -> dict[str, Any]:

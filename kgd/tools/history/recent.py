@@ -1,0 +1,100 @@
+"""The newest commits of a workspace: cached for reviews and authors, with the reverts among them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+from kgd.git import program
+from kgd.model.uri import Uri
+from kgd.tools.nodes import is_agent, moment
+from kgd.workspace.answers import Entry
+from kgd.workspace.workspace import Workspace
+
+MOST_COMMITS = 2_000
+MOST_NODES = 200_000
+"""Largest number of nodes to cache for one commit, and for all."""
+UNASKED = ("init", "merge")
+"""Operations that import changes of other authors, which are listed under these authors."""
+_REVERTS = re.compile(r"^(?:Reverts (?:a part of )?|This reverts commit )([0-9a-f]{40})\b", re.M).findall
+"""The ids in the message of a commit that reverts others: of kgd, or of plain git."""
+
+
+class Reverts:
+    """The commits that reverted others, by the lines of their messages.
+
+    Args:
+        entries: Commits, newest first.
+    """
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        reverts = ((entry, _REVERTS(entry.body)) for entry in entries)
+        self._reverts = [(entry.commit, frozenset(entry.nodes), ids) for entry, ids in reverts if ids]
+
+    def of(self, uri: Uri) -> dict[str, str]:
+        """The commits whose change to a node is reverted, each with the commit that reverted it.
+
+        A commit is no longer reverted if its revert is.
+        """
+        found: dict[str, str] = {}
+        for commit, nodes, ids in self._reverts:
+            if uri in nodes and commit not in found:
+                for id in ids:
+                    found.setdefault(id, commit)
+        return found
+
+
+class _Cache:
+    """A cache of the nodes that commits changed, so that the next page reads only new commits."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._past, self._lock = workspace.past, threading.Lock()
+        self._entries: OrderedDict[str, Entry] = OrderedDict()
+        self._nodes = 0
+
+    def entries(self, commits: Sequence[str]) -> list[Entry]:
+        with self._lock:
+            found = {id: self._entries[id] for id in commits if id in self._entries}
+            for id in found:
+                self._entries.move_to_end(id)
+        new = [id for id in commits if id not in found]
+        for entry in self._past.entries_of(new, limit=MOST_NODES):
+            found[entry.commit] = entry
+            self._keep(entry)
+        return [found[id] for id in commits]
+
+    def _keep(self, entry: Entry) -> None:
+        with self._lock:
+            if entry.commit not in self._entries:
+                self._entries[entry.commit] = entry
+                self._nodes += len(entry.nodes)
+            while len(self._entries) > 1 and (len(self._entries) > MOST_COMMITS or self._nodes > MOST_NODES):
+                self._nodes -= len(self._entries.popitem(last=False)[1].nodes)
+
+
+def recent_commits(
+    workspace: Workspace, tip: str, reviewed: bytes | None, since: int | None
+) -> tuple[list[Entry], bool]:
+    """The newest commits, without merges and initial commits, and whether the limit cut the list.
+
+    The first call reads the trees of up to `MOST_COMMITS` commits; later calls read only new commits.
+
+    Args:
+        reviewed: Only commits after this one.
+        since: Only commits since this time, in Unix seconds.
+    """
+    arguments = ["rev-list", f"--max-count={MOST_COMMITS}", tip]
+    if since is not None:
+        arguments.append(f"--since-as-filter={moment(since)}")
+    if reviewed is not None:
+        arguments.append(f"^{reviewed.hex()}")
+    said = program.run(workspace.layout.git_dir, arguments).decode().split()
+    found = workspace.beside(_Cache, _Cache).entries(said)
+    own = [one for one in found if len(one.parents) == 1 and one.operation not in UNASKED]
+    return own, len(said) == MOST_COMMITS
+
+
+def by_agent(entry: Entry) -> bool:
+    return is_agent(entry.client, entry.email) or entry.pushed_by_agent
