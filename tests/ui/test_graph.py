@@ -121,6 +121,19 @@ def test_expanding_keeps_the_page_and_the_history(page: Page) -> None:
     expect(page.locator("h1")).to_have_text("Around Auth service")
 
 
+def test_a_double_click_expands_the_node_that_its_first_click_moved(page: Page) -> None:
+    """The card of the first click needs room, so the picture may move before the second click."""
+    at(page, "graph?from=auth&direction=out")
+    area = page.locator(dot(page, TOKENS)).bounding_box()
+    assert area
+    page.mouse.click(area["x"] + area["width"] / 2, area["y"] + area["height"] / 2)
+    expect(page.locator("#card h2")).to_have_text("Tokens")
+    page.evaluate("document.querySelector('#drawing').setAttribute('viewBox', '5000 5000 10 10')")
+    page.mouse.down(click_count=2)
+    page.mouse.up(click_count=2)
+    expect(page.locator("h1")).to_have_text("Around Auth service, Tokens")
+
+
 def test_the_keyboard_selects_and_expands_a_node_and_zooms(page: Page) -> None:
     at(page, "graph?from=auth&direction=out")
     page.locator(dot(page, AUTH)).focus()

@@ -5,7 +5,7 @@
   const NEAREST = 24, FURTHEST = 0.5, STEP = 1.3, LARGEST = 3;
   const ABOVE = 52, BELOW = 30;  // free, for buttons over the picture and for labels
   const LENGTHS = [26, 14], LONGEST = [90, 64, 56, 48, 42, 37, 33, 29];  // to which labels are cut, and to which they grow if there is room
-  const ROOMS = [200, 170, 140, 115, 95];  // widths of the two lines to which the label of a node in a group grows
+  const LINES = [3, 2, 1];  // of the label of a node in a group, which are as wide as its column
   const TITLE = [10, 16];  // of a box
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
   const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
@@ -60,9 +60,9 @@
   function arrange() {
     isTall = wantsTall();
     for (const dot of dots) {
-      const { tall, wide } = dot.link.dataset, [x, y, ...sizes] = ((isTall && tall) || wide).split(" ").map(Number);
-      Object.assign(dot, { x, y, drawn: Number(wide.split(" ")[2]), size: Math.min(...sizes) / sizes.length, wide: sizes[0], high: sizes[1] },
-        moved.get(dot.uri));
+      const { tall, wide } = dot.link.dataset, [x, y, first, second] = ((isTall && tall) || wide).split(" ").map(Number);
+      const sizes = dot.open ? { size: Math.min(first, second) / 2, wide: first, high: second } : { size: first, room: second };
+      Object.assign(dot, { x, y, drawn: Number(wide.split(" ")[2]) }, sizes, moved.get(dot.uri));
     }
     for (const line of lines) line.bend = ((isTall && line.path.dataset.tall) || line.path.dataset.wide)?.split(" ").map(Number);
     box = { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity };
@@ -168,7 +168,8 @@
     if (kind === "path") return placeSteps(ordered);
     for (const dot of ordered) {
       dot.side = "";
-      for (const text of new Set(LENGTHS.map((long) => cut(dot.full, long, dot.group)))) {
+      const lines = dot.room ? LINES.map((most) => wrapped(dot.full, dot.room * view.kx, most).join("\n")) : [];
+      for (const text of new Set([...lines, ...LENGTHS.map((long) => cut(dot.full, long, dot.group))])) {
         const side = sides(dot).find((side) => hasRoom(dot, around(dot, side, text)));
         if (!side) continue;
         show(dot, text, side);
@@ -176,9 +177,8 @@
       }
     }
     for (const dot of ordered) {
-      if (!dot.side || dot.text === dot.full) continue;
-      const two = kind === "groups" && !dot.group ? ROOMS.map((room) => wrapped(dot.full, room, 2).join("\n")) : [];
-      const longer = [dot.full, ...two, ...LONGEST.map((long) => cut(dot.full, long, dot.group))]
+      if (!dot.side || !dot.text.includes("…")) continue;
+      const longer = [dot.full, ...LONGEST.map((long) => cut(dot.full, long, dot.group))]
         .find((text) => text.length > dot.text.length && hasRoom(dot, around(dot, dot.side, text)));
       if (longer) show(dot, longer, dot.side);
     }
@@ -437,7 +437,9 @@
     else if (event.detail.target?.id === "card") location.reload();
   });
 
+  let clicked;  // the dot of a double click's first click; the picture may move before the second
   document.addEventListener("click", (event) => {
+    if (event.detail < 2) clicked = dotOf(event.target.closest("#picture a.dot"));
     const button = event.target.closest("[data-zoom]");
     if (event.target.closest("[data-map]")) {
       localStorage.setItem(MAP.key, by("map").hasAttribute("hidden") ? "yes" : "no");
@@ -449,13 +451,13 @@
     const to = new URL(link.href.baseVal ?? link.href, location);
     if (to.pathname !== location.pathname) return;
     event.preventDefault();
+    if (event.detail > 1 && clicked) return;
     const uri = to.searchParams.get("node"), dot = uri && dots.find((one) => one.uri === uri);
     if (dot || link.matches("[data-close]")) select(to, dot);
     else go(to);
   });
-  document.addEventListener("dblclick", (event) => {
-    const dot = dotOf(event.target.closest("#picture a.dot"));
-    if (dot && !dot.group) expand(dot);
+  document.addEventListener("dblclick", () => {
+    if (clicked && !clicked.group) expand(clicked);
   });
 
   document.addEventListener("wheel", (event) => {
