@@ -23,8 +23,8 @@ SIZES = (1, 2, 4)
 LENGTHS = (26, 14)
 """Lengths to which labels are cut, the first with room; `LONGEST` is the length to which they then grow."""
 LONGEST = 48
-LINES = 4
-"""Largest number of lines of a label."""
+LINES, MEMBER_LINES = 4, 3
+"""Largest number of lines of a label, and of a label in an opened group."""
 GAP = 4.0
 """Gap between a dot and its label."""
 TITLE = (10.0, 16.0)
@@ -56,19 +56,22 @@ def place_labels(dots: Sequence[Dot], layout: Layout) -> dict[str, Label]:
                 taken.take(box(dot, layout, label.text, label.side, size), dot.uri)
         for dot in dots if size == 1 and not layout.line else ():
             if (label := found.get(dot.uri)) and label.text.endswith("…"):
-                for text in _longer(dot, label.side):
-                    if taken.has_room(place := box(dot, layout, text, label.side), dot.uri):
-                        taken.take(place, dot.uri)
-                        found[dot.uri] = Label(text, label.side, 1)
-                        break
+                text = label_text(dot, LONGEST)
+                if taken.has_room(place := box(dot, layout, text, label.side), dot.uri):
+                    taken.take(place, dot.uri)
+                    found[dot.uri] = Label(text, label.side, 1)
     return {dot.uri: found.get(dot.uri) or Label(label_text(dot, LENGTHS[0]), "right", 0) for dot in dots}
 
 
-def _longer(dot: Dot, side: Side) -> Iterator[str]:
-    """Longer texts of a label that was cut; in an opened group, two lines below its dot."""
-    yield label_text(dot, LONGEST)
-    if dot.parent.startswith(GROUP) and side == "below":
-        yield from (wrapped(dot.name or dot.uri, longest, 2) for longest in LENGTHS)
+def _texts(dot: Dot, layout: Layout) -> Iterator[str]:
+    """The texts of a label, the first with room: in an opened group, lines as wide as the column of the dot."""
+    name = dot.name or dot.uri
+    if layout.line:
+        yield wrapped(name, layout.line, LINES)
+        return
+    if column := int(layout.places[dot.uri].room / CHARACTER if dot.uri in layout.places else 0):
+        yield from (wrapped(name, column, lines) for lines in range(MEMBER_LINES, 0, -1))
+    yield from (label_text(dot, longest) for longest in LENGTHS)
 
 
 def label_text(dot: Dot, longest: int) -> str:
@@ -99,8 +102,7 @@ def occupied(dots: Sequence[Dot], layout: Layout, labels: Mapping[str, Label], s
 
 
 def _with_room(dot: Dot, layout: Layout, taken: Taken, size: int) -> Label | None:
-    texts = [wrapped(dot.name or dot.uri, layout.line, LINES)] if layout.line else [label_text(dot, n) for n in LENGTHS]
-    for text in texts:
+    for text in _texts(dot, layout):
         for side in _sides(dot, layout):
             if taken.has_room(box(dot, layout, text, side, size), dot.uri):
                 return Label(text, side, size)

@@ -56,7 +56,7 @@ class Ring:
 class Layout:
     """`places` has the circles of groups, and the boxes of groups with visible content. `curves` has the lines between
     two groups. If `line` is above 0, labels are below their dots, in lines of at most `line` characters; otherwise a
-    label is one line, on any side of its dot, or two lines below it in an opened group."""
+    label is one line, on any side of its dot, or lines as wide as its place in an opened group."""
 
     points: Mapping[str, Point]
     rings: tuple[Ring, ...] = ()

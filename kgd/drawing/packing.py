@@ -1,6 +1,7 @@
 """Packing: groups as circles with their labels below, and groups that contain others as boxes, in a given frame.
 
-Circles keep their proportions and are as large as the frame allows. No label, circle or box overlaps another.
+Circles keep their proportions and are as large as the frame allows; opened groups get most of it if the others still
+have room. No label, circle or box overlaps another.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ HEADER, PAD, GUTTER = 26.0, 6.0, 10.0
 """Height of a box's title, and gaps between a box and its content and between two boxes."""
 SCALES = tuple(2.0 * 0.9**n for n in range(24))
 """Factors of the circles' sizes to try, the largest first."""
+OPENED = (0.75, 0.6, 0.45, 0.0)
+"""Least shares of a frame to try for the opened groups in it, the largest first."""
+SMALLEST = 0.4
+"""Least factor of the circles' sizes that leaves more room to opened groups."""
 GROWTH = 1.25
 """Growth of a frame that is too small at all scales."""
 ROUNDS = 2
@@ -42,13 +47,15 @@ Share = tuple[float, Dot]
 
 
 class Place(NamedTuple):
-    """The centre of a figure, with the radius of its circle, or with the width and the height of its box."""
+    """The centre of a figure, with the radius of its circle, or with the width and the height of its box. The label of
+    a member is at most `room` wide."""
 
     x: float
     y: float
     size: float
     wide: float = 0.0
     high: float = 0.0
+    room: float = 0.0
 
 
 class Frame(NamedTuple):
@@ -62,10 +69,11 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Packing:
-    """The dots of each group, and the factor of the circles' sizes."""
+    """The dots of each group, the factor of the circles' sizes, and the least share of opened groups."""
 
     inside: Mapping[str, Sequence[Dot]]
     scale: float
+    opened: float
 
     def cell(self, dot: Dot) -> tuple[float, float]:
         """The smallest cell of a circle or a member."""
@@ -81,13 +89,24 @@ class _Packing:
         wide, high = ROOMY if dot.shape != "group" else self.cell(dot)
         return wide * high
 
+    def _shares(self, dots: Sequence[Dot]) -> list[Share]:
+        """The areas of dots; opened groups together get at least their share."""
+        areas = [(self.area(dot), dot, self._is_opened(dot)) for dot in dots]
+        opened, others = (sum(area for area, _, is_opened in areas if is_opened is one) for one in (True, False))
+        more = max(1.0, others * self.opened / (1 - self.opened) / opened) if opened else 1.0
+        return [(area * more if is_opened else area, dot) for area, dot, is_opened in areas]
+
+    def _is_opened(self, dot: Dot) -> bool:
+        """Whether a group shows members, in it or in a group inside of it."""
+        return any(one.shape != "group" or self._is_opened(one) for one in self.inside.get(dot.uri, ()))
+
     def place(self, parent: str, frame: Frame) -> dict[str, Place] | None:
         """The places of the dots in a group, or None if they do not fit."""
         dots = self.inside.get(parent, ())
         if not any(dot.uri in self.inside for dot in dots):
             return self._rows(dots, frame)
         found: dict[str, Place] = {}
-        shares = sorted(((self.area(dot), dot) for dot in dots), key=lambda share: (-share[0], share[1].uri))
+        shares = sorted(self._shares(dots), key=lambda share: (-share[0], share[1].uri))
         for dot, (left, top, wide, high) in _divided(shares, frame)[1]:
             box = Frame(left + GUTTER / 2, top + GUTTER / 2, wide - GUTTER, high - GUTTER)
             if dot.uri in self.inside:
@@ -133,8 +152,10 @@ class _Packing:
             cells = [self.cell(dot)[0] for dot in row]
             beside, left = (frame.wide - sum(cells)) / len(row), frame.left
             for dot, wide in zip(row, cells, strict=True):
-                size = dot.size * self.scale if dot.shape == "group" else dot.size
-                found[dot.uri] = Place(left + (wide + beside) / 2, top + (high + below - LABEL) / 2, size)
+                middle = left + (wide + beside) / 2, top + (high + below - LABEL) / 2
+                is_group = dot.shape == "group"
+                size, room = (dot.size * self.scale, 0.0) if is_group else (dot.size, wide + beside - PAD)
+                found[dot.uri] = Place(*middle, size, room=room)
                 left += wide + beside
             top += high + below
         return found
@@ -161,9 +182,13 @@ def layout_groups(dots: Sequence[Dot], lines: Sequence[Line], wide: float, high:
 
 
 def _packed(inside: Mapping[str, Sequence[Dot]], frame: Frame) -> dict[str, Place]:
-    for scale in SCALES:
-        if (found := _Packing(inside, scale).place("", frame)) is not None:
-            return found
+    is_opened = any(dot.shape != "group" for content in inside.values() for dot in content)
+    for opened in OPENED if is_opened else OPENED[-1:]:
+        for scale in SCALES:
+            if opened and scale < SMALLEST:
+                break
+            if (found := _Packing(inside, scale, opened).place("", frame)) is not None:
+                return found
     return _packed(inside, Frame(0.0, 0.0, frame.wide * GROWTH, frame.high * GROWTH))
 
 

@@ -19,7 +19,7 @@ from kgd.drawing.packing import Place
 from kgd.drawing.routing import along
 from kgd.drawing.scene import Dot, Line, Scene, in_words, scene_of_groups, scene_of_walk
 from kgd.drawing.svg import draw
-from kgd.drawing.text import shortened, width
+from kgd.drawing.text import CHARACTER, shortened, width
 
 SVG = "{http://www.w3.org/2000/svg}"
 WEIGHTS = (0.0, 0.1, 0.25, 0.5, 1.0)
@@ -367,16 +367,31 @@ def test_a_label_is_as_long_as_there_is_room() -> None:
     assert LENGTHS[1] in lengths
 
 
-def test_long_names_in_an_opened_group_have_two_lines_where_there_is_room() -> None:
+def test_long_names_in_an_opened_group_have_lines_as_wide_as_their_column() -> None:
     name = "A walk stops at the cost limit, not at the number"
     members = [{"uri": f"insight://w/{n}", "name": name, "type": "insight"} for n in range(12)]
     scene = _grouped([{"id": "a", "name": "a", "count": 12, "members": members}, {"id": "b", "name": "b", "count": 12}])
     layout = layout_scene(scene)
     labels = place_labels(scene.dots, layout)
-    texts = [label.text for uri, label in labels.items() if uri.startswith("insight:")]
-    assert "A walk stops at the cost\nlimit, not at the number" in texts
+    texts = {uri: label.text for uri, label in labels.items() if uri.startswith("insight:")}
+    assert {text.replace("\n", " ") for text in texts.values()} == {name}
+    for uri, text in texts.items():
+        assert CHARACTER * max(map(len, text.split("\n"))) <= layout.places[uri].room
     boxes = [box(dot, layout, labels[dot.uri].text, labels[dot.uri].side) for dot in scene.dots if labels[dot.uri].size]
     assert not [one for number, one in enumerate(boxes) for other in boxes[:number] if _cross(one, other)]
+
+
+def test_an_opened_group_gets_most_of_the_picture() -> None:
+    members = [{"uri": f"insight://w/{n}", "name": "a rule", "type": "insight"} for n in range(6)]
+    others = [{"id": f"o{n}", "name": f"o{n}", "count": 900} for n in range(8)]
+    scene = _grouped([{"id": "a", "name": "a", "count": 6, "members": members}, *others])
+    layout = layout_scene(scene)
+    opened = next(dot.parent for dot in scene.dots if dot.shape == "node")
+    place, everything = layout.places[opened], [_area(one) for one in layout.places.values()]
+    whole = (max(one[2] for one in everything) - min(one[0] for one in everything)) * (
+        max(one[3] for one in everything) - min(one[1] for one in everything)
+    )
+    assert place.wide * place.high > 0.5 * whole
 
 
 def test_areas_have_the_name_that_all_pages_use() -> None:

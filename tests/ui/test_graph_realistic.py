@@ -114,7 +114,7 @@ def test_the_groups_of_the_whole_workspace_show_types_and_relations(page: Page) 
     assert axe(page) == []
 
 
-def test_long_names_in_an_opened_group_have_two_lines_and_cross_no_other(page: Page) -> None:
+def test_long_names_in_an_opened_group_have_several_lines_and_cross_no_other(page: Page) -> None:
     opened(page, LAPTOP, "graph?group=area&open=atom://shop/payments")
     names = page.locator("#drawing .dot:not(.group) > .label")
     expect(names).to_have_count(13)
