@@ -242,8 +242,9 @@ def slug(name: str) -> str:
 
 
 def realistic_desk(folder: Path) -> Iterator[Realistic]:
-    """Make the desk for a module of tests, and end its daemon afterwards."""
+    """Make the desk for a module of tests, with its code read and its hand edits found; end its daemon afterwards."""
     made = Realistic(folder)
+    made.settled()  # a graph or a count would change while a test looks at it
     yield made
     end_daemon(made.home)
     shutil.rmtree(folder, ignore_errors=True)

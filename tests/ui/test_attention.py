@@ -20,10 +20,7 @@ pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realistic]:
-    """The realistic workspace, with its code read and its hand edits found."""
-    for made in realistic_desk(tmp_path_factory.mktemp("realistic")):
-        made.settled()
-        yield made
+    yield from realistic_desk(tmp_path_factory.mktemp("realistic"))
 
 
 def test_code_without_a_word_of_the_search_is_folded_as_similar_code(page: Page) -> None:

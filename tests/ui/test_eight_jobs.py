@@ -51,10 +51,7 @@ class Hand:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realistic]:
-    """The realistic workspace, with the code and all texts read."""
-    for made in realistic_desk(tmp_path_factory.mktemp("realistic")):
-        made.settled()
-        yield made
+    yield from realistic_desk(tmp_path_factory.mktemp("realistic"))
 
 
 @pytest.fixture
