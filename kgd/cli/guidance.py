@@ -37,6 +37,7 @@ MEANT = {
     "stop": "down",
     "tasks": "task",
     "tokens": "token",
+    "verify": "stale --verify",
     "version": "--version",
     "view": "get",
     "web": "ui",
@@ -64,10 +65,17 @@ def missing(answer: dict[str, Any]) -> None:
         else:
             close = ", ".join(one["similar"])
             said, then = (
-                f"there is no such node ({one['uri']})",
+                f"{_nothing_at(one['uri'])} ({one['uri']})",
                 f"Did you mean {close}?" if close else "Look for it with `kgd search`.",
             )
         complain(said, then)
+
+
+def _nothing_at(uri: str) -> str:
+    """What is missing at an address: a file as well, if its name is a path with a suffix."""
+    path = uri.partition("://")[2].partition("/")[2]
+    is_file = uri.startswith("concept://") and "/" in path and "." in path.rpartition("/")[2]
+    return f"there is no file {path} in the code tree, and no such node" if is_file else "there is no such node"
 
 
 _UNKNOWN = {

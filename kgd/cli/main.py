@@ -37,6 +37,8 @@ from kgd.errors import Invalid, KgdError
 _TOKEN = re.compile(r"kgd_[a-z]+_\w").search
 _NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: (.*)").fullmatch
 _IN_SIGHT = "does not belong on the command line, where others can see it"
+_TEXTS = ("NAME", "TEXT")
+"""Arguments that people type with spaces."""
 _MISSING = "the following arguments are required: "
 _MINE = ("json", "directory", "quiet", "no_pager", "verb")
 
@@ -136,7 +138,9 @@ class _Parser(argparse.ArgumentParser):
         if not word.startswith("-"):
             if chosen.secret:
                 self.error(f"a secret {_IN_SIGHT}", chosen.secret)
-            self.error(f"unexpected argument '{word}'", f"Quote a text with spaces. See `{self.prog} --help`.")
+            takes_text = any(one.is_positional and one.options.get("metavar") in _TEXTS for one in chosen.arguments)
+            advice = f"Quote a text with spaces. See `{self.prog} --help`." if takes_text else ""
+            self.error(f"unexpected argument '{word}'", advice)
         from difflib import get_close_matches
 
         flags = [flag for one in (*chosen.arguments, DRY_RUN, *GLOBAL) for flag in one.flags if flag.startswith("--")]

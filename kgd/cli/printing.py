@@ -236,14 +236,17 @@ def facts(answer: Answer) -> None:
 
 def _node(node: Answer, as_of: str | None = None) -> None:
     version = f"version {node['version']}" if node.get("version") else "not stored"
-    state = f"{node['type']}, {f'as of {words.short(as_of)}' if as_of else version}"
+    kind = "folder" if node["uri"].startswith("dir://") else node["type"]
+    state = f"{kind}, {f'as of {words.short(as_of)}' if as_of else version}"
     say(f"{address(node['uri'])}  {faint(state)}")
     title = "" if is_terminal() and _repeats_address(node) else _title(node)
     for told in dict.fromkeys((title, node.get("summary"))):
         if told:
             say(f"  {bold(told) if is_terminal() and told == title else told}")
     for name, value in node.items():
-        if name not in _IN_OTHER_LINES and isinstance(value, str | list) and all(isinstance(one, str) for one in value):
+        if not value or name in _IN_OTHER_LINES or not isinstance(value, str | list):
+            continue
+        if all(isinstance(one, str) for one in value):
             say(f"  {faint(name.replace('_', ' ') + ':')} {words.listed(value) if isinstance(value, list) else value}")
     parts = sections_in(node.get("data", {}).get("sections"))
     hidden = ("verified", "sections") if parts else ("verified",)

@@ -159,6 +159,7 @@ def test_a_task_shows_its_sections_and_links_its_files(desk: Desk, page: Page) -
     desk("task", "add", "Sign twice", "--accept", "One", "--accept", "Two", "--file", "src/auth/session.py")
     at(page, "node?uri=task://shop/Sign%2520longer")
     expect(page.get_by_role("region", name="Objective").locator("em")).to_have_text("two")
+    expect(page.locator(".title .summary")).to_have_count(0)  # it repeats the objective
     expect(page.get_by_text("No relations")).to_be_visible()
     at(page, "node?uri=task://shop/Sign%2520twice")
     expect(page.get_by_role("region", name="Acceptance Criteria").locator("li")).to_have_text(["One", "Two"])
@@ -168,6 +169,24 @@ def test_a_task_shows_its_sections_and_links_its_files(desk: Desk, page: Page) -
     assert axe(page) == []
     page.get_by_role("link", name="src/auth/session.py").click()
     expect(page.locator("h1")).to_have_text("session.py")
+
+
+def test_a_task_is_started_and_done_beside_its_title(desk: Desk, page: Page, watched: Watched) -> None:
+    desk("task", "add", "Sign often")
+    at(page, "node?uri=task://shop/Sign%2520often")
+    title = page.locator(".title")
+    expect(title.locator(".badge").nth(1)).to_have_text("pending")
+    title.get_by_role("button", name="Start").click()
+    expect(page.locator(".said")).to_contain_text("Started with commit")
+    expect(title.locator(".badge").nth(1)).to_have_text("in-progress")
+    expect(title.get_by_role("button", name="Start")).to_have_count(0)
+    # As if another change had come before the page was renewed.
+    page.evaluate("document.querySelector('[name=version]').value = 1; document.querySelector('[name=to]').click()")
+    expect(page.locator(".said")).to_contain_text("Nothing was changed. The task had changed")
+    title.get_by_role("button", name="Done").click()
+    expect(title.locator(".badge").nth(1)).to_have_text("completed")
+    expect(title.get_by_role("button", name="Done")).to_have_count(0)
+    assert axe(page) == []
 
 
 def test_the_relations_of_a_node_without_text_are_in_the_main_column(desk: Desk, page: Page) -> None:

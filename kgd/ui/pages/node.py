@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from kgd.codec import documents
 from kgd.drawing.scene import in_words
 from kgd.errors import KgdError, NotFound
-from kgd.memories.tasks import CRITERIA, FILES, items, read_paths, sections_in
+from kgd.memories.tasks import CRITERIA, FILES, NEXT, items, read_paths, sections_in
 from kgd.model.fields import from_answer
 from kgd.model.uri import name_of, path_of, scheme_of
 from kgd.tools import as_markdown
@@ -31,6 +31,8 @@ FORMS = ("relate", "append", "move")
 OWN_PLACE = ("cites", "verified")
 """Keys of the data that the page shows as citations."""
 TALK = ("thread", "message")
+STEPS = {"in-progress": "Start", "completed": "Done"}
+"""The buttons of a task, by the status to which each moves it."""
 DERIVED = ("file", "dir", "symbol", "document", "chunk", "thread", "message")
 """Schemes of nodes from the code tree and from imports."""
 
@@ -53,7 +55,9 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
     writes = visit.may("put") and not as_of
     wanted = visit.query.get("do") or visit.form.get("do", "")
     sections = sections_of(visit, data)
-    own = (*OWN_PLACE, "sections") if sections else OWN_PLACE
+    task_status = str(data.get("status", "")) if found["type"] == "task" else ""
+    may_advance = stored and writes and visit.may("advance")
+    own = (*OWN_PLACE, *(("sections",) if sections else ()), *(("status",) if task_status else ()))
     answer: dict[str, Any] = {
         "node": found,
         "as_of": found["origin"].get("commit", "") if as_of else "",
@@ -71,6 +75,8 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "do": wanted if writes and wanted in (*FORMS, "relation") else "",
         "is_talk": scheme_of(uri) in TALK,
         "may_verify": writes and visit.may_do_all,
+        "task_status": task_status,
+        "steps": [(to, STEPS[to]) for to in NEXT.get(task_status, ()) if to in STEPS] if may_advance else [],
         "typed": {},
         "refused": None,
         "words_of": words_of,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kgd.errors import Invalid, KgdError, NotFound
+from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.ui.node_reading import Missing, links, whole
 from kgd.ui.pages import node as node_page
 from kgd.ui.pages.node_form import plain
 from kgd.ui.relation_words import words_of
-from kgd.ui.reports import reported
-from kgd.ui.visit import Entry, Handled, Page, Visit
+from kgd.ui.reports import NOTHING, reported
+from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 SUGGESTED = 8
 FIELDS = ("type", "target", "weight", "text", "to")
@@ -45,6 +45,17 @@ def verify(visit: Visit) -> Handled:
     return _made(visit, {"op": "verify", "uri": visit.required("uri")}, "Verified")
 
 
+def advance(visit: Visit) -> Handled:
+    """Move a task to another status unless it has changed since it was shown."""
+    uri = visit.required("uri")
+    there = visit.to("node", uri=uri)
+    try:
+        answer = visit.call("advance", id=uri, version=_version(visit), to=visit.text("to"))["data"]
+    except Stale:
+        return Redirect(there, said=f"{NOTHING} The task had changed since the page was loaded.")
+    return reported(there, answer, "Started" if answer["task"]["status"] == "in-progress" else "Completed")
+
+
 def confirm_delete(visit: Visit) -> Handled:
     """Show the node to delete with its incoming relations."""
     visit.form_for("put")
@@ -53,13 +64,9 @@ def confirm_delete(visit: Visit) -> Handled:
 
 def delete(visit: Visit) -> Handled:
     """Delete a node unless it has changed since it was shown."""
-    uri, version = visit.required("uri"), visit.form.get("version", "")
-    if not version.isdecimal() or len(version) > 9:
-        raise Invalid("this is not a version", at="version", next="Reload the page.")
+    uri, version = visit.required("uri"), _version(visit)
     try:
-        answer = visit.call(
-            "put", changes=[{"op": "delete", "uri": uri, "expect_version": int(version)}], conflicts="show"
-        )
+        answer = visit.call("put", changes=[{"op": "delete", "uri": uri, "expect_version": version}], conflicts="show")
     except KgdError as error:
         return _deleting(visit, uri, error)
     return reported(visit.to("node", uri=uri), answer, "Deleted")
@@ -88,6 +95,14 @@ def _made(visit: Visit, change: Mapping[str, Any], done: str) -> Handled:
     uri = str(change.get("uri") or change["source"])
     there = changed[0] if change["op"] == "move" and changed else uri
     return reported(visit.to("node", uri=there), answer, done)
+
+
+def _version(visit: Visit) -> int:
+    """The version that the page showed."""
+    version = visit.form.get("version", "")
+    if not version.isdecimal() or len(version) > 9:
+        raise Invalid("this is not a version", at="version", next="Reload the page.")
+    return int(version)
 
 
 def _again(visit: Visit, error: KgdError) -> Handled:
@@ -123,6 +138,7 @@ ENTRIES = (
     Entry("node", "node/append", append, ("POST",)),
     Entry("node", "node/move", move, ("POST",)),
     Entry("node", "node/verify", verify, ("POST",)),
+    Entry("node", "node/advance", advance, ("POST",)),
     Entry("node", "node/delete", confirm_delete),
     Entry("node", "node/delete", delete, ("POST",)),
     Entry("node", "node/suggest", suggest),
