@@ -72,7 +72,7 @@ def missing(answer: dict[str, Any]) -> None:
 
 
 def _nothing_at(uri: str) -> str:
-    """What is missing at an address: a file as well, if its name is a path with a suffix."""
+    """The words for a missing node; they name a file if the address has the form of its path."""
     path = uri.partition("://")[2].partition("/")[2]
     is_file = uri.startswith("concept://") and "/" in path and "." in path.rpartition("/")[2]
     return f"there is no file {path} in the code tree, and no such node" if is_file else "there is no such node"

@@ -74,6 +74,7 @@ TITLES = {row.name: row.label for row in NODE_FIELDS} | {
     "node": "the whole node",
     "twin": "two nodes of one name",
     "data/paths": "files",
+    "data/status": "status",
     "data/moleculeId": "group",
 }
 LONG = ("content", "memories", "node", "twin")

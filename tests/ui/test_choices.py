@@ -158,7 +158,7 @@ def test_fields_have_readable_labels(field: str, title: str) -> None:
     ("change", "fields", "gist"),
     [
         ("changed", {"data/paths": (["src/**", "a.py"], ["src/**", "b.py"])}, "files: added b.py, removed a.py"),
-        ("changed", {"data/status": ("open", "done")}, "status (data): open → done"),
+        ("changed", {"data/status": ("open", "done")}, "status: open → done"),
         ("changed", {"name": ("Old keys", "New keys")}, "name: Old keys → New keys"),
         ("changed", {"content": ("one", "two")}, "content"),
         ("changed", {"relations/depends_on/concept:~1~1shop~1audit": (None, {"weight": 1.0})}, "depends on audit"),
