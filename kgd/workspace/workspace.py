@@ -29,6 +29,7 @@ from kgd.graph.edges import BrokenLink, EdgeSource
 from kgd.graph.live_graph import LiveGraph
 from kgd.index.change_feed import Feed
 from kgd.index.code_index import FileHit
+from kgd.index.database import IndexDamaged
 from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.model.access import Policy
 from kgd.model.change import ChangeSet, Revert
@@ -115,6 +116,12 @@ class Workspace:
         except BaseException as failure:
             with contextlib.suppress(Exception):  # call every callback, even if one raises
                 opened.close()
+            if isinstance(failure, IndexDamaged):  # git is sound, so the advice is not to repair it
+                raise Unavailable(
+                    f"the derived data cannot be made anew: {failure.message}",
+                    at=failure.at,
+                    next="Try again; nothing is lost, since all of it comes from git.",
+                ) from failure
             if isinstance(failure, Damaged):
                 raise Damaged(
                     f"the newest change cannot be read: {failure.message}",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kgd.errors import Damaged
-from kgd.index.database import Database
+from kgd.errors import Damaged, Unavailable
+from kgd.index.database import Database, IndexDamaged
 from kgd.index.text import Doc, TextIndex
 from kgd.model.uri import Uri
 from kgd.workspace.answers import Stage
@@ -42,6 +42,25 @@ def test_an_index_damaged_during_searches_is_rebuilt(ask: Ask, ws: Workspace, da
         except Damaged:
             found = []
     assert "concept://shop/n7" in found
+
+
+def test_an_index_that_cannot_be_made_anew_does_not_lead_to_a_repair_of_git(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may damage the new file at the same moment; git is sound."""
+
+    def spoiled(self: Database) -> None:
+        raise IndexDamaged("the index is damaged", at=str(self.path))
+
+    ws.close()
+    index = ws.derived_dir / "index.sqlite"
+    emptied(index)
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "recreate", spoiled)
+        with pytest.raises(Unavailable) as refused:
+            Workspace.open(ws.layout)
+    assert refused.value.next == "Try again; nothing is lost, since all of it comes from git."
+    Workspace.open(ws.layout).close()
 
 
 def test_search_works_without_the_mentions(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
