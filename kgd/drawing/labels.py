@@ -70,7 +70,8 @@ def _texts(dot: Dot, layout: Layout) -> Iterator[str]:
         yield wrapped(name, layout.line, LINES)
         return
     if column := int(layout.places[dot.uri].room / CHARACTER if dot.uri in layout.places else 0):
-        yield from (wrapped(name, column, lines) for lines in range(MEMBER_LINES, 0, -1))
+        texts = (wrapped(name, column, lines) for lines in range(MEMBER_LINES, 0, -1))
+        yield from (text for text in texts if "…" not in text[:-1])  # a column may be too narrow for a word
     yield from (label_text(dot, longest) for longest in LENGTHS)
 
 

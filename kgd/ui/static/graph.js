@@ -168,7 +168,8 @@
     if (kind === "path") return placeSteps(ordered);
     for (const dot of ordered) {
       dot.side = "";
-      const lines = dot.room ? LINES.map((most) => wrapped(dot.full, dot.room * view.kx, most).join("\n")) : [];
+      const lines = (dot.room ? LINES : []).map((most) => wrapped(dot.full, dot.room * view.kx, most).join("\n"))
+        .filter((text) => !text.slice(0, -1).includes("…"));  // a column may be too narrow for a word
       for (const text of new Set([...lines, ...LENGTHS.map((long) => cut(dot.full, long, dot.group))])) {
         const side = sides(dot).find((side) => hasRoom(dot, around(dot, side, text)));
         if (!side) continue;
@@ -205,7 +206,9 @@
   }
   // Keeps the elements if it can: a double click needs two clicks on the same one.
   function rewrite(label, rows, x) {
-    if (label.childElementCount !== (rows.length > 1 ? rows.length : 0)) label.replaceChildren(...(rows.length > 1 ? inLines(rows, x, HIGH) : rows));
+    const { childNodes, childElementCount } = label, inRows = rows.length > 1 ? rows.length : 0;
+    // The first line of the drawing's own label is not in an element.
+    if (childElementCount !== inRows || (inRows && childNodes.length !== inRows)) label.replaceChildren(...(rows.length > 1 ? inLines(rows, x, HIGH) : rows));
     else if (rows.length === 1) label.firstChild.data = rows[0];
     else inLines(rows, x).forEach(({ textContent }, number) => { Object.assign(label.children[number], { textContent }).setAttribute("x", x); });
   }
