@@ -35,7 +35,7 @@ test-all: $(VENV)/.develop ## the same and the slower tests, less than twenty mi
 
 # The linters use one processor, so they run beside the tests.
 _tests: $(VENV)/.develop
-	$(PYTEST) -q -n $(if $(ROOM),2,4) $(TOGETHER) $(CHOSEN) $(PLACES) || $(BIN)/python scripts/second_chance.py $(CHOSEN) $(PLACES)
+	$(PYTEST) -q -n $(if $(ROOM),2,4) $(TOGETHER) $(CHOSEN) $(PLACES) || $(BIN)/python scripts/second_chance.py $$? $(CHOSEN) $(PLACES)
 PLACES = $(foreach room,$(ROOM),$(call IN,$(room))$(room:$(firstword $(subst ::, ,$(room)))%=%))
 
 # The rooms that `pyproject.toml` measures, and the tests of the formats.

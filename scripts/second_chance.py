@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Run the tests that have just failed beside thousands of others once more, alone: the machine may have been too busy.
 
-usage: second_chance.py [PYTEST OPTIONS]
+usage: second_chance.py EXIT-CODE [PYTEST OPTIONS]
 
-A test of a promise about data or rights gets no second chance: a single failure may be a lost write. Exits with 0 only
-if all failed tests pass now.
+EXIT-CODE is that of the run. A run that broke off gets no second chance, since some tests did not run; nor does a test
+of a promise about data or rights: a single failure may be a lost write. Exits with 0 only if all failed tests pass now.
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ PROMISES = frozenset(
 """Rooms of `tests/` whose failures count at once."""
 
 
-def main(options: list[str]) -> int:
+FAILED = 1
+"""Exit code of pytest if all chosen tests ran and some failed."""
+
+
+def main(code: int, options: list[str]) -> int:
+    if code != FAILED:
+        print(f"no second chance: the run broke off with exit code {code}", file=sys.stderr)
+        return code
     failed = sorted(json.loads(LAST_FAILED.read_text())) if LAST_FAILED.exists() else []
     final = [name for name in failed if name.split("/")[1] in PROMISES]
     if final or not failed:
@@ -33,4 +40,4 @@ def main(options: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))
