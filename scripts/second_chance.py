@@ -3,8 +3,9 @@
 
 usage: second_chance.py EXIT-CODE [PYTEST OPTIONS]
 
-EXIT-CODE is that of the run. A run that broke off gets no second chance, since some tests did not run; nor does a test
-of a promise about data or rights: a single failure may be a lost write. Exits with 0 only if all failed tests pass now.
+EXIT-CODE is the exit code of the first run. If that run broke off, some tests did not run, so there is no second chance.
+A test of a promise about data or rights has none either: a single failure may be a lost write. Exits with 0 only if all
+failed tests pass now.
 """
 
 from __future__ import annotations
