@@ -3,8 +3,8 @@
 
 usage: second_chance.py EXIT-CODE [PYTEST OPTIONS]
 
-EXIT-CODE is the exit code of the first run. If that run broke off, some tests did not run, so there is no second chance.
-A test of a promise about data or rights has none either: a single failure may be a lost write. Exits with 0 only if all
+EXIT-CODE is the exit code of the first run. If that run broke off, some tests did not run: there is no second chance. A
+test of a promise about data or rights has none either: a single failure may be a lost write. Exits with 0 only if all
 failed tests pass now.
 """
 
