@@ -143,12 +143,13 @@ class FieldRow:
         head, *rest = split(self.name) if self.name else [""]
         before, after = self.text("same", "del"), self.text("same", "ins")
         if head == "relations" and len(rest) == 2:
-            return f"{'' if after else 'no longer '}{words_of(rest[0])} {name_of(rest[1])}"
+            deed = f"{'' if after else 'no longer '}{words_of(rest[0])} {name_of(rest[1])}"
+            return f"{deed}: {', '.join(after.splitlines())}" if before and after else deed
         if head in LONG or self.name == VERIFIED or before == after == "":
             return self.title
         if "\n" in f"{before}{after}" and before != after:
-            told = (("added", self.text("ins").strip()), ("removed", self.text("del").strip()))
-            text = ", ".join(f"{word} {items}" for word, items in told if items)
+            told = (("added", self.items("ins")), ("removed", self.items("del")))
+            text = ", ".join(f"{word} {', '.join(items)}" for word, items in told if items)
         else:
             text = after if before in ("", after) else f"{before} → {after or 'nothing'}"
         return f"{self.title}: {', '.join(text.splitlines())}"
@@ -156,6 +157,10 @@ class FieldRow:
     def text(self, *kinds: Kind) -> str:
         """Return the marks of these kinds as one text."""
         return "".join(mark.text for mark in self.marks if mark.kind in kinds)
+
+    def items(self, kind: Kind) -> list[str]:
+        """Return the lines of the marks of a kind."""
+        return [line for mark in self.marks if mark.kind == kind for line in mark.text.split("\n") if line.strip()]
 
 
 @dataclass(frozen=True, slots=True)

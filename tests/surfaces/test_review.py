@@ -11,8 +11,11 @@ from kgd.errors import Invalid, NotFound
 from kgd.model.change import Author
 from kgd.tools.parameters import moment_of
 from kgd.workspace.proposals import proposals
+from kgd.workspace.workspace import Workspace
 from tests import builders
-from tests.surfaces.conftest import Ask, upsert
+from tests.surfaces.conftest import Ask, git, upsert
+from tests.waiting import until
+from tests.workspace.people import Desk
 
 THURSDAY = datetime(2026, 11, 19, 15, 30, tzinfo=timezone(timedelta(hours=2)))
 
@@ -95,7 +98,7 @@ def test_later_changes_of_others_are_kept_as_a_conflict(learned: Ask, person: As
     assert learned.conflicts(uri="services/auth")["total"] == 1
 
 
-def test_a_revert_takes_the_changes_of_one_group(learned: Ask, person: Ask) -> None:
+def test_a_revert_is_limited_to_one_group(learned: Ask, person: Ask) -> None:
     person.put(changes=upsert("services/auth", data={"owner": "ann"}))
     other = Ask(replace(learned.session, client="other-client"))
     other.put(changes=upsert("services/auth", data={"team": "payments"}))
@@ -110,47 +113,70 @@ def test_a_revert_takes_the_changes_of_one_group(learned: Ask, person: Ask) -> N
     assert (auth["summary"], auth["data"]) == ("old", {"owner": "ann", "team": "payments"})
 
 
-def test_one_revert_takes_each_node_from_its_own_group(learned: Ask, person: Ask) -> None:
+def test_one_revert_uses_a_group_of_its_own_for_each_node(learned: Ask, person: Ask) -> None:
     person.put(changes=upsert("services/keys", summary="by a person"))
-    learned.review(
+    Ask(replace(learned.session, client="kgd ui")).review(
         since="yesterday",
         revert=["services/keys", "services/auth"],
         group=["Ann Person (kgd-cli)", "Ann Person (test-client 1.0)"],
     )
     auth, keys = learned.get(uris=["services/auth", "services/keys"])["nodes"]
     assert (auth["summary"], keys["name"], "summary" in keys) == ("old", "Keys", False)
+    revert = learned.history(limit=1)["commits"][0]["commit"]
+    assert reverted(learned) == {"auth": revert[:12], "keys": None}, "the agent's keys are not reverted"
+
+
+def reverted(ask: Ask) -> dict[str, str | None]:
+    """The nodes that the agent changed, each with the commit that reverted the change."""
+    (agent,) = ask.review(since="yesterday", by="agent")["authors"]
+    return {node["uri"].rpartition("/")[2]: node.get("reverted") for node in agent["nodes"]}
 
 
 def test_a_group_that_does_not_fit_a_revert_is_refused(learned: Ask) -> None:
     group = "Ann Person (kgd-cli)"
-    with pytest.raises(Invalid, match="only for a revert"):
+    with pytest.raises(Invalid, match="requires `revert`"):
         learned.review(group=group)
     with pytest.raises(Invalid, match="number of groups"):
         learned.review(revert=["services/auth"], group=[group, group])
     with pytest.raises(NotFound, match="by Ann") as refused:
         learned.review(revert=["services/auth"], group="Ann")
     assert group in refused.value.next
-    with pytest.raises(NotFound, match="no listed change by Ann Person"):
+    with pytest.raises(NotFound, match="none of the listed changes by Ann Person"):
         learned.review(revert=["services/keys"], group=group)
 
 
 def test_a_reverted_change_names_its_revert_until_that_is_undone(learned: Ask) -> None:
-    def reverted() -> dict[str, str | None]:
-        (agent,) = learned.review(since="yesterday", by="agent")["authors"]
-        return {node["uri"].rpartition("/")[2]: node.get("reverted") for node in agent["nodes"]}
-
-    assert reverted() == {"auth": None, "keys": None}
+    assert reverted(learned) == {"auth": None, "keys": None}
     Ask(replace(learned.session, client="kgd ui")).review(since="yesterday", by="agent", revert=["services/auth"])
     revert = learned.history(limit=1)["commits"][0]["commit"]
-    assert reverted() == {"auth": revert[:12], "keys": None}
+    assert reverted(learned) == {"auth": revert[:12], "keys": None}
     Ask(replace(learned.session, client="kgd ui")).undo()
-    assert reverted() == {"auth": None, "keys": None}
+    assert reverted(learned) == {"auth": None, "keys": None}
+
+
+def test_the_text_of_a_message_does_not_mark_a_change_as_reverted(learned: Ask, person: Ask) -> None:
+    commits = [one["commit"] for one in learned.history(uri="services/auth")["commits"]]
+    text = "tidy\n\n" + "\n".join(f"Reverts {commit}\nThis reverts commit {commit}." for commit in commits)
+    person.put(changes=upsert("services/auth", data={"owner": "ann"}), message=text)
+    person.review(
+        since="yesterday", revert=["services/auth"], group="Ann Person (kgd-cli)", message=f"{text}\nand more"
+    )
+    assert reverted(learned) == {"auth": None, "keys": None}
+
+
+def test_a_revert_by_git_is_named_as_well(learned: Ask, ws: Workspace) -> None:
+    """Of the two commits that changed `auth`, git reverts one."""
+    Desk(ws).published()
+    git(ws.layout.work_tree, "revert", "--no-edit", "HEAD~1")
+    until(lambda: learned.history(limit=1)["commits"][0]["operation"] == "commit")
+    revert = learned.history(limit=1)["commits"][0]["commit"]
+    assert reverted(learned) == {"auth": None, "keys": revert[:12]}
 
 
 def test_a_dry_run_reverts_nothing_and_an_unchanged_node_is_named(learned: Ask) -> None:
     tip = learned.status()["workspace"]["tip"]
     assert learned.review(since="yesterday", revert=["services/auth"], dry_run=True)["reverted"]["dry_run"] is True
-    with pytest.raises(NotFound, match="no listed change is to this node"):
+    with pytest.raises(NotFound, match="none of the listed changes affects this node"):
         learned.review(since="yesterday", by="agent", revert=["notes/x"])
     with pytest.raises(NotFound, match="no such node among the listed changes") as refused:
         learned.review(revert=["services/auht"])
@@ -196,14 +222,18 @@ def test_a_long_review_has_pages(learned: Ask, person: Ask) -> None:
     person.put(changes=[upsert(f"many/n{number:02}", name=f"N{number}") for number in range(40)])
     person.put(changes=upsert("many/gone", name="G"))
     person.put(changes={"op": "delete", "uri": "many/gone"})
+    Ask(replace(person.session, client="passing")).put(changes=upsert("many/aa", name="A"))
+    Ask(replace(person.session, client="passing")).put(changes={"op": "delete", "uri": "many/aa"})
+    Ask(replace(person.session, client="passing")).put(changes=upsert("many/zz", name="Z"))
     whole = [node["uri"] for by in learned.review(since="yesterday")["authors"] for node in by["nodes"]]
     assert len(whole) == len(set(whole)) + 1  # one node has two authors
-    paged, cursor, pages, group = [], None, 0, ""
+    paged, cursor, pages, group, limit = [], None, 0, "", 7
     while pages == 0 or cursor:
-        answer = learned.review(since="yesterday", limit=7, cursor=cursor)
+        answer = learned.review(since="yesterday", limit=limit, cursor=cursor)
         first, last = answer["authors"][0], answer["authors"][-1]
         assert ("continued" in first) == (first["group"] == group)
         group = last["group"] if "continues" in last else ""
+        limit = 1
         paged += [node["uri"] for by in answer["authors"] for node in by["nodes"]]
         cursor, pages = answer.get("cursor"), pages + 1
     assert paged == whole

@@ -158,10 +158,17 @@ def test_fields_have_readable_labels(field: str, title: str) -> None:
     ("change", "fields", "gist"),
     [
         ("changed", {"data/paths": (["src/**", "a.py"], ["src/**", "b.py"])}, "files: added b.py, removed a.py"),
+        ("changed", {"data/paths": (["src/**"], ["src/**", "b.py", "c.py"])}, "files: added b.py, c.py"),
+        ("changed", {"data/paths": (None, ["b.py", "c.py"])}, "files: added b.py, c.py"),
         ("changed", {"data/status": ("open", "done")}, "status: open → done"),
         ("changed", {"name": ("Old keys", "New keys")}, "name: Old keys → New keys"),
         ("changed", {"content": ("one", "two")}, "content"),
         ("changed", {"relations/depends_on/concept:~1~1shop~1audit": (None, {"weight": 1.0})}, "depends on audit"),
+        (
+            "changed",
+            {"relations/depends_on/concept:~1~1shop~1audit": ({"weight": 1.0}, {"weight": 3.0})},
+            "depends on audit: cost 3",
+        ),
         ("changed", {"relations/uses/concept:~1~1shop~1x": ({"weight": 1.0}, None)}, "no longer uses x"),
         ("changed", {"data/verified": ({}, {"a": True})}, "verified"),
         ("created", {"name": (None, "Keys"), "content": (None, "All keys.\n\nMore.")}, "All keys."),

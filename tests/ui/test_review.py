@@ -121,7 +121,7 @@ def test_a_tick_in_one_group_leaves_the_changes_of_other_groups(desk: Desk, page
     group = page.locator(".author", has_text="through claude-code")
     group.get_by_role("checkbox").check()
     page.get_by_role("button", name="Revert 1 node…").click()
-    expect(page.locator("main")).to_contain_text("changes of Ann Person (claude-code) are reverted")
+    expect(page.locator("main")).to_contain_text("changes by Ann Person (claude-code) are reverted")
     page.get_by_role("button", name="Revert", exact=True).click()
     expect(page.get_by_role("status").first).to_contain_text("Reverted 1 node with commit")
     node = desk.node("concept://shop/tills")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -11,6 +10,7 @@ from kgd.git import program
 from kgd.model.uri import Uri
 from kgd.tools.nodes import is_agent, moment
 from kgd.workspace.answers import Entry
+from kgd.workspace.history.history import reverted_by
 from kgd.workspace.workspace import Workspace
 
 MOST_COMMITS = 2_000
@@ -18,31 +18,30 @@ MOST_NODES = 200_000
 """Largest number of nodes to cache for one commit, and for all."""
 UNASKED = ("init", "merge")
 """Operations that import changes of other authors, which are listed under these authors."""
-_REVERTS = re.compile(r"^(?:Reverts (?:a part of )?|This reverts commit )([0-9a-f]{40})\b", re.M).findall
-"""The ids in the message of a commit that reverts others: of kgd, or of plain git."""
 
 
 class Reverts:
-    """The commits that reverted others, by the lines of their messages.
+    """The commits that reverted others, according to their messages.
 
     Args:
         entries: Commits, newest first.
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        reverts = ((entry, _REVERTS(entry.body)) for entry in entries)
-        self._reverts = [(entry.commit, frozenset(entry.nodes), ids) for entry, ids in reverts if ids]
+        reverts = ((entry, reverted_by(entry)) for entry in entries)
+        self._reverts = [(entry.commit, frozenset(entry.nodes), reverted) for entry, reverted in reverts if reverted]
 
     def of(self, uri: Uri) -> dict[str, str]:
         """The commits whose change to a node is reverted, each with the commit that reverted it.
 
-        A commit is no longer reverted if its revert is.
+        If the revert is itself reverted, the first commit no longer counts as reverted.
         """
         found: dict[str, str] = {}
-        for commit, nodes, ids in self._reverts:
+        for commit, nodes, reverted in self._reverts:
             if uri in nodes and commit not in found:
-                for id in ids:
-                    found.setdefault(id, commit)
+                for one in reverted:
+                    if not one.nodes or uri in one.nodes:
+                        found.setdefault(one.commit, commit)
         return found
 
 

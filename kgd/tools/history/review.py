@@ -58,7 +58,10 @@ class ReviewParams(Params):
     revert: Annotated[Many[str], Field(description="revert the changes to these nodes")] = Field(default_factory=list)
     group: Annotated[
         Many[str],
-        Field(description="revert only the changes of this `group` of the answer: one for all nodes, or one for each"),
+        Field(
+            description="with `revert`: only the changes of these groups, named as `group` in the answer; one for all "
+            "nodes, or one for each node in order"
+        ),
     ] = Field(default_factory=list)
     until: Annotated[str | None, Field(description="a commit: newer ones are neither shown nor accepted")] = None
     message: Annotated[str, Field(max_length=4_000)] = ""
@@ -74,7 +77,7 @@ class FieldLearned(TypedDict):
 
 
 class Learned(TypedDict):
-    """One author's changes to one node. `reverted` is the commit that reverted all of them."""
+    """One author's changes to one node. `reverted`: all of them are reverted, the newest by this commit."""
 
     uri: str
     change: Literal["added", "changed", "removed"]
@@ -85,7 +88,7 @@ class Learned(TypedDict):
 
 
 class ByAuthor(TypedDict):
-    """`continued` and `continues` mark a group that began on an earlier page or has more nodes on the next one."""
+    """A group that began on an earlier page is `continued`; one that has more nodes on the next page `continues`."""
 
     group: str
     author: str
@@ -136,7 +139,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     """
     if params.group and not params.revert:
         raise Invalid(
-            "a group is only for a revert", at="group", next="Name the nodes to revert, or narrow it with `by`."
+            "`group` requires `revert`", at="group", next="Name the nodes to revert, or filter the list with `by`."
         )
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, params.revert, writing=bool(params.revert))
@@ -242,11 +245,11 @@ class _Learned:
     def tell(self, answer: ReviewResult, question: list[Any], params: ReviewParams) -> None:
         """Add a page to the answer, as much as there is room for."""
         every = [(who, uri) for who in sorted(self._by) for uri in sorted(self._by[who])]
-        behind: tuple[By, str] | None = None
+        last_group = ""
         if params.cursor:
             begin = paging.read("review", question, params.cursor)
             who = (paging.text(begin, 0), paging.text(begin, 1), bool(begin[2]), paging.text(begin, 3))
-            behind = who, paging.text(begin, 4)
+            behind, last_group = (who, paging.text(begin, 4)), paging.text(begin, 5)
             every = [one for one in every if one > behind]
         room, shown, looked = Room(HARD_LIMIT), 0, 0
         for who, learned in self._each(every):
@@ -261,12 +264,13 @@ class _Learned:
                 shown += 1
             looked += 1
         authors = answer["authors"]
-        if behind and authors and authors[0]["group"] == name_of_group(behind[0]):
+        if authors and authors[0]["group"] == last_group:
             authors[0]["continued"] = True
         if looked < len(every):
             who, uri = every[looked - 1]
             answer["more"] = len(every) - looked
-            answer["cursor"] = paging.write("review", question, [*who, uri])
+            last_group = authors[-1]["group"] if authors else last_group
+            answer["cursor"] = paging.write("review", question, [*who, uri, last_group])
             if authors and authors[-1]["group"] == name_of_group(every[looked][0]):
                 authors[-1]["continues"] = True
 
@@ -312,7 +316,7 @@ class _Learned:
 
 
 def name_of_group(who: By) -> str:
-    """The name of a group, which tells it from every other.
+    """The display name of a group: author, program and pusher.
 
     >>> name_of_group(("Ann", "codex", True, "")), name_of_group(("Ann", "", True, "bob (laptop)"))
     ('Ann (codex)', 'Ann, an agent, pushed by bob (laptop)')
@@ -360,7 +364,9 @@ def _revert(
     groups: Sequence[str | None] = params.group * (len(wanted) if len(params.group) == 1 else 1) or [None] * len(wanted)
     if len(groups) != len(wanted):
         raise Invalid(
-            "the number of groups differs from that of the nodes", at="group", next="Give one, or one for each."
+            "the number of groups does not match the number of nodes",
+            at="group",
+            next="Give one group for all nodes, or one for each node.",
         )
     nodes = dict[str, set[Uri]]()
     for uri, group in zip(wanted, groups, strict=True):
@@ -392,9 +398,9 @@ def _unchanged(workspace: Workspace, uri: Uri, group: str | None) -> NotFound:
         )
     who = f" by {group}" if group else ""
     return NotFound(
-        f"no listed change{who} is to this node",
+        f"none of the listed changes{who} affects this node",
         at=uri,
-        next=Advice("List more, such as with ", Do("review", since="monday"), "."),
+        next=Advice("List more changes, for example with ", Do("review", since="monday"), "."),
     )
 
 
@@ -431,7 +437,9 @@ REVIEW = Operation(
                 option("--path", "only nodes of these paths, such as '/services/**'; may be repeated", "GLOB"),
                 option("--accept"),
                 option("--revert", "revert the changes to this node; may be repeated", "URI"),
-                option("--group", "revert only the changes of this author and program, such as 'Ann (codex)'", "NAME"),
+                option(
+                    "--group", "with --revert: only changes by this author and program, such as 'Ann (codex)'", "NAME"
+                ),
                 MESSAGE,
                 option("--until", "only up to this commit", "COMMIT"),
                 option("--limit", "maximum number of nodes"),

@@ -36,7 +36,8 @@ CHANGES = {"added": "created", "removed": "deleted"}
 class Author:
     """The changes of one author through one program. `name` is the author and, if it was pushed, the token.
 
-    `group` is the name in the answer. A group that a page cuts is `continued` from the page before, or `continues`.
+    `group` is the name in the answer. A group that began on an earlier page is `continued`; one that has more nodes on
+    the next page `continues`.
     """
 
     author: str
@@ -100,6 +101,7 @@ def take_back(visit: Visit) -> Handled:
         return Redirect(back, said="Select nodes to revert.")
     makes = visit.form.get("step") == "make"
     picked = [one.partition(" ") for one in ticks]
+    nodes = len({uri for uri, _, _ in picked})
     answer = visit.call(
         "review",
         revert=[uri for uri, _, _ in picked],
@@ -112,10 +114,11 @@ def take_back(visit: Visit) -> Handled:
     )
     done = answer["reverted"]
     if makes:
-        return reported(back, done, f"Reverted {counted(len(ticks), 'node')}", "Nothing was left to revert.")
+        return reported(back, done, f"Reverted {counted(nodes, 'node')}", "Nothing was left to revert.")
     told = {
         "narrowed": narrowed,
         "ticks": ticks,
+        "nodes": nodes,
         "groups": dict.fromkeys(group for _, _, group in picked),
         "until": visit.form.get("until", ""),
         "warnings": done["warnings"],

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import dropwhile, takewhile
+from operator import not_
+from typing import NamedTuple
 
 from kgd.codec import bulk, documents
 from kgd.git.objects import ObjectId, object_id
@@ -16,6 +19,7 @@ from kgd.workspace.history.commits import Past, PastGraph
 from kgd.workspace.tip.sent_versions import SentVersions, Written
 from kgd.workspace.tip.served import Served
 
+REVERT = "revert"
 UNDO = "undo"
 """The operation of a commit made by undo, which the next undo skips. A `revert` is an ordinary change: the next undo
 reverts it."""
@@ -25,8 +29,9 @@ part."""
 LOOKED_AT = 100
 """Maximum number of commits to search for a commit that can be undone."""
 
-_REVERTS = re.compile("Reverts [0-9a-f]{40}").fullmatch
-"""The line in a message for a commit that is reverted as a whole."""
+_REVERTS = re.compile("Reverts (a part of )?([0-9a-f]{40})(?:: (.+))?").fullmatch
+"""A line in kgd's message for a reverted commit: in part or as a whole, its id, and the nodes if not all."""
+_REVERTS_OF_GIT = re.compile("^This reverts commit ([0-9a-f]{40})", re.M).findall
 
 
 class History:
@@ -129,6 +134,40 @@ class History:
         return node if node and object_id("blob", documents.encode(node)) == sent else None  # no blob in a part
 
 
+class Reverted(NamedTuple):
+    """A reverted commit. `nodes` are the nodes whose changes were reverted; empty for all that the revert changed."""
+
+    commit: str
+    nodes: frozenset[str] = frozenset()
+    is_whole: bool = False
+
+
+def lines_of_reverts(reverted: Collection[Reverted]) -> str:
+    """The end of a revert's message, from which `reverted_by` reads the commits."""
+    is_named = len({one.nodes for one in reverted}) > 1
+    return "\n".join(
+        f"Reverts {'' if one.is_whole else 'a part of '}{one.commit}"
+        + (f": {' '.join(sorted(one.nodes))}" if is_named and one.nodes else "")
+        for one in reverted
+    )
+
+
+def reverted_by(entry: Entry) -> list[Reverted]:
+    """The commits that a commit reverted, according to its message.
+
+    kgd writes its lines after the author's text, so the text cannot name other commits. A commit made without kgd is
+    read like one of `git revert`.
+    """
+    if entry.operation == "commit":
+        return [Reverted(id) for id in _REVERTS_OF_GIT(entry.body)]
+    if entry.operation not in (REVERT, UNDO):
+        return []
+    lines = dropwhile(not_, map(_REVERTS, reversed(entry.body.splitlines())))
+    return [
+        Reverted(line[2], frozenset((line[3] or "").split()), not line[1]) for line in takewhile(bool, lines) if line
+    ]
+
+
 def undoable(entries: Sequence[Entry]) -> Iterator[str]:
     """The commits among these that can be undone: no merges, no undos, and no commits that are already undone.
 
@@ -143,7 +182,7 @@ def undoable(entries: Sequence[Entry]) -> Iterator[str]:
         if entry.commit in undone or entry.commit not in own:
             continue
         if entry.operation == UNDO:
-            undone |= {line.split()[1] for line in entry.body.splitlines() if _REVERTS(line)}
+            undone |= {one.commit for one in reverted_by(entry) if one.is_whole}
         elif entry.operation == ACCEPT or (entry.operation not in ("init", "merge") and len(entry.parents) == 1):
             yield entry.commit
 

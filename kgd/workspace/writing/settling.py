@@ -23,7 +23,7 @@ from kgd.model.merge_graph import combined, renamed, with_decision
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, is_settings_uri, parse
 from kgd.workspace.history.commits import Past
-from kgd.workspace.history.history import ACCEPT, UNDO
+from kgd.workspace.history.history import ACCEPT, REVERT, UNDO, Reverted, lines_of_reverts
 from kgd.workspace.merging.files import MEMORIES, merge_file
 from kgd.workspace.writing.draft import Draft
 
@@ -225,9 +225,8 @@ def named_in_message(changes: ChangeSet, past: Past) -> ChangeSet:
         replace(edit, commit=past.commit_id(edit.commit).hex()) if isinstance(edit, Revert) else edit
         for edit in changes.edits
     )
-    partly = {edit.commit for edit in edits if isinstance(edit, Revert) and edit.only}
-    ids = [commit.id.hex() for commit in commits]
-    body = "\n".join(f"Reverts {'a part of ' if id in partly else ''}{id}" for id in ids)
+    nodes = {edit.commit: edit.only for edit in edits if isinstance(edit, Revert)}
+    body = lines_of_reverts([Reverted(id, only, not only) for id, only in nodes.items()])
     has_own_operation = len(edits) > len(commits) or changes.operation == UNDO
-    operation = changes.operation if has_own_operation else "revert"
+    operation = changes.operation if has_own_operation else REVERT
     return replace(changes, message=f"{subject}\n\n{body}", edits=edits, operation=operation)
