@@ -57,7 +57,9 @@ def place_labels(dots: Sequence[Dot], layout: Layout) -> dict[str, Label]:
         for dot in dots if size == 1 and not layout.line else ():
             if (label := found.get(dot.uri)) and label.text.endswith("…"):
                 text = label_text(dot, LONGEST)
-                if taken.has_room(place := box(dot, layout, text, label.side), dot.uri):
+                if width(text) > width(label.text) and taken.has_room(
+                    place := box(dot, layout, text, label.side), dot.uri
+                ):
                     taken.take(place, dot.uri)
                     found[dot.uri] = Label(text, label.side, 1)
     return {dot.uri: found.get(dot.uri) or Label(label_text(dot, LENGTHS[0]), "right", 0) for dot in dots}
@@ -69,9 +71,9 @@ def _texts(dot: Dot, layout: Layout) -> Iterator[str]:
     if layout.line:
         yield wrapped(name, layout.line, LINES)
         return
-    if column := int(layout.places[dot.uri].room / CHARACTER if dot.uri in layout.places else 0):
-        texts = (wrapped(name, column, lines) for lines in range(MEMBER_LINES, 0, -1))
-        yield from (text for text in texts if "…" not in text[:-1])  # a column may be too narrow for a word
+    column = int(layout.places[dot.uri].room / CHARACTER) if dot.uri in layout.places else 0
+    if column and max(map(width, name.split()), default=0) <= column:  # otherwise a word would be cut
+        yield from (wrapped(name, column, lines) for lines in range(MEMBER_LINES, 0, -1))
     yield from (label_text(dot, longest) for longest in LENGTHS)
 
 
@@ -105,6 +107,8 @@ def occupied(dots: Sequence[Dot], layout: Layout, labels: Mapping[str, Label], s
 def _with_room(dot: Dot, layout: Layout, taken: Taken, size: int) -> Label | None:
     for text in _texts(dot, layout):
         for side in _sides(dot, layout):
+            if "\n" in text and side in ("above", "left", "right"):
+                continue  # the lines go downwards, and would cover the dot or pass it
             if taken.has_room(box(dot, layout, text, side, size), dot.uri):
                 return Label(text, side, size)
     return None

@@ -30,9 +30,9 @@ HEADER, PAD, GUTTER = 26.0, 6.0, 10.0
 SCALES = tuple(2.0 * 0.9**n for n in range(24))
 """Factors of the circles' sizes to try, the largest first."""
 OPENED = (0.75, 0.6, 0.45, 0.0)
-"""Least shares of a frame to try for the opened groups in it, the largest first."""
+"""Smallest shares of a frame for its opened groups, tried largest first."""
 SMALLEST = 0.4
-"""Least factor of the circles' sizes that leaves more room to opened groups."""
+"""Smallest factor of the circles' sizes for such a share; below it, the next smaller share is tried."""
 GROWTH = 1.25
 """Growth of a frame that is too small at all scales."""
 ROUNDS = 2

@@ -381,6 +381,23 @@ def test_long_names_in_an_opened_group_have_lines_as_wide_as_their_column() -> N
     assert not [one for number, one in enumerate(boxes) for other in boxes[:number] if _cross(one, other)]
 
 
+def test_no_label_in_an_opened_group_covers_its_own_dot_or_cuts_a_word_inside() -> None:
+    names = ["payments audit", "incomprehensibilities of reconciliation", "a b c d e f g h i j k l m n o p q r s t u"]
+    members = [{"uri": f"insight://w/{n}", "name": names[n % 3], "type": "insight"} for n in range(60)]
+    opened = {"id": "a", "name": "a", "count": 60, "members": members}
+    scene = _grouped([opened, {"id": "b", "name": "b", "count": 900}])
+    layout = layout_scene(scene)
+    for uri, label in place_labels(scene.dots, layout).items():
+        if not uri.startswith("insight:") or not label.size:
+            continue
+        dot = next(dot for dot in scene.dots if dot.uri == uri)
+        point, size = layout.points[uri], layout.places[uri].size
+        figure = point.x - size, point.y - size, point.x + size, point.y + size
+        assert not _cross(box(dot, layout, label.text, label.side, label.size), figure), label
+        words = dot.name.split()
+        assert all(word in words for word in label.text.split() if not word.endswith("…")), label
+
+
 def test_an_opened_group_gets_most_of_the_picture() -> None:
     members = [{"uri": f"insight://w/{n}", "name": "a rule", "type": "insight"} for n in range(6)]
     others = [{"id": f"o{n}", "name": f"o{n}", "count": 900} for n in range(8)]

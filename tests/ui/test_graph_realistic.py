@@ -115,7 +115,7 @@ def test_the_groups_of_the_whole_workspace_show_types_and_relations(page: Page) 
 
 
 @pytest.mark.parametrize("size", [LAPTOP, PHONE])
-def test_a_label_that_is_cut_anew_has_no_rest_of_an_earlier_one(page: Page, size: tuple[int, int]) -> None:
+def test_a_redrawn_label_keeps_nothing_of_the_previous_one(page: Page, size: tuple[int, int]) -> None:
     opened(page, size, "graph?group=area&open=atom://shop/payments")
     labels = page.locator("#drawing .dot:not(.group)").evaluate_all(
         "all => all.map((dot) => [dot.ariaLabel, dot.querySelector('.label').textContent])"
@@ -123,6 +123,7 @@ def test_a_label_that_is_cut_anew_has_no_rest_of_an_earlier_one(page: Page, size
     assert len(labels) == 13
     for said, label in labels:
         assert said.replace(" ", "").startswith("".join(label.split()).rstrip("…")), (said, label)
+        assert ("shown as" in said) == ("…" in label), (said, label)
 
 
 def test_long_names_in_an_opened_group_have_several_lines_and_cross_no_other(page: Page) -> None:

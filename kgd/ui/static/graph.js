@@ -213,7 +213,7 @@
     else inLines(rows, x).forEach(({ textContent }, number) => { Object.assign(label.children[number], { textContent }).setAttribute("x", x); });
   }
   function showLabel(dot) {
-    const text = dot.text.replace("\n", " ");
+    const text = dot.text.replaceAll("\n", " ");
     if (dot.said) dot.link.ariaLabel = text === dot.full ? dot.said : `${dot.said}, shown as ${text}`;
     if (dot.side) dot.label.removeAttribute("display");
     else dot.label.setAttribute("display", "none");
