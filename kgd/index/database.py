@@ -148,6 +148,10 @@ class IndexDamaged(Damaged):
     """The file is damaged. Nothing is lost: call `Database.recreate` and fill it again."""
 
 
+class OtherVersion(Exception):
+    """The file is sound, but this child is of another version of kgd. It ends, and its parent does the work."""
+
+
 class Database:
     """One derived file. Close it when the workspace closes."""
 
@@ -156,12 +160,13 @@ class Database:
         file.
 
         Args:
-            is_child: Whether another process owns the file. Only the owner replaces a file: it has the file open, and
-                after an update it may be of another version than a child that still starts.
+            is_child: Whether the parent process owns the file. A child never replaces it: the parent has it open, and
+                during an update the two may run different versions of kgd.
             ticket: The ticket of the file's owner, for a child that writes for it.
 
         Raises:
-            IndexDamaged: A child cannot use the file, which is unchanged.
+            IndexDamaged: For a child, the file is missing or damaged. It is unchanged.
+            OtherVersion: For a child, the file is of another version of kgd. It is unchanged.
             Unavailable: The file is locked, or cannot be opened or written. It is unchanged.
         """
         self.path = path
@@ -181,7 +186,9 @@ class Database:
         """Called when a reader finds damage, before its call fails. It must not block."""
         if is_child:
             if not self._is_sound():
-                raise IndexDamaged("the index has no usable content", at=str(path))
+                if path.exists() and self._stamp()[0] == schema.application:
+                    raise OtherVersion(f"{path} is of another version of kgd")
+                raise IndexDamaged("the index is missing or damaged", at=str(path))
             return
         if path.is_dir() and not path.is_symlink():  # a person made this folder, so its content is kept
             with contextlib.suppress(OSError):
@@ -409,15 +416,17 @@ class Database:
         if not self.path.exists():
             return False
         self.path.chmod(0o600)
+        if self._stamp() != (self._schema.application, self._schema.version):
+            return False
         with self.read() as connection:
-            [(application,), (version,)] = (
-                connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
-            )
-            if (application, version) != (self._schema.application, self._schema.version):
-                return False
             for table in self._schema.tables:
                 connection.execute(f"SELECT * FROM {table} LIMIT 1").fetchone()
-            return True
+        return True
+
+    def _stamp(self) -> tuple[int, int]:
+        """The application and the version that the file names."""
+        (application,), (version,) = (self.rows(f"PRAGMA {name}")[0] for name in ("application_id", "user_version"))
+        return application, version
 
     def _connect(self) -> sqlite3.Connection:
         with self._naming:
