@@ -7,7 +7,8 @@ and addresses, and the touched files that the tree has are the answer. R@5 is th
 - `words`: files with most distinct words of the message, then most occurrences, as `rg --count` would rank them;
 - `search`: `search` over the same tree in a repository without a past;
 - `history`: `CodeHistory.files_for` alone: past messages, paths and companions;
-- `both`: `search` in the repository with its past.
+- `both`: `search` in the repository with its past;
+- `likely`: `likely_files` of `context`, which ranks the files found by a search together with those of past commits.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from kgd.git.layout import locate
 from kgd.index.words import STOPWORDS, words_of
 from kgd.model.uri import path_of, scheme_of
 from kgd.tools import call
+from kgd.tools.context.recent import SEARCHED
 from kgd.tools.session import Session
 from kgd.tools.workspaces import status
 from kgd.workspace.workspace import Workspace
@@ -118,6 +120,11 @@ def searched(session: Session, message: str) -> dict[str, float]:
     return found
 
 
+def likely(workspace: Workspace, history: CodeHistory, message: str) -> list[str]:
+    found, _ = workspace.files_with(message, SEARCHED)
+    return [one.path for one in history.files_for(message, AT, {one.path: one.score for one in found})]
+
+
 def by_words(tree: Path) -> Callable[[str], list[str]]:
     texts = {}
     for path in sorted(tree.rglob("*")):
@@ -164,6 +171,7 @@ def measured(repository: Path, folder: Path) -> dict[str, tuple[float, float]]:
         history.update()
         rows["history"] = recall(case.questions, lambda message: [one.path for one in history.files_for(message, AT)])
         rows["both"] = recall(case.questions, lambda message: list(searched(past, message)))
+        rows["likely"] = recall(case.questions, lambda message: likely(made, history, message))
         commits = history.count()
     print(f"{repository}: {len(case.questions)} questions, {commits} commits before them", file=sys.stderr)
     return rows
@@ -182,16 +190,16 @@ def main() -> int:
     parser.add_argument("repositories", type=Path, nargs="+", metavar="REPOSITORY")
     options = parser.parse_args()
     logging.disable(logging.WARNING)
-    print("| repository | words | search | history | both | gain over search | over words |")
-    print("|---" * 7 + "|")
+    print("| repository | words | search | history | both | likely | gain over search | over words |")
+    print("|---" * 8 + "|")
     missed = 0
     for repository in options.repositories:
         with tempfile.TemporaryDirectory(prefix="kgd-bench-", ignore_cleanup_errors=True) as place:
             rows = measured(repository.resolve(), Path(place))
-        words, search, _, both = (rows[name][0] for name in ("words", "search", "history", "both"))
-        missed += both < max(words, search) + GOAL
+        words, search, best = rows["words"][0], rows["search"][0], max(rows["both"][0], rows["likely"][0])
+        missed += best < max(words, search) + GOAL
         told = " | ".join(f"{share:.3f} ({ms:.0f} ms)" for share, ms in rows.values())
-        gains = f"{100 * (both - search):+.1f} | {100 * (both - words):+.1f}"
+        gains = f"{100 * (best - search):+.1f} | {100 * (best - words):+.1f}"
         print(f"| {_name(repository)} | {told} | {gains} |", flush=True)
     return int(missed > 0)
 
