@@ -33,14 +33,21 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return clone
 
 
-def released(clone: Path) -> dict[str, Path]:
+def release(clone: Path) -> dict[str, Path]:
     command = [sys.executable, "scripts/release.py", "--draft"]
     subprocess.run(command, cwd=clone, check=True, capture_output=True)
     return {made.name: made for made in (clone / "dist").iterdir()}
 
 
+@pytest.fixture(scope="module")
+def released(copy: Path) -> dict[str, Path]:
+    return release(copy)
+
+
 @pytest.mark.slow
-def test_a_release_is_reproducible_small_and_without_pictures(copy: Path, tmp_path: Path) -> None:
+def test_a_release_is_reproducible_small_and_without_pictures(
+    copy: Path, released: dict[str, Path], tmp_path: Path
+) -> None:
     names = {
         f"kgd_daemon-{__version__}-py3-none-any.whl",
         f"kgd_daemon-{__version__}.tar.gz",
@@ -49,11 +56,11 @@ def test_a_release_is_reproducible_small_and_without_pictures(copy: Path, tmp_pa
         f"kgd-hub-context-{__version__}.tar.gz",
         f"kgd-daemon-{__version__}.cdx.json",
     }
-    first = {name: made.read_bytes() for name, made in released(copy).items()}
+    first = {name: made.read_bytes() for name, made in released.items()}
     assert first.keys() == names
     another = tmp_path / "another folder"
     shutil.copytree(ROOT, another, ignore=NOT_OURS, copy_function=shutil.copy)  # with newer files
-    assert {name: made.read_bytes() for name, made in released(another).items()} == first
+    assert {name: made.read_bytes() for name, made in release(another).items()} == first
     assert all(len(data) < LIMIT for data in first.values())
     for line in first["SHA256SUMS"].decode().splitlines():
         digest, name = line.split()
@@ -70,8 +77,8 @@ def test_a_release_is_reproducible_small_and_without_pictures(copy: Path, tmp_pa
 
 
 @pytest.mark.slow
-def test_the_bill_of_materials_lists_every_locked_package_with_hashes(copy: Path) -> None:
-    bill = json.loads(released(copy)[f"kgd-daemon-{__version__}.cdx.json"].read_text())
+def test_the_bill_of_materials_lists_every_locked_package_with_hashes(copy: Path, released: dict[str, Path]) -> None:
+    bill = json.loads(released[f"kgd-daemon-{__version__}.cdx.json"].read_text())
     listed = {part["name"]: part for part in bill["components"]}
     locked = [line.split("==")[0] for line in (copy / "locks/runtime.txt").read_text().splitlines() if "==" in line]
     assert {*locked, "htmx.org"} <= listed.keys()
@@ -96,8 +103,10 @@ def test_a_release_without_its_section_of_the_changelog_is_refused(tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.needs("registry")
 @pytest.mark.timeout(300)
-def test_the_wheel_in_an_empty_environment_runs_the_commands_of_the_readme(copy: Path, tmp_path: Path) -> None:
-    wheel = released(copy)[f"kgd_daemon-{__version__}-py3-none-any.whl"]
+def test_the_wheel_in_an_empty_environment_runs_the_commands_of_the_readme(
+    copy: Path, released: dict[str, Path], tmp_path: Path
+) -> None:
+    wheel = released[f"kgd_daemon-{__version__}-py3-none-any.whl"]
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     pip = [str(tmp_path / "venv/bin/python"), "-m", "pip", "install", "-q", "--no-compile", "--require-hashes"]
     subprocess.run([*pip, "-r", copy / "locks/runtime.txt"], check=True)
