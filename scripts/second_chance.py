@@ -3,9 +3,9 @@
 
 usage: second_chance.py EXIT-CODE [PYTEST OPTIONS]
 
-EXIT-CODE is the exit code of the first run. If that run broke off, some tests did not run: there is no second chance. A
-test of a promise about data or rights has none either: a single failure may be a lost write. Exits with 0 only if all
-failed tests pass now.
+EXIT-CODE is the exit code of the first run. If that run was interrupted, some tests did not run, so there is no second
+chance. Tests of promises about data or permissions get none either: a single failure may be a lost write. Exits with 0
+only if all failed tests pass now.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FAILED = 1
 
 def main(code: int, options: list[str]) -> int:
     if code != FAILED:
-        print(f"no second chance: the run broke off with exit code {code}", file=sys.stderr)
+        print(f"no second chance: pytest did not complete (exit code {code})", file=sys.stderr)
         return code
     failed = sorted(json.loads(LAST_FAILED.read_text())) if LAST_FAILED.exists() else []
     final = [name for name in failed if name.split("/")[1] in PROMISES]

@@ -38,7 +38,7 @@ _TOKEN = re.compile(r"kgd_[a-z]+_\w").search
 _NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: (.*)").fullmatch
 _IN_SIGHT = "does not belong on the command line, where others can see it"
 _TEXTS = ("NAME", "TEXT")
-"""Arguments that people type with spaces."""
+"""Placeholders of arguments whose values may contain spaces."""
 _MISSING = "the following arguments are required: "
 _MINE = ("json", "directory", "quiet", "no_pager", "verb")
 

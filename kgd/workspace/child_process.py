@@ -136,9 +136,9 @@ def serve(
     """Carry out orders in the child until its input ends.
 
     Args:
-        open_files: Opens the files and returns what carries out an order, given the order and a function that names the
-            part it begins. Called with the first order: its errors are answers, and a child whose parent has ended
-            opens nothing.
+        open_files: Opens the files and returns the function that carries out orders. That function takes an order and a
+            callback that reports the part being started. Called at the first order, so that its errors are sent as
+            answers, and a child whose parent has ended opens no files.
         nice: How much the child's priority is lowered.
         memory: Limit of the address space in bytes; 0 for no limit.
     """

@@ -116,11 +116,11 @@ class Workspace:
         except BaseException as failure:
             with contextlib.suppress(Exception):  # call every callback, even if one raises
                 opened.close()
-            if isinstance(failure, IndexDamaged):  # git is sound, so the advice is not to repair it
+            if isinstance(failure, IndexDamaged):  # git is sound, so the error must not suggest repairing it
                 raise Unavailable(
-                    f"the derived data cannot be made anew: {failure.message}",
+                    f"the derived data cannot be rebuilt: {failure.message}",
                     at=failure.at,
-                    next="Try again; nothing is lost, since all of it comes from git.",
+                    next="Try again. No knowledge is lost: kgd rebuilds this data from git.",
                 ) from failure
             if isinstance(failure, Damaged):
                 raise Damaged(

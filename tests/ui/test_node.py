@@ -180,9 +180,9 @@ def test_a_task_is_started_and_done_beside_its_title(desk: Desk, page: Page, wat
     expect(page.locator(".said")).to_contain_text("Started with commit")
     expect(title.locator(".badge").nth(1)).to_have_text("in-progress")
     expect(title.get_by_role("button", name="Start")).to_have_count(0)
-    # As if another change had come before the page was renewed.
+    # Simulates a change made after the page was loaded.
     page.evaluate("document.querySelector('[name=version]').value = 1; document.querySelector('[name=to]').click()")
-    expect(page.locator(".said")).to_contain_text("Nothing was changed. The task had changed")
+    expect(page.locator(".said")).to_contain_text("Nothing was changed. The task has changed")
     title.get_by_role("button", name="Done").click()
     expect(title.locator(".badge").nth(1)).to_have_text("completed")
     expect(title.get_by_role("button", name="Done")).to_have_count(0)

@@ -52,7 +52,9 @@ def advance(visit: Visit) -> Handled:
     try:
         answer = visit.call("advance", id=uri, version=_version(visit), to=visit.text("to"))["data"]
     except Stale:
-        return Redirect(there, said=f"{NOTHING} The task had changed since the page was loaded.")
+        return Redirect(
+            there, said=f"{NOTHING} The task has changed since you loaded the page. Check its status and try again."
+        )
     return reported(there, answer, "Started" if answer["task"]["status"] == "in-progress" else "Completed")
 
 

@@ -155,7 +155,9 @@ def opened_feed(git_dir: str, work_tree: str, index: str) -> Feed:
     try:
         database = Database(Path(index), is_child=True)
     except IndexDamaged as error:  # the child's own file is not damaged
-        raise Unavailable("the text index is being rebuilt", next="The work continues by itself.") from error
+        raise Unavailable(
+            "the text index is being rebuilt", next="Nothing to do: the work resumes when the index is ready."
+        ) from error
     return Feed(database, read_by(opened_store(git_dir, work_tree)))
 
 

@@ -44,7 +44,7 @@ def test_an_index_damaged_during_searches_is_rebuilt(ask: Ask, ws: Workspace, da
     assert "concept://shop/n7" in found
 
 
-def test_an_index_that_cannot_be_made_anew_does_not_lead_to_a_repair_of_git(
+def test_an_index_that_cannot_be_rebuilt_does_not_suggest_repairing_git(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process may damage the new file at the same moment; git is sound."""
@@ -59,7 +59,7 @@ def test_an_index_that_cannot_be_made_anew_does_not_lead_to_a_repair_of_git(
         patch.setattr(Database, "recreate", spoiled)
         with pytest.raises(Unavailable) as refused:
             Workspace.open(ws.layout)
-    assert refused.value.next == "Try again; nothing is lost, since all of it comes from git."
+    assert refused.value.next == "Try again. No knowledge is lost: kgd rebuilds this data from git."
     Workspace.open(ws.layout).close()
 
 
