@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import cos, pi, sin
 from typing import Literal
 from zlib import crc32
 
-Form = Literal["circle", "square", "diamond", "triangle", "wedge", "pentagon", "hexagon"]
+Form = Literal[
+    "circle",
+    "triangle",
+    "wedge",
+    "diamond",
+    "square",
+    "pentagon",
+    "hexagon",
+    "honeycomb",
+    "page",
+    "folder",
+    "chevron",
+    "ribbon",
+    "bar",
+    "spool",
+    "bubble",
+    "arrow",
+    "label",
+    "star",
+    "spark",
+    "cross",
+    "trapezoid",
+    "bow",
+]
+Corners = Sequence[tuple[float, float]]
 Hue = Literal["green", "amber", "purple", "rose", "teal", "orange", "blue", "grey", "brown"]
 
 COLOURS: Mapping[Hue, str] = {
@@ -30,7 +55,36 @@ class Look:
     hue: Hue
 
 
-CODE, AREA = Look("square", "grey"), Look("hexagon", "blue")
+def _around(count: int, first: float, *reaches: float) -> Corners:
+    """Corners at equal angles, whose distances from the centre repeat."""
+    ways = [(first + n * 2 * pi / count, reaches[n % len(reaches)]) for n in range(count)]
+    return [(away * cos(angle), away * sin(angle)) for angle, away in ways]
+
+
+OUTLINES: Mapping[Form, Corners] = {
+    "triangle": _around(3, -pi / 2, 1.35),
+    "wedge": _around(3, pi / 2, 1.35),
+    "diamond": _around(4, 0.0, 1.3),
+    "square": _around(4, pi / 4, 1.3),
+    "pentagon": _around(5, -pi / 2, 1.2),
+    "hexagon": _around(6, 0.0, 1.2),
+    "honeycomb": _around(12, -pi / 2, 1.36, 1.18, 0.68, 1.18),
+    "page": [(-0.85, -1.15), (0.25, -1.15), (0.85, -0.5), (0.85, 1.15), (-0.85, 1.15)],
+    "folder": [(-1.15, -1.0), (-0.2, -1.0), (0.1, -0.55), (1.15, -0.55), (1.15, 0.9), (-1.15, 0.9)],
+    "chevron": [(-0.9, -1.15), (0.1, -1.15), (1.15, 0.0), (0.1, 1.15), (-0.9, 1.15), (0.05, 0.0)],
+    "ribbon": [(-0.85, -1.2), (0.85, -1.2), (0.85, 1.2), (0.0, 0.45), (-0.85, 1.2)],
+    "bar": [(-1.3, -0.6), (1.3, -0.6), (1.3, 0.6), (-1.3, 0.6)],
+    "spool": [(-1.1, -1.15), (1.1, -1.15), (0.35, 0.0), (1.1, 1.15), (-1.1, 1.15), (-0.35, 0.0)],
+    "bubble": [(-1.2, -1.0), (1.2, -1.0), (1.2, 0.55), (0.1, 0.55), (-0.6, 1.25), (-0.6, 0.55), (-1.2, 0.55)],
+    "arrow": [(-1.2, -0.5), (0.05, -0.5), (0.05, -1.15), (1.25, 0.0), (0.05, 1.15), (0.05, 0.5), (-1.2, 0.5)],
+    "label": [(-1.3, 0.0), (-0.55, -0.9), (1.15, -0.9), (1.15, 0.9), (-0.55, 0.9)],
+    "star": _around(10, -pi / 2, 1.45, 0.62),
+    "spark": _around(8, -pi / 2, 1.5, 0.6),
+    "cross": _around(12, -pi / 2, 0.5, 1.4, 1.4),
+    "trapezoid": [(-0.65, -1.0), (0.65, -1.0), (1.3, 0.95), (-1.3, 0.95)],
+    "bow": [(-1.2, -1.05), (0.0, -0.35), (1.2, -1.05), (1.2, 1.05), (0.0, 0.35), (-1.2, 1.05)],
+}
+"""The corners of each form except the circle. A form looks as large as a circle of radius 1; `y` leads down."""
 KNOWN: Mapping[str, Look] = {
     "concept": Look("circle", "green"),
     "insight": Look("triangle", "amber"),
@@ -38,25 +92,26 @@ KNOWN: Mapping[str, Look] = {
     "gotcha": Look("wedge", "rose"),
     "pattern": Look("pentagon", "teal"),
     "task": Look("square", "orange"),
-    "entity": Look("circle", "brown"),
-    "document": Look("square", "teal"),
-    "chunk": Look("square", "brown"),
-    "thread": Look("hexagon", "purple"),
-    "message": Look("circle", "purple"),
-    "resource": Look("pentagon", "brown"),
-    "tag": Look("wedge", "teal"),
-    "file": CODE,
-    "dir": CODE,
-    "symbol": CODE,
-    "atom": AREA,
-    "molecule": AREA,
+    "entity": Look("star", "brown"),
+    "document": Look("ribbon", "teal"),
+    "chunk": Look("bar", "brown"),
+    "thread": Look("spool", "purple"),
+    "message": Look("bubble", "purple"),
+    "resource": Look("arrow", "brown"),
+    "tag": Look("label", "teal"),
+    "file": Look("page", "grey"),
+    "dir": Look("folder", "grey"),
+    "symbol": Look("chevron", "grey"),
+    "atom": Look("hexagon", "blue"),
+    "molecule": Look("honeycomb", "blue"),
 }
+"""The look of each type of kgd. No two have the same form, so a reader can tell them apart without colours."""
 OTHERS = tuple(
     Look(form, hue)
     for hue in ("rose", "teal", "orange", "purple", "amber", "brown", "green")
-    for form in ("pentagon", "triangle", "diamond", "wedge", "hexagon")
-    if Look(form, hue) not in KNOWN.values()
+    for form in ("cross", "trapezoid", "spark", "bow")
 )
+"""Looks with forms that no type of kgd has."""
 
 
 def look_of(type: str) -> Look:

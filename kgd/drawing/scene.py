@@ -190,7 +190,7 @@ def _dot(node: Mapping[str, Any], known: Collection[str], disputed: Iterable[str
 
 def in_words(type: str) -> str:
     """The name of a type on pages and in pictures."""
-    return {"atom": "area", "molecule": "group of areas"}.get(type, type)
+    return {"atom": "area", "molecule": "group of areas", "dir": "folder"}.get(type, type)
 
 
 def shown_type(node: Mapping[str, Any]) -> str:

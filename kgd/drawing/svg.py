@@ -14,7 +14,7 @@ from math import cos, hypot, pi, sin, sqrt
 
 from kgd.drawing.labels import Label, box, middle, occupied, place_labels, radius
 from kgd.drawing.layout import Layout, Ring, layout_scene
-from kgd.drawing.looks import COLOURS, Form, look_of
+from kgd.drawing.looks import COLOURS, OUTLINES, Form, look_of
 from kgd.drawing.packing import Place
 from kgd.drawing.routing import Curve, Spot, along
 from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene, in_words
@@ -25,19 +25,10 @@ PAPER, INK, QUIET, FAINT, GROUP = "#ffffff", "#1d2320", "#565f59", "#c3c8c2", "#
 RED, AMBER = "#a3231b", "#7d5400"
 MARGIN = 24.0
 ARROW, PATH_ARROW = 7.0, 10.0
-CORNERS: Mapping[Form, tuple[int, float, float]] = {
-    "triangle": (3, -pi / 2, 1.35),
-    "wedge": (3, pi / 2, 1.35),
-    "square": (4, pi / 4, 1.3),
-    "diamond": (4, 0.0, 1.3),
-    "pentagon": (5, -pi / 2, 1.2),
-    "hexagon": (6, 0.0, 1.2),
-}
-"""For each form with corners: their number, the angle of the first one, and its distance by the radius of a circle that
-looks equally large."""
 MOST_SHAPES = 600
 """Largest number of shapes in the circles of all groups; if there are more nodes, a shape stands for several."""
 LARGEST_SHAPE = 7.0
+"""Radius of the largest shape in the circle of a group, and of a shape in a legend."""
 GOLDEN = pi * (3 - sqrt(5))
 BEND, LONGEST_BEND = 0.22, 320.0
 """Distance of the middle of a curve between groups, by the length of the line."""
@@ -108,7 +99,8 @@ def sample(type: str, marks: tuple[Mark, ...] = ()) -> str:
     """A single dot of a type, for a legend."""
     missing = bool({"missing", "unreachable"} & set(marks))
     dot = Dot("", "", type, 0.0, "-", "missing" if missing else "node", "", marks)
-    return f'<svg viewBox="-12 -12 24 24" class="drawing sample" aria-hidden="true">{_figure(dot, dot.size)}</svg>'
+    size = dot.size if marks else LARGEST_SHAPE
+    return f'<svg viewBox="-12 -12 24 24" class="drawing sample" aria-hidden="true">{_figure(dot, size)}</svg>'
 
 
 def _frame(scene: Scene, layout: Layout, labels: Mapping[str, Label]) -> tuple[float, float, float, float]:
@@ -284,7 +276,8 @@ def _box(dot: Dot, layout: Layout, is_filled: bool) -> str:
 
 
 def _parts(dot: Dot, size: float, share: float) -> str:
-    """A shape for each node of a group, or for some of each type, from the centre outward."""
+    """A shape for each node of a group, or for some of each type, from the centre outward. A group of areas also has a
+    second ring."""
     counts = [(type, max(1, round(count * share))) for type, count in dot.parts]
     step = (size - LARGEST_SHAPE - 3) / sqrt(max(3, sum(count for _, count in counts)))
     drawn, number = [], 0
@@ -293,8 +286,9 @@ def _parts(dot: Dot, size: float, share: float) -> str:
         number += count
         shape = partial(_outline, look_of(type).form, min(LARGEST_SHAPE, step * 0.55))
         outlines = "".join(shape(away * cos(angle), away * sin(angle)) for away, angle in places)
-        hue = look_of(type).hue
-        drawn.append(f'<path class="{hue}" fill="{COLOURS[hue]}" d="{outlines}"/>')
+        drawn.append(f'<path class="{look_of(type).hue}" {_kind(type)} d="{outlines}"/>')
+    if dot.type == "molecule":
+        drawn.insert(0, f'<circle class="ring" r="{size - 4:g}" fill="none" stroke="{FAINT}"/>')
     return f'<g class="parts">{"".join(drawn)}</g>' if drawn else ""
 
 
@@ -303,13 +297,12 @@ def _outline(form: Form, size: float, x: float, y: float) -> str:
     if form == "circle":
         half = f"a{size:.1f} {size:.1f} 0 0 0"
         return f"M{x - size:.1f} {y:.1f}{half} {2 * round(size, 1):g} 0{half} {-2 * round(size, 1):g} 0"
-    return f"M{'L'.join(f'{x + right:.1f} {y + down:.1f}' for right, down in _corners(form, size))}z"
+    return f"M{'L'.join(f'{x + size * right:.1f} {y + size * down:.1f}' for right, down in OUTLINES[form])}z"
 
 
-def _corners(form: Form, size: float) -> list[tuple[float, float]]:
-    count, first, reach = CORNERS[form]
-    angles = [first + n * 2 * pi / count for n in range(count)]
-    return [(reach * size * cos(angle), reach * size * sin(angle)) for angle in angles]
+def _kind(type: str) -> str:
+    """The attributes of a shape that depend on its type."""
+    return f'fill="{COLOURS[look_of(type).hue]}" data-type="{_text(type)}"'
 
 
 def _figure(dot: Dot, size: float, share: float = 1.0) -> str:
@@ -324,10 +317,10 @@ def _figure(dot: Dot, size: float, share: float = 1.0) -> str:
         look = f'class="figure bubble" fill="{PAPER}" stroke="{FAINT}"'
         return f'<circle r="{size:g}" {look}/>{_parts(dot, size, share)}'
     form = look_of(dot.type)
-    look = f'class="figure {form.hue}" fill="{COLOURS[form.hue]}"'
+    look = f'class="figure {form.hue}" {_kind(dot.type)}'
     if form.form == "circle":
         return f'<circle r="{size:g}" {look}/>{marks}'
-    corners = " ".join(f"{right:.1f},{down:.1f}" for right, down in _corners(form.form, size))
+    corners = " ".join(f"{size * right:.1f},{size * down:.1f}" for right, down in OUTLINES[form.form])
     return f'<polygon points="{corners}" {look}/>{marks}'
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kgd.drawing.labels import LENGTHS, LONGEST, Box, box, place_labels
 from kgd.drawing.layout import APART, TALL, WIDE, layout_dots, layout_scene
-from kgd.drawing.looks import KNOWN, look_of
+from kgd.drawing.looks import KNOWN, OTHERS, OUTLINES, look_of
 from kgd.drawing.packing import Place
 from kgd.drawing.routing import along
 from kgd.drawing.scene import Dot, Line, Scene, in_words, scene_of_groups, scene_of_walk
@@ -273,11 +273,20 @@ def test_the_number_of_nodes_sets_the_size_of_a_group() -> None:
     assert len(set(sizes)) == 3
 
 
-def test_every_type_of_kgd_has_a_look_of_its_own_and_other_types_always_the_same() -> None:
-    knowledge = [type for type in KNOWN if type not in ("file", "dir", "symbol", "atom", "molecule")]
-    assert len({look_of(type) for type in knowledge}) == len(knowledge)
+def test_every_type_of_kgd_has_a_form_of_its_own_and_other_types_have_other_forms() -> None:
+    forms = {look_of(type).form for type in KNOWN}
+    assert len(forms) == len(KNOWN)
+    assert not forms & {look.form for look in OTHERS}
     assert look_of("runbook") == look_of("runbook")
-    assert look_of("runbook") not in KNOWN.values()
+    assert look_of("runbook") in OTHERS
+
+
+@pytest.mark.parametrize("form", OUTLINES)
+def test_forms_look_equally_large(form: str) -> None:
+    corners = {str(name): outline for name, outline in OUTLINES.items()}[form]
+    pairs = zip(corners, [*corners[1:], corners[0]], strict=True)
+    assert 2.2 < abs(sum(a * d - c * b for (a, b), (c, d) in pairs)) / 2 < 4.0
+    assert all(hypot(*corner) < 1.7 for corner in corners)
 
 
 def test_a_path_is_a_row_or_a_column_with_its_whole_names_and_relations() -> None:
