@@ -142,7 +142,9 @@ def scene_of_groups(answer: Mapping[str, Any]) -> Scene:
         name += f" {group['count']:,}"
         parent = f"{GROUP}{inside}" if inside else ""
         cost = 1.0 if parent else 0.0
-        dots.append(Dot(uri, name, "", cost, parent, "group", told=told, size=round(size, 1), parts=parts))
+        kind, is_uri, _ = group["id"].partition("://")
+        type = kind if is_uri and answer.get("grouping") == "area" else ""
+        dots.append(Dot(uri, name, type, cost, parent, "group", told=told, size=round(size, 1), parts=parts))
         for node in group.get("members", ()):
             inner = {"summary": node.get("summary", ""), "told": f"in {group['name']}"}
             dots.append(Dot(node["uri"], node["name"], shown_type(node), 2.0, uri, **inner))

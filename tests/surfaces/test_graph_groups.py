@@ -129,6 +129,12 @@ def test_a_node_about_a_file_belongs_to_the_area_of_the_file(known: Session, are
     assert auth["types"] == {"concept": 2, "note": 1}
 
 
+def members(session: Session, area: str) -> set[str]:
+    """The names of the nodes of an area."""
+    (opened,) = [group for group in grouped(session, "area", area)["groups"] if group["id"] == area]
+    return {one["name"] for one in opened["members"]}
+
+
 def test_a_node_that_cites_a_file_or_is_about_a_folder_belongs_to_its_area(
     known: Session, areas: tuple[str, str]
 ) -> None:
@@ -136,12 +142,35 @@ def test_a_node_that_cites_a_file_or_is_about_a_folder_belongs_to_its_area(
     cites = {"cites": ["src/auth/service.py"]}
     call(known, "put", {"changes": [upsert("folder", relations=folder), upsert("citing", data=cites)]})
     names = {"auth 1", "auth 2", "alone", "folder", "citing"}
+    until(lambda: members(known, areas[1]) == names)
 
-    def members() -> set[str]:
-        (auth,) = [group for group in grouped(known, "area", areas[1])["groups"] if group["id"] == areas[1]]
-        return {one["name"] for one in auth["members"]}
 
-    until(lambda: members() == names)
+def test_a_task_belongs_to_the_area_of_its_context_files(known: Session, areas: tuple[str, str]) -> None:
+    task = {"name": "Mend the session", "files": ["README.md", "src/auth/service.py"], "workspace": "shop"}
+    call(known, "add_task", task)
+    assert members(known, areas[1]) == {"auth 1", "auth 2", "alone", "Mend the session"}
+
+
+def test_a_node_about_a_definition_or_about_a_node_of_an_area_belongs_to_it(
+    known: Session, areas: tuple[str, str]
+) -> None:
+    subjects = {"note": "auth/n1", "definition": "symbol://shop/src/auth/service.py/sign"}
+    changes = [upsert(name, relations={"type": "about", "target": to}) for name, to in subjects.items()]
+    call(known, "put", {"changes": [*changes, upsert("user", relations={"type": "uses", "target": "auth/n1"})]})
+    assert members(known, areas[1]) == {"auth 1", "auth 2", "alone", "note", "definition"}
+
+
+def test_if_areas_have_too_many_patterns_the_files_with_the_most_nodes_have_an_area(
+    known: Session, areas: tuple[str, str], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(groups, "MATCHING_STEPS", 60)
+    files = [f"file://shop/src/auth/part{n}.py" for n in range(40)]
+    changes = [upsert(f"x{n}", relations={"type": "about", "target": uri}) for n, uri in enumerate(files)]
+    also = upsert("also", relations={"type": "about", "target": "file://shop/src/auth/service.py"})
+    call(known, "put", {"changes": [*changes, also]})
+    placed = members(known, areas[1])
+    assert {"alone", "also"} <= placed
+    assert len(placed) < 10
 
 
 def test_the_relations_between_areas_include_their_files(known: Session, areas: tuple[str, str]) -> None:

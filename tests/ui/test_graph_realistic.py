@@ -96,9 +96,9 @@ def test_the_groups_of_the_whole_workspace_show_types_and_relations(page: Page) 
     opened(page, LAPTOP, "graph")
     payments = page.locator("#drawing .group", has_text="Payments")
     expect(payments).to_have_attribute(
-        "aria-label", "Payments 13, 13 nodes: insight 6, gotcha 3, decision 2, concept 1, pattern 1"
+        "aria-label", "Payments 14, area, 14 nodes: insight 6, gotcha 3, decision 2, concept 1, pattern 1, task 1"
     )
-    assert payments.locator(".parts path").count() == 5
+    assert payments.locator(".parts path").count() == 6
     lines = page.locator("#drawing .lines path").all_text_contents()
     assert len(lines) >= 8
     assert "2 relations" in lines
@@ -120,7 +120,7 @@ def test_a_redrawn_label_keeps_nothing_of_the_previous_one(page: Page, size: tup
     labels = page.locator("#drawing .dot:not(.group)").evaluate_all(
         "all => all.map((dot) => [dot.ariaLabel, dot.querySelector('.label').textContent])"
     )
-    assert len(labels) == 13
+    assert len(labels) == 14
     for said, label in labels:
         assert said.replace(" ", "").startswith("".join(label.split()).rstrip("…")), (said, label)
         assert ("shown as" in said) == ("…" in label), (said, label)
@@ -129,7 +129,7 @@ def test_a_redrawn_label_keeps_nothing_of_the_previous_one(page: Page, size: tup
 def test_long_names_in_an_opened_group_have_several_lines_and_cross_no_other(page: Page) -> None:
     opened(page, LAPTOP, "graph?group=area&open=atom://shop/payments")
     names = page.locator("#drawing .dot:not(.group) > .label")
-    expect(names).to_have_count(13)
+    expect(names).to_have_count(14)
     assert names.filter(has=page.locator("tspan:nth-child(2)")).count() >= 3
     assert crossing(shown(page)) == []
 

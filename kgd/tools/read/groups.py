@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import chain
 from threading import Lock
 from typing import Any, Literal, NotRequired
 
@@ -19,8 +20,10 @@ from kgd.areas.atlas import Atlas
 from kgd.errors import Limit
 from kgd.freshness.freshness import Freshness
 from kgd.graph import communities
+from kgd.memories.tasks import parsed
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of, uri_at
+from kgd.retrieval.code import file_of
 from kgd.tools.nodes import overlay_of
 from kgd.tools.visibility import Sees
 from kgd.workspace.workspace import Workspace
@@ -41,8 +44,13 @@ LEAST = 3
 LARGEST_SHARE = 0.8
 """Largest share of the nodes in one group of a grouping that `divided` prefers."""
 CITED = 2_000
-"""Largest number of files and folders whose areas and imports are looked up."""
-MATCHING_STEPS = 200_000
+"""Largest number of files and folders whose imports are looked up."""
+PLACED = 12_000
+"""Largest number of files and folders whose areas are looked up."""
+TASKS = 500
+"""Largest number of tasks whose context files are read."""
+MATCHING_STEPS = 600_000
+"""Limit of steps for the areas of files: less than a second, during which other requests for areas wait."""
 
 
 class Member(TypedDict):
@@ -245,24 +253,39 @@ def _types(workspace: Workspace, uris: Iterable[Uri]) -> list[tuple[str, int]]:
 
 
 def _by_area(workspace: Workspace, read: Read) -> dict[Uri, str]:
-    """The group of a node is the first area to which a relation leads, or else the area of the first file or folder
-    that it is related to or cites."""
+    """The group of a node is the first area to which a relation leads. Otherwise it is the area of the first file or
+    folder that it is related to or cites, or that a task lists, or else the area of a node that it is about."""
     known = {atom.uri for atom in Atlas.of(workspace).atoms()}
     found: dict[Uri, str] = {}
     for uri, targets in read.targets.items():
         if scheme_of(uri) not in ("atom", "molecule"):
             found[uri] = next((target for target in targets if target in known), OUTSIDE)
     others = [uri for uri, id in found.items() if id == OUTSIDE]
-    citing = Freshness.of(workspace).citing_among(others)
-    places = {
+    places = _places(workspace, read, others) if known else {}
+    most_used = Counter(chain.from_iterable(places.values())).most_common(PLACED)
+    areas = _areas_of(workspace, [place for place, _ in most_used], None)
+    found |= {uri: id for uri in others if (id := next(filter(None, map(areas.get, places.get(uri, ()))), ""))}
+    return found | {uri: id for uri in others if found[uri] == OUTSIDE and (id := _of_subject(workspace, uri, found))}
+
+
+def _places(workspace: Workspace, read: Read, uris: Sequence[Uri]) -> dict[Uri, list[str]]:
+    """The files and folders of each node: those that it is related to, cites, or lists as the context of a task."""
+    citing = Freshness.of(workspace).citing_among(uris)
+    tasks = [uri for uri in uris if scheme_of(uri) == "task"][:TASKS]
+    listed = {uri: parsed(node).files for uri in tasks if (node := workspace.readable(uri))}
+    return {
         uri: [
-            *read.targets[uri],
+            *_in_code(read.targets[uri]),
             *filter(None, (uri_at("file", workspace.id, one.path) for one in citing.get(uri, ()))),
         ]
-        for uri in others
+        for uri in uris
     }
-    areas = _areas_of(workspace, _in_code(places.values()), None)
-    return found | {uri: id for uri in others if (id := next(filter(None, map(areas.get, places[uri])), ""))}
+
+
+def _of_subject(workspace: Workspace, uri: Uri, groups: Mapping[Uri, str]) -> str:
+    """The area of the first node that a node is about; empty if none has one."""
+    subjects = (edge.target for edge in workspace.graph.out(uri)[: communities.MOST_TARGETS] if edge.type == "about")
+    return next((id for one in subjects if (id := groups.get(one, OUTSIDE)) != OUTSIDE), "")
 
 
 def _by_community(workspace: Workspace, read: Read) -> dict[Uri, str]:
@@ -271,6 +294,7 @@ def _by_community(workspace: Workspace, read: Read) -> dict[Uri, str]:
     for members in communities.communities(read.targets):
         first = max(members, key=lambda uri: (read.degrees[uri], uri))
         group = ALONE if len(members) == 1 else OTHERS if len(members) < LEAST else first
+            *listed.get(uri, ()),
         found |= dict.fromkeys(members, group)
     return found
 
@@ -338,7 +362,7 @@ def _links(read: Read, ids: Mapping[Uri, str], files: Mapping[Uri, tuple[str, Se
     relations = [(ids[uri], targets) for uri, targets in read.targets.items() if uri in ids]
     for source, targets in [*relations, *files.values()]:
         for target in targets:
-            if (other := ids.get(target) or of_files.get(target, source)) != source:
+            if (other := ids.get(target) or of_files.get(file_of(target), source)) != source:
                 counts[min(source, other), max(source, other)] += 1
     return [{"source": a, "target": b, "count": count} for (a, b), count in counts.most_common(LINKS)]
 
@@ -350,29 +374,33 @@ def _files(
     these files import."""
     overlay = overlay_of(workspace)
     imports: dict[Uri, list[Uri]] = {}
-    for uri in _in_code(read.targets.values()):
+    most_used = Counter(chain.from_iterable(map(_in_code, read.targets.values()))).most_common(CITED)
+    for uri, _ in most_used:
         found = overlay.out(uri) if overlay and scheme_of(uri) == "file" else ()
         imports[uri] = [edge.target for edge in found if edge.type == "imports" and (sees is None or sees(edge.target))]
     files = dict.fromkeys([*imports, *(target for targets in imports.values() for target in targets)])
     areas = _areas_of(workspace, list(files)[:CITED], sees)
-    return {uri: (group_of[area], imports.get(uri, [])) for uri, area in areas.items() if area in group_of}
+    return {uri: (group_of[id], imports.get(uri, [])) for uri in files if (id := areas.get(uri, "")) in group_of}
 
 
-def _in_code(relations: Iterable[Iterable[Uri]]) -> list[Uri]:
-    """The first `CITED` files and folders among the targets of relations."""
-    return list(dict.fromkeys(uri for targets in relations for uri in targets if scheme_of(uri) in CODE_TREE))[:CITED]
+def _in_code(targets: Iterable[Uri]) -> list[Uri]:
+    """The files and folders among the targets of relations; a part of a file counts as the file."""
+    return [uri for uri in map(file_of, targets) if scheme_of(uri) in CODE_TREE]
 
 
-def _areas_of(workspace: Workspace, code: Sequence[Uri], sees: Sees | None) -> dict[Uri, str]:
-    """The first area of each file and folder; none if the areas have too many patterns."""
-    try:
-        matches = Atlas.of(workspace).matching(code, sees=sees, most=MATCHING_STEPS)
-    except Limit:
-        return {}
-    found: dict[Uri, str] = {}
-    for area, inside in matches.by_atom.items():
-        for uri in inside:
-            found.setdefault(Uri(uri), str(area))
+def _areas_of(workspace: Workspace, code: Sequence[str], sees: Sees | None) -> dict[str, str]:
+    """The first area of each file and folder. If the areas have too many patterns for all of them, only the first tenth
+    or hundredth has one."""
+    found: dict[str, str] = {}
+    for count in (len(code), len(code) // 10, len(code) // 100):
+        try:
+            matches = Atlas.of(workspace).matching(code[:count], sees=sees, most=MATCHING_STEPS)
+        except Limit:
+            continue
+        for area, inside in matches.by_atom.items():
+            for place in inside:
+                found.setdefault(place, str(area))
+        break
     return found
 
 
