@@ -212,7 +212,6 @@ def test_taking_in_documents_is_measured(tmp_path: Path) -> None:
     told(list(ingesting.rows(tmp_path, 3)))
 
 
-@pytest.mark.large
 @pytest.mark.needs("chromium")
 def test_pages_are_measured_in_a_browser(made: Made, tmp_path: Path) -> None:
     found = list(pages.rows([made], tmp_path, looks=1, changes=3))

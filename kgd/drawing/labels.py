@@ -23,8 +23,8 @@ SIZES = (1, 2, 4)
 LENGTHS = (26, 14)
 """Lengths to which labels are cut, the first with room; `LONGEST` is the length to which they then grow."""
 LONGEST = 48
-LINES, MEMBER_LINES = 4, 3
-"""Largest number of lines of a label, and of a label in an opened group."""
+LINES = 4
+"""Largest number of lines of a label; one in an opened group also keeps to its row."""
 GAP = 4.0
 """Gap between a dot and its label."""
 TITLE = (10.0, 16.0)
@@ -65,16 +65,19 @@ def place_labels(dots: Sequence[Dot], layout: Layout) -> dict[str, Label]:
     return {dot.uri: found.get(dot.uri) or Label(label_text(dot, LENGTHS[0]), "right", 0) for dot in dots}
 
 
-def _texts(dot: Dot, layout: Layout) -> Iterator[str]:
-    """The texts of a label, the first with room: in an opened group, lines as wide as the column of the dot."""
-    name = dot.name or dot.uri
+def _texts(dot: Dot, layout: Layout) -> Iterator[tuple[str, Sequence[Side]]]:
+    """The texts of a label with their sides, the first with room: in an opened group, lines as wide as the column of
+    the dot, below it."""
+    name, sides = dot.name or dot.uri, _sides(dot, layout)
     if layout.line:
-        yield wrapped(name, layout.line, LINES)
+        yield wrapped(name, layout.line, LINES), sides
         return
-    column = int(layout.places[dot.uri].room / CHARACTER) if dot.uri in layout.places else 0
-    if column and max(map(width, name.split()), default=0) <= column:  # otherwise a word would be cut
-        yield from (wrapped(name, column, lines) for lines in range(MEMBER_LINES, 0, -1))
-    yield from (label_text(dot, longest) for longest in LENGTHS)
+    place = layout.places.get(dot.uri)
+    column = int(place.room / CHARACTER) if place else 0
+    if place and column and max(map(width, name.split()), default=0) <= column:  # otherwise a word would be cut
+        most = min(LINES, int((place.deep - 2 * (place.size + GAP)) / HEIGHT))
+        yield from ((wrapped(name, column, lines), ("below",)) for lines in range(max(1, most), 0, -1))
+    yield from ((label_text(dot, longest), sides) for longest in LENGTHS)
 
 
 def label_text(dot: Dot, longest: int) -> str:
@@ -105,10 +108,8 @@ def occupied(dots: Sequence[Dot], layout: Layout, labels: Mapping[str, Label], s
 
 
 def _with_room(dot: Dot, layout: Layout, taken: Taken, size: int) -> Label | None:
-    for text in _texts(dot, layout):
-        for side in _sides(dot, layout):
-            if "\n" in text and side in ("above", "left", "right"):
-                continue  # the lines go downwards, and would cover the dot or pass it
+    for text, sides in _texts(dot, layout):
+        for side in sides:
             if taken.has_room(box(dot, layout, text, side, size), dot.uri):
                 return Label(text, side, size)
     return None

@@ -25,11 +25,13 @@ LONGEST_LABEL = 104.0
 MEMBER = (46.0, 38.0)
 """Width and height of the cell of a member; `ROOMY` is the cell that it gets in an uncrowded picture."""
 ROOMY = (112.0, 44.0)
+WIDER = 30.0
+"""By how much the gaps between members of a row are wider than the gaps between rows, for their labels."""
 HEADER, PAD, GUTTER = 26.0, 6.0, 10.0
 """Height of a box's title, and gaps between a box and its content and between two boxes."""
 SCALES = tuple(2.0 * 0.9**n for n in range(24))
 """Factors of the circles' sizes to try, the largest first."""
-OPENED = (0.75, 0.6, 0.45, 0.0)
+OPENED = (0.85, 0.75, 0.65, 0.55, 0.45, 0.0)
 """Smallest shares of a frame for its opened groups, tried largest first."""
 SMALLEST = 0.4
 """Smallest factor of the circles' sizes for such a share; below it, the next smaller share is tried."""
@@ -42,13 +44,15 @@ ROUNDS = 2
 FEW = 5
 """Largest number of parts for which all divisions of a frame are compared."""
 
-Share = tuple[float, Dot]
-"""A dot with its area."""
+Part = Sequence[Dot]
+"""One box, or all circles beside boxes."""
+Share = tuple[float, Part]
+"""A part of a frame with its area."""
 
 
 class Place(NamedTuple):
     """The centre of a figure, with the radius of its circle, or with the width and the height of its box. The label of
-    a member is at most `room` wide."""
+    a member is at most `room` wide; its row is `deep` high."""
 
     x: float
     y: float
@@ -56,6 +60,7 @@ class Place(NamedTuple):
     wide: float = 0.0
     high: float = 0.0
     room: float = 0.0
+    deep: float = 0.0
 
 
 class Frame(NamedTuple):
@@ -67,13 +72,20 @@ class Frame(NamedTuple):
     high: float
 
 
+Packed = tuple[dict[str, Place], dict[str, float]]
+"""The place of each dot, and the least share of the opened groups in each group."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Packing:
-    """The dots of each group, the factor of the circles' sizes, and the least share of opened groups."""
+    """The dots of each group, and the factor of the circles' sizes.
+
+    `opened` has the least share of the opened groups in a group; without it, the largest of `OPENED` that fits is used.
+    """
 
     inside: Mapping[str, Sequence[Dot]]
     scale: float
-    opened: float
+    opened: Mapping[str, float]
 
     def cell(self, dot: Dot) -> tuple[float, float]:
         """The smallest cell of a circle or a member."""
@@ -89,48 +101,64 @@ class _Packing:
         wide, high = ROOMY if dot.shape != "group" else self.cell(dot)
         return wide * high
 
-    def _shares(self, dots: Sequence[Dot]) -> list[Share]:
-        """The areas of dots; opened groups together get at least their share."""
-        areas = [(self.area(dot), dot, self._is_opened(dot)) for dot in dots]
-        opened, others = (sum(area for area, _, is_opened in areas if is_opened is one) for one in (True, False))
-        more = max(1.0, others * self.opened / (1 - self.opened) / opened) if opened else 1.0
-        return [(area * more if is_opened else area, dot) for area, dot, is_opened in areas]
+    def _shares(self, dots: Sequence[Dot], opened: float) -> list[Share]:
+        """The parts of a frame, the largest first; opened groups together get at least their share."""
+        circles = [dot for dot in dots if dot.uri not in self.inside]
+        parts = [[dot] for dot in dots if dot.uri in self.inside] + [circles] * bool(circles)
+        areas = [(sum(map(self.area, part)), part, any(map(self._is_opened, part))) for part in parts]
+        own, others = (sum(area for area, _, is_opened in areas if is_opened is one) for one in (True, False))
+        more = max(1.0, others * opened / (1 - opened) / own) if own else 1.0
+        shares: list[Share] = [(area * more if is_opened else area, part) for area, part, is_opened in areas]
+        return sorted(shares, key=lambda share: (-share[0], share[1][0].uri))
 
     def _is_opened(self, dot: Dot) -> bool:
         """Whether a group shows members, in it or in a group inside of it."""
         return any(one.shape != "group" or self._is_opened(one) for one in self.inside.get(dot.uri, ()))
 
-    def place(self, parent: str, frame: Frame) -> dict[str, Place] | None:
+    def place(self, parent: str, frame: Frame) -> Packed | None:
         """The places of the dots in a group, or None if they do not fit."""
         dots = self.inside.get(parent, ())
+        if min(frame.wide, frame.high) <= 0:
+            return None
         if not any(dot.uri in self.inside for dot in dots):
-            return self._rows(dots, frame)
-        found: dict[str, Place] = {}
-        shares = sorted(self._shares(dots), key=lambda share: (-share[0], share[1].uri))
-        for dot, (left, top, wide, high) in _divided(shares, frame)[1]:
-            box = Frame(left + GUTTER / 2, top + GUTTER / 2, wide - GUTTER, high - GUTTER)
-            if dot.uri in self.inside:
-                content = Frame(box.left + PAD, box.top + HEADER, box.wide - 2 * PAD, box.high - HEADER - PAD)
-                inner = self.place(dot.uri, content)
-                middle = box.left + box.wide / 2, box.top + box.high / 2
-                found[dot.uri] = Place(*middle, min(box.wide, box.high) / 2, box.wide, box.high)
-            else:
-                inner = self._rows([dot], box)
-            if inner is None:
+            rows = self._rows(dots, frame)
+            return None if rows is None else (rows, {})
+        shares = OPENED if any(map(self._is_opened, dots)) else OPENED[-1:]
+        options = (self.opened[parent],) if parent in self.opened else shares
+        return next(filter(None, (self._divide(parent, frame, opened) for opened in options)), None)
+
+    def _divide(self, parent: str, frame: Frame, opened: float) -> Packed | None:
+        """Divide a group's frame into its parts; None if one of them does not fit."""
+        found, shares = dict[str, Place](), {parent: opened}
+        parts = _divided(self._shares(self.inside[parent], opened), frame)[1]
+        # Circles first: they are the part that may not fit, and take less time.
+        for part, (left, top, wide, high) in sorted(parts, key=lambda one: one[0][0].uri in self.inside):
+            box, dot = Frame(left + GUTTER / 2, top + GUTTER / 2, wide - GUTTER, high - GUTTER), part[0]
+            if dot.uri not in self.inside:
+                if (rows := self._rows(part, box)) is None:
+                    return None
+                found |= rows
+                continue
+            content = Frame(box.left + PAD, box.top + HEADER, box.wide - 2 * PAD, box.high - HEADER - PAD)
+            if (inner := self.place(dot.uri, content)) is None:
                 return None
-            found |= inner
-        return found
+            middle = box.left + box.wide / 2, box.top + box.high / 2
+            found[dot.uri] = Place(*middle, min(box.wide, box.high) / 2, box.wide, box.high)
+            found |= inner[0]
+            shares |= inner[1]
+        return found, shares
 
     def _rows(self, dots: Sequence[Dot], frame: Frame) -> dict[str, Place] | None:
         """Dots in rows that spread over the frame; the number of rows gives similar gaps in both directions."""
         best: tuple[float, list[list[Dot]]] | None = None
-        likely = sqrt(len(dots) * frame.high / max(1.0, frame.wide))
+        wider = 0.0 if any(dot.shape == "group" for dot in dots) else WIDER
+        likely = sqrt(len(dots) * max(0.0, frame.high) / max(1.0, frame.wide))
         for count in range(max(1, int(likely * 0.5)), min(len(dots), ceil(likely * 2) + 1) + 1):
             rows = self._split(dots, count)
             across = max(sum(self.cell(dot)[0] for dot in row) for row in rows)
             down = sum(max(self.cell(dot)[1] for dot in row) for row in rows)
             if across <= frame.wide and down <= frame.high:
-                uneven = abs((frame.wide - across) / max(map(len, rows)) - (frame.high - down) / count)
+                uneven = abs((frame.wide - across) / max(map(len, rows)) - wider - (frame.high - down) / count)
                 best = min(best or (uneven, rows), (uneven, rows), key=lambda one: one[0])
         return self._spread(best[1], frame) if best else None
 
@@ -154,8 +182,8 @@ class _Packing:
             for dot, wide in zip(row, cells, strict=True):
                 middle = left + (wide + beside) / 2, top + (high + below - LABEL) / 2
                 is_group = dot.shape == "group"
-                size, room = (dot.size * self.scale, 0.0) if is_group else (dot.size, wide + beside - PAD)
-                found[dot.uri] = Place(*middle, size, room=room)
+                own = Place(*middle, dot.size * self.scale if is_group else dot.size)
+                found[dot.uri] = own if is_group else own._replace(room=wide + beside - PAD, deep=high + below)
                 left += wide + beside
             top += high + below
         return found
@@ -182,13 +210,15 @@ def layout_groups(dots: Sequence[Dot], lines: Sequence[Line], wide: float, high:
 
 
 def _packed(inside: Mapping[str, Sequence[Dot]], frame: Frame) -> dict[str, Place]:
+    """Opened groups get the largest share that leaves room to small circles, which then grow into what is left."""
     is_opened = any(dot.shape != "group" for content in inside.values() for dot in content)
-    for opened in OPENED if is_opened else OPENED[-1:]:
-        for scale in SCALES:
-            if opened and scale < SMALLEST:
-                break
-            if (found := _Packing(inside, scale, opened).place("", frame)) is not None:
-                return found
+    if is_opened and (least := _Packing(inside, SMALLEST, {}).place("", frame)):
+        larger = (_Packing(inside, scale, least[1]).place("", frame) for scale in SCALES if scale > SMALLEST)
+        return next(filter(None, larger), least)[0]
+    even = dict.fromkeys(("", *inside), 0.0)
+    for scale in SCALES:
+        if found := _Packing(inside, scale, even).place("", frame):
+            return found[0]
     return _packed(inside, Frame(0.0, 0.0, frame.wide * GROWTH, frame.high * GROWTH))
 
 
@@ -215,11 +245,11 @@ def _near(
     return order
 
 
-def _divided(shares: Sequence[Share], frame: Frame) -> tuple[float, list[tuple[Dot, Frame]]]:
+def _divided(shares: Sequence[Share], frame: Frame) -> tuple[float, list[tuple[Part, Frame]]]:
     """Divide a frame in strips, in proportion to shares, into parts that are nearly squares (a squarified treemap).
 
     Returns:
-        The highest ratio of the sides of a part, and the part of each dot.
+        The highest ratio of the sides of a part, and the frame of each part.
     """
     if not shares:
         return 1.0, []
@@ -236,16 +266,16 @@ def _divided(shares: Sequence[Share], frame: Frame) -> tuple[float, list[tuple[D
 
 def _strip(
     shares: Sequence[Share], frame: Frame, unit: float, is_column: bool
-) -> tuple[float, list[tuple[Dot, Frame]], Frame]:
-    """Parts along one side of a frame: the highest ratio of their sides, the parts, and the rest of the frame."""
+) -> tuple[float, list[tuple[Part, Frame]], Frame]:
+    """Parts along one side of a frame: the highest ratio of their sides, their frames, and the rest of the frame."""
     left, top, wide, high = frame
     side = high if is_column else wide
     strip = sum(area for area, _ in shares) * unit / side
     parts, worst, along = [], 1.0, 0.0
-    for area, dot in shares:
+    for area, part in shares:
         long = area * unit / strip
-        part = Frame(left, top + along, strip, long) if is_column else Frame(left + along, top, long, strip)
-        parts.append((dot, part))
+        own = Frame(left, top + along, strip, long) if is_column else Frame(left + along, top, long, strip)
+        parts.append((part, own))
         worst = max(worst, strip / long, long / strip)
         along += long
     rest = Frame(left + strip, top, wide - strip, high) if is_column else Frame(left, top + strip, wide, high - strip)

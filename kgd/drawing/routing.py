@@ -84,7 +84,7 @@ def _costs(dots: Sequence[Dot], places: Mapping[str, Place]) -> dict[Cell, list[
     costs: dict[Cell, list[tuple[str, float]]] = defaultdict(list)
     opened = {dot.parent for dot in dots if dot.shape != "group"}
     for dot in dots:
-        x, y, size, wide, high, _ = places[dot.uri]
+        x, y, size, wide, high, *_ = places[dot.uri]
         for uri, inset in ((dot.uri, 0.0), ("", CELL)) if dot.uri in opened else ():
             for cell in _cells(x - wide / 2 + inset, y - high / 2 + inset, x + wide / 2 - inset, y + high / 2 - inset):
                 costs[cell].append((uri, HIDDEN))

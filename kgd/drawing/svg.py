@@ -262,10 +262,11 @@ def _dot(
 
 def _place(dot: Dot, layout: Layout) -> str:
     """The place of a figure for scripts: centre and radius, or centre, width and height; of a member of a group also
-    the width of its label."""
+    the width of its label and the height of its row."""
     point, (across, down) = layout.points[dot.uri], _half(dot, layout)
     size = f"{2 * across:g} {2 * down:g}" if layout.is_box(dot.uri) else f"{across:g}"
-    size += f" {layout.places[dot.uri].room:g}" if dot.uri in layout.places and layout.places[dot.uri].room else ""
+    if dot.uri in layout.places and (place := layout.places[dot.uri]).room:
+        size += f" {place.room:g} {place.deep:g}"
     return f"{point.x:g} {point.y:g} {size}"
 
 

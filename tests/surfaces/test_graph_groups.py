@@ -191,6 +191,21 @@ def test_the_id_of_a_group_of_areas_closes_it(known: Session, areas: tuple[str, 
     assert all({link["source"], link["target"]} <= {areas[0], "~outside"} for link in answer["links"])
 
 
+def test_beside_an_opened_group_other_groups_of_areas_are_closed_and_their_ids_open_them(
+    known: Session, areas: tuple[str, str]
+) -> None:
+    area = {"operation": "create", "knowledge": "-", "createdByTaskId": "https://example.org/1", "workspace": "shop"}
+    made = call(known, "manage_graph", {**area, "entityType": "molecule", "name": "Papers"})
+    papers = made["data"]["molecule"]["id"]
+    atom = {**area, "entityType": "atom", "name": "Guides", "paths": ["docs/**"], "moleculeId": papers}
+    assert call(known, "manage_graph", atom)["success"]
+    everything = {"Money", "auth", "billing", "Papers", "Guides", "Outside areas"}
+    assert counts(grouped(known, "area")).keys() == everything
+    assert counts(grouped(known, "area", areas[1])).keys() == everything - {"Guides"}
+    assert counts(grouped(known, "area", areas[1], papers)).keys() == everything
+    assert counts(grouped(known, "area", "~outside")).keys() == everything - {"Guides", "auth", "billing"}
+
+
 def test_a_community_has_more_relations_inside_and_the_name_of_its_most_related_node(known: Session) -> None:
     answer = grouped(known, "community")
     assert counts(answer) == {"auth 0": 6, "billing 5": 6, "Without relations": 1}

@@ -49,7 +49,11 @@ class GraphViewParams(TraverseParams):
     ] = None
     opened: Annotated[
         Many[str],
-        Field(max_length=20, description="ids of groups whose nodes to show; a group of areas closes instead"),
+        Field(
+            max_length=20,
+            description="ids of groups whose nodes to show; a group of areas closes instead, or opens beside an opened "
+            "group",
+        ),
     ] = Field(default_factory=list)
 
 

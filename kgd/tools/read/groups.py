@@ -168,12 +168,14 @@ def groups(workspace: Workspace, by: Sequence[Grouping], opened: Sequence[str], 
 
     Args:
         by: The groupings to choose from; see `Groups.divided`.
-        opened: The groups whose members to show. A group of areas is closed by its id: it has the nodes of its areas.
+        opened: The groups whose members to show. A group of areas is open, and closed by its id: it then has the nodes
+            of its areas. Beside another opened group it is closed, and opened by its id.
     """
     grouping, read, members = Groups.of(workspace).divided(by, sees)
     places = _areas(workspace, sees) if grouping == "area" else {}
     names = {id: name for id, (name, _) in places.items()} | NAMES
-    group_of = {id: container if container in opened else id for id, (_, container) in places.items()}
+    closed = _closed({id: container for id, (_, container) in places.items()}, opened)
+    group_of = {id: container if container in closed else id for id, (_, container) in places.items()}
     for id, container in group_of.items():
         if container != id:
             members.setdefault(container, []).extend(members.pop(id))
@@ -211,6 +213,17 @@ def groups(workspace: Workspace, by: Sequence[Grouping], opened: Sequence[str], 
         "looked_at": looked_at,
         "is_sample": read.is_sample,
     }
+
+
+def _closed(containers: Mapping[str, str], opened: Sequence[str]) -> set[str]:
+    """The groups of areas that are closed.
+
+    Args:
+        containers: The group of each area, or an empty string.
+    """
+    known = set(containers.values()) - {""}
+    with_opened = {containers.get(id, "") for id in (*containers, OUTSIDE) if id in opened}
+    return known - with_opened - set(opened) if with_opened else known.intersection(opened)
 
 
 def _read(workspace: Workspace) -> Read:
@@ -277,6 +290,7 @@ def _places(workspace: Workspace, read: Read, uris: Sequence[Uri]) -> dict[Uri, 
         uri: [
             *_in_code(read.targets[uri]),
             *filter(None, (uri_at("file", workspace.id, one.path) for one in citing.get(uri, ()))),
+            *listed.get(uri, ()),
         ]
         for uri in uris
     }
@@ -294,7 +308,6 @@ def _by_community(workspace: Workspace, read: Read) -> dict[Uri, str]:
     for members in communities.communities(read.targets):
         first = max(members, key=lambda uri: (read.degrees[uri], uri))
         group = ALONE if len(members) == 1 else OTHERS if len(members) < LEAST else first
-            *listed.get(uri, ()),
         found |= dict.fromkeys(members, group)
     return found
 

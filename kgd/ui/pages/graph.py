@@ -11,6 +11,7 @@ from markupsafe import Markup
 from kgd.drawing.scene import GROUP, MEANINGS, Dot, Scene, in_words, scene_of_groups, scene_of_walk
 from kgd.drawing.svg import draw, sample
 from kgd.errors import NotFound
+from kgd.tools.read.groups import OUTSIDE
 from kgd.tools.read.traverse import MOST_NODES
 from kgd.ui.pages.graph_address import DEAREST, DIRECTIONS, GROUPINGS, MOST_OFF, Wanted
 from kgd.ui.pages.graph_card import card_of
@@ -66,18 +67,43 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     told["wanted"] = wanted
     if not groups:
         return told
-    rows = [{"dot": dot, "node": _leads(visit, wanted, dot), "marks": [dot.told], "alone": ""} for dot in scene.dots]
-    divided = [group for group in groups if group["id"] not in {one.get("inside") for one in groups}]
-    drawn, number = sum(group["count"] for group in divided), counted(len(divided), "group")
-    summary = f"{counted(in_all, 'node')} in {number}"
-    if drawn < in_all:
-        summary = f"{counted(in_all, 'node')}: {drawn:,} in {number}, and {in_all - drawn:,} areas and groups of areas"
+    rows = [
+        {"dot": dot, "node": _leads(visit, wanted, scene, dot), "marks": [dot.told], "alone": ""} for dot in scene.dots
+    ]
     return (
         told
-        | {"hint": summary, "cut": [sampled] * answer["is_sample"] + opened}
+        | {"hint": _summary(answer), "opened": _opened(visit, wanted, scene, groups)}
+        | {"cut": [sampled] * answer["is_sample"] + opened}
         | _drawn(visit, wanted, scene, told["title"])
         | {"rows": rows[: max(ROWS, wanted.rows)]}
     )
+
+
+def _summary(answer: Mapping[str, Any]) -> str:
+    """Count the nodes of the whole workspace; areas and their groups are nodes, but in no group of the picture."""
+    containers = {one.get("inside") for one in answer["groups"]}
+    counts = {one["id"]: one["count"] for one in answer["groups"] if one["id"] not in containers}
+    nodes = counted(answer["nodes_in_all"], "node")
+    if answer["grouping"] != "area":
+        return f"{nodes} in {counted(len(counts), 'group')}"
+    outside = counts.pop(OUTSIDE, 0)
+    others = answer["nodes_in_all"] - outside - sum(counts.values())
+    summary = f"{nodes}: {sum(counts.values()):,} in areas, {outside:,} outside"
+    return f"{summary}, {others:,} areas and groups of areas" if others > 0 else summary
+
+
+def _opened(visit: Visit, wanted: Wanted, scene: Scene, groups: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return the opened groups, each with its page if it is an area, and the address of the picture without it."""
+    dots = {dot.uri: dot for dot in scene.dots}
+    return [
+        {
+            "name": group["name"],
+            "leads": visit.to("area", uri=group["id"]) if group["id"].startswith("atom:") else "",
+            "without": _leads(visit, wanted, scene, dots[f"{GROUP}{group['id']}"]),
+        }
+        for group in groups
+        if "members" in group
+    ]
 
 
 def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
@@ -158,7 +184,7 @@ def _around(visit: Visit, wanted: Wanted) -> dict[str, Any]:
 
 def _drawn(visit: Visit, wanted: Wanted, scene: Scene, title: str) -> dict[str, Any]:
     """Return the picture, its legend and its list."""
-    picture = draw(scene, leads=lambda dot: _leads(visit, wanted, dot), title=title, selected=wanted.node)
+    picture = draw(scene, leads=lambda dot: _leads(visit, wanted, scene, dot), title=title, selected=wanted.node)
     return {
         "picture": Markup(picture),
         "legend": _legend(scene),
@@ -192,13 +218,23 @@ def _title(scene: Scene) -> str:
     return f"Around {', '.join(begun[:3])}{more}"[:200]
 
 
-def _leads(visit: Visit, wanted: Wanted, dot: Dot) -> str:
-    """Return the link of a dot: it selects a node, or opens or closes a group."""
+def _leads(visit: Visit, wanted: Wanted, scene: Scene, dot: Dot) -> str:
+    """Return the link of a dot: it selects a node, or opens or closes a group, with the groups inside of it."""
     if dot.shape != "group":
         return wanted.selecting(visit, dot.uri)
     id = dot.uri.removeprefix(GROUP)
-    opened = [one for one in wanted.opened if one != id]
-    return wanted.grouped(visit, wanted.group, opened if id in wanted.opened else [*opened, id])
+    inside = {one.uri.removeprefix(GROUP) for one in scene.dots if one.parent == dot.uri}
+    opened = [one for one in wanted.opened if one != id and one not in inside]
+    if len(opened) == len(wanted.opened):
+        opened.append(id)
+    if any(map(_has_members, opened)) != any(map(_has_members, wanted.opened)):
+        opened = list(filter(_has_members, opened))  # the ids of groups of areas now mean the opposite
+    return wanted.grouped(visit, wanted.group, opened)
+
+
+def _has_members(id: str) -> bool:
+    """Whether an opened group shows its nodes, which a group of areas does not."""
+    return not id.startswith("molecule:")
 
 
 def _starts(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, str]]:

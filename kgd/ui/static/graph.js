@@ -5,7 +5,7 @@
   const NEAREST = 24, FURTHEST = 0.5, STEP = 1.3, LARGEST = 3;
   const ABOVE = 52, BELOW = 30;  // free, for buttons over the picture and for labels
   const LENGTHS = [26, 14], LONGEST = [90, 64, 56, 48, 42, 37, 33, 29];  // to which labels are cut, and to which they grow if there is room
-  const LINES = [3, 2, 1];  // of the label of a node in a group, which are as wide as its column
+  const LINES = [4, 3, 2, 1];  // of the label of a node in a group, which are as wide as its column and keep to its row
   const TITLE = [10, 16];  // of a box
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
   const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
@@ -60,8 +60,8 @@
   function arrange() {
     isTall = wantsTall();
     for (const dot of dots) {
-      const { tall, wide } = dot.link.dataset, [x, y, first, second] = ((isTall && tall) || wide).split(" ").map(Number);
-      const sizes = dot.open ? { size: Math.min(first, second) / 2, wide: first, high: second } : { size: first, room: second };
+      const { tall, wide } = dot.link.dataset, [x, y, first, second, deep] = ((isTall && tall) || wide).split(" ").map(Number);
+      const sizes = dot.open ? { size: Math.min(first, second) / 2, wide: first, high: second } : { size: first, room: second, deep };
       Object.assign(dot, { x, y, drawn: Number(wide.split(" ")[2]) }, sizes, moved.get(dot.uri));
     }
     for (const line of lines) line.bend = ((isTall && line.path.dataset.tall) || line.path.dataset.wide)?.split(" ").map(Number);
@@ -168,10 +168,11 @@
     if (kind === "path") return placeSteps(ordered);
     for (const dot of ordered) {
       dot.side = "";
-      const lines = (dot.room ? LINES : []).map((most) => wrapped(dot.full, dot.room * view.kx, most).join("\n"))
+      const rows = Math.max(1, (dot.deep * view.ky - 2 * (dot.size + GAP)) / HIGH);
+      const lines = (dot.room ? LINES.filter((most) => most <= rows) : []).map((most) => wrapped(dot.full, dot.room * view.kx, most).join("\n"))
         .filter((text) => !text.slice(0, -1).includes("…"));  // a column may be too narrow for a word
       for (const text of new Set([...lines, ...LENGTHS.map((long) => cut(dot.full, long, dot.group))])) {
-        const side = sides(dot).find((side) => hasRoom(dot, around(dot, side, text)));
+        const side = (lines.includes(text) ? ["below"] : sides(dot)).find((side) => hasRoom(dot, around(dot, side, text)));
         if (!side) continue;
         show(dot, text, side);
         break;
