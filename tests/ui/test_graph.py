@@ -212,6 +212,26 @@ def test_the_mini_map_appears_when_a_part_is_outside_and_its_button_shows_it_alw
     expect(small_map).to_be_visible()
 
 
+def test_the_mini_map_has_the_colours_of_types_and_the_outlines_of_groups(page: Page) -> None:
+    at(page, "graph?group=type&open=insight")
+    spots = page.locator("#map .spots")
+    expect(spots).to_have_count(2)
+    expect(page.locator("#map .outlines")).to_have_count(1)
+    colours = spots.evaluate_all("all => all.map((one) => getComputedStyle(one).stroke)")
+    figure = page.locator("#drawing .dot:not(.group) .figure").first.evaluate("one => getComputedStyle(one).fill")
+    assert figure in colours
+
+
+def test_a_type_under_the_pointer_in_the_legend_stands_out(page: Page) -> None:
+    at(page, "graph?from=auth&direction=out")
+    faint = page.locator("#drawing .faint")
+    page.locator(".legend li", has_text="file").hover()
+    expect(faint).to_have_count(2)
+    expect(page.locator("#drawing [data-type=file]")).not_to_have_class(re.compile("faint"))
+    page.locator("h1").hover()
+    expect(faint).to_have_count(0)
+
+
 def test_the_list_of_keys_includes_the_keys_of_the_picture(page: Page) -> None:
     at(page, "graph?from=auth&direction=out")
     whole = distance(page, AUTH, TOKENS)
@@ -333,6 +353,12 @@ def test_the_whole_workspace_is_shown_in_groups_that_open(page: Page) -> None:
     member = page.locator("svg .dot:not(.group)", has_text="Tokens are renewed")
     expect(member).to_be_visible()
     assert axe(page) == []
+    page.get_by_role("link", name="All groups").click()
+    expect(member).to_have_count(0)
+    group.click()
+    page.get_by_role("link", name="close insight").click()
+    expect(member).to_have_count(0)
+    group.click()
     member.click()
     expect(page.locator("#card h2")).to_have_text("Tokens are renewed at minute 12")
     page.get_by_role("link", name="Expand").click()

@@ -127,6 +127,41 @@ def test_a_redrawn_label_keeps_nothing_of_the_previous_one(page: Page, size: tup
         assert ("shown as" in said) == ("…" in label), (said, label)
 
 
+@pytest.mark.parametrize("size", [LAPTOP, PHONE])
+def test_an_opened_area_has_most_of_the_window_and_the_other_groups_of_areas_are_circles(
+    page: Page, size: tuple[int, int]
+) -> None:
+    opened(page, size, "graph?group=area&open=atom://shop/payments")
+    assert page.locator("#drawing .group.open").count() == 2
+    expect(page.locator("#drawing .group:not(.open)", has_text="Warehouse")).to_be_visible()
+    box, picture = (page.locator(one).bounding_box() for one in ("#drawing .filled > .figure", "#drawing"))
+    assert box
+    assert picture
+    assert box["width"] * box["height"] > 0.45 * picture["width"] * picture["height"]
+    assert crossing(shown(page)) == []
+    page.locator("#drawing .group", has_text="Warehouse").click()
+    expect(page.locator("#drawing .group.open")).to_have_count(3)
+    page.locator("#drawing .group.open > .label", has_text="Money").click()
+    expect(page.locator("#drawing .group.open")).to_have_count(3)
+    expect(page.locator("#drawing .dot:not(.group)")).to_have_count(0)
+
+
+MIDDLE = """(path) => {
+  const { x, y } = path.getPointAtLength(path.getTotalLength() / 2).matrixTransform(path.getScreenCTM());
+  return [x, y];
+}"""
+
+
+def test_a_click_on_a_line_opens_both_of_its_groups(page: Page) -> None:
+    opened(page, LAPTOP, "graph")
+    line = page.locator("#drawing .lines path").first
+    x, y = line.evaluate(MIDDLE)
+    page.mouse.move(x, y)
+    expect(line).to_have_class("near")
+    page.mouse.click(x, y)
+    expect(page.locator("#drawing .filled")).to_have_count(2)
+
+
 def test_long_names_in_an_opened_group_have_several_lines_and_cross_no_other(page: Page) -> None:
     opened(page, LAPTOP, "graph?group=area&open=atom://shop/payments")
     names = page.locator("#drawing .dot:not(.group) > .label")

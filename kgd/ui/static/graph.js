@@ -40,7 +40,8 @@
     kind = svg.dataset.arrangement;
     dots = [...svg.querySelectorAll(":scope > .dot")].map((link) => {
       const label = link.querySelector(".label"), text = label.textContent;
-      return { link, label, uri: link.dataset.uri, text, full: link.dataset.name || text, figure: link.querySelector(".figure"),
+      const figure = link.querySelector(".figure");
+      return { link, label, uri: link.dataset.uri, text, full: link.dataset.name || text, figure, hue: figure.classList[1],
         parts: link.querySelector(".parts"), told: link.querySelector("title").textContent.split("\n")[1], group: link.classList.contains("group"),
           open: link.classList.contains("open"),
         said: link.ariaLabel?.replace(/, shown as .*$/, ""), isStart: label.hasAttribute("font-weight"), marks: link.querySelector(".mark") ? 4 : 0 };
@@ -370,17 +371,33 @@
     const [middleX, middleY] = centre();
     const x = (value) => (value - middleX) * k + MAP.wide / 2, y = (value) => (value - middleY) * k + MAP.high / 2;
     map.k = k;
-    if (!map.firstChild) for (const [tag, name] of [["path", "spots"], ["rect", "seen"]]) {
-      const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-      made.classList.add(name);
-      map.append(made);
-    }
-    map.spot = (dot) => { const [a, b] = at(dot); return `M${x(a).toFixed(1)} ${y(b).toFixed(1)}h.01`; };
+    if (!map.querySelector(".seen")) map.append(made("rect", "seen"));
+    // A group has its outline, a node a spot.
+    map.outline = (dot) => {
+      const [right, down] = at(dot), [w, h] = half(dot).map((value) => value * k), n = (value) => value.toFixed(1);
+      if (!dot.group) return `M${n(x(right))} ${n(y(down))}h.01`;
+      if (dot.open) return `M${n(x(right) - w)} ${n(y(down) - h)}h${n(2 * w)}v${n(2 * h)}h${n(-2 * w)}z`;
+      const arc = (across) => `a${n(w)} ${n(w)} 0 1 0 ${n(across)} 0`;
+      return `M${n(x(right) - w)} ${n(y(down))}${arc(2 * w)}${arc(-2 * w)}`;
+    };
     set(map.querySelector(".seen"), { x: x(view.x), y: y(view.y), width: wide() * k, height: high() * k });
   }
+  function made(tag, name) {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    element.classList.add(...name.split(" "));
+    return element;
+  }
+  // One path for each colour.
   function spot() {
-    const map = by("map");
-    map.querySelector(".spots").setAttribute("d", dots.map(map.spot).join(""));
+    const map = by("map"), paths = new Map();
+    for (const dot of dots) paths.set(dot.hue, (paths.get(dot.hue) || "") + map.outline(dot));
+    map.querySelectorAll(".spots").forEach((path) => path.remove());
+    for (const [hue, d] of paths) {
+      const path = made("path", hue === "bubble" ? "spots outlines" : "spots");
+      path.style.stroke = `var(--${hue}, var(--quiet))`;
+      path.setAttribute("d", d);
+      map.prepend(path);
+    }
   }
   function lookAt(event) {
     const map = by("map"), { x, y } = map.getBoundingClientRect(), [middleX, middleY] = centre();
@@ -450,7 +467,11 @@
       return show();
     }
     if (button && svg) return button.dataset.zoom === "all" ? all() : zoom(button.dataset.zoom === "in" ? STEP : 1 / STEP);
-    const link = event.target.closest("#picture a.dot, #rest a, #card a, .panel a");
+    const link = event.target.closest("#picture a.dot, #rest a, #card a, .panel a"), line = target(event);
+    if (kind === "groups" && line?.path && !modified(event)) {
+      event.preventDefault();
+      return line.arrow ? null : go(both(line));
+    }
     if (!link || event.defaultPrevented || modified(event) || !by("picture")) return;
     const to = new URL(link.href.baseVal ?? link.href, location);
     if (to.pathname !== location.pathname) return;
@@ -460,6 +481,15 @@
     if (dot || link.matches("[data-close]")) select(to, dot);
     else go(to);
   });
+  // The address of the picture with both groups of a line opened. Groups of areas are open without their ids, unless
+  // another group is opened.
+  function both({ a, b }) {
+    const to = new URL(location), before = to.searchParams.getAll("open"), others = (ids) => ids.filter((id) => !id.startsWith("molecule:"));
+    const after = [...(others(before).length ? before : []), ...[a, b].map((dot) => dot.uri.replace("group:", ""))];
+    to.searchParams.delete("open");
+    for (const id of new Set(others(after).length ? after : [])) to.searchParams.append("open", id);
+    return to;
+  }
   document.addEventListener("dblclick", () => {
     if (clicked && !clicked.group) expand(clicked);
   });
@@ -544,19 +574,36 @@
     wasDragged = false;
   }, true);
 
+  // The nodes of the type in the legend under the pointer.
+  let typed;
+  document.addEventListener("pointerover", (event) => {
+    const item = event.target.closest?.(".legend li"), type = item?.querySelector("svg > [data-type]:only-child")?.dataset.type;
+    if (type === typed) return;
+    typed = type;
+    svg?.querySelectorAll("[data-type]").forEach((shape) => shape.classList.toggle("faint", Boolean(type) && shape.dataset.type !== type));
+  });
+
   // The relations of the node, or the line, under the pointer.
   let pointed = null;
   function point(event) {
     if (!svg || event.pointerType === "touch") return;
-    const on = event.target.closest?.("#drawing") && (dotOf(event.target.closest("a.dot")) || lineAt(event));
+    const on = target(event);
     if (on === pointed || (!on && !pointed)) return;
     pointed = on;
+    svg.classList.toggle("on-line", Boolean(on?.path && kind === "groups" && !on.arrow));
     name(on || undefined);
   }
-  function lineAt(event) {
+  // A line may cross a box; a box with nodes hides the lines between groups.
+  function target(event) {
+    if (!svg || !event.target.closest?.("#drawing")) return null;
+    const dot = dotOf(event.target.closest("a.dot"));
+    if (dot && (!dot.open || event.target.closest(".label"))) return dot;
+    return lineAt(event, (line) => line.arrow || !dot?.link.matches(".filled")) || dot;
+  }
+  function lineAt(event, isShown) {
     const { x: left, y: top } = svg.getBoundingClientRect(), x = event.clientX - left + view.x, y = event.clientY - top + view.y;
     let best = null, least = 6;
-    for (const line of lines) {
+    for (const line of lines.filter(isShown)) {
       for (let n = 0, steps = kind === "groups" ? 8 : 1; n < steps; n++) {
         const [ax, ay] = along(line, n / steps), [bx, by] = along(line, (n + 1) / steps), dx = bx - ax, dy = by - ay;
         const t = within(((x - ax) * dx + (y - ay) * dy) / (dx * dx + dy * dy || 1), 0, 1), away = Math.hypot(x - ax - t * dx, y - ay - t * dy);
