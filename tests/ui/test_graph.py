@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from kgd.drawing.scene import MEANINGS
 from tests.ui.conftest import Desk, at, axe
-from tests.waiting import until
+from tests.waiting import at_rest, until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
@@ -374,6 +374,25 @@ def test_the_graph_starts_at_a_name_a_path_or_a_question(page: Page) -> None:
         page.locator("#begin").fill(words)
         page.locator("#begin").press("Enter")
         expect(page.locator(".starts")).to_contain_text(begun)
+
+
+def test_a_name_of_several_nodes_is_a_choice_with_their_paths(desk: Desk, page: Page) -> None:
+    desk.put("billing/ledger", name="Ledger")
+    desk.put("gotcha://shop/ledger-drifts", name="Ledger")
+    until(lambda: at_rest(desk.call("status")))
+    at(page, "graph")
+    page.locator("#begin").fill("ledger")
+    page.locator("#begin").press("Enter")
+    expect(page.locator(".message")).to_contain_text("Several nodes are named “ledger”. Choose one:")
+    rows = page.locator(".message li")
+    assert sorted(rows.all_inner_texts()) == ["Ledger concept, billing/ledger", "Ledger gotcha, ledger-drifts"]
+    assert axe(page) == []
+    rows.filter(has_text="gotcha").get_by_role("link").click()
+    expect(page.locator("h1")).to_have_text("Around Ledger")
+    expect(page.locator(dot(page, "gotcha://shop/ledger-drifts"))).to_be_visible()
+    at(page, f"graph?from={AUTH}&to=ledger")
+    rows.filter(has_text="gotcha").get_by_role("link").click()
+    expect(page.locator("[role=status]", has_text="No path leads from “Auth service” to “Ledger”.")).to_be_visible()
 
 
 def test_a_picture_is_saved_as_a_self_contained_file(page: Page) -> None:

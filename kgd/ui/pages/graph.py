@@ -8,9 +8,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kgd.drawing.scene import GROUP, MEANINGS, Dot, Scene, in_words, scene_of_groups, scene_of_walk
+from kgd.drawing.scene import GROUP, MEANINGS, Dot, Scene, in_words, scene_of_groups, scene_of_walk, shown_type
 from kgd.drawing.svg import draw, sample
 from kgd.errors import NotFound
+from kgd.model.uri import is_owned, path_of
 from kgd.tools.read.groups import OUTSIDE
 from kgd.tools.read.traverse import MOST_NODES
 from kgd.ui.pages.graph_address import DEAREST, DIRECTIONS, GROUPINGS, MOST_OFF, Wanted
@@ -42,8 +43,8 @@ def saved(visit: Visit) -> Handled:
     if wanted.is_whole:
         svg = str(visit.call("graph_view", group=wanted.group, opened=list(wanted.opened))["drawing"])
     else:
-        wanted = _both_ends(visit, wanted) if wanted.to else begun(visit, wanted)
-        if not wanted.starts:
+        wanted, unknown = _both_ends(visit, wanted) if wanted.to else (begun(visit, wanted)[0], {})
+        if unknown or not wanted.starts:
             raise NotFound("no node was found to draw", at="q", next="Try other words.")
         is_path = bool(wanted.to)
         scene = scene_of_walk(path(visit, wanted) if is_path else walk(visit, wanted)[0], is_path=is_path)
@@ -108,9 +109,9 @@ def _opened(visit: Visit, wanted: Wanted, scene: Scene, groups: Sequence[Mapping
 
 def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     """Show the cheapest path between two nodes."""
-    wanted = _both_ends(visit, wanted)
-    if not wanted.starts:
-        return {"wanted": wanted, "nothing": wanted.question}
+    wanted, unknown = _both_ends(visit, wanted)
+    if unknown:
+        return {"wanted": wanted, **unknown}
     answer = path(visit, wanted)
     scene = scene_of_walk(answer, is_path=True)
     names = {dot.uri: dot.name for dot in scene.dots}
@@ -129,17 +130,42 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def _both_ends(visit: Visit, wanted: Wanted) -> Wanted:
-    """Replace names by nodes. `question` becomes the end for which nothing was found."""
-    ends: list[str] = []
-    for text in (*wanted.starts[:1], wanted.to):
-        hits = (text,) if "://" in text else found(visit, text)
+def _both_ends(visit: Visit, wanted: Wanted) -> tuple[Wanted, dict[str, Any]]:
+    """Replace names by nodes. If a name stands for no node or for several, return the message or the choice as well."""
+    for end, text in (("from", next(iter(wanted.starts), "")), ("to", wanted.to)):
+        if "://" in text:
+            continue
+        hits, is_choice = found(visit, text) if text else ((), False)
         if not hits:
-            return replace(wanted, starts=(), question=text)
-        ends.append(hits[0])
-    if len(ends) < 2:
-        return replace(wanted, starts=(), question="")
-    return replace(wanted, starts=(ends[0],), to=ends[1])
+            return wanted, {"nothing": text}
+        at = [(hit, _at_end(wanted, end, hit["uri"])) for hit in hits]
+        if is_choice:
+            return wanted, _choice(text, [(hit, one.address(visit)) for hit, one in at])
+        wanted = at[0][1]
+    return wanted, {}
+
+
+def _at_end(wanted: Wanted, end: str, uri: str) -> Wanted:
+    """Return the path with another first or last node."""
+    return replace(wanted, to=uri) if end == "to" else replace(wanted, starts=(uri,))
+
+
+def _choice(name: str, nodes: Sequence[tuple[Mapping[str, Any], str]]) -> dict[str, Any]:
+    """Return the nodes of one name, each with its path.
+
+    Args:
+        nodes: Each with the address of the picture that it leads to.
+    """
+    rows = [
+        {
+            "name": node["name"],
+            "type": shown_type(node),
+            "path": path_of(node["uri"]) if is_owned(node["uri"]) else node["uri"],
+            "leads": leads,
+        }
+        for node, leads in nodes
+    ]
+    return {"choice": {"name": name, "rows": rows}}
 
 
 def _ends(visit: Visit, wanted: Wanted) -> dict[str, tuple[str, str]]:
@@ -163,7 +189,10 @@ def _step(visit: Visit, wanted: Wanted, node: Mapping[str, Any], costs: Mapping[
 
 def _around(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     """Show the nodes around the starts."""
-    wanted = begun(visit, wanted)
+    wanted, namesakes = begun(visit, wanted)
+    if namesakes:
+        nodes = [(node, wanted.begun_at(visit, [node["uri"]])) for node in namesakes]
+        return {"wanted": replace(wanted, starts=()), **_choice(wanted.question, nodes)}
     if not wanted.starts:
         return {"wanted": wanted, "nothing": wanted.question}
     answer, types, edges = walk(visit, wanted)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kgd.drawing.scene import shown_type
+from kgd.model.uri import CODE_TREE, scheme_of
 from kgd.ui.pages.graph_address import Wanted
 from kgd.ui.visit import Visit
 
-HITS = 8
-"""Largest number of start nodes for a question."""
+HITS, NAMESAKES = 8, 20
+"""Largest number of start nodes for a question, and of nodes of one name to choose from."""
 MEMBERS = 20
 """Largest number of a molecule's atoms that become start nodes with it."""
 LOOKED_AT = 500
@@ -22,22 +23,34 @@ BUDGET = 2_000_000
 """Token budget, larger than any answer; further pages are fetched by cursor."""
 
 
-def begun(visit: Visit, wanted: Wanted) -> Wanted:
-    """Add start nodes: from the address, from a question, or the newest nodes of a type."""
+def begun(visit: Visit, wanted: Wanted) -> tuple[Wanted, Sequence[Mapping[str, Any]]]:
+    """Add start nodes: from the address, from a question, or the newest nodes of a type.
+
+    Returns:
+        The view, and its start nodes if all have the name in question, so that a visitor can choose one.
+    """
     if wanted.starts:
-        return wanted
+        return wanted, ()
     if wanted.question:
-        return replace(wanted, starts=found(visit, wanted.question))
+        hits, is_choice = found(visit, wanted.question)
+        return replace(wanted, starts=tuple(hit["uri"] for hit in hits)), hits if is_choice else ()
     newest = visit.call("graph_view", types=list(wanted.types), max_cost=0, max_nodes=MEMBERS)["nodes"]
-    return replace(wanted, starts=tuple(node["uri"] for node in newest if "via" not in node))
+    return replace(wanted, starts=tuple(node["uri"] for node in newest if "via" not in node)), ()
 
 
-def found(visit: Visit, question: str) -> tuple[str, ...]:
-    """Return the node of that name or path, otherwise the hits of a search."""
-    named = visit.call("get", uris=[question]) if " " not in question else {"nodes": []}
-    if named["nodes"]:
-        return (named["nodes"][0]["uri"],)
-    return tuple(hit["uri"] for hit in visit.call("search", query=question, limit=HITS, lanes="one")["hits"][:HITS])
+def found(visit: Visit, question: str) -> tuple[Sequence[Mapping[str, Any]], bool]:
+    """Return the nodes of that address or name, otherwise the hits of a search; and whether several have the name.
+
+    Code of the name does not count beside a node with the address.
+    """
+    at = visit.call("get", uris=[question], include=[])["nodes"] if " " not in question else []
+    if at and ("/" in question or ":" in question):
+        return at[:1], False
+    hits = visit.call("search", query=question, limit=NAMESAKES, lanes="one")["hits"]
+    known = [hit for hit in hits if not at or scheme_of(hit["uri"]) not in (*CODE_TREE, "symbol")]
+    same = [hit for hit in known if hit["name"].casefold() == question.casefold()]
+    named = list({node["uri"]: node for node in (*at[:1], *same)}.values())
+    return named or hits[:HITS], len(named) > 1
 
 
 def path(visit: Visit, wanted: Wanted) -> Mapping[str, Any]:
