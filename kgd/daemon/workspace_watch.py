@@ -18,7 +18,7 @@ from kgd.errors import KgdError
 from kgd.freshness.freshness import Freshness
 from kgd.git.index_file import Stamp, stamp
 from kgd.index.text import FileDoc
-from kgd.model.uri import Uri, from_path, path_of, scheme_of
+from kgd.model.uri import CODE_TREE, Uri, from_path, path_of, scheme_of
 from kgd.overlay.listing import MACHINE_MADE, NEVER
 from kgd.overlay.overlay import Overlay
 from kgd.overlay.tree import Delta
@@ -190,13 +190,14 @@ class WorkspaceWatch:
             changed_now = (*delta.added, *delta.changed, *delta.removed)
             if self.reading:
                 self.reading.note(changed_now)
-            self._freshness.files_changed(path_of(uri) for uri in changed_now if scheme_of(uri) == "file")
+            self._freshness.files_changed(path_of(uri) for uri in changed_now if scheme_of(uri) in CODE_TREE)
             self._changed(frozenset(changed_now))
 
     def _belongs(self, path: str) -> bool:
-        """Whether the code tree has this file and git does not ignore it."""
+        """Whether the code tree has this file or folder and git does not ignore it."""
+        overlay, home = self._overlay, self._workspace.id
         try:
-            return self._overlay is not None and self._overlay.exists(from_path("file", self._workspace.id, path))
+            return overlay is not None and any(overlay.exists(from_path(kind, home, path)) for kind in CODE_TREE)
         except KgdError:
             return False
 

@@ -1,9 +1,9 @@
 """Citations of code in a node (file, symbol, verified content), and the judgement whether the node is stale.
 
 A citation is ``path``, ``path@commit``, ``path#symbol`` or ``path@commit#symbol`` in ``data.cites``; a relation to a
-file with ``commit`` or ``blob`` in its data is also a citation. Verifications are keys of ``data.verified``: the
-citation as written, ``@``, and the id of the content. Because verifications are keys, there is no conflict when two
-users verify the same fact on two branches.
+file with ``commit`` or ``blob`` in its data is also a citation. The path may be a folder, of which only the existence
+is compared. Verifications are keys of ``data.verified``: the citation as written, ``@``, and the id of the content.
+Because verifications are keys, there is no conflict when two users verify the same fact on two branches.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgd.errors import KgdError
-from kgd.freshness.code import READ, Code
+from kgd.freshness.code import FOLDER, ID, READ, Code
 from kgd.model.fields import CITES
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, path_of, scheme_of, workspace_of
@@ -117,7 +117,8 @@ def note(text: str, id: str) -> str:
 
 
 def _relative(text: str, workspace: str) -> str | None:
-    if text.startswith("file://"):
+    text = text.removesuffix("/")  # of a folder
+    if text.startswith(("file://", "dir://")):
         try:
             uri = Uri(text)
             return (path_of(uri) or None) if workspace_of(uri) == workspace else None
@@ -162,17 +163,18 @@ class Finding:
 
 
 def judge(citation: Citation, verified: Iterable[str], code: Code, *, deep: bool) -> Finding | None:
-    """The problem of a citation; None if the citation is current, was never verified, or has an unknown state.
+    """The problem of a citation; None if the citation is current, was never verified, or has an unknown state. A folder
+    is current if it exists.
 
     Without `deep`, commits are not searched and git is not run.
     """
     known = set(verified)
     now = code.present(citation.path, citation.symbol)
-    if not known or not now.known or now.id in known:
+    if not known or not now.known or now.id in known or now.id == FOLDER:
         return None
-    is_gone = not now.id or (citation.symbol and not now.has_symbol)
-    change = "is gone" if is_gone else "changed"
-    if not deep:
+    is_not_found = bool(now.id and citation.symbol and not now.has_symbol)
+    change = "is gone" if not now.id else "is not found, and the file changed" if is_not_found else "changed"
+    if not deep or FOLDER in known:
         return Finding(citation, "", now.changed_at or None, change)
     revisions = code.history(citation.path)
     after = None
@@ -180,6 +182,8 @@ def judge(citation: Citation, verified: Iterable[str], code: Code, *, deep: bool
         zip(revisions, code.ids(citation.path, citation.symbol, revisions), strict=True)
     ):
         if id in known:
+            if is_not_found and one.blob and id != one.blob[:ID]:
+                change = "is gone"  # the verified version had the symbol
             if after is None:
                 return Finding(citation, "", now.changed_at or None, f"{change}, not committed yet")
             return Finding(citation, after.commit, after.at, f"{change} in {after.commit[:10]}")

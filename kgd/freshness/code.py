@@ -23,6 +23,8 @@ from kgd.symbols import python
 
 ID = 12
 """Number of hex digits in a content id: enough to distinguish the versions of one file."""
+FOLDER = "4b825dc642cb"
+"""The content id of every folder, because its files are not compared: the id of git's empty tree."""
 LARGEST = 8 << 20
 """Maximum bytes of a file to read; a larger file is never reported as changed."""
 COMMITS = 200
@@ -141,6 +143,8 @@ class Code:
             return Present()
         if stat.S_ISLNK(found.st_mode):
             return Present(id_of(os.fsencode(os.readlink(self.root / path)), path)[0], changed_at=at)
+        if stat.S_ISDIR(found.st_mode):
+            return Present(FOLDER, has_symbol=not symbol, changed_at=at)
         if not stat.S_ISREG(found.st_mode):
             return Present()
         if found.st_size > LARGEST:
@@ -162,8 +166,8 @@ class Code:
     def id_at(self, at: str, path: str, symbol: str = "") -> str | None:
         """The id of the content of a path at a commit, or of a blob; None if it is unknown on this machine."""
         listed = self._git("ls-tree", "-z", f"{at}^{{tree}}", "--", path)
-        blob = listed.split(b"\0")[0].split(b"\t")[0].split(b" ")[-1].decode() if listed else at
-        return self._id_in(blob, path, symbol)
+        *_, kind, blob = listed.split(b"\t")[0].decode().split(" ") if listed else ("blob", at)
+        return FOLDER if kind == "tree" else self._id_in(blob, path, symbol)
 
     def history(self, path: str) -> list[Revision]:
         """The newest commits of a path up to the result of `look`, newest first; renames are not followed."""

@@ -98,7 +98,7 @@ class Freshness:
     # ---- notifications
 
     def files_changed(self, paths: Iterable[str]) -> None:
-        """Report changed or removed files of the code tree. Returns at once."""
+        """Report changed or removed files and folders of the code tree. Returns at once."""
         if self._thread is not None:
             self._enqueue(_Job(paths=frozenset(paths)))
 
@@ -305,8 +305,8 @@ class Freshness:
     def _at_time(self, uri: Uri, one: Citation) -> str | None:
         assert self.code is not None
         when = areas.written_at(self._workspace, uri)
-        older = [revision for revision in self.code.history(one.path) if revision.at <= when][:1]
-        return next(self.code.ids(one.path, one.symbol, older), None)
+        older = next((revision for revision in self.code.history(one.path) if revision.at <= when), None)
+        return self.code.id_at(older.commit, one.path, one.symbol) if older else None
 
     def _read(self, blob: bytes | None, uri: Uri) -> Node | None:
         """The node if it may cite something; other nodes need not be parsed."""

@@ -124,8 +124,8 @@ class UnverifiedAnswer(TypedDict):
 
 class CitationAnswer(TypedDict):
     """Cited code. `state` compares the code with its last verification: verified, changed (for `reason`, `since`, with
-    the `diff` if it is known), unverified (never verified) or absent. `code` starts at line `first`; `cited` are the
-    first and the last cited line."""
+    the `diff` if it is known), unverified (never verified) or absent. A symbol that is not found has a `reason` too.
+    `code` starts at line `first`; `cited` are the first and the last cited line."""
 
     text: str
     file: str

@@ -158,6 +158,25 @@ def test_a_file_that_is_gone_is_named_and_cannot_be_verified(ask: Ask, code: Pat
     assert stale(ask) == []
 
 
+def test_a_symbol_that_never_was_found_is_not_called_gone(ask: Ask, code: Path) -> None:
+    cite(ask, f"{SESSION}#nosuch")
+    changed = commit(code, SESSION, "def sign(token):\n    return hmac(token)\n")
+    reason = f"nosuch in {SESSION} is not found, and the file changed in {changed[:10]}"
+    until(lambda: reason in str(ask.stale()["nodes"]), say=lambda: ask.stale())
+
+
+@pytest.mark.parametrize("folder", ["src/auth/", "src/auth", "file://shop/src/auth/", "dir://shop/src/auth"])
+def test_a_cited_folder_is_stale_only_when_it_is_gone(ask: Ask, code: Path, mark: Mark, folder: str) -> None:
+    assert cite(ask, folder)["warnings"] == []
+    cite(ask, SESSION, uri="file")
+    commit(code, SESSION, "changed = True\n")
+    becomes_stale(ask, "concept://shop/file")
+    assert stale(ask) == ["concept://shop/file"]
+    git(code, "rm", "-q", "-r", "src/auth")
+    until(lambda: mark(FACT))  # the watch saw that the files are gone
+    assert mark(FACT)["reason"] == "src/auth is gone"
+
+
 def test_another_branch_writes_nothing_and_what_held_on_both_stays_verified(ask: Ask, code: Path, mark: Mark) -> None:
     cite(ask, SESSION)
     git(code, "checkout", "-q", "-b", "feature")
@@ -223,6 +242,18 @@ def test_a_node_written_by_hand_is_held_against_the_code_of_that_time(ask: Ask, 
     assert stale(ask) == []
     commit(code, SESSION, "changed = True\n")
     becomes_stale(ask, "concept://shop/by-hand")
+
+
+def test_a_folder_cited_by_hand_is_sound_while_it_exists(ask: Ask, ws: Workspace, code: Path) -> None:
+    file = ws.layout.work_tree / "nodes/concept/by-hand.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("uri: concept://shop/by-hand\nsummary: s\ndata:\n  cites:\n  - file://shop/src/auth/\n")
+    until(lambda: ask.get(uris="concept://shop/by-hand")["nodes"], 30)
+    assert stale(ask) == []
+    (cited,) = ask.get(uris="concept://shop/by-hand", include="citations")["nodes"][0]["citations"]
+    assert (cited["state"], cited["file"]) == ("verified", "dir://shop/src/auth")
+    git(code, "rm", "-q", "-r", "src/auth")
+    assert becomes_stale(ask, "concept://shop/by-hand")["unverified"]["reason"] == "src/auth is gone"
 
 
 def test_citations_outside_the_tree_are_ignored(ask: Ask, code: Path) -> None:

@@ -134,6 +134,9 @@ def test_line_ends_do_not_change_a_content() -> None:
         ("docs/My File.md#rotating-keys", ("docs/My File.md", "rotating-keys", "")),
         ("node_modules/@types/x.d.ts", ("node_modules/@types/x.d.ts", "", "")),
         ("file://shop/src/a%20b.py", ("src/a b.py", "", "")),
+        ("src/auth/", ("src/auth", "", "")),
+        ("file://shop/src/auth/", ("src/auth", "", "")),
+        ("dir://shop/src/auth", ("src/auth", "", "")),
     ],
 )
 def test_a_citation_names_path_commit_and_symbol(text: str, expected: tuple[str, str, str]) -> None:
@@ -154,6 +157,8 @@ def test_a_citation_names_path_commit_and_symbol(text: str, expected: tuple[str,
         " ",
         "a\nb",
         "file://shop",
+        "dir://shop/_",
+        "/",
     ],
 )
 def test_a_path_outside_the_tree_is_not_a_citation(text: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgd.freshness.citations import Citation, of
-from kgd.freshness.code import Code, spans_of
+from kgd.freshness.code import FOLDER, Code, spans_of
 from kgd.freshness.freshness import Checked, Freshness
 from kgd.model.text_merge import Run, common_parts
 from kgd.model.uri import from_path
@@ -66,8 +66,12 @@ def _with_code(named: CitationAnswer, one: Checked, code: Code) -> CitationAnswe
         answer["state"], answer["reason"] = "changed", one.finding.change
         if one.finding.since is not None:
             answer["since"] = moment(one.finding.since)
+    elif present.id == FOLDER:
+        answer["state"], answer["file"] = "verified", answer["file"].replace("file:", "dir:", 1)
     elif present.known:
         answer["state"] = "absent" if not present.id else "verified" if present.id in one.verified else "unverified"
+        if not present.has_symbol:
+            answer["reason"] = "is not found; the whole file is compared instead"
     if shown := excerpt(code, one.citation):
         answer |= {"code": printable(shown.text), "first": shown.first}
         if shown.cited[0]:
