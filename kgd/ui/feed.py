@@ -7,24 +7,26 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+from urllib.parse import quote
 
 from kgd.errors import KgdError
 from kgd.model.uri import name_of
 from kgd.tools import entries
 from kgd.tools.nodes import is_agent
-from kgd.ui.node_reading import by_line, lead
+from kgd.ui.node_reading import lead
 from kgd.ui.visit import Visit
 
-RECENT = 30
+RECENT = 40
 """Number of commits in the feed."""
-GROUPS = 10
+GROUPS = 5
 NAMED = 3
-"""Largest number of nodes to name per commit."""
+"""Largest number of nodes to name per commit, and in the line of a group."""
 FORMER = 3
 """Largest number of deleted nodes whose names are looked up in the history."""
 CARDS = 100_000
 """Token budget for the nodes of the feed, without their content."""
-OTHER_DEEDS = {"merge": "merged", "commit": "edited by hand", "hand-edit": "edited by hand"}
+BY_HAND = "edited by hand"
+OTHER_DEEDS = {"merge": "merged", "commit": BY_HAND, "hand-edit": BY_HAND}
 """Verbs of commits that no operation makes."""
 USUAL = "wrote"
 OWN_WORDS = ("put",)
@@ -50,43 +52,57 @@ class Change:
 class Group:
     """The changes of one author within one hour, newest first.
 
-    `client` is the program of an agent, and empty for a person; `reasons` are the authors' own messages; `more` counts
-    the nodes without a line.
+    `pushed_by` is the token that pushed them; `client` is the program of an agent, and empty for a person. `reasons`
+    are the author's own messages; `rest` has the commits with nodes that `changes` lacks, and the number of these
+    nodes.
     """
 
     author: str
+    pushed_by: str
     client: str
     at: str
     changes: list[Change] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
-    more: int = 0
+    rest: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        """Author, token, program and hour, as the id of an element."""
+        return quote("|".join((self.at[:HOUR], self.author, self.pushed_by, self.client)))
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the group has more than one change."""
+        return len(self.changes) + len(self.rest) > 1
+
+    @property
+    def gist(self) -> str:
+        """The changes in one line: ``created Till, Tray; changed Cart; 4 more``."""
+        told: dict[str, list[str]] = {}
+        for one in self.changes[:NAMED]:
+            told.setdefault(one.deed if one.there else "deleted", []).append(one.name)
+        more = len(self.changes[NAMED:]) + sum(count for _, count in self.rest)
+        return "; ".join(
+            [*(f"{deed} {', '.join(names)}" for deed, names in told.items()), *([f"{more:,} more"] if more else [])]
+        )
 
 
 def feed(visit: Visit) -> list[Group]:
     """Return the newest changes of nodes, newest first, in at most `GROUPS` groups."""
     commits = [one for one in visit.call("history", limit=RECENT)["commits"] if one["nodes"]]
     known = _nodes(visit, {uri: one["commit"] for one in reversed(commits) for uri in one["nodes"][:NAMED]})
-    groups: list[Group] = []
+    groups: dict[str, Group] = {}
     for commit in commits:
         group = _group_of(commit)
-        if groups and _key(groups[-1]) == _key(group):
-            group = groups[-1]
-        elif len(groups) < GROUPS:
-            groups.append(group)
-        else:
-            break
-        _add(group, commit, known)
-    return groups
+        if group.id in groups or len(groups) < GROUPS:
+            _add(groups.setdefault(group.id, group), commit, known)
+    return list(groups.values())
 
 
 def _group_of(commit: Mapping[str, Any]) -> Group:
-    author = commit.get("accepted_by") or by_line(commit)
-    client = commit.get("client", "")
-    return Group(author, client if is_agent(client) else "", commit["at"])
-
-
-def _key(group: Group) -> tuple[str, str, str]:
-    return group.author, group.client, group.at[:HOUR]
+    accepted_by, client = commit.get("accepted_by", ""), commit.get("client", "")
+    pushed_by = "" if accepted_by else commit.get("pushed_by", "")
+    return Group(accepted_by or commit["author"], pushed_by, client if is_agent(client) else "", commit["at"])
 
 
 def _add(group: Group, commit: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> None:
@@ -96,16 +112,19 @@ def _add(group: Group, commit: Mapping[str, Any], known: Mapping[str, Mapping[st
     for uri in commit["nodes"][:NAMED]:
         if uri not in seen:
             group.changes.append(_change(uri, commit, known.get(uri, {})))
-    group.more += len(commit["nodes"][NAMED:]) + commit.get("more_nodes", 0)
+    if more := len(commit["nodes"][NAMED:]) + commit.get("more_nodes", 0):
+        group.rest.append((commit["commit"], more))
 
 
 def _change(uri: str, commit: Mapping[str, Any], node: Mapping[str, Any]) -> Change:
     deed, there = deeds().get(commit.get("operation", ""), USUAL), "version" in node
     is_only = node.get("version") == 1
+    is_last = there and node["origin"].get("commit") == commit["commit"]
+    is_first = is_only or (not is_last and node.get("created", {}).get("at") == commit["at"])
     if deed == USUAL:
-        is_last = there and node["origin"].get("commit") == commit["commit"]
-        is_first = is_only or (not is_last and node.get("created", {}).get("at") == commit["at"])
         deed = "created" if is_first else "changed" if there else ""
+    elif deed == BY_HAND and is_first:
+        deed = "created by hand"
     is_of_commit = is_only and "conflicts" not in node
     return Change(uri, node.get("name") or name_of(uri), lead(node) if is_of_commit else "", deed, there)
 

@@ -84,7 +84,14 @@ def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
 def test_changes_are_grouped_by_author_and_hour_with_their_summaries(page: Page) -> None:
     group = page.locator(".hour", has_text="Capture is idempotent")
     expect(group.locator(".who")).to_contain_text("Dmitri Volkov agent with claude-code")
+    expect(group.locator("summary")).to_have_text(
+        "Created Capture is idempotent, Refunds take five days, The sandbox forgets charges"
+    )
+    expect(group.locator("li").first).to_be_hidden()
+    group.locator("summary").click()
     expect(group.locator("li")).to_have_count(3)
+    expect(group.locator("li").first).to_be_visible()
+    expect(page.locator(".hour")).to_have_count(5)
     expect(group).to_contain_text("Banks book them in batches")
     expect(page.locator(".hour", has_text="Read with Dmitri before the sale").locator("li")).to_have_count(1)
 

@@ -137,7 +137,37 @@ def test_a_change_shows_the_text_that_it_wrote_and_the_name_of_a_deleted_node(de
     ours = page.locator(".hour").filter(has_not_text="agent")
     expect(ours.locator("li", has_text="Two tills")).to_have_text("changed Two tills per shop")
     expect(ours.locator("li", has_text="One till")).to_have_text("One till per shop (deleted)")
+    expect(ours.locator("summary")).to_contain_text("Deleted One till per shop; changed Two tills per shop")
+    expect(ours.get_by_role("link", name="Two tills per shop")).to_be_hidden()
+    ours.locator("summary").click()
+    expect(ours.get_by_role("link", name="Two tills per shop")).to_be_visible()
+    assert axe(page) == []
     expect(page.locator(".hour", has_text="agent").first).not_to_contain_text("Since")
+
+
+@pytest.mark.slow
+@browser
+def test_the_nodes_that_a_change_does_not_name_are_listed_on_its_page(desk: Desk, page: Page) -> None:
+    changes = [{"op": "upsert", "uri": f"concept://shop/trays/{n}", "name": f"Tray {n}"} for n in range(5)]
+    with Connection(desk.home, "codex") as connection:
+        connection.call("put", {"workspace": "shop", "changes": changes})
+    group = page.locator(".hour", has_text="with codex")
+    expect(group.locator("summary")).to_have_text("Created Tray 0, Tray 1, Tray 2; 2 more")
+    group.locator("summary").click()
+    group.get_by_role("link", name="2 more nodes").click()
+    expect(page.locator(".changed-node")).to_have_count(5)
+
+
+@pytest.mark.slow
+@browser
+def test_a_file_created_by_hand_is_told_from_an_edited_one(desk: Desk, page: Page) -> None:
+    file = desk.code / ".kgd/nodes/concept/bench.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("uri: concept://shop/bench\nname: Bench\n")
+    change = page.locator(".lately li", has_text="Bench")
+    expect(change).to_have_text("created by hand Bench")
+    file.write_text("uri: concept://shop/bench\nname: Bench\nsummary: For waiting\n")
+    expect(change).to_have_text("edited by hand Bench")
 
 
 @pytest.mark.slow
