@@ -9,6 +9,7 @@ from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from kgd.client.connection import Connection
 from tests.ui.conftest import Desk, Watched, at, axe
+from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
@@ -57,6 +58,14 @@ def test_the_page_of_an_agent_shows_its_work_and_is_reached_from_a_review(desk: 
     page.get_by_role("region", name="Recent changes").get_by_role("link", name="Wrote keys").click()
     page.wait_for_url("**/change?commit=*")
     expect(page.locator(".side-by-side")).to_contain_text("KEYS is empty until the vault answers")
+
+
+def test_a_namespace_of_an_author_leads_to_their_nodes_in_it(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/ovens/stone", name="Stone", summary="Heats for an hour")
+    until(lambda: desk.call("search", query="ovens")["hits"])
+    at(page, "author?name=Ann Person")
+    page.get_by_role("link", name="ovens/").click()
+    expect(page.locator(".hits .hit h2")).to_have_text("Stone")
 
 
 def test_an_unknown_author_is_reported_and_a_name_with_its_program_is_found(

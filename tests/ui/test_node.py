@@ -189,6 +189,21 @@ def test_a_task_is_started_and_done_beside_its_title(desk: Desk, page: Page, wat
     assert axe(page) == []
 
 
+def test_the_parts_of_a_path_lead_to_their_node_or_to_a_search_below_it(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/shelves", name="Shelves")
+    desk.put("concept://shop/shelves/left/flour", name="Flour")
+    until(lambda: desk.call("search", query="flour")["hits"])
+    at(page, "node?uri=concept://shop/shelves/left/flour")
+    expect(page.get_by_text("No content").get_by_role("link")).to_have_text("add text")
+    crumbs = page.get_by_role("navigation", name="Breadcrumbs")
+    expect(crumbs.get_by_role("link")).to_have_text(["shop", "shelves", "left"])
+    crumbs.get_by_role("link", name="left").click()
+    expect(page.locator(".hit h2")).to_have_text("Flour")
+    page.go_back()
+    crumbs.get_by_role("link", name="shelves").click()
+    expect(page.locator("h1")).to_have_text("Shelves")
+
+
 def test_the_relations_of_a_node_without_text_are_in_the_main_column(desk: Desk, page: Page) -> None:
     relations = [{"type": "uses", "target": "concept://shop/lamp"}]
     desk.put("concept://shop/lamp", name="Lamp", content="Lights the till.\n", relations=relations)

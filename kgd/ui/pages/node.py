@@ -12,11 +12,11 @@ from kgd.drawing.scene import in_words
 from kgd.errors import KgdError, NotFound
 from kgd.memories.tasks import CRITERIA, FILES, NEXT, items, read_paths, sections_in
 from kgd.model.fields import from_answer
-from kgd.model.uri import name_of, path_of, scheme_of
+from kgd.model.uri import build, name_of, path_of, scheme_of, segments_of, workspace_of
 from kgd.tools import as_markdown
 from kgd.ui.changes import as_text
 from kgd.ui.highlighting import highlighted
-from kgd.ui.node_reading import WHOLE, Missing, lead, links, titles, whole
+from kgd.ui.node_reading import WHOLE, Missing, lead, links, names, titles, whole
 from kgd.ui.pages.file import redirected
 from kgd.ui.pages.history import UNKNOWN, title
 from kgd.ui.pages.node_form import FURTHER, LABELS
@@ -62,6 +62,7 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "node": found,
         "as_of": found["origin"].get("commit", "") if as_of else "",
         "writes": writes,
+        "above": above(visit, uri),
         "out": links(visit, uri, "relations", visit.query.get("out"), as_of),
         "into": links(visit, uri, "incoming", visit.query.get("into"), as_of),
         "further": [(LABELS[row.name], as_text(found[row.name])) for row in FURTHER if row.name in found],
@@ -95,6 +96,24 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
     if answer["do"] == "relation":
         answer["typed"] = {name: visit.query.get(name, "") for name in ("type", "target", "weight")}
     return answer
+
+
+def above(visit: Visit, uri: str) -> list[tuple[str, str]]:
+    """Return the parts of a node's path above it, each with the address of its node or, if there is none, of a search
+    below it."""
+    scheme, home = scheme_of(uri), workspace_of(uri)
+    if home != visit.workspace or (scheme in DERIVED and scheme != "dir"):
+        return []
+    segments = segments_of(uri)[:-1]
+    parts = [build(scheme, home, segments[: number + 1]) for number in range(len(segments))]
+    known = names(visit, parts)
+    return [
+        (
+            name_of(one),
+            visit.to("node", uri=one) if one in known else visit.to("search", q=name_of(one), **{"in": path_of(one)}),
+        )
+        for one in parts
+    ]
 
 
 def cited(visit: Visit, uri: str, as_of: str | None) -> list[dict[str, Any]]:
