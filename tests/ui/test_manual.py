@@ -70,8 +70,21 @@ def test_the_headings_of_a_page_are_beside_it_or_above_it(page: Page) -> None:
     expect(beside).to_be_hidden()
     expect(above).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.get_by_role("link", name="All pages").click()
-    expect(page.get_by_role("navigation", name="All pages")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("place", ["/hub", "?q=sync", "/../glossary"])
+def test_on_a_phone_the_list_of_all_pages_opens_at_the_top(page: Page, place: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    manual(page, place)
+    contents = page.get_by_role("navigation", name="All pages")
+    expect(contents).to_be_hidden()
+    page.get_by_role("button", name="All pages").click()
+    expect(contents).to_be_in_viewport(ratio=1)
+    expect(contents.locator("[aria-current]")).to_have_text(["Hubs"] if place == "/hub" else [])
+    assert axe(page) == []
+    page.set_viewport_size({"width": 1000, "height": 800})
+    expect(page.get_by_role("button", name="All pages")).to_be_hidden()
+    expect(contents).to_be_visible()
 
 
 def test_a_wide_table_scrolls_on_a_phone_and_keeps_its_figures_on_one_line(page: Page) -> None:

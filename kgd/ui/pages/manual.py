@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import quote
 
 from kgd.ui import manual, manual_search
@@ -19,16 +20,20 @@ def _page(name: str, heading: str) -> str:
 PLACES = manual.Places(page=_page, picture=lambda name: f"{HOME}/{manual.PICTURES}/{quote(name)}")
 
 
+def _around() -> dict[str, Any]:
+    """Return the variables of every page: the list of pages, and addresses."""
+    return {"groups": manual.groups(), "place": _page, "find": HOME}
+
+
 def page(visit: Visit) -> Handled:
-    around = {"groups": manual.groups(), "place": _page, "find": HOME}
     name, query = visit.path.get("page", ""), " ".join(visit.query.get("q", "").split())[:LONGEST_QUERY]
     if query and not name:
-        return Page("manual_search.html", {**around, "query": query, "found": manual_search.find(query)})
-    return Page("manual.html", {**around, "read": manual.read(name or manual.INDEX, PLACES)})
+        return Page("manual_search.html", {**_around(), "query": query, "found": manual_search.find(query)})
+    return Page("manual.html", {**_around(), "read": manual.read(name or manual.INDEX, PLACES)})
 
 
 def glossary(visit: Visit) -> Handled:
-    return Page("glossary.html", {"words": manual.glossary(PLACES), "place": _page})
+    return Page("glossary.html", {**_around(), "words": manual.glossary(PLACES)})
 
 
 def picture(visit: Visit) -> Handled:
