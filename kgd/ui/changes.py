@@ -177,6 +177,9 @@ class NodeRow:
     """The commit that reverted the change."""
     stale: Mapping[str, Any] | None = None
     """Why the node is stale."""
+    commits: tuple[str, ...] = ()
+    at: str = ""
+    """The commits of the change, oldest first, and the time of the last one."""
 
     @property
     def label(self) -> str:

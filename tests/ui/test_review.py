@@ -77,6 +77,32 @@ def test_rows_are_walked_and_selected_by_single_keys(desk: Desk, page: Page) -> 
     expect(page.locator(".learned").nth(1).locator(".field").first).to_be_hidden()
 
 
+def test_all_nodes_of_an_author_are_selected_at_once_and_unselected_again(desk: Desk, page: Page) -> None:
+    desk.call("put", changes=[upsert(f"concept://shop/lamps/{n}", name=f"Lamp {n}") for n in range(3)])
+    agent_writes(desk, *(upsert(f"concept://shop/lamps/{n}", tags=["light"]) for n in range(2)))
+    at(page, "review?since=yesterday&path=/lamps/**")
+    group = page.locator(".author", has_text="through claude-code")
+    group.get_by_role("button", name="Select all nodes by Ann Person").click()
+    expect(group.get_by_role("checkbox", checked=True)).to_have_count(2)
+    expect(page.get_by_role("button", name="Revert 2 nodes…")).to_be_enabled()
+    assert axe(page) == []
+    group.get_by_role("button", name="Select all nodes by Ann Person").click()
+    expect(page.get_by_role("button", name="Revert selected…")).to_be_disabled()
+
+
+def test_a_row_names_its_time_and_leads_to_its_commits(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/clock", name="Clock", summary="Slow")
+    desk.put("concept://shop/clock", summary="Fast")
+    at(page, "review?since=yesterday&path=/clock")
+    row = page.locator(".learned")
+    expect(row.locator("time")).to_be_visible()
+    row.locator("summary").click()
+    commits = row.locator("a", has=page.locator("code")).filter(has_not_text="://")
+    expect(commits).to_have_count(2)
+    commits.last.click()
+    expect(page.locator(".side-by-side ins")).to_have_text("Fast")
+
+
 def test_an_unsent_choice_survives_changes_of_others(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/chosen", name="Chosen")
     at(page, "review")

@@ -77,9 +77,11 @@ class FieldLearned(TypedDict):
 
 
 class Learned(TypedDict):
-    """One author's changes to one node. `reverted`: all of them are reverted, the newest by this commit."""
+    """One author's changes to one node, the newest `at` this time. `reverted`: all of them are reverted, the newest by
+    this commit."""
 
     uri: str
+    at: str
     change: Literal["added", "changed", "removed"]
     commits: list[str]
     fields: dict[str, FieldLearned]
@@ -220,11 +222,13 @@ class _Learned:
         self._by: dict[By, dict[Uri, list[str]]] = {}
         self._commits: dict[By, int] = {}
         self._order: dict[str, int] = {}
+        self._times: dict[str, str] = {}
 
     def add(self, entry: Entry) -> None:
         who = (entry.author, entry.client, by_agent(entry), entry.pushed_by)
         nodes = self._by.setdefault(who, {})
         self._order[entry.commit] = len(self._order)
+        self._times[entry.commit] = made_at(entry)
         self._commits[who] = self._commits.get(who, 0) + 1
         for uri in entry.nodes:
             if not self._globs or any(glob.covers(place_of(uri)) for glob in self._globs):
@@ -289,7 +293,7 @@ class _Learned:
                     if (one := by_commit[commit].get(change.uri)) is not None:
                         one.add(change)
             for (who, uri), sum in sums.items():
-                learned = _learned(uri, sum)
+                learned = _learned(uri, sum, self._times[sum.commits[-1]])
                 reverts = self._reverts.of(uri)
                 if learned is not None and all(commit in reverts for commit in sum.commits):
                     learned["reverted"] = reverts[sum.commits[-1]][:12]
@@ -326,7 +330,7 @@ def name_of_group(who: By) -> str:
     return f"{name}, pushed by {pusher}" if pusher else name
 
 
-def _learned(uri: Uri, sum: _Sum) -> Learned | None:
+def _learned(uri: Uri, sum: _Sum, at: str) -> Learned | None:
     """The net change of a node; None if nothing is left of it."""
     fields: dict[str, FieldLearned] = {
         name: {"before": clip(before, LONGEST_VALUE), "after": clip(after, LONGEST_VALUE)}
@@ -339,7 +343,8 @@ def _learned(uri: Uri, sum: _Sum) -> Learned | None:
     change: Literal["added", "changed", "removed"] = "changed"
     if existed != sum.exists:
         change = "added" if sum.exists else "removed"
-    return {"uri": uri, "change": change, "commits": [commit[:12] for commit in sum.commits], "fields": fields}
+    commits = [commit[:12] for commit in sum.commits]
+    return {"uri": uri, "at": at, "change": change, "commits": commits, "fields": fields}
 
 
 def _shortened(one: Learned) -> Learned:
@@ -347,6 +352,7 @@ def _shortened(one: Learned) -> Learned:
     first = dict(islice(one["fields"].items(), FIELDS_OF_LONG))
     short: Learned = {
         "uri": one["uri"],
+        "at": one["at"],
         "change": one["change"],
         "commits": one["commits"][-FIELDS_OF_LONG:],
         "fields": clip(first, SHORT_VALUE),

@@ -18,6 +18,7 @@ from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 NODES = 25
 COMMITS = 10
+"""Largest number of commits of a page without permission to review, and of a row."""
 _IS_DAY = re.compile(r"\d{4}-\d\d-\d\d").fullmatch
 SINCE = (
     ("", "my last review"),
@@ -161,7 +162,7 @@ def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
 
 def _author_of(commit: Mapping[str, Any]) -> Author:
     client = commit.get("client", "")
-    changed = tuple(rows(commit.get("diff", ())))
+    changed = tuple(replace(one, commits=(commit["commit"],), at=commit["at"]) for one in rows(commit.get("diff", ())))
     return Author(commit["author"], by_line(commit), client, is_agent(client), 1, changed)
 
 
@@ -171,7 +172,10 @@ def _row(node: Mapping[str, Any], card: Mapping[str, Any]) -> NodeRow:
     )
     more = node.get("more_fields", 0)
     fields = (*row.fields, FieldRow(f"and {more} more fields", ())) if more else row.fields
-    return replace(row, fields=fields, reverted=node.get("reverted", ""), stale=card.get("unverified"))
+    reverted, stale = node.get("reverted", ""), card.get("unverified")
+    return replace(
+        row, fields=fields, reverted=reverted, stale=stale, commits=tuple(node["commits"][-COMMITS:]), at=node["at"]
+    )
 
 
 def _commits(visit: Visit, narrowed: Narrowed) -> dict[str, Any]:
