@@ -121,7 +121,7 @@ def test_changes_of_one_author_and_hour_are_one_group_with_the_reasons(desk: Des
     desk.call("put", changes=[change], message="cards since May")
     group = page.locator(".hour", has_text="“cards since May”")
     expect(group).to_be_visible()
-    expect(group.locator("li", has_text="Till")).to_have_text("changed Till")
+    expect(group.locator("li", has_text="Till")).to_have_text("Changed Till")
     expect(page.locator(".lately li", has_text="concept://")).to_have_count(0)
 
 
@@ -131,11 +131,11 @@ def test_a_change_shows_the_text_that_it_wrote_and_the_name_of_a_deleted_node(de
     agent_writes(desk, "decision://shop/one-till", name="One till per shop", summary="Since May")
     agent_writes(desk, "decision://shop/two-tills", name="Two tills per shop", summary="Since May")
     rows = page.locator(".lately li")
-    expect(rows.filter(has_text="Two tills")).to_have_text("created Two tills per shop Since May")
+    expect(rows.filter(has_text="Two tills")).to_have_text("Created Two tills per shop Since May")
     desk.put("decision://shop/two-tills", summary="Since June")
     desk.call("put", changes=[{"op": "delete", "uri": "decision://shop/one-till"}])
     ours = page.locator(".hour").filter(has_not_text="agent")
-    expect(ours.locator("li", has_text="Two tills")).to_have_text("changed Two tills per shop")
+    expect(ours.locator("li", has_text="Two tills")).to_have_text("Changed Two tills per shop")
     expect(ours.locator("li", has_text="One till")).to_have_text("One till per shop (deleted)")
     expect(ours.locator("summary")).to_contain_text("Deleted One till per shop; changed Two tills per shop")
     expect(ours.get_by_role("link", name="Two tills per shop")).to_be_hidden()
@@ -165,9 +165,9 @@ def test_a_file_created_by_hand_is_told_from_an_edited_one(desk: Desk, page: Pag
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("uri: concept://shop/bench\nname: Bench\n")
     change = page.locator(".lately li", has_text="Bench")
-    expect(change).to_have_text("created by hand Bench")
+    expect(change).to_have_text("Created by hand Bench")
     file.write_text("uri: concept://shop/bench\nname: Bench\nsummary: For waiting\n")
-    expect(change).to_have_text("edited by hand Bench")
+    expect(change).to_have_text("Edited by hand Bench")
 
 
 @pytest.mark.slow
