@@ -202,6 +202,9 @@ def test_the_parts_of_a_path_lead_to_their_node_or_to_a_search_below_it(desk: De
     page.go_back()
     crumbs.get_by_role("link", name="shelves").click()
     expect(page.locator("h1")).to_have_text("Shelves")
+    desk.put("atom://shop/bakery", name="Bakery", content="Flour is dear.\n", data={"paths": ["src/**"]})
+    at(page, "node?uri=atom://shop/bakery")
+    expect(crumbs.get_by_role("link")).to_have_text(["shop", "Areas"])
 
 
 def test_the_relations_of_a_node_without_text_are_in_the_main_column(desk: Desk, page: Page) -> None:
