@@ -130,6 +130,15 @@ def test_candidates_for_a_phrase_of_common_words_have_all_of_them() -> None:
     assert list(pieces.candidates("use prefers blue")) == [], "the first word has to end with `use`"
 
 
+def test_few_texts_that_have_the_words_of_a_phrase_far_apart_are_candidates() -> None:
+    pieces: Pieces[int] = Pieces()
+    for number in range(200):
+        pieces.put(number, [f"red {number:02x}-{number:02x} blue"])
+    pieces.put(200, ["a red blueish one"])
+    assert 200 in pieces.candidates("red blue")
+    assert len(list(pieces.candidates("red blue"))) < 40, "bits are shared by chance"
+
+
 @pytest.mark.parametrize("name", UNUSUAL)
 def test_every_name_has_a_place_of_its_own_and_comes_back(name: str) -> None:
     literal, hashed = entities.literal_uri("shop", name), entities.hashed_uri("shop", name)

@@ -6,7 +6,8 @@ decoding an entity takes longer than everything else that a query does with it.
 
 A word is a run of characters without spaces. A text that contains a phrase has the phrase's inner words, a word that
 ends with the phrase's first word, and a word that begins with its last word. There are far fewer words than texts; they
-form one string, which is searched at memory speed.
+form one string, which is searched at memory speed. A text also has the joints of the phrase: the last letters of a word
+with the first letters of the next. They tell a phrase of common words from texts that have its words far apart.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Generic, TypeVar
 
 from kgd.exchange.entities import SCHEME, Entity, entity_in, is_implied
@@ -134,6 +136,10 @@ STALE = 2
 """Number of outdated entries per text beyond which the index should be rebuilt."""
 FEW = 20
 """Number of candidates below which checking is faster than narrowing down."""
+JOINT = 2
+"""Number of letters on each side of a joint."""
+JOINTS = 256
+"""Number of bits for the joints of a text: a text of forty words sets a seventh of them."""
 
 
 class Pieces(Generic[T]):
@@ -144,6 +150,8 @@ class Pieces(Generic[T]):
         self._number: dict[T, int] = {}
         self._texts: dict[str, int | array[int]] = {}
         """Word to the number of the only text with it, or to the numbers of several texts."""
+        self._joints: list[int] = []
+        """The joints of each text, as bits."""
         self._words = "\n"
         self._fresh: list[str] = []
         self._stale = 0
@@ -154,10 +162,13 @@ class Pieces(Generic[T]):
         if number is None:
             number = self._number[key] = len(self._keys)
             self._keys.append(key)
+            self._joints.append(0)
         else:
             self._stale += 1
         known = self._texts
-        for word in set(clean("\n".join(texts)).lower().split()):
+        words = clean("\n".join(texts)).lower().split()
+        self._joints[number] |= _joints(pairwise(words))
+        for word in set(words):
             there = known.get(word)
             if there is None:
                 known[word] = number
@@ -188,7 +199,10 @@ class Pieces(Generic[T]):
             if len(best) <= FEW:
                 break
             best &= self._having(words)
-        return [self._keys[number] for number in best]
+        # A text has more letters before a short first word, and behind a short last one.
+        begin, end = len(first) < JOINT, len(more) - (len(last) < JOINT)
+        joints = _joints(list(pairwise((first, *more)))[begin:end])
+        return [self._keys[number] for number in best if self._joints[number] & joints == joints]
 
     def _having(self, words: Iterable[str]) -> set[int]:
         """The numbers of the texts with any of the words."""
@@ -213,3 +227,10 @@ class Pieces(Generic[T]):
                 begin, end = words.rfind("\n", 0, inside) + 1, words.find("\n", inside)
                 yield words[begin:end]
                 at = words.find(part, end)
+
+
+def _joints(pairs: Iterable[tuple[str, str]]) -> int:
+    joints = 0
+    for word, following in pairs:
+        joints |= 1 << hash((word[-JOINT:], following[:JOINT])) % JOINTS
+    return joints
