@@ -45,6 +45,7 @@ def test_over_a_directory(folder: Path) -> None:
     played(folder)
 
 
+@pytest.mark.large
 @pytest.mark.needs("sshd")
 def test_over_ssh(folder: Path, tmp_path: Path) -> None:
     server = Sshd(tmp_path / "sshd")

@@ -17,6 +17,8 @@ from tests.git.support import fsck
 from tests.workspace.people import code_layout
 
 pytestmark = [pytest.mark.needs("strace"), pytest.mark.timeout(240)]
+half = pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.large)])
+"""Every second step, and in `make soak` the others."""
 
 
 def a_layout(tmp_path: Path, kind: str) -> Layout:
@@ -73,11 +75,13 @@ def settled(layout: Layout, kind: str, request: str, acknowledged: str | None) -
 
 @pytest.mark.slow
 @pytest.mark.requirement("B3")
+@half
 @pytest.mark.parametrize("kind", ["put", "delete", "publication", "index"])
-def test_a_kill_at_any_step_leaves_all_of_the_change_or_nothing(tmp_path: Path, kind: str) -> None:
+def test_a_kill_at_any_step_leaves_all_of_the_change_or_nothing(tmp_path: Path, kind: str, half: int) -> None:
     layout, log = a_layout(tmp_path, kind), tmp_path / "strace.log"
     found, reached = steps(layout, kind, log), 0
     assert len(found) >= 12, found
+    found = found[half::2]
     for number, point in enumerate(found):
         request = f"kill-{number}"
         told = interfere(layout, kind, request, log, f"{point.call}:signal=KILL:when={point.number}")
@@ -93,11 +97,12 @@ def fails(point: Point) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("error", ["ENOSPC", pytest.param("EIO", marks=pytest.mark.large)])
+@half
 @pytest.mark.parametrize("kind", ["put", "publication", "index"])
-def test_an_error_at_any_step_is_never_answered_with_success(tmp_path: Path, kind: str, error: str) -> None:
+def test_an_error_at_any_step_is_never_answered_with_success(tmp_path: Path, kind: str, error: str, half: int) -> None:
     """The process also survives: the graph equals git afterwards, and the workspace can be closed and opened again."""
     layout, log = a_layout(tmp_path, kind), tmp_path / "strace.log"
-    found, reached = [point for point in steps(layout, kind, log) if fails(point)], 0
+    found, reached = [point for point in steps(layout, kind, log) if fails(point)][half::2], 0
     for number, point in enumerate(found):
         request = f"{error}-{number}"
         told = interfere(layout, kind, request, log, f"{point.call}:error={error}:when={point.number}")
