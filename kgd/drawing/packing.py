@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
-from math import ceil, hypot, sqrt
+from math import ceil, hypot, prod, sqrt
 from typing import NamedTuple
 
 from kgd.drawing.scene import Dot, Line
@@ -41,7 +41,7 @@ ROUNDS = 2
 """Number of times that groups are ordered by their relations, and packed again."""
 
 
-FEW = 5
+FEW = 4
 """Largest number of parts for which all divisions of a frame are compared."""
 
 Part = Sequence[Dot]
@@ -86,13 +86,21 @@ class _Packing:
     inside: Mapping[str, Sequence[Dot]]
     scale: float
     opened: Mapping[str, float]
+    cells: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Width and height of the smallest cell of each circle and member, once it is computed."""
 
     def cell(self, dot: Dot) -> tuple[float, float]:
         """The smallest cell of a circle or a member."""
         if dot.shape != "group":
             return MEMBER
-        across, label = 2 * dot.size * self.scale, (width(dot.name) + 1) * CHARACTER
-        return max(across, min(label, LONGEST_LABEL)) + GAP, across + LABEL + GAP
+        if dot.uri not in self.cells:
+            across, label = 2 * dot.size * self.scale, (width(dot.name) + 1) * CHARACTER
+            self.cells[dot.uri] = max(across, min(label, LONGEST_LABEL)) + GAP, across + LABEL + GAP
+        return self.cells[dot.uri]
+
+    def least(self, dots: Sequence[Dot]) -> float:
+        """The area without which dots do not fit."""
+        return sum(self.least(self.inside[dot.uri]) if dot.uri in self.inside else prod(self.cell(dot)) for dot in dots)
 
     def area(self, dot: Dot) -> float:
         """The area that a dot should get."""
@@ -118,7 +126,7 @@ class _Packing:
     def place(self, parent: str, frame: Frame) -> Packed | None:
         """The places of the dots in a group, or None if they do not fit."""
         dots = self.inside.get(parent, ())
-        if min(frame.wide, frame.high) <= 0:
+        if min(frame.wide, frame.high) <= 0 or self.least(dots) > frame.wide * frame.high:
             return None
         if not any(dot.uri in self.inside for dot in dots):
             rows = self._rows(dots, frame)
@@ -151,6 +159,8 @@ class _Packing:
     def _rows(self, dots: Sequence[Dot], frame: Frame) -> dict[str, Place] | None:
         """Dots in rows that spread over the frame; the number of rows gives similar gaps in both directions."""
         best: tuple[float, list[list[Dot]]] | None = None
+        if self.least(dots) > frame.wide * frame.high:
+            return None
         wider = 0.0 if any(dot.shape == "group" for dot in dots) else WIDER
         likely = sqrt(len(dots) * max(0.0, frame.high) / max(1.0, frame.wide))
         for count in range(max(1, int(likely * 0.5)), min(len(dots), ceil(likely * 2) + 1) + 1):
@@ -217,6 +227,8 @@ def _packed(inside: Mapping[str, Sequence[Dot]], frame: Frame) -> dict[str, Plac
         return next(filter(None, larger), least)[0]
     even = dict.fromkeys(("", *inside), 0.0)
     for scale in SCALES:
+        if is_opened and scale > SMALLEST:
+            continue
         if found := _Packing(inside, scale, even).place("", frame):
             return found[0]
     return _packed(inside, Frame(0.0, 0.0, frame.wide * GROWTH, frame.high * GROWTH))
