@@ -227,6 +227,14 @@ def test_many_groups_become_one(known: Session, monkeypatch: Any) -> None:
     assert counts(grouped(known, "namespace")) == {"auth": 6, "Smaller groups": 7}
 
 
+def test_an_opened_group_of_smaller_areas_closes_the_groups_of_areas(
+    known: Session, areas: tuple[str, str], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(groups, "SHOWN", 1)
+    assert counts(grouped(known, "area")).keys() == {"auth", "Smaller groups", "Money"}
+    assert counts(grouped(known, "area", "~others")).keys() == {"Money", "Smaller groups"}
+
+
 def test_a_new_node_is_in_the_next_answer(known: Session) -> None:
     grouped(known, "namespace")
     call(known, "put", {"changes": upsert("auth/new")})

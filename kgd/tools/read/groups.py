@@ -222,7 +222,7 @@ def _closed(containers: Mapping[str, str], opened: Sequence[str]) -> set[str]:
         containers: The group of each area, or an empty string.
     """
     known = set(containers.values()) - {""}
-    with_opened = {containers.get(id, "") for id in (*containers, OUTSIDE) if id in opened}
+    with_opened = {containers.get(id, "") for id in (*containers, OUTSIDE, OTHERS) if id in opened}
     return known - with_opened - set(opened) if with_opened else known.intersection(opened)
 
 
@@ -282,7 +282,7 @@ def _by_area(workspace: Workspace, read: Read) -> dict[Uri, str]:
 
 
 def _places(workspace: Workspace, read: Read, uris: Sequence[Uri]) -> dict[Uri, list[str]]:
-    """The files and folders of each node: those that it is related to, cites, or lists as the context of a task."""
+    """The files and folders that each node is related to or cites, or lists as the context of a task."""
     citing = Freshness.of(workspace).citing_among(uris)
     tasks = [uri for uri in uris if scheme_of(uri) == "task"][:TASKS]
     listed = {uri: parsed(node).files for uri in tasks if (node := workspace.readable(uri))}
