@@ -55,6 +55,8 @@ class Session:
     """Asks the caller's language model; None if the surface cannot."""
     still_live: Callable[[], None] = lambda: None
     """Checks the caller's token again right before a write; raises Unauthorized if it was revoked."""
+    is_refresh: bool = False
+    """The call renews an answer that the caller still shows, so it is not another question."""
     wrote: tuple[str, str] | None = None
     """Workspace and commit of the last change by a token, for answers that do not name them."""
 

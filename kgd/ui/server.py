@@ -275,7 +275,7 @@ class Ui:
         # The answer to a form has no address that could be refreshed.
         since = mark if request.method == "GET" else ""
         around = self._around(visit, key) | {"current": addresses.shown_as(entry), "since": since}
-        if "hx-request" not in request.headers:  # a refresh must not use up the message for another page
+        if not visit.is_refresh:  # a refresh must not use up the message for another page
             around["notice"] = Notice.read(self._sessions.said(key))
         return self._html(handled.template, around | dict(handled.told), handled.status)
 
@@ -326,6 +326,7 @@ class Ui:
             record=record,
             still_live=(lambda: tokens.still_live(record)) if tokens and record else lambda: None,
             served=(lambda: tokens.workspaces(record)) if tokens and record else None,
+            is_refresh="hx-request" in request.headers,
         )
         if visit.workspace and visit.workspace not in visit.workspaces():
             raise NotFound("you have no workspace with that name", next="The start page lists your workspaces.")

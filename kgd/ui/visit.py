@@ -66,6 +66,7 @@ class Visit:
 
     `query` and `form` hold the last value of each name; `many` returns all values of a name in `query` or `form`.
     `record` is the visitor's token at this moment; None for the user of this machine, with all permissions.
+    `is_refresh` means that a script of an open page asks.
     """
 
     daemon: Daemon
@@ -79,6 +80,7 @@ class Visit:
     record: TokenRecord | None = None
     still_live: Callable[[], None] = lambda: None
     served: Callable[[], list[str]] | None = None
+    is_refresh: bool = False
 
     @property
     def may_do_all(self) -> bool:
@@ -142,7 +144,7 @@ class Visit:
 
     def session(self) -> Session:
         if self.record is None:
-            return Session(self.daemon, client=CLIENT, context_id=None)
+            return Session(self.daemon, client=CLIENT, context_id=None, is_refresh=self.is_refresh)
         return Session(
             self.daemon,
             client=CLIENT,

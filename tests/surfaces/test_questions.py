@@ -71,6 +71,13 @@ def test_narrowed_searches_addresses_and_long_texts_are_not_kept(ask: Ask) -> No
     assert texts(ask) == []
 
 
+def test_a_question_is_not_counted_again_when_its_answer_is_refreshed(ask: Ask) -> None:
+    ask.search(query="zeppelin mooring")
+    Ask(replace(ask.session, is_refresh=True)).search(query="zeppelin mooring")
+    (question,) = ask.questions()["questions"]
+    assert question["count"] == 1
+
+
 def test_a_question_replaces_its_own_beginning_which_was_still_being_typed(ask: Ask) -> None:
     for query in ("qwxv", "qwxv uv", "qwxv uvqa"):
         ask.recall(query=query)

@@ -97,14 +97,18 @@ def note(session: Session, workspace: Workspace, question: Question, *, found: b
     """Record that a search of a user of this machine found nothing, or that its question now has an answer.
 
     A narrowed search is not recorded, since its filters may be the reason; nor is a search of depth 0, which
-    suggestions during typing use.
+    suggestions during typing use, nor one that only refreshes an answer.
     """
     if session.principal is not None or not question.query.strip():
         return
     if found:
         Questions.of(workspace).found(question.query)
-    elif question.max_depth and not any(
-        (question.types, question.tags, question.namespace, question.since, question.until, question.min_score)
+    elif (
+        question.max_depth
+        and not session.is_refresh
+        and not any(
+            (question.types, question.tags, question.namespace, question.since, question.until, question.min_score)
+        )
     ):
         client = session.client.partition(" ")[0]
         Questions.of(workspace).note(question.query, client, workspace.now(), _days(session))
