@@ -45,6 +45,11 @@ class Atom:
     patterns: tuple[str, ...]
     molecule: Uri | None
 
+    @property
+    def depth(self) -> int:
+        """The folder depth at which the narrowest pattern starts. An area of the whole tree has 0."""
+        return max((pattern.split("*")[0].count("/") for pattern in self.patterns), default=0)
+
 
 @dataclass(frozen=True, slots=True)
 class Matches:

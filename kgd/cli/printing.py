@@ -81,6 +81,8 @@ def get(answer: Answer) -> None:
 
 
 def search(answer: Answer) -> None:
+    if absent := answer.get("absent"):
+        say(absent)
     _hits(answer["hits"])
     if not answer["hits"]:
         say(f"nothing is known about this{tail(answer.get('hint', '').removeprefix('Nothing is known about this.'))}")

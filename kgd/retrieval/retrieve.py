@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kgd.errors import Advice, Do, Unavailable
@@ -47,6 +47,8 @@ FILES = 60
 
 ALONE = "meaning alone"
 """The reason for a hit that has no words of the query, no requested name and no relation."""
+ABOUT_PATH = "about this path"
+"""The reason for a hit that is about the path that is the query."""
 
 About = Callable[[Sequence[Uri]], Mapping[Uri, Sequence[Uri]]]
 """Returns the notes about files."""
@@ -75,6 +77,7 @@ def retrieve(
     sources: Sequence[EdgeSource] | None = None,
     about: About | None = None,
     likely: Likely | None = None,
+    first: Sequence[Uri] = (),
     offset: tuple[int, int] = (0, 0),
 ) -> Retrieved:
     """At most `limit` hits each in knowledge and in code, starting from `offset`, with their cheapest relations.
@@ -88,6 +91,7 @@ def retrieve(
         sources: Edge sources as the caller may see them; by default the workspace's own.
         about: Without it, notes do not lead to the files that they are about.
         likely: Without it, past commits have no influence.
+        first: Notes about the path that is the query. Those that pass its filters come before all other knowledge.
 
     Raises:
         Unavailable: `min_similarity` was given, but there are no vectors.
@@ -102,7 +106,8 @@ def retrieve(
     if about is not None and pool.files and question.max_depth:
         notes = about(list(pool.files)[:NOTED])
     wanted = (offset[0] + question.limit + 1, offset[1] + question.limit + 1)
-    known = _knowledge(workspace, pool, around, doubted, sees, max(wanted[0], NOTED_BY))
+    ahead = _ahead(workspace, pool, around, first) if question.max_depth else []
+    known = _knowledge(workspace, pool, around, doubted, sees, max(wanted[0], NOTED_BY), ahead)
     best = {one.unit.key for one in known[:NOTED_BY] if one.unit is not None}
     pool.noted = frozenset(file for file, some in notes.items() if not best.isdisjoint(some))
     in_code = _code(workspace, pool, around, doubted, sees, wanted[1]) if Lane.CODE in question.lanes else []
@@ -168,14 +173,30 @@ def _filled(workspace: Workspace, question: Question, around: Surroundings, sees
     return pool
 
 
+def _ahead(workspace: Workspace, pool: Pool, around: Surroundings, first: Sequence[Uri]) -> list[Ranked]:
+    """These nodes as hits, without sources, code and facts that do not hold now."""
+    if not first or pool.question.min_similarity > 0:
+        return []
+    texts = {found.uri: found for found in around.find(first) if found.lane is Lane.NOTES}
+    lapsed = candidates.lapses(texts, workspace.text_so_far(), pool.question.now)
+    return [Ranked(uri, 1.0, texts[uri], None, ABOUT_PATH) for uri in first if uri in texts and uri not in lapsed]
+
+
 def _knowledge(
-    workspace: Workspace, pool: Pool, around: Surroundings, doubted: Collection[Uri], sees: Sees | None, wanted: int
+    workspace: Workspace,
+    pool: Pool,
+    around: Surroundings,
+    doubted: Collection[Uri],
+    sees: Sees | None,
+    wanted: int,
+    ahead: Sequence[Ranked],
 ) -> list[Ranked]:
-    """The first `wanted` hits in knowledge. Notes that match come before sources, and before nodes reached only along
-    edges."""
-    units = [unit for unit in pool.units.values() if unit.lane in KNOWLEDGE]
+    """The first `wanted` hits in knowledge: those `ahead`, then notes that match, then sources, then nodes reached only
+    along edges."""
+    before = {one.uri for one in ahead}
+    units = [unit for unit in pool.units.values() if unit.lane in KNOWLEDGE and unit.key not in before]
     placed = (_placed(unit, score, pool.question, around) for unit, score in _in_order(pool, units, around, doubted))
-    order = list(islice((one for one in placed if one), wanted))
+    order = list(islice(chain(ahead, filter(None, placed)), wanted))
     return order + _beyond(workspace, pool, order, KNOWLEDGE, sees, wanted)
 
 
@@ -187,7 +208,7 @@ def _beyond(
     if len(order) >= wanted or not full or pool.is_strange or pool.question.min_similarity > 0:
         return []
     index, filters = workspace.text_so_far(), {**filters_of(pool.question), "lanes": full}
-    known = {uri for unit in pool.units.values() for uri in unit.texts}
+    known = {*(uri for unit in pool.units.values() for uri in unit.texts), *(one.uri for one in order)}
     found = index.search(pool.question.query, limit=wanted + len(known), sees=sees, files=False, **filters)
     rest = {hit.uri: hit.score for hit in found if hit.uri not in known}
     texts = {one.uri: one for one in index.passing(list(rest), **filters)}

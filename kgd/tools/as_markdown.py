@@ -295,13 +295,14 @@ def _step(step: Answer, home: str) -> str:
 
 
 _HIT = frozenset({"uri", "type", "name", "score", "why", "summary", "snippet", "path"})
-_FOUND = ("workspace", "hits", "code", "edges", "nearest", "hint")
+_FOUND = ("workspace", "hits", "code", "edges", "nearest", "absent", "hint")
 
 
 def hits(answer: Answer) -> str:
     """The answer of `search`: knowledge, then code, a few lines per hit."""
     home = answer["workspace"]
-    parts = [f"workspace: {home}", *(text for hit in answer["hits"] for text in _hit(hit, home))]
+    parts = [f"workspace: {home}", *([line(answer["absent"])] if "absent" in answer else [])]
+    parts += [text for hit in answer["hits"] for text in _hit(hit, home)]
     if hint := answer.get("hint"):
         parts.append(line(hint))
     if nearest := answer.get("nearest"):

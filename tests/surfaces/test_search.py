@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kgd.errors import Invalid
+from kgd.model.access import Principal, Scope
+from kgd.tools.read.search import SEARCH
 from tests.surfaces.conftest import Ask, upsert
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -114,6 +118,91 @@ def test_what_nothing_is_known_about_is_said_with_what_is_nearest(found: Ask) ->
 @pytest.mark.parametrize("query", ["session.py", "src/auth/session.py", "what does session.py sign", "auth.session"])
 def test_a_file_is_first_by_its_name(found: Ask, query: str) -> None:
     assert uris(found.search(query=query), "code")[0] == FILE
+
+
+@pytest.fixture
+def noted(found: Ask) -> Ask:
+    """Notes about a folder and a file, none of which has a word of the path."""
+    found.put(
+        changes=[
+            {"op": "upsert", "type": "atom", "name": "Everything", "content": "Rules.", "data": {"paths": ["**"]}},
+            {"op": "upsert", "type": "atom", "name": "Entry", "content": "Rules.", "data": {"paths": ["src/auth/**"]}},
+            {
+                "op": "upsert",
+                "type": "insight",
+                "name": "Renewal",
+                "summary": "twelve minutes",
+                "relations": [{"type": "about", "target": "./src/auth"}],
+            },
+            {"op": "upsert", "type": "gotcha", "name": "Clocks", "summary": "two", "data": {"cites": ["src/auth"]}},
+            {
+                "op": "upsert",
+                "type": "pattern",
+                "name": "Signing",
+                "summary": "once",
+                "relations": [{"type": "about", "target": "./src/auth/session.py"}],
+            },
+            upsert("mention", summary="src auth session"),
+        ]
+    )
+    until(lambda: "gotcha://shop/Clocks" in uris(found.search(query="src/auth")))
+    return found
+
+
+AREAS = ["atom://shop/Entry", "atom://shop/Everything"]
+ABOUT_FOLDER = ["gotcha://shop/Clocks", "insight://shop/Renewal", *AREAS]
+
+
+@pytest.mark.parametrize(
+    "query", ["src/auth", "src/auth/", "./src/auth", "`src/auth`", "dir://shop/src/auth", "{code}/src/auth"]
+)
+def test_the_notes_about_a_folder_are_first_by_its_path(noted: Ask, code: Path, query: str) -> None:
+    for call in (noted.search, noted.recall):
+        hits = call(query=query.format(code=code))["hits"]
+        assert [hit["uri"] for hit in hits[:4]] == ABOUT_FOLDER
+        assert all("about this path" in hit["why"] for hit in hits[:4])
+        assert len({hit["uri"] for hit in hits}) == len(hits)
+
+
+@pytest.mark.parametrize("query", ["session.py", "src/auth/session.py", "auth/session.py", "src/auth/session.py:1"])
+def test_the_notes_about_a_file_are_first_by_its_name_or_path(noted: Ask, query: str) -> None:
+    assert uris(noted.search(query=query))[:3] == ["pattern://shop/Signing", *AREAS]
+
+
+def test_notes_about_a_path_pass_the_filters_and_follow_one_another_on_pages(noted: Ask) -> None:
+    assert uris(noted.search(query="src/auth", types="insight")) == ["insight://shop/Renewal"]
+    page = noted.search(query="src/auth", limit=3)
+    following = noted.search(query="src/auth", limit=3, cursor=page["cursor"])
+    assert [*uris(page), *uris(following)][:4] == ABOUT_FOLDER
+
+
+@pytest.mark.parametrize(("paths", "hits"), [(["/Renewal", "/src/**"], ["insight://shop/Renewal"]), (["/Renewal"], [])])
+def test_only_a_readable_folder_leads_to_the_readable_notes_about_it(
+    noted: Ask, paths: list[str], hits: list[str]
+) -> None:
+    holder = Principal("k1", "guest", "agent", (Scope.of("shop", ["read"], paths),))
+    guest = replace(noted.session, principal=holder, trusted=False)
+    assert uris(SEARCH.call(guest, {"query": "src/auth", "workspace": "shop"})) == hits
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("src/nothere.py", "The code tree has no src/nothere.py."),
+        ("src/zzz", "The code tree has no src/zzz."),
+        ("src/auth/sesion.py", "The code tree has no src/auth/sesion.py; similar: src/auth/session.py."),
+    ],
+)
+def test_a_path_without_a_file_is_named_with_similar_paths(found: Ask, query: str, said: str) -> None:
+    assert found.search(query=query)["absent"] == said
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["src/auth", "session.py", "auth/session.py", "services/auth", "read/write", "https://a.example/b.html", "no.py"],
+)
+def test_a_text_that_is_no_path_or_is_known_is_not_reported_as_absent(found: Ask, query: str) -> None:
+    assert "absent" not in found.search(query=query)
 
 
 def test_a_path_leads_from_a_hit_by_words_to_a_hit_by_a_relation(found: Ask) -> None:

@@ -73,6 +73,26 @@ class TestInABrowser:
         page.get_by_role("link", name="Write it here").click()
         page.wait_for_url("**/node/new?summary=zzyzxq")
 
+    def test_a_live_update_does_not_count_the_question_again(self, desk: Desk, page: Page) -> None:
+        until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))
+        at(page, "search?q=quxzyz")
+        with page.expect_response(lambda answer: "q=quxzyz" in answer.url):
+            desk.put("concept://shop/without-text")
+        counts = {one["text"]: one["count"] for one in desk.call("questions")["questions"]}
+        assert counts["quxzyz"] == 1
+
+    def test_a_search_for_a_path_shows_the_notes_about_it_and_a_wrong_path_is_named(
+        self, desk: Desk, page: Page
+    ) -> None:
+        desk.put("insight://shop/chrome", summary="Chrome shines", relations=[{"type": "about", "target": "src/auth"}])
+        at(page, "search?q=src/auth")
+        expect(page.locator(".hit").first).to_contain_text("Chrome shines")
+        at(page, "search?q=src/auth/sesion.py")
+        expect(page.locator("main")).to_contain_text(
+            "The code tree has no src/auth/sesion.py; similar: src/auth/session.py."
+        )
+        desk.call("put", changes=[{"op": "delete", "uri": "insight://shop/chrome"}])
+
     def test_chips_set_and_remove_filters(self, desk: Desk, page: Page) -> None:
         desk.put("decision://shop/brass-plan", summary="Brass for all signs", tags=["metal"])
         desk.put("gotcha://shop/brass-trap", summary="Brass turns green")

@@ -25,9 +25,9 @@ from kgd.model.lane import KNOWLEDGE
 from kgd.model.node import Node
 from kgd.model.uri import CODE_TREE, Uri, from_path, name_of, path_of, scheme_of
 from kgd.tools import addressing, visibility
-from kgd.tools.context.file_paths import above
 from kgd.tools.context.lines import is_served
 from kgd.tools.context.recent import history_of
+from kgd.tools.file_paths import above
 from kgd.tools.nodes import LastChange, UnverifiedAnswer, moment, overlay_of, printable, updated
 from kgd.tools.operation import ADDRESS, Hints, Operation, Reflects
 from kgd.tools.origins import mark

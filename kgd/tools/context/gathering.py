@@ -19,8 +19,8 @@ from kgd.model.node import cut_at_word
 from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, uri_at, workspace_of
 from kgd.retrieval.query import Answered, Question
 from kgd.tools import visibility
-from kgd.tools.context.file_paths import Places, above
 from kgd.tools.context.findings import ANSWER, AREAS, DIRECT, FAR, MEMORIES, NEAR, Findings, Found, in_words
+from kgd.tools.file_paths import Places, above
 from kgd.tools.read import questions
 
 RELATIONS = 200
@@ -171,7 +171,7 @@ def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) ->
     atlas = Atlas.of(findings.workspace)
     matches = atlas.matching(paths, sees=findings.sees, at_home=findings.session.principal is None, most=STEPS)
     atoms = [(atom, mine) for uri, mine in matches.by_atom.items() if (atom := atlas.atom(uri)) is not None]
-    atoms.sort(key=lambda one: (-_depth(one[0]), -len(one[1]), one[0].name, one[0].uri))
+    atoms.sort(key=lambda one: (-one[0].depth, -len(one[1]), one[0].name, one[0].uri))
     first_of: dict[str, Uri] = {}
     for atom, mine in atoms:
         for path in mine:
@@ -190,11 +190,6 @@ def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) ->
             shown = [path for path in mine if not path.endswith("/") and path] or mine
             findings.add(atom.uri, closeness, f"owns {_told(shown)}", number, place, paths=shown)
     return set(paths) - set(matches.unmatched)
-
-
-def _depth(atom: Atom) -> int:
-    """The folder depth at which the narrowest pattern starts. An area of the whole tree has 0."""
-    return max((pattern.split("*")[0].count("/") for pattern in atom.patterns), default=0)
 
 
 def _naming(findings: Findings, path: str) -> bool:

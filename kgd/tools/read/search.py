@@ -29,9 +29,9 @@ from kgd.retrieval.code import file_of
 from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import retrieve, tagged
-from kgd.tools import addressing, as_markdown, origins, paging, visibility
+from kgd.tools import addressing, as_markdown, file_paths, origins, paging, visibility
 from kgd.tools.areas import ids
-from kgd.tools.nodes import LastChange, UnverifiedAnswer, updated
+from kgd.tools.nodes import LastChange, UnverifiedAnswer, printable, updated
 from kgd.tools.operation import (
     BUDGET,
     CURSOR,
@@ -67,8 +67,8 @@ CONTINUES = "; the cursor leads to the others"
 KNOWLEDGE_SHARE = 65
 """Percentage of the budget for knowledge; code gets the rest, including what knowledge does not use."""
 
-MOST_ABOUT_FILE = 20
-"""Notes about one file."""
+MOST_ABOUT_PATH = 20
+"""Notes about one file or directory."""
 
 KINDS: Final[tuple[Literal["atom", "molecule"], ...]] = ("atom", "molecule")
 LOOKED = 200
@@ -115,13 +115,14 @@ class HitAnswer(TypedDict):
 
 class SearchResult(TypedDict):
     """`hits` is knowledge that people and agents wrote; `code` is from the code tree. `nearest` lists the closest nodes
-    if nothing in `hits` answers the query."""
+    if nothing in `hits` answers the query. `absent` says that the query is the path of no file."""
 
     workspace: str
     hits: list[HitAnswer]
     code: NotRequired[list[HitAnswer]]
     edges: NotRequired[list[EdgeAnswer]]
     nearest: NotRequired[list[str]]
+    absent: NotRequired[str]
     cursor: NotRequired[str]
     hint: NotRequired[str]
     origin: NotRequired[Origin]
@@ -217,6 +218,8 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
                 result["nearest"] = list(found.nearest)
     if params.query.strip() and page.sees is None and workspace.meaning.is_partial:
         result["hint"] = " ".join(filter(None, (result.get("hint"), PARTIAL)))
+    if not params.cursor and (absent := _absent(session, workspace, params.query, shown, page.sees)):
+        result["absent"] = absent
     if is_cut:
         result["cursor"] = paging.write(tool, question, [offset[0] + left, offset[1] + code_left])
     return result
@@ -262,6 +265,17 @@ class _Page:
         return cast("HitAnswer", origins.fence(answer)) if self.is_far else answer
 
 
+def _absent(
+    session: Session, workspace: Workspace, query: str, shown: Collection[str], sees: visibility.Sees | None
+) -> str:
+    """A sentence about a query that is the path of no file, with similar paths; empty if a hit has this path."""
+    path = file_paths.absent(session, workspace, query).rstrip("/")
+    uri = uri_at("file", workspace.id, path) if path else None
+    if uri is None or any(f"{one}/".endswith(f"/{uri.split('/', 3)[3]}/") for one in shown):
+        return ""
+    return printable(f"The code tree has no {path}{file_paths.similar(workspace, path, sees)}.")
+
+
 def _unknown_types(workspace: Workspace, types: Sequence[str], sees: visibility.Sees | None) -> str:
     """A hint, with the types in use, if one of the given types is not in use; otherwise empty.
 
@@ -284,6 +298,7 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
     sources = visibility.sources(session, workspace.id, workspace.sources())
     if question.query.strip():
         doubted = Freshness.of(workspace).doubted if sees is None else ()
+        named = file_paths.named(session, workspace, question.query) if question.max_depth else ()
         return retrieve(
             workspace,
             question,
@@ -291,8 +306,9 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
             sees=sees,
             doubted=doubted,
             sources=sources,
-            about=partial(about_file, workspace),
+            about=partial(about_paths, workspace),
             likely=partial(_likely, workspace) if session.sees_code_history(workspace) else None,
+            first=_about_named(workspace, named),
             offset=offset,
         )
     return tagged(workspace, question, sees=sees, sources=sources, offset=offset[0])
@@ -324,24 +340,34 @@ def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
     return answer
 
 
-def about_file(workspace: Workspace, files: Sequence[Uri]) -> dict[Uri, list[Uri]]:
-    """For each file of the code tree, the notes about it: citing nodes, related nodes, then areas by name."""
-    paths = {uri: path_of(uri) for uri in files if scheme_of(uri) == "file"}
+def about_paths(workspace: Workspace, uris: Sequence[Uri]) -> dict[Uri, list[Uri]]:
+    """For each file or directory of the code tree, the notes about it: citing nodes, related nodes, then areas, the
+    narrowest first."""
+    atlas = Atlas.of(workspace)
+    paths = {uri: path_of(uri) for uri in uris if scheme_of(uri) == "file"}
+    paths |= {uri: f"{path_of(uri)}/" for uri in uris if scheme_of(uri) == "dir"}
     areas: dict[str, list[Uri]] = {}
     with suppress(Limit):
-        for atom, owned in Atlas.of(workspace).matching(list(paths.values()), most=STEPS).by_atom.items():
-            for path in owned:
-                areas.setdefault(path, []).append(atom)
+        owners = atlas.matching(list(paths.values()), most=STEPS).by_atom
+        for atom in sorted(filter(None, map(atlas.atom, owners)), key=lambda one: -one.depth):
+            for path in owners[atom.uri]:
+                areas.setdefault(path, []).append(atom.uri)
     found = {}
     for uri, path in paths.items():
-        citing = Freshness.of(workspace).citing(path)
+        citing = Freshness.of(workspace).citing(path.rstrip("/"))
         related = [
             edge.target
-            for edge in workspace.graph.into(uri)[:MOST_ABOUT_FILE]
+            for edge in workspace.graph.into(uri)[:MOST_ABOUT_PATH]
             if scheme_of(edge.target) not in CODE_TREE
         ]
-        found[uri] = list(dict.fromkeys([*citing, *related, *areas.get(path, ())]))[:MOST_ABOUT_FILE]
+        found[uri] = list(dict.fromkeys([*citing, *related, *areas.get(path, ())]))[:MOST_ABOUT_PATH]
     return found
+
+
+def _about_named(workspace: Workspace, named: Sequence[Uri]) -> list[Uri]:
+    """The nodes of files and directories, and the notes about them."""
+    about = about_paths(workspace, named)
+    return list(dict.fromkeys(one for uri in named for one in (uri, *about[uri])))
 
 
 SEARCH = Operation(

@@ -12,9 +12,10 @@ from pathlib import Path
 from kgd.areas.paths import normalise
 from kgd.errors import KgdError, Limit
 from kgd.git.discovery import find_place
-from kgd.model.uri import Uri, path_of, scheme_of, uri_at
+from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, uri_at
 from kgd.overlay.tree import Directory, below
-from kgd.tools import visibility
+from kgd.retrieval.relevance import anybody
+from kgd.tools import addressing, visibility
 from kgd.tools.nodes import overlay_of
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
@@ -23,6 +24,10 @@ MOST_PATHS = 500
 """Largest number of paths in a question."""
 MOST_FILES = 2_000
 """Largest number of files examined per question, including the files of its directories."""
+MOST_NAMED = 3
+"""Largest number of files that one name or end of a path stands for."""
+QUOTES = "`\"'()? "
+"""Characters around a path in a question."""
 _SEPARATORS = re.compile(r"[,\n]")
 
 
@@ -94,6 +99,45 @@ def sentences(session: Session, workspace: Workspace, texts: Sequence[str]) -> l
     """
     caller = _Caller.of(session, workspace)
     return [text for text in texts if _is_sentence(text) and caller.may_miss(text)]
+
+
+def named(session: Session, workspace: Workspace, text: str) -> list[Uri]:
+    """The file or directory of the code tree at the path in a text, otherwise at most `MOST_NAMED` whose paths end with
+    the text. The caller may read them."""
+    text = text.strip(QUOTES)
+    if not any(sign in text for sign in "/\\."):
+        return []
+    sees = visibility.sight(session, workspace.id) or anybody
+    place = _Caller.of(session, workspace).place(text) or ""
+    for scheme in ("file", "dir") if place else ():
+        uri = uri_at(scheme, workspace.id, place)
+        if uri is not None and workspace.in_overlay(uri) and sees(uri):
+            return [uri]
+    found = workspace.text_so_far().files_called(text, sees)
+    return found if len(found) <= MOST_NAMED else []
+
+
+def absent(session: Session, workspace: Workspace, text: str) -> str:
+    """The path that a whole text gives, if the code tree has neither a file nor a directory there; otherwise empty.
+
+    A text such as ``read/write`` is no path: its last part has no extension, and the tree has no directory ``read``.
+    """
+    text = text.strip(QUOTES)
+    caller = _Caller.of(session, workspace)
+    place = caller.place(text) if "/" in text and not any(map(str.isspace, text)) else None
+    if not place or caller.root is None or not caller.misses(place):
+        return ""
+    folder, _, name = place.rstrip("/").rpartition("/")
+    has_extension = "." in name[1:-1]
+    return place if has_extension or (folder and not caller.misses(folder)) else ""
+
+
+def similar(workspace: Workspace, path: str, sees: visibility.Sees | None) -> str:
+    """``; similar: src/auth.py`` with the files whose paths are similar to that of a missing file; empty if none is."""
+    uri = uri_at("file", workspace.id, path)
+    found = addressing.similar(workspace, uri, sees) if uri is not None else []
+    like = [like for one in found if scheme_of(one) in CODE_TREE and (like := path_of(one)) != path.rstrip("/")]
+    return f"; similar: {', '.join(like)}" if like else ""
 
 
 def _is_sentence(text: str) -> bool:
