@@ -33,6 +33,8 @@ FORMAT = 1
 WORK_TREE = ".kgd"
 CODE_BRANCH = "refs/heads/kgd"
 OWN_BRANCH = "refs/heads/main"
+ORIGIN = "origin"
+"""The remote that a clone is made from; a new workspace of a code repository is named after it."""
 RETIRED = "kgd.removed"
 """The name that the git directory gets when a workspace is removed from a code repository."""
 _GIT_DIR = "kgd"
@@ -124,6 +126,22 @@ def code_root(directory: Path) -> Path | None:
     """The top of the work tree that holds the directory, or None outside any repository."""
     place = find_place(directory)
     return place.top if place else None
+
+
+def origin_of(place: Place) -> str:
+    """The address of the remote that a clone is made from; empty without one."""
+    return setting(place.common_dir, f"remote.{ORIGIN}.url") or ""
+
+
+def project_name(directory: Path) -> str:
+    """The name of the remote repository, so that two clones in differently named folders agree; without a remote, that
+    of the top folder."""
+    place = find_place(directory)
+    url = origin_of(place) if place else ""
+    name = url.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].removesuffix(".git")
+    if name.strip("."):  # `git clone .` leaves a URL without a name
+        return name
+    return ((place.top if place else None) or directory).name
 
 
 def removed(layout: Layout) -> Path | None:

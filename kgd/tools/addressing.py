@@ -16,9 +16,11 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, NotFound
+from kgd.git.discovery import find_place
+from kgd.git.layout import origin_of, project_name
 from kgd.index.words import parts_of
 from kgd.model import uri as uris
-from kgd.model.uri import Uri, scheme_of
+from kgd.model.uri import Uri, scheme_of, workspace_id_from
 from kgd.tools import visibility
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
@@ -100,8 +102,23 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
     raise NotFound(
         "it is not clear which workspace is meant",
         at="workspace",
-        next=f"Name one with `workspace`: {_some(known)}; or run `kgd up` in this directory to create one here.",
+        next=f"Name one with `workspace`: {_some(known)}; or run {set_up(session)}.",
     )
+
+
+def set_up(session: Session) -> str:
+    """The command that gives the caller's directory a workspace: `kgd up` refuses a second repository with an id."""
+    place = find_place(session.cwd) if session.cwd is not None and session.principal is None else None
+    if session.cwd is not None and place is not None:
+        entries, origin = session.daemon.registry.current().entries, origin_of(place)
+        there = [one for one in entries.values() if one.path and session.daemon.places.is_there(one)]
+        same = (one for one in there if origin and (code := find_place(Path(one.path))) and origin_of(code) == origin)
+        if (clone := next(same, None)) is not None:
+            return f"`kgd up --replace` in this directory to use this clone instead of {clone.path}"
+        id = workspace_id_from(project_name(session.cwd))
+        if any(one.id == id for one in there):
+            return f"`kgd up --id NEW` in this directory, because another repository is registered as '{id}'"
+    return "`kgd up` in this directory to create one here"
 
 
 def here(session: Session) -> Workspace | None:

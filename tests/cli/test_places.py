@@ -140,6 +140,22 @@ def test_a_second_clone_is_refused_with_what_can_be_done_and_nothing_is_left_of_
     assert "it is here" in kgd("get", "fact")
 
 
+def test_a_command_in_a_second_clone_advises_a_command_that_works(kgd: Kgd, shop: Path, second: Path) -> None:
+    for words in (["recall", "fact"], ["status"], ["remember", "Two clones."]):
+        done = kgd.run(*words)
+        said = f"`kgd up --replace` in this directory to use this clone instead of {shop}."
+        assert said in done.stdout + done.stderr
+    kgd("up", "--replace", "--quiet")
+    assert "it is here" in kgd("get", "fact")
+
+
+def test_a_command_in_other_code_of_the_same_name_advises_an_id_of_its_own(kgd: Kgd, shop: Path) -> None:
+    kgd.directory = shop.parent / "other" / shop.name
+    subprocess.run(["git", "init", "-q", kgd.directory], check=True)
+    assert "`kgd up --id NEW` in this directory" in kgd.run("recall", "fact").stderr
+    kgd("up", "--id", "of-its-own", "--quiet")
+
+
 def test_an_adopted_workspace_keeps_its_id_and_a_different_requested_id_is_refused(
     kgd: Kgd, shop: Path, second: Path
 ) -> None:

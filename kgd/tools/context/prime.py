@@ -101,7 +101,7 @@ def prime(session: Session, params: PrimeParams) -> PrimeResult:
     """
     workspace = addressing.choose(session, params.workspace) if params.workspace else addressing.here(session)
     if workspace is None:
-        raise NotFound("this directory has no kgd workspace", next="`kgd up` makes one in a code repository.")
+        raise NotFound("this directory has no kgd workspace", next=f"Run {addressing.set_up(session)}.")
     knowledge = [section for section in _knowledge(workspace) if section.lines]
     sections = [_Section(f"kgd: team knowledge in `{workspace.id}`", [INTRODUCTION, _holds(workspace)])]
     sections += [one for one in (_waiting(session, workspace), _Section("Before you work", [BEFORE])) if one.lines]

@@ -20,7 +20,7 @@ from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound
 from kgd.git import creation
 from kgd.git import layout as layouts
 from kgd.git.adopt import adopt
-from kgd.git.discovery import find_place, setting
+from kgd.git.discovery import find_place
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId
 from kgd.git.refs import HEAD, checked_out
@@ -38,8 +38,6 @@ from kgd.tools.workspaces.checks import REPORT_SECONDS
 from kgd.tools.workspaces.status import FindingAnswer, WorkspaceParams, code_findings
 from kgd.workspace.workspace import Workspace
 
-REMOTE = "origin"
-"""The remote that a new workspace of a code repository is named after."""
 LONGEST_SCAN = 60.0
 """Seconds for which `up` waits for the code tree; the daemon reads the rest of it later."""
 
@@ -90,7 +88,7 @@ def up(session: Session, params: UpParams) -> UpResult:
     answer = brought_up(session, directory, made, replace=params.replace)
     folder = (layouts.code_root(directory) or directory).name
     if made.created and not (id or entry or made.adopted) and answer["workspace"] != workspace_id_from(folder):
-        answer["named_after"] = REMOTE
+        answer["named_after"] = layouts.ORIGIN
     return answer
 
 
@@ -324,7 +322,7 @@ def _refuse_other(session: Session, id: str | None, found: str, params: UpParams
 
 def _new_id(session: Session, directory: Path, id: str | None, params: UpParams) -> str:
     in_code = not params.standalone and find_place(directory) is not None
-    name = id or workspace_id_from(_project_name(directory) if in_code else directory.name)
+    name = id or workspace_id_from(layouts.project_name(directory) if in_code else directory.name)
     known = session.daemon.registry.current().entries.get(name)
     if known is not None and known.path and not params.replace and session.daemon.places.is_there(known):
         raise InvariantViolation(
@@ -333,18 +331,6 @@ def _new_id(session: Session, directory: Path, id: str | None, params: UpParams)
             next="Give this one its own id with `kgd up --id NEW`, or register it instead with `kgd up --replace`.",
         )
     return name
-
-
-def _project_name(directory: Path) -> str:
-    """The name of the remote repository, so that two clones in differently named folders agree."""
-    place = find_place(directory)
-    url = setting(place.common_dir, f"remote.{REMOTE}.url") if place else None
-    if url:
-        name = url.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].removesuffix(".git")
-        if name.strip("."):  # `git clone .` leaves a URL without a name
-            return name
-    root = layouts.code_root(directory)
-    return (root or directory).name
 
 
 def _id_of(layout: Layout) -> str:
