@@ -84,7 +84,7 @@ def unlink(options: Options) -> Options:
 
 def tag(options: Options) -> Options:
     call, change = _call(options)
-    op = "untag" if change.pop("remove", False) else "upsert"
+    op = "untag" if change.pop("remove", False) else "tag"
     return {**call, "changes": [{"op": op, **change}]}
 
 

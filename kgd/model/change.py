@@ -47,7 +47,8 @@ class Upsert:
 
     A field that is None is not changed. `unset` lists fields, or ``data.key``, to clear. `detail` is the Markdown text
     of a memory, kept in a separate file; unsetting it deletes that file. `expect_version` is the version that the
-    caller read; 0 means "not stored yet". `others` sets unknown keys; None deletes a key.
+    caller read; 0 means "not stored yet". `others` sets unknown keys; None deletes a key. With `exists`, a node
+    that is neither stored nor in the code tree is refused, not created.
     """
 
     uri: Uri
@@ -64,6 +65,7 @@ class Upsert:
     expect_version: int | None = None
     detail: str | None = None
     others: Mapping[str, Json] = field(default_factory=dict)
+    exists: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ WORDS = [
     "text",
     "__proto__",
 ]
-OPS = ["upsert", "append", "delete", "relate", "unrelate", "untag", "move", "revert"]
+OPS = ["upsert", "append", "delete", "relate", "unrelate", "tag", "untag", "move", "revert"]
 
 
 def some_arguments(dice: Dice, tool: str) -> dict[str, Any]:

@@ -100,6 +100,35 @@ def test_the_weight_of_a_relation_inside_an_upsert_is_placed_too(ask: Ask) -> No
     assert caught.value.at == "changes[0].relations[1].weight"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"op": "tag", "tags": ["t"]},
+        {"op": "untag", "tags": ["t"]},
+        {"op": "delete"},
+        {"op": "move", "to": "elsewhere"},
+        {"op": "append", "text": "more"},
+    ],
+    ids=lambda change: change["op"],
+)
+def test_a_change_of_a_missing_node_is_refused_with_similar_names(ask: Ask, change: dict[str, Any]) -> None:
+    ask.put(changes=[upsert("services/payment", summary="s")])
+    with pytest.raises(NotFound) as refused:
+        ask.put(changes=[{**change, "uri": "services/paymnt"}])
+    assert refused.value.next == "Did you mean concept://shop/services/payment?"
+    assert ask.get(uris="services/paymnt")["missing"]
+
+
+def test_a_file_without_a_stored_node_gets_tags(ask: Ask) -> None:
+    file = "file://shop/src/checkout.py"
+    with pytest.raises(NotFound, match="nothing is stored about this file"):
+        ask.put(changes=[{"op": "untag", "uri": file, "tags": ["slow"]}])
+    assert ask.put(changes=[{"op": "tag", "uri": file, "tags": ["slow"]}])["created"] == [file]
+    assert ask.get(uris=file)["nodes"][0]["tags"] == ["slow"]
+    with pytest.raises(NotFound, match="no such node"):
+        ask.put(changes=[{"op": "tag", "uri": "./src/chekout.py", "tags": ["slow"]}])
+
+
 REFUSED: list[tuple[Any, type[KgdError]]] = [
     (upsert("a", summary="x" * 101), Limit),
     (upsert("a", content="x" * (256 * 1024 + 1)), Limit),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
-from kgd.errors import Advice, Do, Invalid, KgdError, Limit, whole
+from kgd.errors import Invalid, KgdError, Limit, whole
 from kgd.model import change as model
 from kgd.model import uri as uris
 from kgd.model.node import NODE_BYTES, PLAIN, NodeField, Relation, Shape, Source
@@ -16,7 +16,7 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, visibility
 from kgd.tools.origins import verified
 from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many
-from kgd.workspace.writing.edits import NothingToAppendTo
+from kgd.workspace.writing.edits import NoSuchNode
 
 if TYPE_CHECKING:
     from kgd.tools.session import Session
@@ -111,6 +111,17 @@ class Append(Params):
         return model.Append(own(self.uri, "uri"), self.text, creates=False)
 
 
+class Tag(Params):
+    """Adds tags to an existing node."""
+
+    op: Literal["tag"]
+    uri: str
+    tags: Many[str]
+
+    def edit(self, spell: Spell, own: Spell, workspace: str) -> model.Edit:
+        return model.Upsert(own(self.uri, "uri"), tags=tuple(self.tags), exists=True)
+
+
 class Delete(Params):
     op: Literal["delete"]
     uri: str
@@ -178,9 +189,11 @@ class Verify(Params):
 
 
 Change = Annotated[
-    Upsert | Append | Delete | Relate | Unrelate | Untag | Move | Revert | Verify,
+    Upsert | Append | Delete | Relate | Unrelate | Tag | Untag | Move | Revert | Verify,
     Field(discriminator="op"),
 ]
+
+OPS = ["upsert", "append", "delete", "relate", "unrelate", "tag", "untag", "move", "revert", "verify"]
 
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
@@ -197,7 +210,7 @@ _SCHEMA: dict[str, Any] = {
         "type": "object",
         "required": ["op"],
         "properties": {
-            "op": {"enum": ["upsert", "append", "delete", "relate", "unrelate", "untag", "move", "revert", "verify"]},
+            "op": {"enum": OPS},
             "uri": _TEXT,
             **{row.name: _described(row) for row in PLAIN},
             "detail": {**_TEXT, "description": "long Markdown, kept as a file"},
@@ -256,13 +269,13 @@ def edits(session: Session, workspace: Workspace, changes: Sequence[Any]) -> tup
 
 @contextmanager
 def naming_similar(session: Session, workspace: Workspace) -> Iterator[None]:
-    """Add nodes of similar names to the refusal of an append to a missing node."""
+    """Add nodes of similar names to the refusal of a change of a missing node."""
     try:
         yield
-    except NothingToAppendTo as refusal:
+    except NoSuchNode as refusal:
         close = ", ".join(addressing.similar(workspace, Uri(refusal.at), visibility.sight(session, workspace.id)))
         if close:
-            refusal.next = Advice(f"Did you mean {close}? If not, create it with ", Do("put"), ".")
+            refusal.next = f"Did you mean {close}?"
         raise
 
 

@@ -262,7 +262,8 @@ PUT = Operation(
     description=(
         "Write nodes and relations as one commit, all or nothing. upsert (uri, or type and name) sets the given "
         "fields and adds tags and relations; append (uri, text); delete; relate, unrelate (source, target, type); "
-        "untag; move (to); revert (commit); verify (uri still holds). Replacing content needs expect_version."
+        "tag, untag (uri, tags); move (to); revert (commit); verify (uri still holds). Replacing content needs "
+        "expect_version."
     ),
     Params=PutParams,
     Result=PutResult,

@@ -31,8 +31,8 @@ LIKE_A_TYPE = 0.8
 CLEARABLE = frozenset(FIELDS) - {"uri"}
 
 
-class NothingToAppendTo(NotFound):
-    """The node to append to does not exist; `at` is its URI."""
+class NoSuchNode(NotFound):
+    """The node to change does not exist; `at` is its URI."""
 
 
 @singledispatch
@@ -51,6 +51,8 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
     _refuse_deep(*(given for relation in edit.relations for given in (relation.data, relation.others)))
     uri = _resolved(draft, edit.uri)
     old = draft.node(uri)
+    if old is None and edit.exists and not draft.around.in_overlay(uri):
+        raise _not_found(uri)
     _expect(draft, uri, edit.expect_version)
     if edit.content is not None and old and old.content and edit.content != old.content and edit.expect_version is None:
         raise Stale(
@@ -109,7 +111,7 @@ def _append(edit: Append, draft: Draft) -> None:
     old = draft.node(uri)
     if old is None:
         if not (edit.creates or draft.around.in_overlay(uri) or is_resource(uri, draft.around.workspace)):
-            raise NothingToAppendTo(
+            raise NoSuchNode(
                 "the node to append to does not exist", at=uri, next=Advice("Create it with ", Do("put"), ".")
             )
         old = Node(uri)
@@ -375,13 +377,16 @@ def _refuse_foreign(draft: Draft, uri: Uri) -> None:
 
 def _required(draft: Draft, uri: Uri) -> Node:
     node = draft.node(uri)
+    if node is None and draft.around.in_overlay(uri):
+        advice = Advice(Do("put"), " records something about it.")
+        raise NotFound("nothing is stored about this file or folder of the code", at=uri, next=advice)
     if node is None:
         raise _not_found(uri)
     return node
 
 
-def _not_found(uri: Uri) -> NotFound:
-    return NotFound(
+def _not_found(uri: Uri) -> NoSuchNode:
+    return NoSuchNode(
         "there is no such node",
         at=uri,
         next=Advice("Look for it with ", Do("search"), ", or create it with ", Do("put"), "."),
