@@ -15,6 +15,9 @@ unexport PYTHONDONTWRITEBYTECODE
 ROOMS = $(sort $(filter-out __pycache__,$(notdir $(patsubst %/,%,$(wildcard tests/*/ tests/workspace/*/)))))
 IN = $(firstword $(wildcard $(addsuffix /$(firstword $(subst ::, ,$(1))),tests tests/workspace)))
 $(foreach room,$(ROOM),$(if $(call IN,$(room)),,$(error there is no room $(room). The rooms are: $(ROOMS))))
+FILES = $(notdir $(wildcard $(call IN,$(1))/test_*.py))
+$(foreach room,$(ROOM),$(if $(findstring ::,$(room)),$(if $(call FILES,$(room)),\
+	$(error $(room) names a test without its file. The files of this room are: $(call FILES,$(room))))))
 
 .PHONY: help up down test test-all _tests test-deps coverage pictures site lint bench bench-peers bench-retrieval profile soak release lock clean
 
@@ -25,6 +28,7 @@ up: $(VENV)/.runtime ## install kgd into the clone, start it, walk a graph of th
 	@$(PYTHON) scripts/first_walk.py $(BIN)/kgd
 
 down: ## stop the daemon
+	$(if $(wildcard $(BIN)/kgd),,$(error kgd is not installed in this clone. Install it with: make up))
 	@$(BIN)/kgd down
 
 test: $(VENV)/.develop ## linters and the tests, less than three minutes on two cores; ROOM=git: the tests of one room

@@ -30,6 +30,20 @@ def test_tests_of_an_unknown_room_are_refused_with_the_rooms() -> None:
     assert " git graph " in done.stderr
 
 
+def test_a_test_without_its_file_is_refused_with_the_files_of_the_room() -> None:
+    command = ["make", "-n", "test", "ROOM=areas::test_x"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "areas::test_x names a test without its file. The files of this room are: " in done.stderr
+    assert " test_specification.py " in done.stderr
+
+
+def test_the_daemon_of_a_clone_without_kgd_is_not_stopped_and_what_installs_kgd_is_named(bare: Path) -> None:
+    done = subprocess.run(["make", "down"], cwd=bare, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith("kgd is not installed in this clone. Install it with: make up.  Stop.\n")
+
+
 def test_a_room_of_the_workspace_has_its_own_tests() -> None:
     command = ["make", "-n", "test", "ROOM=merging git/test_refs.py::test_x"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
