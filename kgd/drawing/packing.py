@@ -26,7 +26,7 @@ MEMBER = (46.0, 38.0)
 """Width and height of the cell of a member; `ROOMY` is the cell that it gets in an uncrowded picture."""
 ROOMY = (112.0, 44.0)
 WIDER = 30.0
-"""Width of the gaps between members of a row, beyond that of the gaps between rows, for their labels."""
+"""Width of the gaps between members of a row, in addition to the gaps between rows, for their labels."""
 HEADER, PAD, GUTTER = 26.0, 6.0, 10.0
 """Height of a box's title, and gaps between a box and its content and between two boxes."""
 SCALES = tuple(2.0 * 0.9**n for n in range(24))

@@ -90,7 +90,7 @@ class Learned(TypedDict):
 
 
 class ByAuthor(TypedDict):
-    """A group that began on an earlier page is `continued`; one that has more nodes on the next page `continues`."""
+    """A group that began on an earlier page is `continued`; with more nodes on the next page, it `continues`."""
 
     group: str
     author: str

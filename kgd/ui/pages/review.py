@@ -37,8 +37,8 @@ CHANGES = {"added": "created", "removed": "deleted"}
 class Author:
     """The changes of one author through one program. `name` is the author and, if it was pushed, the token.
 
-    `group` is the name in the answer. A group that began on an earlier page is `continued`; one that has more nodes on
-    the next page `continues`.
+    `group` is the name in the answer. A group that began on an earlier page is `continued`; with more nodes on the next
+    page, it `continues`.
     """
 
     author: str

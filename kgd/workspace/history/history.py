@@ -143,7 +143,7 @@ class Reverted(NamedTuple):
 
 
 def lines_of_reverts(reverted: Collection[Reverted]) -> str:
-    """The end of a revert's message, from which `reverted_by` reads the commits."""
+    """The last lines of a revert's message; `reverted_by` reads them."""
     is_named = len({one.nodes for one in reverted}) > 1
     return "\n".join(
         f"Reverts {'' if one.is_whole else 'a part of '}{one.commit}"
