@@ -232,9 +232,22 @@ def _with(name: str, given: Any) -> str:
 
 
 def _sentence(message: str) -> str:
+    """A message of pydantic in kgd's words, such as ``it must be at least 1``."""
     text = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    subject, should, rest = text.partition(" should ")
+    if should:
+        for theirs, ours in _OURS:
+            rest = rest.replace(theirs, ours)
+        text = f"{'it' if subject == 'Input' else f'the {subject.lower()}'} must {rest.partition(', unable to')[0]}"
     return text[:1].lower() + text[1:200]
 
+
+_OURS = (
+    ("greater than or equal to", "at least"),
+    ("less than or equal to", "at most"),
+    (" after validation", ""),
+    ("a valid ", "of the type "),
+)
 
 When = str | None
 """The type of `since` and `until`. It has no description, since agents pay for every character of a schema."""

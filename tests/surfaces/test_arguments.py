@@ -131,6 +131,22 @@ def test_a_refusal_names_the_place_in_at_most_512_characters(model: Any, argumen
     assert len(str(caught.value)) <= 512
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"max_nodes": 0}, "it must be at least 1"),
+        ({"max_nodes": 10_000}, "it must be at most 2000"),
+        ({"max_nodes": "many"}, "it must be of the type integer"),
+        ({"direction": "up"}, "it must be 'out', 'in' or 'both'"),
+        ({"start": ["a"] * 101}, "the value must have at most 100 items, not 101"),
+    ],
+)
+def test_a_value_outside_its_range_is_refused_with_the_range(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(KgdError) as caught:
+        read(TRAVERSE, {"start": "a", **arguments})
+    assert caught.value.message == said
+
+
 def test_no_limit_on_cost_is_null() -> None:
     assert read(TRAVERSE, {"start": "a", "max_cost": None}).max_cost is None  # type: ignore[attr-defined]
 
