@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from kgd.cli import printing, words
@@ -79,19 +80,25 @@ def _one(connection: Connection, name: str, where: Given) -> Answer:
 
 def _found(connection: Connection, name: str, where: Given) -> tuple[str, Answer]:
     """The kind and the answer about an area, or about a group of areas."""
+    is_file = os.path.lexists(name)
+    advice = f"`kgd context {name}` shows the areas of a file." if is_file else "`kgd areas` lists them."
     for kind in (ATOM, MOLECULE):
         if ":" in name and not name.startswith(f"{kind}:"):
             continue
         try:
             return kind, _read(connection, kind, name, where)
-        except NotFound:
+        except Invalid:
             continue
+        except NotFound as refusal:
+            if refusal.at != "id":
+                raise  # the workspace
+            advice = refusal.next if refusal.next.startswith("Did") and not is_file else advice
     for kind, many in ((ATOM, "atoms"), (MOLECULE, "molecules")):
         asked = {**where, "operation": "search", "entityType": kind, "query": name, "includeChangelog": False}
         for one in connection.call("query_graph", asked)["data"][many]:
             if one["name"].casefold() == name.casefold():
                 return kind, _read(connection, kind, one["id"], where)
-    raise NotFound("there is no such area", at=name, next="`kgd areas` lists them.")
+    raise NotFound("there is no such area", at=name, next=advice)
 
 
 def _read(connection: Connection, kind: str, id: str, where: Given) -> Answer:

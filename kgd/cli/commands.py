@@ -303,6 +303,8 @@ _LOCAL: tuple[Verb, ...] = (
         carries_out=(
             ("query_graph with operation=search", "areas"),
             ("query_graph with operation=get", "areas NAME"),
+            ("search with types=atom", "areas"),
+            ("search with types=molecule", "areas"),
         ),
     ),
     Verb(

@@ -24,6 +24,8 @@ from kgd.model.node import Node
 
 Given = dict[str, Any]
 BUDGET = 1_000_000
+ON_TERMINAL = ("vi", "vim", "nvim", "nano", "pico", "micro", "hx")
+"""Editors that would wait forever, or show an error of their own, without a terminal."""
 
 
 def edit(given: Given, options: Given) -> int:
@@ -74,9 +76,15 @@ def changes_between(before: Node, after: Node, version: int) -> list[Given]:
 
 def _edited(node: Node, path: str) -> Node:
     """The edited node. On a terminal, an error is shown and the editor can be opened again."""
+    command = shlex.split(editor())
+    if os.path.basename(command[0] if command else "") in ON_TERMINAL and not sys.stdin.isatty():
+        raise Unavailable(
+            f"there is no terminal for the editor '{editor()}'",
+            next="Set EDITOR to a program with a window, or change fields with `kgd put`.",
+        )
     while True:
         try:
-            subprocess.run([*shlex.split(editor()), path], check=True)
+            subprocess.run([*command, path], check=True)
         except OSError as error:
             raise Unavailable(f"the editor cannot be started: {error}", next="Set EDITOR.") from error
         except subprocess.CalledProcessError as error:

@@ -36,6 +36,10 @@ from kgd.errors import Invalid, KgdError
 
 _TOKEN = re.compile(r"kgd_[a-z]+_\w").search
 _NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: (.*)").fullmatch
+_NO_CHOICE = re.compile(r"argument (\S+): invalid choice: (.*) \(choose from (.*)\)").fullmatch
+_NO_VALUE = re.compile(r"argument (\S+): expected (?:at least )?one argument").fullmatch
+_AMBIGUOUS = re.compile(r"ambiguous option: (\S+) could match (.*)").fullmatch
+"""Sentences of argparse that are reworded."""
 _IN_SIGHT = "does not belong on the command line, where others can see it"
 _TEXTS = ("NAME", "TEXT")
 """Placeholders of arguments whose values may contain spaces."""
@@ -92,7 +96,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
         missing(clean({"missing": absent}))
     if absent and not answer.get("nodes") and not answer.get("cursor"):
         return EXIT_CODES[_why_absent(absent)][0]
-    if chosen.needs and not answer.get(chosen.needs):
+    if (chosen.needs and not answer.get(chosen.needs)) or answer.get("other_types"):
         return EXIT_CODES["NOT_FOUND"][0]
     return UNHEALTHY if answer.get("ok") is False else 0
 
@@ -154,6 +158,12 @@ class _Parser(argparse.ArgumentParser):
         then = then or f"See `{self.prog} --help`."
         if wrong := _NO_NUMBER(message):
             message = f"{wrong[1]} must be a {'whole ' if wrong[2] == 'int' else ''}number, not {wrong[3]}"
+        elif wrong := _NO_CHOICE(message):
+            message = f"{wrong[1]} must be one of {wrong[3].replace(chr(39), '')}, not {wrong[2]}"
+        elif wrong := _NO_VALUE(message):
+            message = f"{wrong[1].rpartition('/')[2]} needs a value"
+        elif wrong := _AMBIGUOUS(message):
+            message, then = f"several options begin with {wrong[1].partition('=')[0]}", f"Write one of {wrong[2]}."
         if _TOKEN(message):  # never shown again
             message = f"a token {_IN_SIGHT}"
             then = "Pipe it in, as in `kgd join URL < FILE`, or type it when you are asked."

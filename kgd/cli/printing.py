@@ -12,6 +12,7 @@ from kgd.cli.terminal import (
     alert,
     bold,
     commit,
+    complain,
     faint,
     fits,
     good,
@@ -194,7 +195,12 @@ def _drawn(via: Answer) -> str:
 
 
 def _unreached(answer: Answer) -> None:
-    if end := answer.get("unreached"):
+    if types := answer.get("other_types"):
+        complain(
+            "no relation of the first node has a type of --edge-types",
+            f"Its relations have the types {', '.join(types)}.",
+        )
+    elif end := answer.get("unreached"):
         say(f"no path leads to {address(end)}{' within these limits' if answer['cut'] else ''}")
 
 

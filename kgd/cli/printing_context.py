@@ -78,7 +78,7 @@ def why(answer: Answer) -> None:
         if not unknown:
             complain(*NO_LINE)
     for one in unknown:
-        complain(one)
+        complain(one, NO_LINE[1])
     _cut([one for one in answer["cut"] if one["what"] not in _OF_THE_FILE])
 
 

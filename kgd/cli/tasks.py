@@ -38,7 +38,8 @@ def task(given: Given, options: Given) -> int:
     if given.get("dry_run") and action != "add":
         raise Invalid(f"`kgd task {action}` has no --dry-run", next="`kgd undo` reverts it.")
     if not name and action != "list":
-        raise Invalid(f"`kgd task {action}` needs the name of a task", next="`kgd task list` lists them.")
+        advice = "Write `kgd task add NAME --objective TEXT`." if action == "add" else "`kgd task list` lists them."
+        raise Invalid(f"`kgd task {action}` needs the name of a task", next=advice)
     where = {key: given[key] for key in ("workspace",) if key in given}
     with Connection(Home.find()) as connection:
         if action == "add":

@@ -261,8 +261,38 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["remote", "add"], "`kgd remote add NAME URL`"),
         (["remote", "rm", "nosuch"], "kgd: there is no remote 'nosuch'\n"),
         (["remote", "add", "origin", "/no/where"], "kgd: there is no such directory at /no/where"),
+        (
+            ["search", "x", "--area", "nosuch"],
+            "kgd: there is no such area (--area)\n     Look for it with `kgd areas`.\n",
+        ),
+        (["areas", "src/auth/session.py"], "`kgd context src/auth/session.py` shows the areas of a file.\n"),
+        (
+            ["rm", "shelff"],
+            "kgd: there is no such node (concept://shop/shelff)\n     Did you mean concept://shop/shelf?\n",
+        ),
+        (["mv", "shelff", "x"], "Did you mean concept://shop/shelf?\n"),
+        (["tag", "shelff", "x"], "Did you mean concept://shop/shelf?\n"),
+        (["tag", "shelff", "x", "--remove"], "Did you mean concept://shop/shelf?\n"),
+        (["path", "shelf", "shelff"], "Similar: concept://shop/shelf.\n"),
+        (
+            ["path", "src/auth", "shelf", "--edge-types", "bogus"],
+            "kgd: no relation of the first node has a type of --edge-types\n     Its relations have the types ",
+        ),
+        (["traverse", "shelf", "--direction", "up"], "kgd: --direction must be one of out, in, both, not 'up'\n"),
+        (["log", "--author"], "kgd: --author needs a value\n     See `kgd log --help`.\n"),
+        (["search", "x", "--t", "y"], "kgd: several options begin with --t\n     Write one of --t"),
+        (
+            ["put", "shelf", "--content", "@src/auth/session.py"],
+            "kgd: this text is the name of a file (@src/auth/session.py)\n"
+            "     For its content, write `-` instead, followed by `< src/auth/session.py`.\n",
+        ),
+        (["export", "src/auth/session.py", "--to", "vault"], "is a folder of files, and this is a file (TARGET)\n"),
+        (
+            ["task", "add"],
+            "kgd: `kgd task add` needs the name of a task\n     Write `kgd task add NAME --objective TEXT`.\n",
+        ),
     ],
-    ids=range(36),
+    ids=range(50),
 )
 def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")
@@ -346,6 +376,7 @@ def test_an_edit_in_an_editor_writes_only_the_changed_fields(kgd: Kgd, tmp_path:
     assert kgd.run("edit", "edited", EDITOR="true").stdout == "nothing changed\n"
     assert "the editor 'false' ended with 1; nothing was changed" in kgd.run("edit", "edited", EDITOR="false").stderr
     assert "cannot be started" in kgd.run("edit", "edited", EDITOR="/nowhere/ed").stderr
+    assert "kgd: there is no terminal for the editor 'vi'\n" in kgd.run("edit", "edited", EDITOR="vi", VISUAL="").stderr
     assert kgd("log", "--author", "Nobody") == "no commits\n"
 
 
@@ -513,11 +544,12 @@ def test_a_line_that_does_not_exist_is_not_found(kgd: Kgd) -> None:
     for named, said in (
         ("src/auth/session.py:99999", r"src/auth/session.py has \d+ lines?"),
         ("src/auth/nosuch.py:1", "there is no readable file src/auth/nosuch.py in the code tree"),
-        ("src/auth/session.py", "no line is given\n     Write a file .*"),
+        ("src/auth/sesion.py:1", ".* src/auth/sesion.py in the code tree; similar: src/auth/session.py"),
+        ("src/auth/session.py", "no line is given"),
     ):
         asked = kgd.run("why", named)
         assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]
-        assert re.fullmatch(f"kgd: {said}\n", asked.stderr)
+        assert re.fullmatch(f"kgd: {said}\n     Write a file .*\n", asked.stderr)
     assert kgd.run("why", "src/auth/session.py:1", "-q").returncode == 0
 
 

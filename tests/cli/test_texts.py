@@ -119,7 +119,8 @@ def test_a_file_that_is_left_is_named_once_with_its_place(
     [
         (Do("get"), "`kgd get`"),
         (Do("put", op="append"), "`kgd append`"),
-        (Do("search", types="atom"), "`kgd search --types atom`"),
+        (Do("search", types="task"), "`kgd search --types task`"),
+        (Do("search", types="atom"), "`kgd areas`"),
         (Do("resolve_conflicts"), "`kgd resolve`"),
         (Do("query_container", operation="search"), "`kgd task list`"),
         (Do("put", type="task"), "`kgd task add NAME`"),

@@ -60,12 +60,19 @@ def area(session: Session, workspace: Workspace, kind: Kind, text: str, *, at: s
     current = workspace.graph.resolve(uri)
     session.allow(workspace, verb, [current] if current != uri else [])
     if current not in workspace.graph:
-        raise gone(kind, at)
+        raise gone(kind, at, similar(session, workspace, uri))
     return current
 
 
-def gone(kind: Kind, at: str) -> NotFound:
-    return NotFound(f"there is no such {kind}", at=at, next=Advice("Look for it with ", Do("search", types=kind), "."))
+def gone(kind: Kind, at: str, like: Sequence[str] = ()) -> NotFound:
+    advice = f"Did you mean {', '.join(like)}?" if like else Advice("Look for it with ", Do("search", types=kind), ".")
+    return NotFound(f"there is no such {kind}", at=at, next=advice)
+
+
+def similar(session: Session, workspace: Workspace, uri: Uri) -> list[str]:
+    """The areas of a missing area's kind among `addressing.similar`."""
+    found = addressing.similar(workspace, uri, visibility.sight(session, workspace.id))
+    return [one for one in found if scheme_of(one) == scheme_of(uri)]
 
 
 def molecule_of_project(session: Session, workspace: Workspace, text: str, *, at: str = "moleculeId") -> Uri:

@@ -18,6 +18,7 @@ from kgd.git.code_log import LineOrigin, blame
 from kgd.git.discovery import Place, find_place
 from kgd.git.program import GitFailed
 from kgd.model.uri import from_path, scheme_of
+from kgd.tools import file_paths
 from kgd.tools.addressing import LINES_OF_FILE
 from kgd.tools.context.findings import AREAS, DIRECT, Findings, in_words
 from kgd.tools.context.recent import history_of
@@ -151,7 +152,8 @@ def unknown(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
     for one in asked:
         length = code_log.length(code, one.path) if is_served(workspace, one.path) else None
         if length is None:
-            found.append(printable(f"there is no readable file {one.path.rstrip('/')} in the code tree"))
+            like = file_paths.similar(workspace, one.path, None)
+            found.append(printable(f"there is no readable file {one.path.rstrip('/')} in the code tree{like}"))
         elif length < one.first:
             found.append(printable(f"{one.path} has {length} line{'' if length == 1 else 's'}"))
     return found

@@ -90,6 +90,12 @@ def give(session: Session, params: ExportParams) -> ExportResult:
         answer["text"] = _text(written.files[0].data)
     else:
         target = place(session, params.target)
+        if chosen.shape != "file" and target.exists() and not target.is_dir():
+            raise Invalid(
+                f"an export in the format {chosen.name} is a folder of files, and this is a file",
+                at="target",
+                next="Name a folder.",
+            )
         answer["target"] = str(target)
         placed: Placed = put_in_place(target, chosen, written.files, replace=params.replace, dry_run=params.dry_run)
         answer["files"] = placed.counts()

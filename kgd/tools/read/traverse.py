@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
 from kgd.graph.cross_workspace import Absence, Crossing, walk_across
-from kgd.graph.edges import Link, Step, Visited
+from kgd.graph.edges import EdgeSource, Link, Step, Visited
 from kgd.graph.traverse import Walk
 from kgd.model.access import Verb
 from kgd.model.escaping import fenced
@@ -57,6 +57,8 @@ from kgd.tools.working_sets import Hint, enter, note
 MOST_NODES = 2_000
 BOUNDLESS = 1 << 30
 LONGEST_SIDE = 600
+EXAMINED = 200
+"""Relations of a start, closest first, whose types an error names."""
 
 
 class TraverseParams(Params):
@@ -131,6 +133,8 @@ class CutAnswer(TypedDict):
 
 
 class TraverseResult(TypedDict):
+    """`other_types`: no path leads to `unreached`, because the relations of the starts have only these types."""
+
     workspace: str
     nodes: list[Reached]
     edges: NotRequired[list[EdgeAnswer]]
@@ -141,6 +145,7 @@ class TraverseResult(TypedDict):
     context_id: NotRequired[str]
     hint: NotRequired[Hint]
     unreached: NotRequired[str]
+    other_types: NotRequired[list[str]]
     missing: NotRequired[list[str]]
     absent: NotRequired[list[Absent]]
     as_of: NotRequired[str]
@@ -239,6 +244,8 @@ def _walked(
         answer["conflicts"] = _conflicts(session, [asked.home, *sorted(crossing.joined)], answered, beside)
     if found.unreached:
         answer["unreached"] = found.unreached
+        if params.edge_types and (other := _other_types(asked.starts, sources, params.edge_types)):
+            answer["other_types"] = other
     if page.cursor:
         answer["cursor"] = paging.write("traverse", question, page.cursor)
     if found.missing or asked.refused:
@@ -401,6 +408,18 @@ def _shown(answer: Mapping[str, Any]) -> list[Counted]:
     return [
         (uri, via["from"], via["type"]) if "direction" in via else (via["from"], uri, via["type"]) for uri, via in ways
     ]
+
+
+def _other_types(starts: Sequence[Uri], sources: Sequence[EdgeSource], wanted: Collection[str]) -> list[str]:
+    """The types of the nodes' relations, if none is wanted; of the closest relations, if a node has many."""
+    found = {
+        edge.type
+        for source in sources
+        for start in map(source.resolve, starts)
+        for edges in (source.out(start), source.into(start))
+        for edge in edges[:EXAMINED]
+    }
+    return sorted(found) if found.isdisjoint(wanted) else []
 
 
 def _conflicts(session: Session, ids: Sequence[str], answered: Collection[Uri], most: int) -> list[ConflictAnswer]:
