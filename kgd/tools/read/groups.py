@@ -256,13 +256,18 @@ def _namespace(uri: Uri) -> str:
 
 
 def _by_type(workspace: Workspace, read: Read) -> dict[Uri, str]:
-    graph = workspace.graph
-    return {uri: card.type for uri in read.targets if (card := graph.card(uri))}
+    return {uri: type for uri in read.targets if (type := _type(workspace, uri))}
+
+
+def _type(workspace: Workspace, uri: Uri) -> str:
+    """The type to show; empty if there is no such node. A file or folder is stored if it was not in the code tree."""
+    card = workspace.graph.card(uri)
+    return scheme_of(uri) if scheme_of(uri) in CODE_TREE else card.type if card else ""
 
 
 def _types(workspace: Workspace, uris: Iterable[Uri]) -> list[tuple[str, int]]:
     """The number of nodes of each type, the most frequent first."""
-    return Counter(card.type for uri in uris if (card := workspace.graph.card(uri))).most_common()
+    return Counter(filter(None, (_type(workspace, uri) for uri in uris))).most_common()
 
 
 def _by_area(workspace: Workspace, read: Read) -> dict[Uri, str]:
@@ -282,13 +287,13 @@ def _by_area(workspace: Workspace, read: Read) -> dict[Uri, str]:
 
 
 def _places(workspace: Workspace, read: Read, uris: Sequence[Uri]) -> dict[Uri, list[str]]:
-    """The files and folders that each node is related to or cites, or lists as the context of a task."""
+    """The files and folders that each node is, is related to, cites, or lists as the context of a task."""
     citing = Freshness.of(workspace).citing_among(uris)
     tasks = [uri for uri in uris if scheme_of(uri) == "task"][:TASKS]
     listed = {uri: parsed(node).files for uri in tasks if (node := workspace.readable(uri))}
     return {
         uri: [
-            *_in_code(read.targets[uri]),
+            *_in_code((uri, *read.targets[uri])),
             *filter(None, (uri_at("file", workspace.id, one.path) for one in citing.get(uri, ()))),
             *listed.get(uri, ()),
         ]
@@ -334,7 +339,7 @@ def _title(workspace: Workspace, uri: Uri) -> str:
 
 def _member(workspace: Workspace, uri: Uri) -> Member:
     card = workspace.graph.card(uri)
-    member: Member = {"uri": uri, "type": card.type if card else "", "name": _title(workspace, uri)}
+    member: Member = {"uri": uri, "type": _type(workspace, uri), "name": _title(workspace, uri)}
     if card and card.summary:
         member["summary"] = fenced_line(card.summary, 300)
     return member
