@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, product
 from math import ceil, hypot, prod, sqrt
 from typing import NamedTuple
 
@@ -31,8 +31,9 @@ HEADER, PAD, GUTTER = 26.0, 6.0, 10.0
 """Height of a box's title, and gaps between a box and its content and between two boxes."""
 SCALES = tuple(2.0 * 0.9**n for n in range(24))
 """Factors of the circles' sizes to try, the largest first."""
-OPENED = (0.85, 0.75, 0.65, 0.55, 0.45, 0.0)
-"""Smallest shares of a frame for its opened groups, tried largest first."""
+OPENED = ((0.85, 0.75), (0.65, 0.55, 0.45), (0.3, 0.0))
+"""Shares of a frame to try for the opened groups in it, the largest first: in the frame and in a larger one, before the
+others are tried. 0 is the share by their areas."""
 SMALLEST = 0.4
 """Smallest factor of the circles' sizes for such a share; below it, the next smaller share is tried."""
 GROWTH = 1.25
@@ -73,19 +74,20 @@ class Frame(NamedTuple):
 
 
 Packed = tuple[dict[str, Place], dict[str, float]]
-"""The place of each dot, and the least share of the opened groups in each group."""
+"""The place of each dot, and the share of the opened groups in each group."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Packing:
     """The dots of each group, and the factor of the circles' sizes.
 
-    `opened` has the least share of the opened groups in a group; without it, the largest of `OPENED` that fits is used.
+    `opened` has the share of the opened groups in a group; without it, the first of `shares` that fits is used.
     """
 
     inside: Mapping[str, Sequence[Dot]]
     scale: float
     opened: Mapping[str, float]
+    shares: Sequence[float] = (0.0,)
     cells: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Width and height of the smallest cell of each circle and member, once it is computed."""
 
@@ -110,12 +112,12 @@ class _Packing:
         return wide * high
 
     def _shares(self, dots: Sequence[Dot], opened: float) -> list[Share]:
-        """The parts of a frame, the largest first; opened groups together get at least their share."""
+        """The parts of a frame, the largest first; opened groups together get their share."""
         circles = [dot for dot in dots if dot.uri not in self.inside]
         parts = [[dot] for dot in dots if dot.uri in self.inside] + [circles] * bool(circles)
         areas = [(sum(map(self.area, part)), part, any(map(self._is_opened, part))) for part in parts]
         own, others = (sum(area for area, _, is_opened in areas if is_opened is one) for one in (True, False))
-        more = max(1.0, others * opened / (1 - opened) / own) if own else 1.0
+        more = others * opened / (1 - opened) / own if own and others and opened else 1.0
         shares: list[Share] = [(area * more if is_opened else area, part) for area, part, is_opened in areas]
         return sorted(shares, key=lambda share: (-share[0], share[1][0].uri))
 
@@ -131,7 +133,7 @@ class _Packing:
         if not any(dot.uri in self.inside for dot in dots):
             rows = self._rows(dots, frame)
             return None if rows is None else (rows, {})
-        shares = OPENED if any(map(self._is_opened, dots)) else OPENED[-1:]
+        shares = self.shares if any(map(self._is_opened, dots)) else (0.0,)
         options = (self.opened[parent],) if parent in self.opened else shares
         return next(filter(None, (self._divide(parent, frame, opened) for opened in options)), None)
 
@@ -222,16 +224,18 @@ def layout_groups(dots: Sequence[Dot], lines: Sequence[Line], wide: float, high:
 def _packed(inside: Mapping[str, Sequence[Dot]], frame: Frame) -> dict[str, Place]:
     """Opened groups get the largest share that leaves room to small circles, which then grow into what is left."""
     is_opened = any(dot.shape != "group" for content in inside.values() for dot in content)
-    if is_opened and (least := _Packing(inside, SMALLEST, {}).place("", frame)):
-        larger = (_Packing(inside, scale, least[1]).place("", frame) for scale in SCALES if scale > SMALLEST)
-        return next(filter(None, larger), least)[0]
-    even = dict.fromkeys(("", *inside), 0.0)
+    larger = Frame(0.0, 0.0, frame.wide * GROWTH, frame.high * GROWTH)
+    for shares, within in product(OPENED, (frame, larger)) if is_opened else ():
+        if least := _Packing(inside, SMALLEST, {}, shares).place("", within):
+            scales = (scale for scale in SCALES if scale > SMALLEST)
+            grown = (_Packing(inside, scale, least[1]).place("", within) for scale in scales)
+            return next(filter(None, grown), least)[0]
     for scale in SCALES:
         if is_opened and scale > SMALLEST:
             continue
-        if found := _Packing(inside, scale, even).place("", frame):
+        if found := _Packing(inside, scale, {}).place("", frame):
             return found[0]
-    return _packed(inside, Frame(0.0, 0.0, frame.wide * GROWTH, frame.high * GROWTH))
+    return _packed(inside, larger)
 
 
 def _near(

@@ -431,6 +431,20 @@ def test_an_opened_area_in_a_group_of_areas_gets_most_of_the_picture(tall: bool)
     assert _share(_grouped([*inner, *closed, *outer]), "group:Money 1", tall) > 0.5
 
 
+def test_an_opened_area_leaves_room_to_many_groups_beside_it() -> None:
+    """In a larger frame, all labels would have less room."""
+    inner = [{"id": f"Money {n}", "name": f"Money {n}", "count": 40, "inside": "Money"} for n in range(5)]
+    inner[1]["members"] = _members(39)
+    beside = [{"id": f"Group {n}", "name": f"Group {n}", "count": 190} for n in range(7)]
+    outer = [
+        {"id": "Money", "name": "Money", "count": 200},
+        {"id": "~outside", "name": "Outside areas", "count": 1_081},
+    ]
+    scene = _grouped([*inner, *beside, *outer])
+    assert max(_area(place)[2] for place in layout_scene(scene).places.values()) <= WIDE[0]
+    assert _share(scene, "group:Money 1", tall=False) > 0.45
+
+
 def _members(count: int) -> list[dict[str, str]]:
     return [{"uri": f"insight://w/{n}", "name": "a rule", "type": "insight"} for n in range(count)]
 
