@@ -70,6 +70,10 @@ def test_the_automatic_grouping_shows_a_structure(known: Session) -> None:
     assert grouped(known, "auto")["grouping"] == "type"
 
 
+def test_the_automatic_grouping_is_by_area_if_there_are_areas(known: Session, areas: tuple[str, str]) -> None:
+    assert grouped(known, "auto")["grouping"] == "area"
+
+
 def test_the_automatic_grouping_of_one_node_is_by_namespace(session: Session) -> None:
     call(session, "put", {"changes": [upsert("alone", type="note")]})
     assert (grouped(session, "auto")["grouping"], counts(grouped(session, "auto"))) == (

@@ -44,7 +44,7 @@ class GraphViewParams(TraverseParams):
         Grouping | Literal["auto"] | None,
         Field(
             description="without start: the whole workspace in groups, and relations between them; `auto`: by the "
-            "first of these that gives at least two groups"
+            "first of these that gives at least two groups; if there are areas, they come first"
         ),
     ] = None
     opened: Annotated[
@@ -119,7 +119,9 @@ def _near(session: Session, params: TraverseParams) -> GraphViewResult:
 
 
 def _grouped(workspace: Workspace, params: GraphViewParams, sees: Sees | None) -> GraphViewResult:
-    by = (params.group,) if params.group and params.group != "auto" else get_args(Grouping)
+    by: list[Grouping] = [params.group] if params.group and params.group != "auto" else list(get_args(Grouping))
+    if Atlas.of(workspace).atoms():
+        by.sort(key=lambda grouping: grouping != "area")
     found = groups.groups(workspace, by, params.opened, sees)
     answer: Any = {**_nothing(workspace), **found}
     if not found["groups"]:
