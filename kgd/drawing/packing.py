@@ -26,14 +26,14 @@ MEMBER = (46.0, 38.0)
 """Width and height of the cell of a member; `ROOMY` is the cell that it gets in an uncrowded picture."""
 ROOMY = (112.0, 44.0)
 WIDER = 30.0
-"""Width of the gaps between members of a row, in addition to the gaps between rows, for their labels."""
+"""Extra width of the gaps between members of a row, compared with the gaps between rows, for their labels."""
 HEADER, PAD, GUTTER = 26.0, 6.0, 10.0
 """Height of a box's title, and gaps between a box and its content and between two boxes."""
 SCALES = tuple(2.0 * 0.9**n for n in range(24))
 """Factors of the circles' sizes to try, the largest first."""
 OPENED = ((0.85, 0.75), (0.65, 0.55, 0.45), (0.3, 0.0))
-"""Shares of a frame to try for the opened groups in it, the largest first: in the frame and in a larger one, before the
-others are tried. 0 is the share by their areas."""
+"""Shares of a frame to try for the opened groups in it, the largest first, in steps: each step is tried in the frame,
+then in a larger one. 0 is the share by their areas."""
 SMALLEST = 0.4
 """Smallest factor of the circles' sizes for such a share; below it, the next smaller share is tried."""
 GROWTH = 1.25
@@ -81,7 +81,7 @@ Packed = tuple[dict[str, Place], dict[str, float]]
 class _Packing:
     """The dots of each group, and the factor of the circles' sizes.
 
-    `opened` has the share of the opened groups in a group; without it, the first of `shares` that fits is used.
+    `opened` has the share of the opened groups in a group; without it, the first of `shares` with room is used.
     """
 
     inside: Mapping[str, Sequence[Dot]]
@@ -222,7 +222,7 @@ def layout_groups(dots: Sequence[Dot], lines: Sequence[Line], wide: float, high:
 
 
 def _packed(inside: Mapping[str, Sequence[Dot]], frame: Frame) -> dict[str, Place]:
-    """Opened groups get the largest share that leaves room to small circles, which then grow into what is left."""
+    """Opened groups get the largest share that leaves room to small circles, which then grow into the rest."""
     is_opened = any(dot.shape != "group" for content in inside.values() for dot in content)
     larger = Frame(0.0, 0.0, frame.wide * GROWTH, frame.high * GROWTH)
     for shares, within in product(OPENED, (frame, larger)) if is_opened else ():
