@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kgd.errors import Limit, Unavailable
+from kgd.errors import Invalid, Limit, Unavailable
 
 DEADLINE = 60.0
 OUTPUT_LIMIT = 256 << 20
@@ -138,6 +138,7 @@ def run(
 
     Raises:
         GitFailed: git ended with an error.
+        Invalid: An argument contains a null byte.
         Unavailable: There is no git program, or the deadline passed; the program and its children were killed.
         Limit: git wrote more than `limit` bytes and was killed.
     """
@@ -302,6 +303,8 @@ def _started(
             env=_environment(program, environment),
             start_new_session=True,
         )
+    except ValueError as error:  # a null byte, which no argument of a program can have
+        raise Invalid("the text contains a null byte", next="Remove the null byte.") from error
     except OSError as error:
         raise Unavailable(f"git could not be started: {error.strerror}") from error
     _confine(process.pid, bounds)

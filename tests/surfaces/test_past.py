@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
 
-from kgd.errors import Invalid, NotFound
+from kgd import tools
+from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.change import Author
 from kgd.tools.history import history
 from kgd.workspace.proposals import proposals
@@ -238,3 +240,11 @@ def test_the_first_commit_is_listed_without_a_time(ask: Ask) -> None:
     first, second = ask.history()["commits"][::-1]
     assert (first["operation"], first["at"]) == ("init", "")
     assert second["at"]
+
+
+def test_a_null_byte_in_any_argument_of_a_read_is_answered_or_refused(told: Ask) -> None:
+    for name, one in tools.EVERY.items():
+        required = set(one.Params.model_json_schema().get("required", ()))
+        for field in one.Params.model_fields if one.hints.read_only else ():
+            with contextlib.suppress(KgdError):
+                tools.call(told.session, name, dict.fromkeys(required, "a") | {field: "a\0b"})
