@@ -394,7 +394,7 @@
     map.querySelectorAll(".spots").forEach((path) => path.remove());
     for (const [hue, d] of paths) {
       const path = made("path", hue === "bubble" ? "spots outlines" : "spots");
-      path.style.stroke = `var(--${hue}, var(--quiet))`;
+      path.setAttribute("stroke", `var(--${hue}, var(--quiet))`);
       path.setAttribute("d", d);
       map.prepend(path);
     }
