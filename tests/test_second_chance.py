@@ -43,6 +43,7 @@ def run(folder: Path, room: str, text: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("room", "text", "passes"),
     [

@@ -200,6 +200,7 @@ def one_case(ws: Workspace, chance: random.Random, commits: list[str]) -> bool |
     return decided
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B5")
 def test_no_operation_reaches_outside_its_token(tmp_path: Path) -> None:
     allowed, refused = breaches(tmp_path, seed=1, graphs=3, cases=300)

@@ -27,6 +27,7 @@ def independent(glob: str, place: tuple[str, ...]) -> bool:
     return re.fullmatch(pattern, "".join(f"{segment}/" for segment in place)) is not None
 
 
+@pytest.mark.slow
 @given(GLOBS, PLACES)
 @example("/**/a*/**/x", ("a", "b", "x", "a", "q"))
 def test_a_glob_agrees_with_an_independent_matcher(glob: str, place: tuple[str, ...]) -> None:
@@ -158,6 +159,7 @@ def test_a_hostile_pattern_is_matched_in_no_time() -> None:
         Glob("/" + "a/" * 5000 + "a")
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40))
 def test_any_text_is_a_pattern_or_a_refusal(text: str) -> None:
     with contextlib.suppress(KgdError):

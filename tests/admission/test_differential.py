@@ -242,6 +242,7 @@ def play(ways: Ways, seed: int, steps: int) -> Counter[str]:
     return counts
 
 
+@pytest.mark.slow
 def test_a_few_changes_get_the_same_answer(ways: Ways) -> None:
     counts = play(ways, 7, 40)
     assert min(counts["taken"], counts["refused"]) > 8

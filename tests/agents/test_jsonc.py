@@ -62,6 +62,7 @@ def documents(draw: st.DrawFn) -> str:
     return text.replace("\n", "\r\n") if draw(st.booleans()) else text
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(text=documents(), entry=st.sampled_from([ENTRY, HOOK]))
 def test_removal_restores_the_text_before_insertion(text: str, entry: JsonEntry) -> None:
@@ -92,6 +93,7 @@ def with_entry(data: dict[str, Any], entry: JsonEntry) -> dict[str, Any]:
     return copy
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples, deadline=None)
 @given(text=documents(), number=st.integers(0, 3))
 def test_any_member_can_be_taken_out_and_the_others_stay(text: str, number: int) -> None:

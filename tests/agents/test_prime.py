@@ -109,6 +109,7 @@ def test_conflicts_and_pending_items_are_shown(session: Session, ask: Ask, ws: W
     assert "1 file that cannot be read" in sections(session)["Needs attention"][0]
 
 
+@pytest.mark.slow
 def test_comments_on_a_proposal_of_this_person_are_shown(session: Session, ask: Ask) -> None:
     base = ask.put(changes=[upsert("gotcha", "Rates", summary="19")])["commit"]
     ask.put(changes=[upsert("gotcha", "Rates", summary="20")])

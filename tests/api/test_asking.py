@@ -34,6 +34,7 @@ def shop(ws: kgd.Workspace) -> kgd.Workspace:
     return ws
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("M10")
 @pytest.mark.requirement("U5")
 def test_questions_have_the_same_answers_on_every_surface(turn: Turn, shop: kgd.Workspace) -> None:
@@ -102,6 +103,7 @@ def test_questions_have_the_same_answers_on_every_surface(turn: Turn, shop: kgd.
         shop.retrieve("  ")
 
 
+@pytest.mark.slow
 def test_a_memory_has_its_detail_in_a_file(ws: kgd.Workspace) -> None:
     made = ws.create_node("decision", "rotation", summary="Keys rotate", tags=["Keys"], detail="# Why\n\nA leak.")
     assert (made.detail, made.tags) == ("# Why\n\nA leak.", ("keys",))
@@ -111,6 +113,7 @@ def test_a_memory_has_its_detail_in_a_file(ws: kgd.Workspace) -> None:
     assert [node.detail for node in ws.nodes()] == [None]
 
 
+@pytest.mark.slow
 def test_a_change_with_a_request_id_is_applied_once(ws: kgd.Workspace) -> None:
     ws.create_node(uri="concept://shop/log")
     change = {"op": "append", "uri": "log", "text": "a line"}

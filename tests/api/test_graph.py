@@ -26,6 +26,7 @@ def snapshot_of(code: Path) -> Path:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B7")
 def test_a_program_runs_algorithms_on_the_graph_of_the_daemon(ws: kgd.Workspace, code: Path, tmp_path: Path) -> None:
     ws.create_nodes([kgd.NewNode("concept", name, summary=f"Node {name}") for name in "abc"])
@@ -87,6 +88,7 @@ def test_a_graph_shows_its_commit_while_others_write_and_daemons_end(ws: kgd.Wor
     assert made[-1] == 6 * 120
 
 
+@pytest.mark.slow
 def test_an_unreadable_file_is_an_error_that_names_it(
     ws: kgd.Workspace, code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

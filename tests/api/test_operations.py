@@ -12,6 +12,7 @@ from kgd.model.node import edge_id
 from tests.api.conftest import Turn
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("U1")
 @pytest.mark.requirement("U2")
 @pytest.mark.requirement("U3")

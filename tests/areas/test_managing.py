@@ -421,6 +421,7 @@ def areas_read(monkeypatch: pytest.MonkeyPatch) -> list[Uri]:
     return read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", ["\ud800", "a\udc80b"])
 def test_a_lone_surrogate_is_refused_in_any_field(ask: Ask, half: str) -> None:
     atom(ask, "Auth")

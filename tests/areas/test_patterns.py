@@ -190,6 +190,7 @@ def expected(patterns: Sequence[str], path: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 @settings(max_examples=3 * settings().max_examples, deadline=None)
 @given(entries, st.lists(paths, min_size=1, max_size=12))
 def test_many_patterns_match_as_each_of_them_does_alone(known: dict[str, list[str]], asked: list[str]) -> None:
@@ -198,6 +199,7 @@ def test_many_patterns_match_as_each_of_them_does_alone(known: dict[str, list[st
         assert matcher.matches(path) == sorted(uri for uri, patterns in known.items() if expected(patterns, path))
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("uvw"), st.lists(patterns, max_size=3))), st.lists(paths, max_size=8))
 def test_a_changed_matcher_equals_a_new_one(changes: list[tuple[str, list[str]]], asked: list[str]) -> None:

@@ -23,6 +23,7 @@ from tests.cli.conftest import Kgd
 from tests.waiting import until
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B1")
 def test_up_says_where_everything_is_and_how_clients_are_wired_and_again_changes_nothing(kgd: Kgd) -> None:
     first, second = kgd("up"), kgd("up")
@@ -34,6 +35,7 @@ def test_up_says_where_everything_is_and_how_clients_are_wired_and_again_changes
         assert first.count(f"{client}:") == 1
 
 
+@pytest.mark.slow
 def test_a_node_is_put_shown_changed_and_deleted(kgd: Kgd) -> None:
     kgd(
         "put",
@@ -136,6 +138,7 @@ def test_a_submission_is_rehearsed_and_not_sent(kgd: Kgd) -> None:
     assert kgd("submit", "--changes", "-", stdin=changes).startswith("merged in shop")
 
 
+@pytest.mark.slow
 def test_a_task_that_is_done_is_not_done_again(kgd: Kgd) -> None:
     kgd("task", "add", "renew early", "--objective", "renew")
     done = ("task", "done", "renew early", "--gotcha", "clocks differ", "--notes", "at 12\n\nas before")
@@ -175,6 +178,7 @@ def test_the_past_is_shown_compared_and_taken_back(kgd: Kgd) -> None:
     assert "euros it is" in kgd("log")
 
 
+@pytest.mark.slow
 def test_a_missing_node_is_not_found_and_similar_names_are_suggested(kgd: Kgd) -> None:
     kgd("put", "services/payment", "--summary", "Takes money")
     for words in (
@@ -211,6 +215,7 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
     file.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -309,6 +314,7 @@ def test_outside_of_all_workspaces_the_option_that_names_one_is_named(kgd: Kgd, 
     assert kgd("remember", "Rain is wet.", "-C", str(tmp_path), "-w", "shop").startswith("commit ")
 
 
+@pytest.mark.slow
 def test_counts_are_in_words_and_nothing_is_repeated(kgd: Kgd) -> None:
     (kgd.directory / ".gitignore").write_text("debug.log\n")
     (kgd.directory / "debug.log").write_text("noise\n")
@@ -352,6 +358,7 @@ def test_a_list_that_goes_on_says_so_in_as_many_words_as_are_needed(
     assert capsys.readouterr().out.partition("m\n")[2].partition("m\n")[2] == said
 
 
+@pytest.mark.slow
 def test_an_edit_in_an_editor_writes_only_the_changed_fields(kgd: Kgd, tmp_path: Path) -> None:
     kgd("put", "edited", "--summary", "before", "--tags", "a", "--data", '{"keep": 1, "drop": 2}')
     editor = tmp_path / "ed.py"
@@ -522,6 +529,7 @@ def test_the_help_of_an_option_names_its_default(kgd: Kgd) -> None:
     assert [told for told in helps if re.search(r"\(\d[^()]*\)", told)] == []
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_help_run(kgd: Kgd) -> None:
     assert all(line in kgd("get", "--help") for verb in VERBS if verb.name == "get" for line, _ in verb.examples)
     for line in [line for verb in VERBS for line, _ in verb.examples]:

@@ -169,6 +169,7 @@ def _bash_offers(line: str) -> set[str]:
 PRINTED = """printf '%s\\n' "${COMPREPLY[@]}\""""
 
 
+@pytest.mark.slow
 def test_bash_completes_nodes_and_workspaces_of_the_daemon(nodes: Kgd) -> None:
     def is_right() -> bool:  # a busy daemon offers nothing
         return {line: _bash_offers(line) for line in NODES} == NODES
@@ -176,6 +177,7 @@ def test_bash_completes_nodes_and_workspaces_of_the_daemon(nodes: Kgd) -> None:
     until(is_right)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("fish")
 def test_fish_completes_nodes_and_workspaces_of_the_daemon(nodes: Kgd) -> None:
     def is_right() -> bool:

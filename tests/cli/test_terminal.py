@@ -136,6 +136,7 @@ def test_every_colour_is_readable_on_white_and_on_black() -> None:
         assert min(1.05 / (light + 0.05), (light + 0.05) / 0.05) >= 4, color
 
 
+@pytest.mark.slow
 def test_dates_are_relative_on_a_terminal_and_exact_in_a_pipe(kgd: Kgd) -> None:
     kgd("put", "lamps/attic", "--summary", "dark", "-q")
     at = kgd.json("log", "--limit", "1")["commits"][0]["at"]
@@ -309,6 +310,7 @@ def test_a_context_has_an_empty_line_between_its_parts_and_none_before_the_first
     assert not kgd("context", "src/auth/session.py").startswith("\n")
 
 
+@pytest.mark.slow
 def test_more_results_are_asked_for_by_a_limit_on_a_terminal_and_by_the_cursor_in_a_pipe(kgd: Kgd) -> None:
     for number in range(12):
         kgd("remember", f"Copper pipe {number} is cold.", "-q")
@@ -344,6 +346,7 @@ def test_an_answer_that_was_cut_below_its_limit_continues_with_the_cursor(
     assert "--cursor c\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_an_area_is_shown_with_its_rules_facts_and_files(kgd: Kgd) -> None:
     kgd("put", "molecule:safety", "--name", "Safety", "--content", "Check twice.", "-q")
     data = '{"paths": ["src/auth/**"], "moleculeId": "molecule://shop/safety"}'

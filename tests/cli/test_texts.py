@@ -159,6 +159,7 @@ def _advised() -> Iterator[str]:
             yield from (one.value for one in inner if isinstance(one.value, str))
 
 
+@pytest.mark.slow
 def test_a_next_step_names_operations_as_values() -> None:
     """A surface could not put a name within a sentence in its own words."""
     assert [text for text in _advised() if TOOLS.search(text)] == []

@@ -16,6 +16,7 @@ from tests.cli.conftest import Kgd
 pytestmark = pytest.mark.requirement("N8")
 
 
+@pytest.mark.slow
 def test_verify_history_counts_the_commits_by_their_state(kgd: Kgd) -> None:
     kgd("put", "concept://shop/signed", "--summary", "Not signed")
     said = kgd("verify-history")

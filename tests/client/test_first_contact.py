@@ -140,6 +140,7 @@ def _older_than_the_settings(home: RehearsalHome, path: Path) -> None:
     Path(home.registry).write_text("settings:\n  tools: tasks\n")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blocked")
 @pytest.mark.parametrize(
     "damage",
@@ -188,6 +189,7 @@ def test_a_changed_source_file_is_another_installation(tmp_path: Path) -> None:
     assert stamp() != first
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("file", "blocked")
 @pytest.mark.parametrize(
     "asked",

@@ -209,6 +209,7 @@ def test_a_failed_start_of_the_process_that_reads_a_long_history_is_reported_and
     assert not any(text.startswith("code history: ") for text in ask.status()["degraded"])
 
 
+@pytest.mark.slow
 def test_a_daemon_follows_commits_and_reads_a_long_history_beside(ask: Ask, code: Path, ws: Workspace) -> None:
     lines = "".join(
         f"commit refs/heads/long\ncommitter A <a@b> {1_700_000_000 + number} +0000\ndata 9\nzebra {number % 10} x\n"
@@ -226,6 +227,7 @@ def test_a_daemon_follows_commits_and_reads_a_long_history_beside(ask: Ask, code
     assert ".sqlite" not in git(ws.layout.work_tree, "status", "--short", "--ignored")
 
 
+@pytest.mark.slow
 def test_a_search_leaves_out_past_files_too_deep_for_a_uri(ask: Ask, code: Path) -> None:
     deep = code / Path(*["d"] * 70) / "rotation.py"
     deep.parent.mkdir(parents=True)
@@ -236,6 +238,7 @@ def test_a_search_leaves_out_past_files_too_deep_for_a_uri(ask: Ask, code: Path)
     until(lambda: "past commits" in str(ask.search(query="rotate signing keys every night please")["code"]))
 
 
+@pytest.mark.slow
 def test_past_files_outside_of_the_namespace_of_a_search_are_no_hits(ask: Ask, code: Path) -> None:
     for path in ("src/checkout.py", "src/auth/keys.py"):
         (code / path).write_text("# rotate signing keys every night\n")

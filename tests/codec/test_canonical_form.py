@@ -238,6 +238,7 @@ def check_against_ruamel(text: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_accepted_text_means_the_same_to_ruamel() -> None:
     accepted = sum(map(check_against_ruamel, mutated(BASES, 3000, seed=7)))
     assert accepted > 300, "the mutations must not all be refused"

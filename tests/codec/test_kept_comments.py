@@ -59,6 +59,7 @@ def test_a_changed_field_leaves_every_comment_and_the_persons_form() -> None:
     assert documents.decode(written) == node
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B11")
 @FEWER
 @given(nodes())

@@ -43,6 +43,7 @@ def refusal(data: bytes) -> KgdError | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", TIMED)
 def test_a_hostile_file_is_refused(case: Hostile) -> None:
     error = refusal(case.data)

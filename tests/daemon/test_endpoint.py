@@ -118,6 +118,7 @@ def test_a_client_that_does_not_read_blocks_no_other(wire: Callable[..., Wire]) 
     assert time.monotonic() - began < 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [

@@ -116,6 +116,7 @@ def test_a_call_looks_only_at_the_files_of_its_own_workspace(session: Session, m
     assert {"w0", "w1"} <= set(opened(session))
 
 
+@pytest.mark.slow
 def test_calls_that_open_workspaces_fast_do_not_exceed_the_limit_for_long(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def no_inotify(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inotify_c.InotifyFD, "_instance", None)
 
 
+@pytest.mark.slow
 def test_up_waits_for_the_code_tree_and_reports_the_files_that_it_reads(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +89,7 @@ def test_without_a_free_inotify_instance_hand_edits_are_still_noticed(session: S
     until(lambda: (node := workspace.node(Uri("concept://shop/a"))) and node.name == "after")
 
 
+@pytest.mark.slow
 def test_an_opening_that_cannot_start_a_thread_leaves_nothing_open(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,6 +115,7 @@ def _grouped(groups: list[dict[str, Any]], related: Sequence[tuple[str, str]] = 
     return scene_of_groups({"groups": groups, "links": links, "edges": []})
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 30)), min_size=1, max_size=40))
 def test_no_group_overlaps_another_and_members_are_inside_theirs(counts: list[tuple[int, int]]) -> None:

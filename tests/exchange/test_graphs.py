@@ -92,6 +92,7 @@ def test_a_walk_and_a_limit_report_omissions(ask: Ask, tmp_path: Path) -> None:
     assert again["text"] == few["text"]
 
 
+@pytest.mark.slow
 def test_a_named_file_of_a_person_is_not_replaced_and_one_of_kgd_is(ask: Ask, tmp_path: Path) -> None:
     planted(ask)
     target = tmp_path / "notes.mmd"

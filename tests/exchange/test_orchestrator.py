@@ -119,6 +119,7 @@ def at(ws: Workspace, uri: str) -> Node:
     return node
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("M9")
 def test_the_example_of_the_specification_comes_in_whole(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
     answer = take(ask, lay(tmp_path))

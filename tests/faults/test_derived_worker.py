@@ -54,6 +54,7 @@ def killed_while_deriving(place: Path, kills: int, seed: int) -> dict[str, int]:
     return killed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_child_never_replaces_a_file_that_it_cannot_use(tmp_path: Path, program: str) -> None:
     """A daemon of another version, or one that found damage, may have replaced it before the child opened it."""
@@ -104,6 +105,7 @@ def test_search_finds_words_while_texts_are_embedded(tmp_path: Path) -> None:
     assert children() == {}
 
 
+@pytest.mark.slow
 def test_the_daemon_writes_the_index_itself_when_no_child_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "AGAIN_AFTER", 0.0)
     ws = Workspace.open(new_layout(tmp_path), publish=False)

@@ -50,6 +50,7 @@ def test_the_soft_limit_is_raised_to_the_hard_limit(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+@pytest.mark.slow
 def test_packs_that_were_rolled_up_are_closed_in_a_daemon_that_writes(served: Served) -> None:
     for first in range(0, 120, 2):
         served.many("put", [write(first), write(first + 1)], under_way=1)

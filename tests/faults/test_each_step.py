@@ -117,6 +117,7 @@ def test_an_error_at_any_step_is_never_answered_with_success(tmp_path: Path, kin
     assert reached >= len(found) * 0.6, f"{reached} of {found}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["rename", "link", "unlink"])
 def test_a_disk_that_ignores_a_write_is_detected_by_reading_back(tmp_path: Path, call: str) -> None:
     layout, log = a_layout(tmp_path, "put"), tmp_path / "strace.log"

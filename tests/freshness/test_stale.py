@@ -216,6 +216,7 @@ def test_a_citation_may_say_as_of_which_commit_it_is(ask: Ask, code: Path, form:
     assert stale(ask) == []
 
 
+@pytest.mark.slow
 def test_a_relation_to_a_file_counts_where_it_says_as_of_when(ask: Ask, code: Path) -> None:
     head = git(code, "rev-parse", "HEAD").strip()
     target = {"type": "about", "target": f"file://shop/{SESSION}", "weight": 0.5}

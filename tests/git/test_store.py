@@ -95,6 +95,7 @@ class Interrupted(ObjectStore):
                 file.write(data[:12] + b"\xff" * (len(data) - 32) + data[-20:] if count < self.times else data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [ObjectStore.commit, ObjectStore.kind_and_size])
 def test_an_object_whose_pack_cannot_be_read_is_tried_seven_times(
     pen: Pen, read: Callable[[ObjectStore, ObjectId], object]

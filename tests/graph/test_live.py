@@ -266,6 +266,7 @@ def test_a_hub_stays_in_order_while_it_is_written() -> None:
     assert list(seen) == before  # what a reader holds does not change under its hands
 
 
+@pytest.mark.slow
 def test_the_order_of_a_large_node_that_changed_is_kept_beside_small_ones() -> None:
     graph = LiveGraph()
     for number in range(25_000):

@@ -129,6 +129,7 @@ def check_paths(world: World, walk: Walk, start: int, limits: Limits) -> None:
         assert cost / 1e6 == node.cost
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("E4")
 @pytest.mark.requirement("E5")
 @settings(max_examples=4 * settings().max_examples, deadline=None)
@@ -185,6 +186,7 @@ def test_the_order_of_writing_does_not_show_and_a_cap_takes_the_first(
     assert ("max_nodes" in {cut.limit for cut in one.cut}) == (len(whole.nodes) > cap)
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(worlds(), LIMITS, st.data())
 def test_several_sources_are_walked_as_one_graph(world: World, limits: Limits, data: st.DataObject) -> None:

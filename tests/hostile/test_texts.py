@@ -63,6 +63,7 @@ READERS: dict[str, Callable[[str], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_a_reader_looks_at_each_character_a_few_times(reader: str) -> None:
     for name, text in TEXTS.items():

@@ -258,6 +258,7 @@ def test_a_validator_does_not_replace_a_token(hub: Hub) -> None:
     assert hub.post(token, "infra/get", {"uris": [AUTH]}, If_None_Match=tag).status == 401
 
 
+@pytest.mark.slow
 def test_a_validator_changes_when_a_write_becomes_searchable_by_meaning(own_hub: Callable[..., Hub]) -> None:
     """Texts are embedded after the commit, and then the same search answers something else."""
     hub = own_hub().start()

@@ -40,6 +40,7 @@ def log_of(hub: Hub, token: str) -> list[tuple[str, str, str]]:
 # ---- content
 
 
+@pytest.mark.slow
 def test_a_refused_write_a_refused_read_and_an_unknown_tool_are_noted(hub: Hub) -> None:
     token = hub.mint("read,write", "/services/**")
     hub.post(token, "infra/put", {"changes": [{"op": "upsert", "uri": CHECKOUT, "summary": "Mine"}]})

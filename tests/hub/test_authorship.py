@@ -29,6 +29,7 @@ def push_as(mine: Clone, name: str, text: str, to: str = "HEAD:main") -> str:
     return commit
 
 
+@pytest.mark.slow
 def test_history_blame_and_review_name_the_token_that_pushed(hub: Hub, clone: Callable[..., Clone]) -> None:  # noqa: F811
     token = hub.mint("read,write", name="Mallory")
     pushed_by = f"Mallory ({token.split('_')[2]})"

@@ -266,6 +266,7 @@ async def test_every_body_counts_as_bytes_of_its_token(hub: Hub, is_chunked: boo
     assert "bytes per day" in second.text
 
 
+@pytest.mark.slow
 def test_a_hub_loads_the_sdk_of_mcp_at_the_first_request(own_hub: Callable[..., Hub]) -> None:
     hub = own_hub()
     hub.environment["PYTHONPROFILEIMPORTTIME"] = "1"

@@ -57,6 +57,7 @@ def test_a_conflict_out_of_scope_cannot_be_planted(hub: Hub, clone: Callable[...
     assert "app/checkout" not in json.dumps(told)
 
 
+@pytest.mark.slow
 def test_a_conflict_tells_nothing_of_a_node_that_its_reader_may_not_see(hub: Hub, clone: Callable[..., Clone]) -> None:
     """Neither its new name, nor its text since it moved out of scope."""
     admin = clone(hub.mint("read,write,resolve,admin", name="admin"))

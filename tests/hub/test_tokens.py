@@ -437,6 +437,7 @@ def test_a_parent_that_is_being_revoked_gets_no_more_children(open_state: Callab
     there.close()
 
 
+@pytest.mark.slow
 def test_a_page_of_the_log_misses_no_line_that_another_hub_writes(open_state: Callable[[], HubState]) -> None:
     hubs = [open_state() for _ in range(3)]
 

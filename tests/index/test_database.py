@@ -260,6 +260,7 @@ def test_a_child_of_an_earlier_owner_no_longer_writes(tmp_path: Path) -> None:
         database.close()
 
 
+@pytest.mark.slow
 def test_unused_pages_are_returned_to_the_disk(database: Database) -> None:
     index = fill(database, 2_000)
     database.close()

@@ -50,6 +50,7 @@ def test_an_edit_under_one_heading_leaves_the_chunks_under_the_others_as_they_we
     assert len(before - after) < 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -47,6 +47,7 @@ def test_two_ingests_of_one_source_at_once_are_one_job_and_each_document_is_ther
         ask.job(id="nothing")
 
 
+@pytest.mark.slow
 def test_a_job_that_was_cut_off_goes_on_when_the_workspace_is_opened_and_nothing_is_double(
     session: Session, folder: Path, tmp_path: Path
 ) -> None:

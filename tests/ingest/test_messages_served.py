@@ -80,6 +80,7 @@ def test_an_export_is_ingested_once_and_its_threads_are_read_and_found(ask: Ask,
     assert "thread://shop/" in refused.value.next
 
 
+@pytest.mark.slow
 def test_a_thread_is_read_from_either_end_and_from_any_message(ask: Ask, ws: Workspace) -> None:
     talk = [said(f"{n} " + "word " * (n % 50), n) for n in range(100)]
     talk[70]["content"] = "long " * 20_000

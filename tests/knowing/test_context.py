@@ -100,6 +100,7 @@ def test_a_shortened_item_says_how_to_get_the_rest(known: Ask) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_answer_never_exceeds_its_budget_and_says_what_it_left_out(known: Ask) -> None:
     known.put(
         changes=[

@@ -57,6 +57,7 @@ def tool(run: Callable[[Session], None]) -> dict[str, Operation]:
     return {**TOOLS, "work": made}
 
 
+@pytest.mark.slow
 async def test_a_folder_that_is_ingested_says_how_far_it_is(
     session: Session, mode: Literal["auto", "legacy"], tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ def exchanged(hub: Hub, token: str) -> tuple[int, dict[str, Any]]:
     return form(hub, "token", grant_type=EXCHANGE, subject_token=token)
 
 
+@pytest.mark.slow
 def test_an_id_token_of_a_known_workload_becomes_a_short_token_with_its_groups_scopes(hub: Hub, ci: KeyIssuer) -> None:
     status, answer = exchanged(hub, ci.token({"aud": hub.url, **SHOP}))
     assert status == 200, answer

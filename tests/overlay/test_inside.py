@@ -332,6 +332,7 @@ def test_a_document_of_the_tree_has_the_chunks_of_an_ingested_one() -> None:
         cut("docs/guide.md", b"\0\1\2" * 100)
 
 
+@pytest.mark.slow
 def test_stored_memories_and_the_code_itself_are_two_lists(start: Callable[[], Session]) -> None:
     session = start()
     for fact in ("Whoever validates an order has to look at its currency as well.", "Bread is baked at night."):

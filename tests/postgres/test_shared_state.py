@@ -368,6 +368,7 @@ def test_notifications_return_after_the_server_ended_the_connection(url: str, tw
     assert second.is_listening.is_set()
 
 
+@pytest.mark.slow
 def test_a_notification_that_is_not_kgds_ends_nothing(url: str, two: Callable[..., Wakeups]) -> None:
     heard: list[str] = []
     first, second = two(print), two(lambda workspace, tip: heard.append(tip))
@@ -427,6 +428,7 @@ def test_the_rounds_of_an_mcp_client_are_sealed_with_one_key_at_all_hubs(url: st
         one.close()
 
 
+@pytest.mark.slow
 def test_all_hubs_get_the_same_key(url: str) -> None:
     bases = [Database(url) for _ in range(3)]
     assert {one.key("seal infra", bytes([number]) * 32) for number, one in enumerate(bases)} == {bytes(32)}

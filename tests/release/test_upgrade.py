@@ -78,6 +78,7 @@ def same_as_before(old: Upgraded) -> None:
     assert old.json("code", "recall", "sessions")["hits"][0]["uri"] == before["code"]["hits"][0]["uri"]
 
 
+@pytest.mark.slow
 def test_nodes_versions_history_walks_and_conflicts_are_as_they_were(old: Upgraded) -> None:
     same_as_before(old)
     assert old.json("shop", "doctor")["ok"]

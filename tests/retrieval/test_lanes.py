@@ -49,6 +49,7 @@ def chunks(ws: Workspace, document: str, *texts: str) -> list[Uri]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("N1", "U11")
 @pytest.mark.parametrize("query", ["session", "session migration", "when does the session cookie expire"])
 def test_symbols_with_the_same_words_never_displace_a_note(ws: Workspace, asked: Asked, query: str) -> None:
@@ -178,6 +179,7 @@ def test_a_note_is_found_although_its_words_were_asked_for_before_it_was_written
 NAMES = ["getUserName", "get_user_name", "GetUserName", "get-user-name", "getUserName()", "`getUserName`"]
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("N2")
 @pytest.mark.parametrize("query", NAMES)
 def test_a_symbol_is_first_in_any_case_style(ws: Workspace, asked: Asked, query: str) -> None:

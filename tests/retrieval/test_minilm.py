@@ -38,6 +38,7 @@ def embedded(ws: Workspace) -> Workspace:
     return ws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("question", "note"),
     [

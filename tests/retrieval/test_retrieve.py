@@ -207,6 +207,7 @@ def test_a_name_leads_to_what_belongs_to_it_and_not_to_what_belongs_to_its_like(
     assert {uri("rack"), uri("shelf")} < set(uris(asked("disk 0099")))  # without an owner only similar nodes match
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["lease broker", "lease brok", "lease", "what does the lease of a broker mean here"])
 def test_pages_of_any_size_have_one_order_even_far_down(ws: Workspace, asked: Asked, query: str) -> None:
     chance = random.Random(1)

@@ -22,6 +22,7 @@ def play(place: Path, first: int, count: int) -> list[str]:
     return [teams.run(seed, place, blank) for seed in range(first, first + count)]
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B8")
 def test_teams_lose_nothing_and_agree_in_the_end(place: Path) -> None:
     play(place, 0, 10)

@@ -62,6 +62,7 @@ def test_an_unreadable_file_is_named(ask: Ask, ws: Any) -> None:
     assert check["next"].startswith("Fix that file")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "statement"),
     [

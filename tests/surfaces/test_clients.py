@@ -93,6 +93,7 @@ async def test_every_tool_answers_through_kgd_mcp(shop: Path, mode: Literal["aut
         assert (await ask(client, "status"))["workspace"]["id"] == "shop"
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.requirement("B2")
 async def test_what_one_client_remembered_another_recalls_after_the_daemon_was_killed(shop: Path) -> None:

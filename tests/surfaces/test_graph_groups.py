@@ -187,6 +187,7 @@ def test_if_areas_have_too_many_patterns_the_files_with_the_most_nodes_have_an_a
     assert len(placed) < 15
 
 
+@pytest.mark.slow
 def test_the_relations_between_areas_include_their_files(known: Session, areas: tuple[str, str]) -> None:
     before = sum(link["count"] for link in grouped(known, "area")["links"])
     target = "file://shop/src/auth/service.py"

@@ -18,6 +18,7 @@ from tests.surfaces.conftest import FILES, Ask, git, make_code, upsert
 from tests.waiting import until
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B1")
 def test_status_shows_daemon_workspace_stages_and_counts(ask: Ask) -> None:
     ask.put(changes=upsert("a", relations={"type": "t", "target": "concept://shop/none"}))
@@ -137,6 +138,7 @@ def test_bootstrap_with_store_writes_the_tree_once_and_only_from_this_machine(as
             call(stranger, name)
 
 
+@pytest.mark.slow
 def test_the_checks_find_nothing_wrong_with_a_sound_workspace(ask: Ask) -> None:
     ask.put(changes=upsert("a", summary="s"))
     assert ask.fsck() == {"ok": True, "workspace": "shop", "nodes": 1, "problems": []}

@@ -107,6 +107,7 @@ async def test_a_client_is_an_agent_and_ingests_no_hidden_file(
     assert tools.call(session, "ingest", {"source": str(hidden), "workspace": "shop"})["nodes"], "a person may"
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("U3")
 async def test_every_tool_answers_completely_in_structured_content(connect: Connect) -> None:
     async with connect() as client:

@@ -148,6 +148,7 @@ def test_undo_reverts_a_commit_that_restored_an_undone_change(told: Ask) -> None
     assert told.undo()["reverted"]["message"] == "second"
 
 
+@pytest.mark.slow
 def test_undo_skips_a_change_without_remaining_effect(told: Ask) -> None:
     ws = told.session.daemon.workspace("shop")
     tree = ws.layout.work_tree

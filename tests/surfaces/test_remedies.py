@@ -62,6 +62,7 @@ def _detached(ask: Ask, ws: Any) -> None:
     until(lambda: ask.status()["health"] == "blocked")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "break_it", [_newer_format, _detached, _broken_registry], ids=lambda break_it: break_it.__name__
 )
@@ -123,6 +124,7 @@ def _write_much(ask: Ask) -> None:
         ask.put(changes=nodes[start : start + 300])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "break_it",
     [

@@ -349,6 +349,7 @@ def test_admin_on_a_part_of_a_workspace_is_refused_where_a_token_is_minted(ask: 
     assert [text for text in made["warnings"] if "/services/**" not in text] == [], "an empty workspace is no slip"
 
 
+@pytest.mark.slow
 def test_search_results_do_not_depend_on_unreadable_nodes(
     ask: Ask, holds: As, ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,6 +135,7 @@ async def test_a_saved_file_of_the_code_tree_is_announced(session: Session, code
         assert "kgd://shop/conflicts" not in heard
 
 
+@pytest.mark.slow
 @eras
 async def test_symbols_that_a_save_adds_or_removes_are_announced(
     session: Session, ws: Workspace, code: Path, era: Era

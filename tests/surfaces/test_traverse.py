@@ -151,6 +151,7 @@ def rebuilt(answers: list[Any]) -> dict[str, list[Any]]:
     return paths
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("E5")
 def test_a_long_chain_names_predecessors_and_later_pages_are_as_full_as_the_first(long_chain: Ask) -> None:
     options = {"start": "n000", "max_cost": None, "max_nodes": 300}

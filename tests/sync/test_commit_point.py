@@ -346,6 +346,7 @@ def test_a_change_that_only_the_upstream_has_is_not_reported_as_unwritten(hubs: 
     assert (hubs[0].summary("a"), hubs[0].summary("b"), len(subjects(upstream))) == ("one", "two", 3)
 
 
+@pytest.mark.slow
 def test_concurrent_writers_at_all_hubs_each_find_their_change_in_the_upstream(hubs: list[Hub], upstream: Path) -> None:
     commits: list[str] = []
 

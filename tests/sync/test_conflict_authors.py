@@ -126,6 +126,7 @@ def test_a_move_does_not_become_the_author_of_the_sides(named: People) -> None:
     assert authors(carol.call("conflicts")) == {"ann's": "Ann", "bob's": "Bob"}
 
 
+@pytest.mark.slow
 def test_a_third_side_leaves_the_first_two_their_authors(named: People) -> None:
     ann, bob, carol = named("ann"), named("bob"), named("carol")
     disagree(ann, bob, carol)

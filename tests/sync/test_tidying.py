@@ -64,6 +64,7 @@ def has_all_of_it(person: Person) -> bool:
     return is_whole and fsck(git_dir) == [] and not reported
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", [brought_without_a_ref, left_by_a_killed_round])
 def test_the_packs_of_a_killed_round_are_not_merged_under_a_running_repack(
     team: tuple[Person, Person], hub: Path, left: Callable[[Person, Path], None]

@@ -44,6 +44,7 @@ def reader(desk: Desk) -> Iterator[Reader]:
     registry.write_text(good)
 
 
+@pytest.mark.slow
 def test_lists_show_the_hub_of_a_workspace_without_a_local_link(reader: Reader) -> None:
     for place in ("", "w/shop/workspaces"):
         status, text = reader.page(place)

@@ -443,6 +443,7 @@ def test_memory_is_returned_to_the_system_after_many_texts_and_not_after_few(
     assert len(given_back) == before
 
 
+@pytest.mark.slow
 def test_status_shows_the_current_number_of_waiting_texts(desk: Desk, endpoint: Endpoint) -> None:
     held = threading.Event()
 

@@ -109,6 +109,7 @@ def test_random_changes_agree_with_a_plain_model(reopen: Reopen, seed: int, monk
     assert {uri: ws.version(ws.path(uri)) for uri in model} == {uri: versions[uri] for uri in model}
 
 
+@pytest.mark.slow
 def test_a_growing_thread_is_written_part_by_part_and_leaves_older_parts_alone(ws: Workspace) -> None:
     for start in range(0, 1600, 800):
         ws.submit(change(*(upsert(message(n), name=f"ann:{n}", content="x" * 300) for n in range(start, start + 800))))

@@ -162,6 +162,7 @@ def test_an_old_foreign_lock_is_reported_with_age_and_command_and_never_removed(
     lock.unlink()
 
 
+@pytest.mark.slow
 def test_files_in_an_unfinished_stash_pop_are_left_to_the_person(desk: Desk) -> None:
     desk.git("switch", "-qc", "side")
     desk.file("n1").write_text(node_text("n1", name="stashed"))
@@ -278,6 +279,7 @@ def test_exchange_falls_back_on_file_systems_without_it(tmp_path: Path) -> None:
     assert [(p.name, p.read_bytes()) for p in aside.iterdir()] == [("2", b"one")]
 
 
+@pytest.mark.slow
 def test_an_editor_that_had_the_file_open_while_it_was_replaced_loses_nothing(desk: Desk) -> None:
     with open(desk.file("n8"), "r+") as editor:
         desk.ws.submit(change(upsert("n8", tags=("published",))))
@@ -366,6 +368,7 @@ def test_a_checkout_of_thousands_of_files_is_followed(desk: Desk) -> None:
     assert len(desk.subjects()) == count
 
 
+@pytest.mark.slow
 def test_two_threads_of_writers_and_publication_end_in_step(desk: Desk) -> None:
     def write(k: int) -> None:
         for n in range(20):
@@ -453,6 +456,7 @@ FRESH_AND_CHANGED = (upsert("fresh", name="Fresh"), upsert("n1", summary="passin
 CHANGED_BACK = (Delete(uri("fresh")), upsert("n1", summary="as it was"), upsert("n2", name="N2", summary="as it was"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarted", [False, True], ids=["in one life", "after a restart"])
 def test_a_change_reverted_before_its_publication_is_reverted_in_the_files(
     desk: Desk, layout: Layout, restarted: bool

@@ -217,6 +217,7 @@ def test_a_damaged_head_is_written_again_under_an_open_workspace(layout: Layout,
     ws.close()
 
 
+@pytest.mark.slow
 def test_a_write_names_a_lock_that_another_program_left_and_how_to_remove_it(ws: Workspace) -> None:
     lock = ws.layout.git_dir / f"{HEAD}.lock"
     lock.touch()

@@ -143,6 +143,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_no_text_takes_more_than_linear_time(text: str) -> None:
     def seconds(times: int) -> float:
