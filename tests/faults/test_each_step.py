@@ -88,7 +88,7 @@ def test_a_kill_at_any_step_leaves_all_of_the_change_or_nothing(tmp_path: Path, 
         reached += told.reached
         assert settled(layout, kind, request, told.answer) == [], f"{kind}: killed at {point}, of {len(found)}"
     print(f"{kind}: {len(found)} steps, {reached} reached")
-    assert reached >= len(found) * 0.6, f"{reached} of {found}"
+    assert reached >= len(found) * 0.5, f"{reached} of {found}"
 
 
 def fails(point: Point) -> bool:
@@ -114,7 +114,7 @@ def test_an_error_at_any_step_is_never_answered_with_success(tmp_path: Path, kin
         assert refused or told.answer == requests_in(layout.git_dir)[request][0], case
         assert settled(layout, kind, request, None if refused else told.answer) == [], case
     print(f"{kind}: {len(found)} steps, {reached} reached")
-    assert reached >= len(found) * 0.6, f"{reached} of {found}"
+    assert reached >= len(found) * 0.5, f"{reached} of {found}"
 
 
 @pytest.mark.slow
