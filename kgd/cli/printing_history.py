@@ -110,6 +110,18 @@ def diff(answer: Answer) -> None:
 
 
 def review(answer: Answer) -> None:
+    """Print the new knowledge, or only the revert that was made of it."""
+    if reverted := answer.get("reverted"):
+        printing.put(reverted)
+    else:
+        _new_knowledge(answer)
+    if answer.get("accepted"):
+        say(f"reviewed up to {commit(answer['accepted'])}")
+    if not reverted and answer.get("next"):
+        say(answer["next"])
+
+
+def _new_knowledge(answer: Answer) -> None:
     for by in answer["authors"]:
         continued = " (continued)" if by.get("continued") else ""
         say(f"{bold(by['group'])}, {words.counted(by['commits'], 'commits')}{continued}")
@@ -122,12 +134,6 @@ def review(answer: Answer) -> None:
         say(f"and {words.counted(answer['more'], 'nodes')} more: narrow it by --path, --author or --since")
     if answer.get("cut"):
         say(alert(f"  ! {answer['cut']}: narrow it by --since"))
-    if answer.get("accepted"):
-        say(f"reviewed up to {commit(answer['accepted'])}")
-    if answer.get("reverted"):
-        printing.put(answer["reverted"])
-    if answer.get("next"):
-        say(answer["next"])
 
 
 def conflicts(answer: Answer) -> None:

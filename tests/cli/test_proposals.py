@@ -62,7 +62,9 @@ def test_new_knowledge_is_reviewed_and_reverted(kgd: Kgd) -> None:
     assert "+ summary: learned" in said
     for option in ("--author", "--by"):
         assert kgd.json("review", option, "agent", "--since", "yesterday")["authors"] == []
-    kgd("review", "--since", "today", "--revert", "seen/a")
+    said = kgd("review", "--since", "today", "--revert", "seen/a")
+    assert "concept://shop/seen/a  deleted" in said
+    assert "summary" not in said, "only the revert is shown"
     assert kgd.run("get", "seen/a").returncode == 3
     kgd("review", "--accept", "-q")
     assert "no new knowledge" in kgd("review")
