@@ -79,8 +79,8 @@ def _edited(node: Node, path: str) -> Node:
     command = shlex.split(editor())
     if os.path.basename(command[0] if command else "") in ON_TERMINAL and not sys.stdin.isatty():
         raise Unavailable(
-            f"there is no terminal for the editor '{editor()}'",
-            next="Set EDITOR to a program with a window, or change fields with `kgd put`.",
+            f"the editor '{editor()}' needs a terminal",
+            next="Set EDITOR to an editor with its own window, or change fields with `kgd put`.",
         )
     while True:
         try:

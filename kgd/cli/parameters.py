@@ -154,7 +154,7 @@ def text_of(given: str) -> str:
         Invalid: The text is ``@FILE``, by which other programs mean the content of a file.
     """
     if given.startswith("@") and os.path.isfile(given[1:]):
-        advice = f"For its content, write `-` instead, followed by `< {given[1:]}`."
+        advice = f"To pass the content of the file, write `-` instead and add `< {given[1:]}`."
         raise Invalid("this text is the name of a file", at=given, next=advice)
     return sys.stdin.read() if given == "-" else given
 

@@ -197,7 +197,7 @@ def _drawn(via: Answer) -> str:
 def _unreached(answer: Answer) -> None:
     if types := answer.get("other_types"):
         complain(
-            "no relation of the first node has a type of --edge-types",
+            "the first node has no relation of the types in --edge-types",
             f"Its relations have the types {', '.join(types)}.",
         )
     elif end := answer.get("unreached"):

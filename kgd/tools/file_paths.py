@@ -102,8 +102,8 @@ def sentences(session: Session, workspace: Workspace, texts: Sequence[str]) -> l
 
 
 def named(session: Session, workspace: Workspace, text: str) -> list[Uri]:
-    """The file or directory of the code tree at the path in a text, otherwise at most `MOST_NAMED` whose paths end with
-    the text. The caller may read them."""
+    """The readable file or directory of the code tree at the path in a text. Without one, those whose names or paths
+    end with the text; none if there are more than `MOST_NAMED`."""
     text = text.strip(QUOTES)
     if not any(sign in text for sign in "/\\."):
         return []

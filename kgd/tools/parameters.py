@@ -246,7 +246,6 @@ _OURS = (
     ("greater than or equal to", "at least"),
     ("less than or equal to", "at most"),
     (" after validation", ""),
-    ("a valid ", "of the type "),
 )
 
 When = str | None

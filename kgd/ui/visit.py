@@ -66,7 +66,7 @@ class Visit:
 
     `query` and `form` hold the last value of each name; `many` returns all values of a name in `query` or `form`.
     `record` is the visitor's token at this moment; None for the user of this machine, with all permissions.
-    `is_refresh` means that a script of an open page asks.
+    `is_refresh`: the request comes from a script of an open page.
     """
 
     daemon: Daemon

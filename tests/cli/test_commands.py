@@ -281,7 +281,7 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["path", "shelf", "shelff"], "Similar: concept://shop/shelf.\n"),
         (
             ["path", "src/auth", "shelf", "--edge-types", "bogus"],
-            "kgd: no relation of the first node has a type of --edge-types\n     Its relations have the types ",
+            "kgd: the first node has no relation of the types in --edge-types\n     Its relations have the types ",
         ),
         (["traverse", "shelf", "--direction", "up"], "kgd: --direction must be one of out, in, both, not 'up'\n"),
         (["log", "--author"], "kgd: --author needs a value\n     See `kgd log --help`.\n"),
@@ -289,9 +289,12 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (
             ["put", "shelf", "--content", "@src/auth/session.py"],
             "kgd: this text is the name of a file (@src/auth/session.py)\n"
-            "     For its content, write `-` instead, followed by `< src/auth/session.py`.\n",
+            "     To pass the content of the file, write `-` instead and add `< src/auth/session.py`.\n",
         ),
-        (["export", "src/auth/session.py", "--to", "vault"], "is a folder of files, and this is a file (TARGET)\n"),
+        (
+            ["export", "src/auth/session.py", "--to", "vault"],
+            "exports a folder of files, but the target is a file (TARGET)\n",
+        ),
         (
             ["task", "add"],
             "kgd: `kgd task add` needs the name of a task\n     Write `kgd task add NAME --objective TEXT`.\n",
@@ -383,7 +386,7 @@ def test_an_edit_in_an_editor_writes_only_the_changed_fields(kgd: Kgd, tmp_path:
     assert kgd.run("edit", "edited", EDITOR="true").stdout == "nothing changed\n"
     assert "the editor 'false' ended with 1; nothing was changed" in kgd.run("edit", "edited", EDITOR="false").stderr
     assert "cannot be started" in kgd.run("edit", "edited", EDITOR="/nowhere/ed").stderr
-    assert "kgd: there is no terminal for the editor 'vi'\n" in kgd.run("edit", "edited", EDITOR="vi", VISUAL="").stderr
+    assert "kgd: the editor 'vi' needs a terminal\n" in kgd.run("edit", "edited", EDITOR="vi", VISUAL="").stderr
     assert kgd("log", "--author", "Nobody") == "no commits\n"
 
 

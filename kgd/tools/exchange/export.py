@@ -92,7 +92,7 @@ def give(session: Session, params: ExportParams) -> ExportResult:
         target = place(session, params.target)
         if chosen.shape != "file" and target.exists() and not target.is_dir():
             raise Invalid(
-                f"an export in the format {chosen.name} is a folder of files, and this is a file",
+                f"the format {chosen.name} exports a folder of files, but the target is a file",
                 at="target",
                 next="Name a folder.",
             )

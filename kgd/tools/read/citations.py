@@ -71,7 +71,7 @@ def _with_code(named: CitationAnswer, one: Checked, code: Code) -> CitationAnswe
     elif present.known:
         answer["state"] = "absent" if not present.id else "verified" if present.id in one.verified else "unverified"
         if not present.has_symbol:
-            answer["reason"] = "is not found; the whole file is compared instead"
+            answer["reason"] = "the symbol is not found; the whole file is compared instead"
     if shown := excerpt(code, one.citation):
         answer |= {"code": printable(shown.text), "first": shown.first}
         if shown.cited[0]:

@@ -44,15 +44,15 @@ class GraphViewParams(TraverseParams):
         Grouping | Literal["auto"] | None,
         Field(
             description="without start: the whole workspace in groups, and relations between them; `auto`: by the "
-            "first of these that gives at least two groups; if there are areas, they come first"
+            "first of these in which no group has more than 80 % of the nodes, beginning with `area` if there are areas"
         ),
     ] = None
     opened: Annotated[
         Many[str],
         Field(
             max_length=20,
-            description="ids of groups whose nodes to show; a group of areas closes instead, or opens beside an opened "
-            "group",
+            description="ids of groups whose nodes to show. Groups of areas are open, and their ids close them; while "
+            "another group is opened, they are closed, and their ids open them",
         ),
     ] = Field(default_factory=list)
 

@@ -168,8 +168,8 @@ def groups(workspace: Workspace, by: Sequence[Grouping], opened: Sequence[str], 
 
     Args:
         by: The groupings to choose from; see `Groups.divided`.
-        opened: The groups whose members to show. A group of areas is open, and closed by its id: it then has the nodes
-            of its areas. Beside another opened group it is closed, and opened by its id.
+        opened: The groups whose members to show. A group of areas is open, and its id closes it; a closed one has the
+            nodes of its areas. While a group outside of it is opened, it is closed, and its id opens it.
     """
     grouping, read, members = Groups.of(workspace).divided(by, sees)
     places = _areas(workspace, sees) if grouping == "area" else {}

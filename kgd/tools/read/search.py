@@ -115,7 +115,7 @@ class HitAnswer(TypedDict):
 
 class SearchResult(TypedDict):
     """`hits` is knowledge that people and agents wrote; `code` is from the code tree. `nearest` lists the closest nodes
-    if nothing in `hits` answers the query. `absent` says that the query is the path of no file."""
+    if nothing in `hits` answers the query. `absent` reports a path in the query that the code tree lacks."""
 
     workspace: str
     hits: list[HitAnswer]

@@ -7,7 +7,7 @@ decoding an entity takes longer than everything else that a query does with it.
 A word is a run of characters without spaces. A text that contains a phrase has the phrase's inner words, a word that
 ends with the phrase's first word, and a word that begins with its last word. There are far fewer words than texts; they
 form one string, which is searched at memory speed. A text also has the joints of the phrase: the last letters of a word
-with the first letters of the next. They tell a phrase of common words from texts that have its words far apart.
+with the first letters of the next. They exclude most texts that have the words of a phrase far apart.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class Pieces(Generic[T]):
             if len(best) <= FEW:
                 break
             best &= self._having(words)
-        # A text has more letters before a short first word, and behind a short last one.
+        # A first or last word shorter than a joint may be part of a longer word in the text: its joint is unknown.
         begin, end = len(first) < JOINT, len(more) - (len(last) < JOINT)
         joints = _joints(list(pairwise((first, *more)))[begin:end])
         return [self._keys[number] for number in best if self._joints[number] & joints == joints]

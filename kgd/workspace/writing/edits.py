@@ -378,7 +378,7 @@ def _refuse_foreign(draft: Draft, uri: Uri) -> None:
 def _required(draft: Draft, uri: Uri) -> Node:
     node = draft.node(uri)
     if node is None and draft.around.in_overlay(uri):
-        advice = Advice(Do("put"), " records something about it.")
+        advice = Advice("Record a fact about it with ", Do("put"), ".")
         raise NotFound("nothing is stored about this file or folder of the code", at=uri, next=advice)
     if node is None:
         raise _not_found(uri)
