@@ -149,7 +149,8 @@ class IndexDamaged(Damaged):
 
 
 class OtherVersion(Exception):
-    """The file is sound, but this child is of another version of kgd. It ends, and its parent does the work."""
+    """The file is sound, but this child is of another version of kgd. It ends without an answer, as in a crash: its
+    parent does the work itself, or tries again later."""
 
 
 class Database:

@@ -50,6 +50,8 @@ ALONE = "meaning alone"
 ABOUT_PATH = "about this path"
 """The reason for a hit that is about the path that is the query."""
 
+QUOTES = "`\"'()? "
+"""Characters around a path in a question."""
 About = Callable[[Sequence[Uri]], Mapping[Uri, Sequence[Uri]]]
 """Returns the notes about files."""
 Likely = Callable[[str], Mapping[Uri, float]]
@@ -345,7 +347,7 @@ def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -
     if question.is_of_a_period:
         return []
     index, query, sees = workspace.text_so_far(), question.query, sees or anybody
-    found = dict.fromkeys(index.files_called(query.strip().strip("`\"'()?"), sees))
+    found = dict.fromkeys(index.files_called(query.strip().strip(QUOTES), sees))
     for name in exact_names.asked_in(query):
         called = index.files_called(name, sees)
         found |= dict.fromkeys(called if len(called) <= FEW_CALLED else ())

@@ -111,14 +111,23 @@ def set_up(session: Session) -> str:
     place = find_place(session.cwd) if session.cwd is not None and session.principal is None else None
     if session.cwd is not None and place is not None:
         entries, origin = session.daemon.registry.current().entries, origin_of(place)
-        there = [one for one in entries.values() if one.path and session.daemon.places.is_there(one)]
-        same = (one for one in there if origin and (code := find_place(Path(one.path))) and origin_of(code) == origin)
-        if (clone := next(same, None)) is not None:
+        is_there = session.daemon.places.is_there
+        same = (one for one in entries.values() if origin and one.path and _origin_at(one.path) == origin)
+        if (clone := next(filter(is_there, same), None)) is not None:
             return f"`kgd up --replace` in this directory to use this clone instead of {clone.path}"
         id = workspace_id_from(project_name(session.cwd))
-        if any(one.id == id for one in there):
+        if (known := entries.get(id)) is not None and known.path and is_there(known):
             return f"`kgd up --id NEW` in this directory, because another repository is registered as '{id}'"
     return "`kgd up` in this directory to create one here"
+
+
+def _origin_at(path: str) -> str:
+    """The address of the remote of the repository at a path; empty if it has none or cannot be read."""
+    try:
+        place = find_place(Path(path))
+    except KgdError:
+        return ""
+    return origin_of(place) if place is not None else ""
 
 
 def here(session: Session) -> Workspace | None:

@@ -15,6 +15,7 @@ from kgd.git.discovery import find_place
 from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, uri_at
 from kgd.overlay.tree import Directory, below
 from kgd.retrieval.relevance import anybody
+from kgd.retrieval.retrieve import QUOTES
 from kgd.tools import addressing, visibility
 from kgd.tools.nodes import overlay_of
 from kgd.tools.session import Session
@@ -26,8 +27,6 @@ MOST_FILES = 2_000
 """Largest number of files examined per question, including the files of its directories."""
 MOST_NAMED = 3
 """Largest number of files that one name or end of a path stands for."""
-QUOTES = "`\"'()? "
-"""Characters around a path in a question."""
 _SEPARATORS = re.compile(r"[,\n]")
 
 

@@ -58,7 +58,7 @@ MOST_NODES = 2_000
 BOUNDLESS = 1 << 30
 LONGEST_SIDE = 600
 EXAMINED = 200
-"""Relations of a start, closest first, whose types an error names."""
+"""Largest number of relations of a start, on each side, whose types are examined for an error."""
 
 
 class TraverseParams(Params):
@@ -411,14 +411,16 @@ def _shown(answer: Mapping[str, Any]) -> list[Counted]:
 
 
 def _other_types(starts: Sequence[Uri], sources: Sequence[EdgeSource], wanted: Collection[str]) -> list[str]:
-    """The types of the nodes' relations, if none is wanted; of the closest relations, if a node has many."""
-    found = {
-        edge.type
+    """The types of the nodes' relations, if none is wanted; none if a node has too many relations to examine."""
+    sides = [
+        edges
         for source in sources
         for start in map(source.resolve, starts)
         for edges in (source.out(start), source.into(start))
-        for edge in edges[:EXAMINED]
-    }
+    ]
+    if any(len(edges) > EXAMINED for edges in sides):
+        return []
+    found = {edge.type for edges in sides for edge in edges}
     return sorted(found) if found.isdisjoint(wanted) else []
 
 
