@@ -108,17 +108,19 @@ def _in_order(parts: Sequence[str], uri: Uri, name: str) -> bool:
     return all(any(part == piece for piece in rest) for part in parts)
 
 
-def find_files(connection: sqlite3.Connection, name: str, sees: Sees) -> list[Uri]:
-    """Bare files of this name, path or dotted module, and bare directories of this path, that `sees` accepts; shorter
-    paths first, at most `MOST_NAMED`. A path is complete, or the end of one."""
+def find_files(connection: sqlite3.Connection, name: str, sees: Sees, *, stored: bool = False) -> list[Uri]:
+    """Files of this name, path or dotted module, and directories of this path, that `sees` accepts; shorter paths
+    first, at most `MOST_NAMED`. A path is complete, or the end of one. Those that have a stored node, which `find`
+    finds by its name, are omitted unless `stored`."""
     parts = [part for part in re.split(r"[/\\]+", words.clean(name)) if part not in ("", ".")]
     if not parts or len(name) > LONGEST_PATH:
         return []
     before, last = parts[:-1], parts[-1]
-    rows = _files(connection, "files.name = ? COLLATE NOCASE", last, sees)
+    bare = "" if stored else " AND NOT EXISTS (SELECT 1 FROM docs WHERE docs.uri = files.uri)"
+    rows = _files(connection, f"files.name = ? COLLATE NOCASE{bare}", last, sees)
     if not rows and len(parts) == 1 and len(modules := [part for part in _APART.split(name) if part]) > 1:
         before, last = modules[:-1], modules[-1]
-        rows = _files(connection, "files.name LIKE ? ESCAPE '!'", re.sub(r"([%_!])", r"!\1", last) + ".%", sees)
+        rows = _files(connection, f"files.name LIKE ? ESCAPE '!'{bare}", re.sub(r"([%_!])", r"!\1", last) + ".%", sees)
     asked = [part.casefold() for part in before]
     fitting = [
         uri
@@ -129,9 +131,7 @@ def find_files(connection: sqlite3.Connection, name: str, sees: Sees) -> list[Ur
 
 
 def _files(connection: sqlite3.Connection, condition: str, value: str, sees: Sees) -> list[tuple[Uri, str]]:
-    bare = "NOT EXISTS (SELECT 1 FROM docs WHERE docs.uri = files.uri)"
-    sql = f"SELECT uri, path FROM files WHERE {condition} AND {bare} ORDER BY uri"
-    rows = connection.execute(sql, (value,))
+    rows = connection.execute(f"SELECT uri, path FROM files WHERE {condition} ORDER BY uri", (value,))
     return list(islice((row for row in rows if sees(row[0])), MOST_NAMED))
 
 

@@ -390,10 +390,10 @@ class TextIndex:
             found = exact_names.find(connection, name, sorted(filters.get("lanes") or LANES), sees)
         return [(one, found[one.uri]) for one in self.passing(found, **filters)]
 
-    def files_called(self, name: str, sees: Sees) -> list[Uri]:
-        """Bare files and directories with this name or path; see `exact_names.find_files`."""
+    def files_called(self, name: str, sees: Sees, *, stored: bool = False) -> list[Uri]:
+        """Files and directories with this name or path; see `exact_names.find_files`."""
         with self._database.read() as connection:
-            return exact_names.find_files(connection, name, sees)
+            return exact_names.find_files(connection, name, sees, stored=stored)
 
     def bare_files(
         self,

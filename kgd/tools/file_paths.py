@@ -112,7 +112,7 @@ def named(session: Session, workspace: Workspace, text: str) -> list[Uri]:
         uri = uri_at(scheme, workspace.id, place)
         if uri is not None and workspace.in_overlay(uri) and sees(uri):
             return [uri]
-    found = workspace.text_so_far().files_called(text, sees)
+    found = workspace.text_so_far().files_called(text, sees, stored=True)
     return found if len(found) <= MOST_NAMED else []
 
 

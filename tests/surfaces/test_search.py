@@ -169,6 +169,13 @@ def test_the_notes_about_a_file_are_first_by_its_name_or_path(noted: Ask, query:
     assert uris(noted.search(query=query))[:3] == ["pattern://shop/Signing", *AREAS]
 
 
+@pytest.mark.parametrize("query", ["session.py", "auth/session.py"])
+def test_the_notes_about_a_file_with_a_node_of_its_own_are_found_by_its_name(noted: Ask, query: str) -> None:
+    noted.put(changes=[{"op": "upsert", "uri": FILE, "summary": "cookies"}])
+    until(lambda: FILE in uris(noted.search(query=query)))
+    assert {"pattern://shop/Signing", *AREAS} <= {*uris(noted.search(query=query))[:4]}
+
+
 def test_notes_about_a_path_pass_the_filters_and_follow_one_another_on_pages(noted: Ask) -> None:
     assert uris(noted.search(query="src/auth", types="insight")) == ["insight://shop/Renewal"]
     page = noted.search(query="src/auth", limit=3)
