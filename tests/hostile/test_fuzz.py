@@ -126,18 +126,12 @@ def value(dice: Dice, depth: int = 3) -> Any:
     )
 
 
+OPS: list[str] = TOOLS["put"].Params.model_json_schema()["properties"]["changes"]["items"]["properties"]["op"]["enum"]
 FIELDS = sorted({name for tool in TOOLS.values() for name in tool.Params.model_fields})
 WORDS = [
     *FIELDS,
     "op",
-    "upsert",
-    "append",
-    "delete",
-    "relate",
-    "unrelate",
-    "move",
-    "revert",
-    "untag",
+    *OPS,
     "uri",
     "type",
     "name",
@@ -153,7 +147,6 @@ WORDS = [
     "text",
     "__proto__",
 ]
-OPS = ["upsert", "append", "delete", "relate", "unrelate", "tag", "untag", "move", "revert"]
 
 
 def some_arguments(dice: Dice, tool: str) -> dict[str, Any]:
