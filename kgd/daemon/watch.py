@@ -84,7 +84,8 @@ class Watch(FileSystemEventHandler):
 
     Args:
         rescan_seconds: The shortest time between two periodic scans. After a scan that took long, the next one waits up
-            to five minutes, so that periodic scans take at most one per cent of a core; ten if `degraded`.
+            to five minutes, so that the two watches of a workspace take at most one per cent of a core; one that is
+            `degraded` takes up to ten.
         scan_seconds: CPU time of the last scan, if `on_change` only starts it.
     """
 
@@ -248,7 +249,7 @@ class Watch(FileSystemEventHandler):
 
     def _interval(self, scan_seconds: float = 0.0) -> float:
         """Seconds until the next periodic scan, after a scan that took so long."""
-        least, times = (DEGRADED_SECONDS, 10) if self.degraded else (self._rescan_seconds, 100)
+        least, times = (DEGRADED_SECONDS, 10) if self.degraded else (self._rescan_seconds, 200)
         return max(least, min(LONGEST_INTERVAL, times * scan_seconds))
 
     def _wait(self, due: float) -> bool:
