@@ -25,7 +25,7 @@ from kgd.mentions.writer import BATCH, LOOKED_THROUGH, MentionsWriter
 from kgd.model.uri import Uri, scheme_of
 from kgd.shared_threads import Task, Threads
 from kgd.workspace.answers import Stage
-from kgd.workspace.derived.worker import Worker
+from kgd.workspace.child_process import Worker
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

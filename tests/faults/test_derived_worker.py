@@ -17,9 +17,9 @@ from kgd.index.database import IndexDamaged
 from kgd.model.uri import Uri
 from kgd.tools import call
 from kgd.tools.read.search import INDEXING, PARTIAL
-from kgd.workspace.child_process import ChildProcess
-from kgd.workspace.derived import derived, text_writer, worker
-from kgd.workspace.derived.worker import CHILDREN
+from kgd.workspace import child_process
+from kgd.workspace.child_process import CHILDREN, ChildProcess
+from kgd.workspace.derived import derived, text_writer
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, new_layout, upsert
 from tests.cli.conftest import Kgd
@@ -107,7 +107,7 @@ def test_search_finds_words_while_texts_are_embedded(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_daemon_writes_the_index_itself_when_no_child_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "AGAIN_AFTER", 0.0)
+    monkeypatch.setattr(child_process, "AGAIN_AFTER", 0.0)
     ws = Workspace.open(new_layout(tmp_path), publish=False)
     with monkeypatch.context() as patch:
         patch.setattr(text_writer, "PROGRAM", ("-c", "raise SystemExit(3)"))

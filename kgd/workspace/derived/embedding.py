@@ -21,10 +21,10 @@ from kgd.index.database import IndexDamaged
 from kgd.index.vector_file import VectorFile
 from kgd.vectors.choosing import Choice, may_serve
 from kgd.vectors.opening import opened
+from kgd.workspace.child_process import Worker
 from kgd.workspace.derived import scaling, vector_writer
 from kgd.workspace.derived.search_words import Place
 from kgd.workspace.derived.vector_writer import VectorWriter, of_feed, spoken_text
-from kgd.workspace.derived.worker import Worker
 from kgd.workspace.repository import give_memory_back
 
 if TYPE_CHECKING:  # numpy and models are expensive for a daemon without texts

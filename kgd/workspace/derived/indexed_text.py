@@ -16,11 +16,10 @@ from kgd.git.store import ObjectStore
 from kgd.index.database import Database
 from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.model.uri import Uri
-from kgd.workspace.child_process import Order
+from kgd.workspace.child_process import Order, Worker
 from kgd.workspace.derived import search_words, text_writer
 from kgd.workspace.derived.text_writer import Placed, TextWriter
 from kgd.workspace.derived.version_cache import VersionCache
-from kgd.workspace.derived.worker import Worker
 from kgd.workspace.repository import give_memory_back
 from kgd.workspace.tip.served import Served
 
