@@ -22,7 +22,7 @@ from kgd.workspace.workspace import Workspace
 from tests.waiting import at_rest, until
 
 PROGRAMS = (
-    "kgd.workspace.derived.text_writer",
+    "kgd.workspace.derived.indexed_text",
     "kgd.workspace.derived.vector_writer",
     "kgd.mentions.writer",
     "kgd.daemon.code_index_process",

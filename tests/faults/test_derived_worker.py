@@ -19,7 +19,7 @@ from kgd.tools import call
 from kgd.tools.read.search import INDEXING, PARTIAL
 from kgd.workspace import child_process
 from kgd.workspace.child_process import CHILDREN, ChildProcess
-from kgd.workspace.derived import derived, text_writer
+from kgd.workspace.derived import derived, indexed_text
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, new_layout, upsert
 from tests.cli.conftest import Kgd
@@ -29,7 +29,7 @@ from tests.faults.derived_work import PROGRAMS, answers, children, killing, sett
 from tests.waiting import until
 
 MANY = 400
-VECTORS, TEXTS = "kgd.workspace.derived.vector_writer", "kgd.workspace.derived.text_writer"
+VECTORS, TEXTS = "kgd.workspace.derived.vector_writer", "kgd.workspace.derived.indexed_text"
 PARSER = "kgd.daemon.code_index_process"
 
 
@@ -110,7 +110,7 @@ def test_the_daemon_writes_the_index_itself_when_no_child_can(tmp_path: Path, mo
     monkeypatch.setattr(child_process, "AGAIN_AFTER", 0.0)
     ws = Workspace.open(new_layout(tmp_path), publish=False)
     with monkeypatch.context() as patch:
-        patch.setattr(text_writer, "PROGRAM", ("-c", "raise SystemExit(3)"))
+        patch.setattr(indexed_text, "PROGRAM", ("-c", "raise SystemExit(3)"))
         ws.submit(change(*(upsert(f"note-{number}", content="Lease.\n") for number in range(MANY))))
         assert len(ws.text().search("lease", limit=MANY + 1)) == MANY
     said = "derived data: the daemon writes the text index itself (the process for derived data crashed)"
@@ -184,7 +184,7 @@ def test_search_answers_from_some_texts_while_a_long_index_is_built(
         settled(session)
         assert call(session, "search", {"query": "lease"})["hits"]
         monkeypatch.setattr(derived, "PARTIAL_AFTER", 0.0)
-        monkeypatch.setattr(text_writer, "PROGRAM", ("-c", waits))
+        monkeypatch.setattr(indexed_text, "PROGRAM", ("-c", waits))
         rebuild = threading.Thread(target=call, args=(session, "reindex"))
         rebuild.start()
         until(lambda: session.daemon.workspace("shop").is_text_partial)

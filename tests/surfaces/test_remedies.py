@@ -14,7 +14,7 @@ from kgd.freshness import freshness
 from kgd.mentions import writer as mentions_writer
 from kgd.mentions.mentions import Mentions
 from kgd.tools.workspaces import status
-from kgd.workspace.derived import text_writer, vector_writer
+from kgd.workspace.derived import indexed_text, vector_writer
 from tests.conftest import ROOT
 from tests.surfaces.conftest import Ask, git, upsert
 from tests.waiting import until
@@ -81,7 +81,7 @@ FAILING = ("-c", "raise SystemExit(3)")
 
 
 def _failing_index(ask: Ask, patch: pytest.MonkeyPatch) -> str:
-    patch.setattr(text_writer, "PROGRAM", FAILING)
+    patch.setattr(indexed_text, "PROGRAM", FAILING)
     _write_much(ask)
     return "derived data: the daemon writes the text index itself (the process for derived data crashed)"
 

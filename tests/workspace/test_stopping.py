@@ -13,7 +13,7 @@ from kgd.errors import Unavailable
 from kgd.git.layout import Layout
 from kgd.index.text import FileDoc
 from kgd.model.uri import Uri
-from kgd.workspace.derived import text_writer
+from kgd.workspace.derived import indexed_text
 from kgd.workspace.derived.indexed_text import CHUNK
 from kgd.workspace.publishing import publication, work_tree
 from kgd.workspace.publishing.work_tree import READ, Hurried, WorkTree
@@ -73,7 +73,7 @@ def test_a_closing_workspace_ends_indexing_and_the_callers_that_wait_for_it(
     for file in ws.layout.derived_dir.glob("index.s*"):
         file.unlink()
     with monkeypatch.context() as patch:
-        gate = Gate(patch, text_writer, "of_nodes")
+        gate = Gate(patch, indexed_text, "of_nodes")
         ws = Workspace.open(ws.layout, publish=False)
         gate.wait()
         thread = closing(ws)
@@ -89,7 +89,7 @@ def test_a_closing_workspace_ends_the_indexing_of_a_code_tree(
     ws: Workspace, closing: Closing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ws.text()
-    gate = Gate(monkeypatch, text_writer, "of_files")
+    gate = Gate(monkeypatch, indexed_text, "of_files")
     files = [FileDoc(Uri(f"file://team/src/module{n}.py"), f"src/module{n}.py", "python") for n in range(NODES)]
     ws.note_files(files, complete=True)
     gate.wait()
