@@ -1,18 +1,22 @@
 """Background reading of the code's history: at startup, and whenever another commit is checked out.
 
 A few commits are read in the daemon. Many commits are read by a separate process at idle priority, which writes the
-same index.
+same index, and ends with its standard input.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import resource
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 from kgd.code_history.history import CodeHistory
+from kgd.workspace import child_process
 
 AFTER_SECONDS = 0.3
 """Seconds before the first reading, so that the call that started the daemon is answered first."""
@@ -20,7 +24,10 @@ FEW = 500
 """Largest number of commits to read in the daemon; for so few, starting a process would take longer."""
 PATIENCE = 0.5
 """Seconds that a question waits for new commits to be read."""
-PROGRAM = ("-m", "kgd.daemon.code_history_process")
+PROGRAM = ("-m", "kgd.daemon.code_history")
+MEMORY = 2 << 30
+"""Limit of the process's address space in bytes."""
+NICE = 19
 
 log = logging.getLogger("kgd.history")
 
@@ -106,3 +113,23 @@ class HistoryReader:
             self._process = None
         if code and not self._stop.is_set():
             self._history.give_up(tip, f"the process that reads it ended with code {code}")
+
+
+def main(arguments: list[str]) -> int:
+    """`arguments`: the top of the code tree, and the index. Returns 0 if the index has the whole history."""
+    with contextlib.suppress(OSError, ValueError):
+        os.nice(NICE)
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError, AttributeError):  # git inherits it; macOS does not have this class
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    child_process.end_with_input()
+    history = CodeHistory(Path(arguments[0]), Path(arguments[1]))
+    history.update()
+    is_whole = history.is_read
+    history.close()
+    return 0 if is_whole else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
