@@ -14,7 +14,7 @@ import time
 from kgd import __version__
 from kgd.client.start import HELD
 from kgd.config import Home, log_format, log_level, wants_traces
-from kgd.daemon.lock import HomeLock
+from kgd.daemon.process import HomeLock
 from kgd.errors import Invalid, KgdError, NotFound, Unavailable
 
 ROOM_TRIES = 20

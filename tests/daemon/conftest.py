@@ -13,7 +13,7 @@ import pytest
 
 from kgd.client import start
 from kgd.config import Home
-from kgd.daemon.lock import holder
+from kgd.daemon.process import holder
 from tests.daemon.rehearsal import RehearsalHome
 
 ROOT = Path(__file__).resolve().parent.parent.parent

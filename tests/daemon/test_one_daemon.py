@@ -18,7 +18,7 @@ import pytest
 from kgd.client import start
 from kgd.client.connection import Connection
 from kgd.config import Home
-from kgd.daemon.lock import HomeLock, holder
+from kgd.daemon.process import HomeLock, holder
 from kgd.errors import Forbidden, Unavailable
 from tests.daemon.rehearsal import RehearsalHome
 from tests.waiting import until

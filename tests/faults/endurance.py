@@ -19,7 +19,7 @@ from typing import Any
 from kgd.client import start
 from kgd.config import Home
 from kgd.daemon.endpoint import WORKERS
-from kgd.daemon.lock import holder
+from kgd.daemon.process import holder
 from kgd.git import pack
 from kgd.git.pack_upkeep import FANOUT, GROWTH, ROLLED, level_of
 from kgd.index.change_feed import GONE_KEPT
