@@ -37,8 +37,7 @@ from kgd.workspace.history import forgotten, pushers
 from kgd.workspace.history.signed_history import GOOD, SignedHistory
 from kgd.workspace.publishing import publish_steps
 from kgd.workspace.repository import Ownership
-from kgd.workspace.writing.seal import Seal
-from kgd.workspace.writing.signing import CommitSigning
+from kgd.workspace.writing.signing import CommitSigning, Seal
 
 REMOVED = b"REMOVED"
 """Stands in place of the secret: one plain word in YAML, JSON, Markdown and file names."""

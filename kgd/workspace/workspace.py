@@ -51,8 +51,7 @@ from kgd.workspace.tip.open_conflicts import OpenConflicts
 from kgd.workspace.tip.sent_versions import SentVersions
 from kgd.workspace.tip.served import Change, Served
 from kgd.workspace.writing import settling
-from kgd.workspace.writing.seal import Seal
-from kgd.workspace.writing.signing import CommitSigning
+from kgd.workspace.writing.signing import CommitSigning, Seal
 from kgd.workspace.writing.surroundings import PastSurroundings, PendingBatch, Surroundings
 from kgd.workspace.writing.touched_nodes import Permit
 from kgd.workspace.writing.transaction import Transaction

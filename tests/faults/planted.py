@@ -190,7 +190,7 @@ BUGS = {
     ),
     "request-seal": Bug(
         "a request id in any commit is trusted",
-        "kgd/workspace/writing/seal.py",
+        "kgd/workspace/writing/signing.py",
         "return hmac.compare_digest(line, expected)",
         "return True",
         (

@@ -22,7 +22,7 @@ from kgd.index.database import IndexDamaged
 from kgd.index.version_cache import VersionFile
 from kgd.workspace.answers import Version
 from kgd.workspace.files.parts import is_about_parts
-from kgd.workspace.writing.seal import Seal
+from kgd.workspace.writing.signing import Seal
 from kgd.workspace.writing.writer import Staged
 
 READY_WITHIN = 120.0

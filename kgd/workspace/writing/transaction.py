@@ -22,7 +22,7 @@ from kgd.workspace.files.parts import node_in
 from kgd.workspace.history.commits import ACCEPTED_BY
 from kgd.workspace.writing import edits
 from kgd.workspace.writing.draft import Draft
-from kgd.workspace.writing.seal import REQUEST, Seal
+from kgd.workspace.writing.signing import REQUEST, Seal
 from kgd.workspace.writing.secrets import refuse_secret_text
 from kgd.workspace.writing.surroundings import Surroundings
 from kgd.workspace.writing.touched_nodes import Permit, touched_by
@@ -43,7 +43,7 @@ class Transaction:
     Args:
         now: Unix seconds for author and committer.
         permit: Called before anything is staged; see `touched.Permit`.
-        seal: Lets a later retry of the request return this commit; see `kgd.workspace.writing.seal`.
+        seal: Lets a later retry of the request return this commit; see `Seal`.
     """
 
     changes: ChangeSet

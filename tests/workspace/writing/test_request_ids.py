@@ -15,8 +15,8 @@ from kgd.git.staging import Staging
 from kgd.model.change import Append
 from kgd.workspace.proposals import proposals
 from kgd.workspace.workspace import Workspace
-from kgd.workspace.writing import seal
-from kgd.workspace.writing.seal import KEY
+from kgd.workspace.writing import signing
+from kgd.workspace.writing.signing import KEY
 from kgd.workspace.writing.writer import Staged
 from tests.builders import ANN, change, upsert, uri
 
@@ -127,8 +127,8 @@ def test_a_change_is_refused_if_its_key_cannot_be_stored(ws: Workspace, monkeypa
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(seal, "replace", full)
-    ws.seal = seal.Seal(ws.layout.derived_dir)
+    monkeypatch.setattr(signing, "replace", full)
+    ws.seal = signing.Seal(ws.layout.derived_dir)
     with pytest.raises(Unavailable, match="No space left"):
         ws.submit(change(upsert("a"), request="req-1"))
     assert ws.node(uri("a")) is None
