@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 from kgd.errors import Damaged, Forbidden, Unavailable
 from kgd.model.audit_chain import SEAL_SECONDS, SEALED_AT_ONCE, sealed
-from kgd.model.hub_state import HubContents, Moved
+from kgd.model.token import HubContents, Moved
 from kgd.model.token import DETAIL_LIMIT, AuditEntry, TokenRecord, from_row, storable, to_row
 
 APPLICATION = 0x6B676448

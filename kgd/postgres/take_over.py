@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgd.errors import InvariantViolation
-from kgd.model.hub_state import SIGN_IN_KEY, HubContents, Moved
+from kgd.model.token import SIGN_IN_KEY, HubContents, Moved
 from kgd.model.token import storable, to_row
 from kgd.postgres.database import Database
 

@@ -15,7 +15,7 @@ from kgd.daemon.tokens import Tokens
 from kgd.index import hub_state
 from kgd.index.hub_state import SqliteHubState
 from kgd.model.audit_chain import SEAL_SECONDS, ChainCheck
-from kgd.model.hub_state import HubState
+from kgd.model.token import HubState
 from kgd.model.token import AuditEntry
 from tests.hub.test_tokens import START, Clock, clock, open_state, state, tokens  # noqa: F401
 
