@@ -25,7 +25,7 @@ from kgd.git.layout import Layout, check_configuration
 from kgd.git.remote import GitRemote, Network
 from kgd.git.remote_settings import parse_url
 from kgd.git.store import ObjectStore
-from kgd.workspace.tip import settings
+from kgd.workspace.repository import read_settings
 
 
 class Places:
@@ -95,7 +95,7 @@ class Places:
             return None
         key = layout.git_dir, layout.git_dir.stat().st_ino
         if key not in self._ids:
-            self._ids[key] = settings.read(layout, layout.open()).workspace
+            self._ids[key] = read_settings(layout, layout.open()).workspace
         return self._ids[key]
 
     def is_there(self, entry: Entry) -> bool:

@@ -27,7 +27,7 @@ from kgd.oidc.configuration import Configuration, Issuer
 from kgd.oidc.id_token import issuer_of
 from kgd.oidc.provider import PENDING, Granted, Provider, Refused
 from kgd.oidc.sealing import KEY_BYTES, Sealing
-from kgd.workspace.tip import settings
+from kgd.workspace.repository import read_settings
 
 BACK = "/ui/signed-in"
 """The page to which a browser returns."""
@@ -373,7 +373,7 @@ def grants_of(daemon: Daemon, served: frozenset[str]) -> tuple[list[Grant], bool
         try:
             layout = daemon.places.layout(entry)
             opened = daemon.open_workspaces.get(layout.git_dir)  # reading grants does not keep it open
-            grants = settings.read(layout, opened.workspace.store if opened else layout.open()).grants
+            grants = read_settings(layout, opened.workspace.store if opened else layout.open()).grants
             found += (one for one in grants if one.scope.workspace == id)  # another id is an error in the registry
         except (KgdError, OSError) as error:  # a broken workspace must not block the others
             log.warning("grants cannot be read", extra={"workspace": id, "reason": str(error)[:200]})

@@ -45,8 +45,7 @@ from kgd.workspace.history.commits import Past
 from kgd.workspace.history.history import History
 from kgd.workspace.publishing.branch import BranchPublication
 from kgd.workspace.publishing.publication import Publication
-from kgd.workspace.repository import Ownership, Upkeep
-from kgd.workspace.tip import settings
+from kgd.workspace.repository import Ownership, Upkeep, policy_at, read_settings, why_read_only
 from kgd.workspace.tip.open_conflicts import OpenConflicts
 from kgd.workspace.tip.sent_versions import SentVersions
 from kgd.workspace.tip.served import Change, Served
@@ -138,8 +137,8 @@ class Workspace:
         self.recovery = integrity.Report() if self._spare else integrity.recover(layout)
         self._store = layout.open()
         self.seal = self._make_seal()
-        self.settings = settings.read(layout, self._store)
-        self.read_only = "its disk cannot be written" if self._spare else settings.why_read_only(self.settings)
+        self.settings = read_settings(layout, self._store)
+        self.read_only = "its disk cannot be written" if self._spare else why_read_only(self.settings)
         self.id = self.workspace = self.settings.workspace
         self.sharded = self.settings.sharded
         self.past = Past(self._store, self.id, self.sharded, lambda uri: self.part_of(uri))
@@ -227,7 +226,7 @@ class Workspace:
     @property
     def policy(self) -> Policy:
         """The rules for writing and proposing, from ``kgd.yaml`` at the tip."""
-        return settings.policy_at(self._store, self._writer.tip, self.id)
+        return policy_at(self._store, self._writer.tip, self.id)
 
     def now(self) -> int:
         """Unix seconds, by the workspace's clock."""
@@ -691,7 +690,7 @@ class Workspace:
         self._read_tip = tip
         self._tell(changes)
         with contextlib.suppress(KgdError):  # if a newer kgd wrote the tip, the workspace becomes read-only
-            self.read_only = self.read_only or settings.why_read_only(settings.read(self.layout, self._store))
+            self.read_only = self.read_only or why_read_only(read_settings(self.layout, self._store))
 
     def _attest(self) -> None:
         """Record kgd's own unsigned commits in the signed ledger. A failure is only logged: `is_pure` proves them."""

@@ -19,7 +19,7 @@ from kgd.hooks.push_check import Update, check_push
 from kgd.model.change import Upsert
 from kgd.model.uri import Uri
 from kgd.workspace.proposals import proposals
-from kgd.workspace.tip import settings
+from kgd.workspace.repository import read_settings
 from tests.builders import change, commit_file
 from tests.ssh_keys import allow, new_key
 from tests.sync.people import Person, bare, git
@@ -167,7 +167,7 @@ def test_a_server_refuses_a_push_that_brings_the_secret_back(ann: Person, tmp_pa
     store = ann.workspace.store
     update = Update(layout.branch, bytes.fromhex(ann.tip), bytes.fromhex(merged))
     with pytest.raises(Forbidden, match="which `kgd forget` removed"):
-        check_push(store, [update], None, settings.read(layout, store), branch=layout.branch)
+        check_push(store, [update], None, read_settings(layout, store), branch=layout.branch)
 
 
 def test_a_remote_with_other_commits_is_not_replaced(ann: Person, bob: Person, hub: Path) -> None:
