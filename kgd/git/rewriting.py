@@ -3,16 +3,21 @@
 Objects without the text keep their ids, and so does every commit that has no rewritten ancestor. A rewritten commit
 keeps its author, times and message, but loses its signature, which covered other bytes. The result depends only on the
 history and the edit, so an interrupted rewriting can be repeated.
+
+The removed commits must not come back. The file `forgotten_commits` at the top of the workspace has a line for each
+removed commit whose parents were kept: every copy of the old history contains one of them. Only an administrator may
+change the file, as with `kgd.yaml`.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, count
 from pathlib import Path
 
-from kgd.errors import Damaged, Unavailable
+from kgd.errors import Damaged, Forbidden, Unavailable
 from kgd.git import pack, program
 from kgd.git.files import replace
 from kgd.git.objects import FOLDER, Entry, Object, ObjectId, make, parse_id, signed_parts, text, tree_body
@@ -26,6 +31,9 @@ BATCH_BYTES, BATCH_OBJECTS = 32 << 20, 5_000
 """Size of a pack of new objects."""
 BODY_LIMIT = 256 << 20
 SUBMODULE = b"160000"
+FORGOTTEN = "forgotten_commits"
+_HEADER = b"# Commits removed by `kgd forget`. kgd refuses histories that contain one of them.\n"
+_LINE = re.compile(rb"^([0-9a-f]{40})(?: |$)", re.MULTILINE)
 
 
 class Rewriting:
@@ -253,3 +261,45 @@ def containing(store: ObjectStore, has: Callable[[bytes], object]) -> list[Objec
     listing = ["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"]
     lines = program.stream(store.git_dir, listing, separator=b"\n", deadline=DEADLINE)
     return [id for id in map(bytes.fromhex, map(bytes.decode, lines)) if has(store.read(id, BODY_LIMIT))]
+
+
+def forgotten_in(store: ObjectStore, commit: ObjectId) -> list[ObjectId]:
+    """The removed commits that a commit's tree lists.
+
+    Raises:
+        Damaged: The tree cannot be read.
+    """
+    blob = store.entry(store.tree_of(commit), FORGOTTEN)
+    return [bytes.fromhex(digits.decode()) for digits in _LINE.findall(store.read(blob))] if blob else []
+
+
+def with_forgotten(before: bytes | None, commits: Iterable[ObjectId], note: str) -> bytes:
+    """The file `forgotten_commits` with a line for each commit, followed by a note of one line."""
+    lines = b"".join(b"%s %s\n" % (id.hex().encode(), note.encode()) for id in commits)
+    return (before or _HEADER) + lines
+
+
+def brought_back(store: ObjectStore, listing: ObjectId, *tips: ObjectId) -> ObjectId | None:
+    """A commit in the history of one of these tips that the tree of `listing` lists as removed.
+
+    Costs a look-up in that tree; the history is searched only if the repository still holds a removed commit.
+    """
+    kept = filter(store.exists, forgotten_in(store, listing))
+    return next((id for id in kept if any(store.is_ancestor(id, tip) for tip in tips)), None)
+
+
+def refuse_forgotten(store: ObjectStore, *tips: ObjectId) -> None:
+    """Check that no tip's history contains a commit that another tip, or the tip itself, lists as removed.
+
+    Raises:
+        Forbidden: It does.
+        Damaged: A tip cannot be read.
+    """
+    for listing in tips:
+        if id := brought_back(store, listing, *tips):
+            raise Forbidden(
+                f"this history contains commit {id.hex()[:10]}, which `kgd forget` removed because of a secret",
+                at=id.hex(),
+                next="Clone the workspace again, and repeat your unpushed changes there (docs/forget.md). "
+                "Nothing was merged.",
+            )

@@ -28,7 +28,7 @@ from kgd.model.access import Principal, Verb
 from kgd.model.uri import Uri
 from kgd.signatures import allowed_signers
 from kgd.workspace.files.memory_files import Home
-from kgd.workspace.history import forgotten
+from kgd.git.rewriting import refuse_forgotten
 from kgd.workspace.history.signed_history import SignedHistory
 from kgd.workspace.merging.histories import merged_tree, new_twins
 from kgd.workspace.writing import touched_nodes
@@ -166,7 +166,7 @@ def _judge_branch(pushed: Pushed, update: Update) -> Verdict:
             at=update.ref,
             next="Pull with a merge, not a rebase, then push without --force.",
         )
-    forgotten.refuse(store, *([old] if old else []), new)
+    refuse_forgotten(store, *([old] if old else []), new)
     found = _commits(pushed, [old] if old else [], new) | _net(pushed, old, new)
     if old is not None:
         _check_signatures(pushed, [old], old, new)
@@ -203,7 +203,7 @@ def _judge_proposal(pushed: Pushed, update: Update) -> Verdict:
             at=update.ref,
             next="Clone the workspace, and base your commits on the clone.",
         )
-    forgotten.refuse(store, main, tip)
+    refuse_forgotten(store, main, tip)
     found = _commits(pushed, [main], tip)
     if update.new:
         _check_signatures(pushed, [main], main, tip)

@@ -25,7 +25,8 @@ from kgd.git.remote_settings import Remote
 from kgd.git.store import ObjectStore
 from kgd.sync import pushed_proposals, vetting
 from kgd.sync.vetting import vet
-from kgd.workspace.history import forgotten, pushers
+from kgd.git.rewriting import brought_back
+from kgd.workspace.history import pushers
 from kgd.workspace.proposals.proposals import is_name
 from kgd.workspace.publishing import adoption
 from kgd.workspace.publishing.adoption import Host
@@ -219,14 +220,14 @@ def _follow(
 def _refuse_forgotten(host: Host, store: ObjectStore, theirs: ObjectId) -> None:
     """Raise Trouble if one side has commits that `kgd forget` removed on the other."""
     ours = bytes.fromhex(host.tip)
-    if forgotten.brought_back(store, theirs, ours):
+    if brought_back(store, theirs, ours):
         raise Trouble(
             "forgotten",
             "the remote removed a secret from its history, and this copy still contains it; nothing was merged",
             next="Clone the workspace again, repeat your unpushed changes there, and delete this copy "
             "(docs/forget.md).",
         )
-    if forgotten.brought_back(store, ours, theirs):
+    if brought_back(store, ours, theirs):
         raise Trouble(
             "forgotten",
             "the remote still contains a secret that `kgd forget` removed here; nothing was merged",

@@ -14,7 +14,7 @@ from kgd.git.remote_errors import LostRace, Trouble
 from kgd.git.remote_settings import Remote
 from kgd.sync.round import Transport
 from kgd.sync.vetting import vet
-from kgd.workspace.history import forgotten
+from kgd.git.rewriting import brought_back
 from kgd.workspace.publishing.adoption import Host
 from kgd.workspace.writing.writer import Overruled, Undecided
 
@@ -127,7 +127,7 @@ class UpstreamCommit:
             tip = incoming.tips[ref]
             if not vet(incoming, tip, host.workspace, host.sharded):
                 raise Unavailable("the upstream has an unrelated history", at=remote.url.text)
-            if forgotten.brought_back(incoming.with_ours(), tip, bytes.fromhex(host.tip)):
+            if brought_back(incoming.with_ours(), tip, bytes.fromhex(host.tip)):
                 raise Unavailable(
                     "the upstream removed a secret from its history, and this hub's copy still contains it",
                     at=remote.url.text,

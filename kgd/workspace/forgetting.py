@@ -1,8 +1,8 @@
 """Removal of a secret from the whole history of a closed workspace.
 
 Each commit that contains the secret, and each later one, is rewritten without it (`kgd.git.rewriting`). One commit on
-top records the removal, and lists the removed commits, so that no old copy can bring them back
-(`kgd.workspace.history.forgotten`). Then the old objects are deleted. See docs/decisions/0054-forget.md.
+top records the removal, and lists the removed commits, so that no old copy can bring them back. Then the old objects
+are deleted. See docs/decisions/0054-forget.md.
 
 The work tree moves first, then the refs, in one transaction of git. After an interruption, the same call completes the
 rest: the new objects depend only on the old history and on the secret.
@@ -33,7 +33,7 @@ from kgd.git.store import ObjectStore
 from kgd.model.change import Author
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
-from kgd.workspace.history import forgotten, pushers
+from kgd.workspace.history import pushers
 from kgd.workspace.history.signed_history import GOOD, SignedHistory
 from kgd.workspace.publishing import publish_steps
 from kgd.workspace.repository import Ownership
@@ -195,7 +195,7 @@ def _check_state(layout: Layout, store: ObjectStore) -> ObjectId:
     if busy := publish_steps.busy(publish_steps.signature(git_dir, layout.branch), git_dir, layout.branch):
         raise Unavailable(busy.reason, at=str(layout.work_tree))
     changed = _uncommitted(layout)
-    if others := [path for path in changed if path != forgotten.PATH]:
+    if others := [path for path in changed if path != rewriting.FORGOTTEN]:
         raise Unavailable(
             "the work tree has changes that are not committed", at=others[0], next="Commit or discard them."
         )
@@ -268,13 +268,14 @@ class _Move:
         store = self._store
         parent = self._made.new(bytes.fromhex(found.before))
         self._check(store.tree_of(bytes.fromhex(found.before)), store.tree_of(parent))
-        if {*self._made.first} <= {*forgotten.listed(store, parent)}:  # an earlier call was interrupted after it
+        if {*self._made.first} <= {*rewriting.forgotten_in(store, parent)}:  # an earlier call was interrupted after it
             return parent
         by = signature(author, now)
         staging = Staging(store, store.tree_of(parent), self._signing)
         self._move_files(staging, store.tree_of(bytes.fromhex(found.before)), store.tree_of(parent))
         note = f"removed by {by.name} on {datetime.fromtimestamp(now, UTC):%Y-%m-%d}"
-        staging.put(forgotten.PATH, forgotten.with_lines(staging.read(forgotten.PATH), self._made.first, note))
+        before = staging.read(rewriting.FORGOTTEN)
+        staging.put(rewriting.FORGOTTEN, rewriting.with_forgotten(before, self._made.first, note))
         listed = [f"- {path}" for path in found.paths[:PATHS]]
         more = [f"- and {len(found.paths) - PATHS} more"] if len(found.paths) > PATHS else []
         lines = [f"forget a secret: {reason}" if reason else "forget a secret", ""]

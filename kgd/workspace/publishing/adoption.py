@@ -24,7 +24,7 @@ from kgd.model.uri import Uri, collision_key
 from kgd.workspace.files.choosing_parts import READABLE, Folder
 from kgd.workspace.files.memory_files import Home, follow_commits, follow_memory, follow_node
 from kgd.workspace.files.parts import FILE_LIMIT, node_in
-from kgd.workspace.history import forgotten
+from kgd.git.rewriting import refuse_forgotten
 from kgd.workspace.history.signed_history import SignedHistory
 from kgd.workspace.merging.files import merge_file, record_files
 from kgd.workspace.merging.histories import COLLISIONS, merge_commits, new_twins, of_merge
@@ -188,7 +188,7 @@ def _look_through(host: Host, branch: ObjectId) -> None:
         tip = bytes.fromhex(host.tip)
         store.check_history(branch, [tip, *store.merge_bases(tip, branch)])
         check_signatures(host, tip, branch)
-        forgotten.refuse(store, tip, branch)
+        refuse_forgotten(store, tip, branch)
         _check_top(host, store.tree_of(branch))
     except (Unavailable, Forbidden):
         raise  # a newer format is not an error, and an unsigned commit has a next step of its own
