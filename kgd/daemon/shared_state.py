@@ -14,8 +14,7 @@ from kgd.daemon.syncing import PROPOSALS, Syncing
 from kgd.errors import KgdError, NotFound, Unavailable
 from kgd.git.remote_settings import Remote
 from kgd.index.hub_state import SqliteHubState
-from kgd.model.token import Moved
-from kgd.model.token import AuditEntry
+from kgd.model.token import AuditEntry, Moved
 from kgd.postgres.browser_state import PostgresBrowserState
 from kgd.postgres.database import Database
 from kgd.postgres.hub_state import PostgresHubState

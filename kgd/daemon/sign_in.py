@@ -20,8 +20,7 @@ from kgd.daemon.tokens import Minted, Tokens
 from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized, Unavailable
 from kgd.model import token as token_texts
 from kgd.model.access import Grant, Principal, scopes_of, told
-from kgd.model.token import SIGN_IN_KEY
-from kgd.model.token import SECRET_BYTES, TokenRecord
+from kgd.model.token import SECRET_BYTES, SIGN_IN_KEY, TokenRecord
 from kgd.oidc.accounts import Account, person, program
 from kgd.oidc.configuration import Configuration, Issuer
 from kgd.oidc.id_token import issuer_of

@@ -19,8 +19,7 @@ from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Unauthoriz
 from kgd.model import token as tokens
 from kgd.model.access import Kind, Principal, Scope, check_narrower
 from kgd.model.audit_chain import SEALED_AT_ONCE
-from kgd.model.token import HubState
-from kgd.model.token import AuditEntry, Quota, TokenRecord
+from kgd.model.token import AuditEntry, HubState, Quota, TokenRecord
 
 if TYPE_CHECKING:
     from kgd.daemon.revocations import Revocations

@@ -23,12 +23,12 @@ from kgd.git import pack
 from kgd.git.incoming import OWNED_FOLDERS, Allowance, measure, unsafe_reason
 from kgd.git.objects import FILE, FOLDER, Commit, Entry, ObjectId
 from kgd.git.refs import NOTES, PENDING, PROPOSALS, REVOKED
+from kgd.git.rewriting import refuse_forgotten
 from kgd.git.store import ObjectStore
 from kgd.model.access import Principal, Verb
 from kgd.model.uri import Uri
 from kgd.signatures import allowed_signers
 from kgd.workspace.files.memory_files import Home
-from kgd.git.rewriting import refuse_forgotten
 from kgd.workspace.history.signed_history import SignedHistory
 from kgd.workspace.merging.histories import merged_tree, new_twins
 from kgd.workspace.writing import touched_nodes

@@ -20,8 +20,7 @@ from weakref import WeakValueDictionary
 
 from kgd.errors import Damaged, Forbidden, Unavailable
 from kgd.model.audit_chain import SEAL_SECONDS, SEALED_AT_ONCE, sealed
-from kgd.model.token import HubContents, Moved
-from kgd.model.token import DETAIL_LIMIT, AuditEntry, TokenRecord, from_row, storable, to_row
+from kgd.model.token import DETAIL_LIMIT, AuditEntry, HubContents, Moved, TokenRecord, from_row, storable, to_row
 
 APPLICATION = 0x6B676448
 """The application id in the header of the file: `kgdH`."""

@@ -7,8 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgd.errors import InvariantViolation
-from kgd.model.token import SIGN_IN_KEY, HubContents, Moved
-from kgd.model.token import storable, to_row
+from kgd.model.token import SIGN_IN_KEY, HubContents, Moved, storable, to_row
 from kgd.postgres.database import Database
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from kgd.git.objects import ObjectId
 from kgd.git.refs import NOTES, RefMoved
 from kgd.git.remote_errors import LostRace, Trouble
 from kgd.git.remote_settings import Remote
+from kgd.git.rewriting import brought_back
 from kgd.git.store import ObjectStore
 from kgd.sync import pushed_proposals, vetting
 from kgd.sync.vetting import vet
-from kgd.git.rewriting import brought_back
 from kgd.workspace.history import pushers
 from kgd.workspace.proposals.proposals import is_name
 from kgd.workspace.publishing import adoption

@@ -12,9 +12,9 @@ from kgd.git.objects import ObjectId
 from kgd.git.refs import RefUpdate
 from kgd.git.remote_errors import LostRace, Trouble
 from kgd.git.remote_settings import Remote
+from kgd.git.rewriting import brought_back
 from kgd.sync.round import Transport
 from kgd.sync.vetting import vet
-from kgd.git.rewriting import brought_back
 from kgd.workspace.publishing.adoption import Host
 from kgd.workspace.writing.writer import Overruled, Undecided
 

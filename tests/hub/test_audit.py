@@ -18,8 +18,7 @@ from kgd.errors import Forbidden, Unauthorized
 from kgd.index import hub_state
 from kgd.index.hub_state import SqliteHubState
 from kgd.model import token as model
-from kgd.model.token import HubState
-from kgd.model.token import AuditEntry
+from kgd.model.token import AuditEntry, HubState
 from tests.hub.conftest import ROOT, Hub
 from tests.hub.test_git import Clone, clone  # noqa: F401
 from tests.hub.test_tokens import START, Clock, clock, mint, open_state, state, tokens  # noqa: F401

@@ -20,8 +20,7 @@ from kgd.errors import Damaged, Forbidden, Invalid, KgdError, Limit, NotFound, U
 from kgd.index.hub_state import SqliteHubState
 from kgd.model import token
 from kgd.model.access import Principal, Scope
-from kgd.model.token import HubState
-from kgd.model.token import AuditEntry, Quota
+from kgd.model.token import AuditEntry, HubState, Quota
 from kgd.workspace.writing.secrets import secret_in
 from tests import postgres_server
 from tests.waiting import until

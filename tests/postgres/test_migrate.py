@@ -16,8 +16,7 @@ from kgd.errors import InvariantViolation, NotFound, Unavailable
 from kgd.index import hub_state as sqlite
 from kgd.index.hub_state import SqliteHubState
 from kgd.model.access import Principal, Scope
-from kgd.model.token import SIGN_IN_KEY, HubContents, Moved
-from kgd.model.token import AuditEntry
+from kgd.model.token import SIGN_IN_KEY, AuditEntry, HubContents, Moved
 from tests import postgres_server
 from tests.postgres_server import HubState
 

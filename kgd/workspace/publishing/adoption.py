@@ -16,6 +16,7 @@ from kgd.codec.settings import decode_settings, why_too_new
 from kgd.errors import Forbidden, Invalid, KgdError, Unavailable
 from kgd.git.layout import Layout
 from kgd.git.objects import FOLDER, PLAIN, ObjectId, Signature, signature
+from kgd.git.rewriting import refuse_forgotten
 from kgd.git.staging import KGD, Staging
 from kgd.git.store import ObjectStore
 from kgd.model.change import Author, ChangeSet
@@ -24,7 +25,6 @@ from kgd.model.uri import Uri, collision_key
 from kgd.workspace.files.choosing_parts import READABLE, Folder
 from kgd.workspace.files.memory_files import Home, follow_commits, follow_memory, follow_node
 from kgd.workspace.files.parts import FILE_LIMIT, node_in
-from kgd.git.rewriting import refuse_forgotten
 from kgd.workspace.history.signed_history import SignedHistory
 from kgd.workspace.merging.files import merge_file, record_files
 from kgd.workspace.merging.histories import COLLISIONS, merge_commits, new_twins, of_merge

@@ -22,8 +22,8 @@ from kgd.workspace.files.parts import node_in
 from kgd.workspace.history.commits import ACCEPTED_BY
 from kgd.workspace.writing import edits
 from kgd.workspace.writing.draft import Draft
-from kgd.workspace.writing.signing import REQUEST, Seal
 from kgd.workspace.writing.secrets import refuse_secret_text
+from kgd.workspace.writing.signing import REQUEST, Seal
 from kgd.workspace.writing.surroundings import Surroundings
 from kgd.workspace.writing.touched_nodes import Permit, touched_by
 from kgd.workspace.writing.writer import Staged
