@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bench.row import Row, compare, value
-from kgd.codec import bulk, documents, paths
+from kgd.codec import documents, paths
 from kgd.codec.settings import first_files
 from kgd.git.creation import create_standalone
 from kgd.git.layout import Layout
@@ -88,7 +88,7 @@ def _submit(workspace: Workspace, nodes: list[Node]) -> float:
 def _parts(nodes: list[Node]) -> dict[str, bytes]:
     folders: dict[str, dict[Uri, bytes | None]] = {}
     for node in nodes:
-        folders.setdefault(bulk.folder_of(node.uri) or "", {})[node.uri] = documents.encode(node)
+        folders.setdefault(paths.part_folder_of(node.uri) or "", {})[node.uri] = documents.encode(node)
     files: dict[str, bytes | None] = {}
     for path, inside in folders.items():
         folder = Folder(path, _Nothing(), lambda uri: ())

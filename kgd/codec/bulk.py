@@ -18,17 +18,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from kgd.codec import canonical, documents, fast_reader, memories, paths
+from kgd.codec import canonical, documents, fast_reader, paths
 from kgd.codec.canonical import NotCanonical, Ordered
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.model.node import NODE_BYTES, Json, Node
-from kgd.model.uri import Uri, build, is_owned, scheme_of, segments_of, workspace_of
+from kgd.model.uri import Uri, is_owned, workspace_of
 
 PART_BYTES = 128 * 1024
 PART_EVENTS = 10_000
 """Half of the guard's limit on events, so that a merge of two full parts still makes one readable file."""
-PARTS_OF = {"message": "thread", "chunk": "document"}
-"""Maps each scheme whose nodes are in parts to the scheme of their parent."""
 ENTRY_DEPTH = canonical.DEPTH - 2
 """Maximum nesting of a node in a part, which is itself in a list in a mapping."""
 
@@ -56,41 +54,13 @@ class Entries:
         return next(iter(self.nodes), "").rpartition("/")[0]
 
 
-def folder_of(uri: Uri) -> str | None:
-    """The folder of the parts for a node with this URI; None if the node has a separate file.
-
-    Only messages of a thread and chunks of a document are in parts, except messages and chunks whose name would be cut
-    in a path.
-    """
-    scheme, _, rest = uri.partition("://")
-    if scheme not in PARTS_OF or rest.count("/") < 2:
-        return None
-    if "~" in (path := paths.path_of(uri)) and paths.is_cut(path):
-        return None
-    return _folder_of_parent(uri.rpartition("/")[0])
-
-
-@lru_cache(maxsize=4096)
-def _folder_of_parent(start: str) -> str | None:
-    scheme, uri = scheme_of(Uri(start)), Uri(start)
-    parent = PARTS_OF[scheme]
-    folder = paths.log_path(build(parent, workspace_of(uri) or "", segments_of(uri)), "x").rpartition("/")[0]
-    return folder.replace(f"log/{parent}/", f"bulk/{scheme}/", 1)
-
-
-def is_path(path: str) -> bool:
-    """Whether a part may have this path, judged by its names."""
-    top, _, below = path.partition("/")
-    return top == "bulk" and below.partition("/")[0] in PARTS_OF and path.endswith(".yaml")
-
-
 def may_hold(node: Node, data: bytes) -> bool:
     """Whether a part may hold the node with these canonical bytes.
 
     A part cannot hold a node that would fill a whole part, is nested too deeply, or names a memory file, since readers
     look for the nodes of memories in `nodes/`.
     """
-    if memories.is_path(node.data.get("file")) or size_of(data) > PART_BYTES // 2:
+    if paths.is_memory_path(node.data.get("file")) or size_of(data) > PART_BYTES // 2:
         return False
     return not _is_deep(data) and events_of(data) <= PART_EVENTS // 2
 
@@ -150,7 +120,7 @@ def read(data: bytes, path: str, workspace: str | None = None) -> Entries:
     for number, uri in enumerate(found.nodes):
         is_beside = uri.startswith(start) and "/" not in uri[len(start) :]
         is_short = len(uri) <= NEVER_CUT and uri.isascii()
-        if not (number and is_beside and is_short) and folder_of(uri) != folder:
+        if not (number and is_beside and is_short) and paths.part_folder_of(uri) != folder:
             raise Invalid(f"this part contains {uri}, which belongs in another file", at=f"{path}:1")
         if not uri.startswith(start):
             raise Invalid("this part contains nodes of several workspaces", at=f"{path}:1")
@@ -161,7 +131,7 @@ def read(data: bytes, path: str, workspace: str | None = None) -> Entries:
 
 def belongs(uri: Uri, path: str) -> bool:
     """Whether the node belongs in this part: a message of the part's thread, or a chunk of its document."""
-    return is_owned(uri) and is_path(path) and folder_of(uri) == path.rpartition("/")[0]
+    return is_owned(uri) and paths.is_part_path(path) and paths.part_folder_of(uri) == path.rpartition("/")[0]
 
 
 def encode(part: Part, *, at: str = "") -> bytes:

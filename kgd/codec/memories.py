@@ -9,7 +9,6 @@ from kgd.codec import canonical, documents
 from kgd.errors import Invalid, KgdError
 from kgd.model.node import Json
 
-FOLDER = "memories/"
 MIRRORED = ("id", "type", "date", "tags")
 """Node fields that the front matter repeats, in this order; other keys follow, sorted."""
 FENCE = "---\n"
@@ -33,14 +32,6 @@ class Memory:
     def tags(self) -> tuple[str, ...]:
         found = self.front.get("tags")
         return tuple(str(tag) for tag in found) if isinstance(found, list) else ()
-
-
-def is_path(path: object) -> bool:
-    """Whether a file at this path may be a memory: a Markdown file directly in ``memories/``."""
-    if not isinstance(path, str) or not path.startswith(FOLDER) or not path.endswith(".md"):
-        return False
-    name = path[len(FOLDER) :]
-    return "/" not in name and not name.startswith(".") and name.isprintable() and len(name.encode()) <= 255
 
 
 def decode(data: bytes, *, at: str = "") -> Memory:

@@ -31,6 +31,7 @@ from kgd.model.uri import (
     encode_segment,
     percent_encoded,
     scheme_of,
+    segments_of,
     workspace_of,
 )
 
@@ -46,6 +47,11 @@ PATH_BYTES = 1000
 
 EXTERNAL_BYTES = 200
 """A longer external URI gets a hash suffix."""
+
+PARTS_OF = {"message": "thread", "chunk": "document"}
+"""Maps each scheme whose nodes are in parts (`kgd.codec.bulk`) to the scheme of their parent."""
+
+MEMORY_FOLDER = "memories/"
 
 _HASHED = re.compile(r"~[0-9a-f]{16}\Z")
 _KEPT = NAME_BYTES - 17
@@ -137,6 +143,42 @@ def is_node_path(path: str) -> bool:
 def is_cut(path: str) -> bool:
     """Whether a name in the path contains a hash, so that the URI cannot be derived from the path."""
     return any(map(_HASHED.search, path.removesuffix(".yaml").split("/")))
+
+
+def is_part_path(path: str) -> bool:
+    """Whether a part may have this path, judged by its names."""
+    top, _, below = path.partition("/")
+    return top == "bulk" and below.partition("/")[0] in PARTS_OF and path.endswith(".yaml")
+
+
+def is_memory_path(path: object) -> bool:
+    """Whether a file at this path may be a memory: a Markdown file directly in ``memories/``."""
+    if not isinstance(path, str) or not path.startswith(MEMORY_FOLDER) or not path.endswith(".md"):
+        return False
+    name = path[len(MEMORY_FOLDER) :]
+    return "/" not in name and not name.startswith(".") and name.isprintable() and len(name.encode()) <= 255
+
+
+def part_folder_of(uri: Uri) -> str | None:
+    """The folder of the parts for a node with this URI; None if the node has a separate file.
+
+    Only messages of a thread and chunks of a document are in parts, except messages and chunks whose name would be cut
+    in a path.
+    """
+    scheme, _, rest = uri.partition("://")
+    if scheme not in PARTS_OF or rest.count("/") < 2:
+        return None
+    if "~" in (path := path_of(uri)) and is_cut(path):
+        return None
+    return _part_folder_of_parent(uri.rpartition("/")[0])
+
+
+@lru_cache(maxsize=4096)
+def _part_folder_of_parent(start: str) -> str | None:
+    scheme, uri = scheme_of(Uri(start)), Uri(start)
+    parent = PARTS_OF[scheme]
+    folder = log_path(build(parent, workspace_of(uri) or "", segments_of(uri)), "x").rpartition("/")[0]
+    return folder.replace(f"log/{parent}/", f"bulk/{scheme}/", 1)
 
 
 def conflict_path(uri: Uri, digest: str, sharded: frozenset[str] = frozenset()) -> str:

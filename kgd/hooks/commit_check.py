@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from kgd.codec import bulk, documents, paths
+from kgd.codec import documents, paths
 from kgd.codec.settings import PATH, Settings, decode_settings, misspelt_settings
 from kgd.errors import Invalid, KgdError, Limit, NotFound, whole
 from kgd.git import program
@@ -96,7 +96,7 @@ def _misspelt(path: str, data: bytes | int) -> Iterator[str]:
         return iter(())
     if path == PATH:
         return misspelt_settings(decode_settings(data))
-    if bulk.is_path(path):
+    if paths.is_part_path(path):
         return misspelt_keys(data, path)
     return misspelt(documents.decode(data)) if paths.is_node_path(path) else iter(())
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from kgd.codec import bulk
+from kgd.codec import paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import REQUIRED, Settings
 from kgd.errors import Damaged, Forbidden, Invalid, Limit, Refused
@@ -352,7 +352,7 @@ def _check_files(pushed: Pushed, old: ObjectId | None, new: ObjectId) -> None:
 
     home = _home(pushed, after)
     for path, was, now in store.diff(before, after, budget=LIMITS.entries):
-        if now is not None and (path == SETTINGS or path.startswith(_ADMITTED) or bulk.is_path(path)):
+        if now is not None and (path == SETTINGS or path.startswith(_ADMITTED) or paths.is_part_path(path)):
             _in_time(pushed)
             check(path, store.read(now, LIMITS.blob), store.read(was) if was else None, home)
     for twin in twins_among(new_twins(store, old, new, home.sharded), store, before, home.sharded):

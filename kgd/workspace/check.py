@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Protocol
 
-from kgd.codec import bulk, documents, memories, paths
+from kgd.codec import documents, memories, paths
 from kgd.codec.memories import Memory
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, misspelt_settings
@@ -105,7 +105,7 @@ def _files(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     nodes = len(workspace.graph)
     for number, (path, mode, blob) in enumerate(store.files(store.tree_of(bytes.fromhex(workspace.tip)))):
         beat(number, max(nodes, number + 1))
-        if not path.startswith(("nodes/", "conflicts/", "log/")) and not bulk.is_path(path) and path != SETTINGS:
+        if not path.startswith(("nodes/", "conflicts/", "log/")) and not paths.is_part_path(path) and path != SETTINGS:
             continue
         if mode != b"100644":
             yield Finding("error", path, "is not a plain file", "Remove it: only plain files belong here.")
@@ -116,7 +116,7 @@ def _files(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
                 documents.read_record(data, path, workspace.sharded, workspace.id)
             elif path == SETTINGS:
                 yield from _misspelt(path, misspelt_settings(decode_settings(data, newer=True)))
-            elif bulk.is_path(path):
+            elif paths.is_part_path(path):
                 yield from _misspelt(path, misspelt_keys(data, path, workspace.id))
             elif path.startswith("log/"):
                 admission.admit_entry(path, data, data, home)
@@ -153,8 +153,8 @@ def _memories(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     store = workspace.store
     tree = store.tree_of(bytes.fromhex(workspace.tip))
     found: dict[str, Memory] = {}
-    for path in (file.path for file in store.files(tree) if file.path.startswith(memories.FOLDER)):
-        if memories.is_path(path):
+    for path in (file.path for file in store.files(tree) if file.path.startswith(paths.MEMORY_FOLDER)):
+        if paths.is_memory_path(path):
             data = memory_files.read_blob(store, tree, path) or b""
             try:
                 found[path] = memories.decode(data, at=path)
@@ -166,7 +166,7 @@ def _memories(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     uris = list(workspace.graph.uris())
     for number, uri in enumerate(uris):
         beat(number, len(uris))
-        if memories.FOLDER.encode() not in (workspace.stored(uri) or b""):
+        if paths.MEMORY_FOLDER.encode() not in (workspace.stored(uri) or b""):
             continue
         node = workspace.node(uri)
         file = memory_files.file_of(node)

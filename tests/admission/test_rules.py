@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kgd.codec import documents, paths
-from kgd.codec.bulk import folder_of
+from kgd.codec.paths import part_folder_of
 from kgd.errors import KgdError, Limit
 from kgd.hooks.push_check import Update, check_push
 from kgd.model.change import LogEntry, Move, Relate
@@ -203,7 +203,7 @@ def test_a_push_keeps_control_characters_of_a_message_and_refuses_its_secrets(wa
 def test_a_part_holds_no_node_that_names_a_memory(ways: Ways) -> None:
     node, memory = Uri("message://ws/talk/1"), "memories/2026-11-20-talk.md"
     part = f"nodes:\n- uri: {node}\n  type: insight\n  data:\n    file: {memory}\n"
-    path = f"{folder_of(node)}/0001.yaml"
+    path = f"{part_folder_of(node)}/0001.yaml"
     refused = ways.push_files({path: part.encode(), memory: f"---\nid: {node}\n---\nx\n".encode()})
     assert "must have a separate file" in str(refused)
 

@@ -31,7 +31,7 @@ def test_the_folders_of_parts_match_the_code() -> None:
     rows = re.findall(r"^\| `((?:message|chunk):\S+)` \| (?:`(bulk/.*)/`|none: `(nodes/.*)`) \|$", TEXT, re.M)
     assert len(rows) > 3
     for uri, folder, path in rows:
-        assert bulk.folder_of(parse(uri)) == (folder or None)
+        assert paths.part_folder_of(parse(uri)) == (folder or None)
         assert folder or paths.path_of(parse(uri)) == path
 
 

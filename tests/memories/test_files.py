@@ -7,7 +7,7 @@ import contextlib
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kgd.codec import memories
+from kgd.codec import memories, paths
 from kgd.errors import KgdError
 from kgd.model.node import Node
 from kgd.workspace.files import memory_files
@@ -60,6 +60,6 @@ def test_a_file_is_named_by_date_and_topic_and_never_taken_twice(node: Node, now
     taken: set[str] = set()
     for _ in range(4):
         path = memory_files.new_path(node, now, taken.__contains__)
-        assert memories.is_path(path)
+        assert paths.is_memory_path(path)
         assert path not in taken
         taken.add(path)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kgd.codec import bulk, canonical, documents
+from kgd.codec import bulk, canonical, documents, paths
 from kgd.errors import Invalid, KgdError
 from kgd.git.objects import ObjectId
 from kgd.model.node import NODE_BYTES
@@ -60,7 +60,7 @@ class Folder:
     def names(self) -> list[str]:
         """Paths of the parts in the tree."""
         listed = (f"{self.path}/{name}" for name in self.tree.names(self.path))
-        return [path for path in listed if bulk.is_path(path)]
+        return [path for path in listed if paths.is_part_path(path)]
 
     def find(self, uri: Uri) -> str | None:
         """The part in the tree that holds the node.
@@ -175,7 +175,7 @@ class Folder:
 
 def fits(uri: Uri, data: bytes) -> bool:
     """Whether the node with these canonical bytes belongs in a part."""
-    return bulk.folder_of(uri) is not None and bulk.may_hold(documents.decode(data, at=uri), data)
+    return paths.part_folder_of(uri) is not None and bulk.may_hold(documents.decode(data, at=uri), data)
 
 
 def measure(entries: Iterable[bytes]) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
 from kgd.codec import documents, memories, paths
-from kgd.codec.memories import FOLDER, Memory
+from kgd.codec.memories import Memory
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.git.objects import LAST_MOMENT, ObjectId
 from kgd.git.store import ObjectStore
@@ -32,7 +32,7 @@ TOPIC = 60
 def file_of(node: Node | None) -> str | None:
     """The path of the node's detail file, which may be missing."""
     path = node.data.get(FILE) if node else None
-    return path if isinstance(path, str) and memories.is_path(path) else None
+    return path if isinstance(path, str) and paths.is_memory_path(path) else None
 
 
 def owner_of(memory: Memory | None) -> Uri | None:
@@ -124,7 +124,7 @@ def written(node: Node, old: Memory | None, text: str, now: int) -> bytes:
 def new_path(node: Node, now: int, taken: Callable[[str], bool]) -> str:
     """An unused path for the detail of a node, from date and topic."""
     topic = re.sub(r"[\W_]+", "-", path_of(node.uri).lower()).strip("-")[:TOPIC].strip("-") or node.type
-    stem = f"{memories.FOLDER}{_date(node, now)}-{topic}"
+    stem = f"{paths.MEMORY_FOLDER}{_date(node, now)}-{topic}"
     if taken(f"{stem}.md"):
         stem = f"{stem}-{re.sub(r'[^a-z0-9]+', '-', node.type.lower())}"
     path, number = f"{stem}.md", 2
@@ -296,7 +296,7 @@ def follow_commits(
     uris: set[Uri] = set()
     for path, (before, after) in sorted(changed.items()):
         try:
-            if memories.is_path(path):
+            if paths.is_memory_path(path):
                 files, uri = follow_memory(around, path, before, after)
             else:
                 old, new = (documents.decode(data, at=path) if data else None for data in (before, after))
@@ -323,9 +323,9 @@ def _after_deletion(around: Home, node: Node, path: str) -> Files:
     """Handle the deletion of a file: find it under another name by its front matter, or unset the detail."""
     if file_of(node) != path:
         return {}
-    for name in around.names(FOLDER.rstrip("/")):
-        other = f"{FOLDER}{name}"
-        if other != path and memories.is_path(other):
+    for name in around.names(paths.MEMORY_FOLDER.rstrip("/")):
+        other = f"{paths.MEMORY_FOLDER}{name}"
+        if other != path and paths.is_memory_path(other):
             memory = memories.read(around.read(other), other)
             if memory and belongs(memory, node):
                 return around.written(replace(node, data={**node.data, FILE: other}))

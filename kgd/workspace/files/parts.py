@@ -150,7 +150,7 @@ def _id(inside: NodeInPart | None) -> ObjectId | None:
 
 
 Changed = tuple[str, Entry | None, Entry | None]
-FOLDERS = tuple(f"nodes/{scheme}/" for scheme in sorted(bulk.PARTS_OF))
+FOLDERS = tuple(f"nodes/{scheme}/" for scheme in sorted(paths.PARTS_OF))
 """The folders where nodes of parts would have their own files."""
 
 
@@ -185,7 +185,7 @@ class NodeFiles(ObjectStore):
 
     def lookup(self, tree: ObjectId, path: str) -> Entry | None:
         uri = uri_in_part(path, self._sharded)
-        folder = bulk.folder_of(uri) if uri else None
+        folder = paths.part_folder_of(uri) if uri else None
         if uri is None or folder is None:
             return super().lookup(tree, path)
         found = super().lookup(tree, folder)
@@ -196,7 +196,7 @@ class NodeFiles(ObjectStore):
         for part in sorted(listed, key=lambda part: (f"{folder}/{part}" != hint, part)):
             at, (mode, blob) = f"{folder}/{part}", listed[part]
             try:
-                if not bulk.is_path(at) or not mode.startswith(PLAIN):
+                if not paths.is_part_path(at) or not mode.startswith(PLAIN):
                     continue
                 if at != hint and not may_name(at, blob, f"/{last}", self._raw.read):
                     continue
@@ -219,7 +219,7 @@ class NodeFiles(ObjectStore):
         own: dict[str, tuple[Entry | None, Entry | None]] = {}
         changed: dict[str, tuple[Entry | None, Entry | None]] = {}
         for path, old, new in changes:
-            if bulk.is_path(path) and _is_plain(old) and _is_plain(new):
+            if paths.is_part_path(path) and _is_plain(old) and _is_plain(new):
                 changed[path] = old, new
             elif path.startswith(FOLDERS):
                 own[path] = old, new
@@ -271,7 +271,7 @@ def node_in(path: str, data: bytes | None) -> Node | None:
 
 def is_about_parts(path: str) -> bool:
     """Whether a path may be a part, or the path that a node in a part would have for its own file."""
-    return bulk.is_path(path) or path.startswith(FOLDERS)
+    return paths.is_part_path(path) or path.startswith(FOLDERS)
 
 
 def _plain(blob: ObjectId | None) -> Entry | None:
@@ -286,7 +286,7 @@ def uri_in_part(path: str, sharded: frozenset[str]) -> Uri | None:
         uri = paths.uri_of(path, "x", sharded)
     except KgdError:
         return None
-    return uri if uri and bulk.folder_of(uri) else None
+    return uri if uri and paths.part_folder_of(uri) else None
 
 
 def _is_plain(entry: Entry | None) -> bool:

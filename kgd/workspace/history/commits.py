@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from kgd.codec import bulk, documents, memories, paths
+from kgd.codec import documents, memories, paths
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.git.history import Change as FileChange
 from kgd.git.history import LogEntry, changes_of
@@ -126,7 +126,7 @@ class Past:
         for entry in git_log(self.store, tip, paths=(path,), limit=50):
             blob = self.store.entry(entry.commit.tree, path)
             try:
-                if blob and bulk.is_path(path):
+                if blob and paths.is_part_path(path):
                     nodes = parts.decoded(path, blob, self.store.read).ids
                     if all(workspace_of(uri) == self.workspace for uri in nodes):
                         return blob
@@ -247,7 +247,7 @@ class Past:
             As `kgd.git.history.log`.
         """
         own = next(iter(self._in_parts(files)), None)
-        folder = bulk.folder_of(own) if own else None
+        folder = paths.part_folder_of(own) if own else None
         at = self._part_of(own) if own else None
         select = self._selected(files if own else ())
 
@@ -275,7 +275,7 @@ class Past:
     def walk(self, tips: Sequence[ObjectId], files: Sequence[str]) -> Iterator[LogEntry]:
         """As `log`, from several tips, for as long as the caller reads."""
         in_parts = self._in_parts(files)
-        folders = dict.fromkeys(filter(None, map(bulk.folder_of, in_parts)))
+        folders = dict.fromkeys(filter(None, map(paths.part_folder_of, in_parts)))
         return git_walk(self.store, tips, paths=[*files, *folders], select=self._selected(files if in_parts else ()))
 
     def _in_parts(self, files: Sequence[str]) -> list[Uri]:
@@ -299,7 +299,7 @@ class Past:
 
     def about(self, path: str, blob: ObjectId | None, store: ObjectStore) -> Uri | None:
         """The node stored in a file, or described by a detail file."""
-        if not memories.is_path(path):
+        if not paths.is_memory_path(path):
             return self._uri(path, blob, store)
         try:
             return memory_files.owner_of(memories.read(store.read(blob), path)) if blob else None
@@ -311,7 +311,7 @@ class Past:
         found: dict[Uri, NodeChange] = {}
         details: dict[Uri, list[str | None]] = {}
         for path, old, new, *_ in files:
-            if memories.is_path(path):
+            if paths.is_memory_path(path):
                 for side, blob in enumerate((old, new)):
                     if (owner := self.about(path, blob, store)) is not None:
                         details.setdefault(owner, [None, None])[side] = self._text(path, blob)

@@ -8,7 +8,7 @@ from itertools import dropwhile, takewhile
 from operator import not_
 from typing import NamedTuple
 
-from kgd.codec import bulk, documents
+from kgd.codec import documents, paths
 from kgd.git.objects import ObjectId, object_id
 from kgd.model.conflict import Conflict
 from kgd.model.node import Node
@@ -67,7 +67,7 @@ class History:
         """
         if commit is not None:
             return (self._past.entry(self._past.commit(self._past.commit_id(commit)), limit=most_nodes),)
-        is_in_part = uri is not None and not former and bulk.folder_of(uri)
+        is_in_part = uri is not None and not former and paths.part_folder_of(uri)
         found = self._past.log(
             self._tip(),
             [*(self.files_of(uri) if uri is not None else ()), *map(self._served.path_of, former)],

@@ -110,7 +110,7 @@ class PartsMerge:
     def _expandable(self, decided: set[str]) -> set[str]:
         """Parts that are readable in every version; other parts are merged as files."""
         found = set[str]()
-        for path in {p for side in self._sides for p in side if bulk.is_path(p)} - decided:
+        for path in {p for side in self._sides for p in side if paths.is_part_path(p)} - decided:
             versions = [entry for side in self._sides if path in side for entry in side[path] if entry]
             try:
                 for mode, blob in versions:
@@ -155,7 +155,7 @@ class PartsMerge:
         inside: dict[str, dict[Uri, bytes | None]] = {path: {} for path in folders}
         goals: dict[str, dict[Uri, str]] = {path: {} for path in folders}
         for uri in sorted({*nodes, *placed}):
-            folder, own = bulk.folder_of(uri) or "", paths.path_of(uri, self._sharded)
+            folder, own = paths.part_folder_of(uri) or "", paths.path_of(uri, self._sharded)
             there = tree.blob_at(own)
             data = nodes[uri] if uri in nodes else self._ours(uri, there)
             goal = placed.get(uri) or folders[folder].find(uri) or (own if there else "")
@@ -242,7 +242,7 @@ class PartsMerge:
 
 
 def _folders(nodes: Iterable[Uri], changed: Iterable[str]) -> set[str]:
-    return {path.rpartition("/")[0] for path in changed} | {bulk.folder_of(uri) or "" for uri in nodes}
+    return {path.rpartition("/")[0] for path in changed} | {paths.part_folder_of(uri) or "" for uri in nodes}
 
 
 def _named(data: bytes, path: str) -> Uri | None:

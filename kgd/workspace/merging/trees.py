@@ -439,7 +439,7 @@ class _TreeMerge:
     def _keep_details(self) -> None:
         """Keep a memory that one side deleted and the other side edited, if the node that names it stays."""
         for path in sorted(self.ours.keys() | self.theirs.keys()):
-            if not memories.is_path(path) or self._final(path) is not None:
+            if not paths.is_memory_path(path) or self._final(path) is not None:
                 continue
             left = next((data for data in self._versions(path)[1:] if data is not None), None)
             memory = memories.read(left, path)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from kgd.codec import bulk, documents, memories, paths
+from kgd.codec import bulk, documents, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, why_too_new
 from kgd.errors import Forbidden, Invalid, KgdError, Unavailable
@@ -263,14 +263,14 @@ def _refuse_twin(host: Host, staging: Staging, edit: HandEdit, gone: Collection[
 def _merged(host: Host, staging: Staging, edit: HandEdit, taken: Committed, uris: set[Uri]) -> dict[str, bytes | None]:
     """The files that change with an edit, merged with the tip."""
     current = staging.read(edit.path)
-    if bulk.is_path(edit.path) and (of_part := _merged_part(host, staging, edit, taken, uris)) is not None:
+    if paths.is_part_path(edit.path) and (of_part := _merged_part(host, staging, edit, taken, uris)) is not None:
         return of_part
     merged = merge_file(edit.path, edit.base, current, edit.data)
     files: dict[str, bytes | None] = {edit.path: merged.data, **merged.beside}
     taken.conflicts += len(merged.conflicts)
     files.update(record_files(merged.conflicts, host.sharded))
     around = _around(host, staging)
-    if memories.is_path(edit.path):
+    if paths.is_memory_path(edit.path):
         more, owner = follow_memory(around, edit.path, edit.base, merged.data)
         uris |= {owner} if owner else set()
         return {**files, **more}
@@ -332,7 +332,7 @@ def sync_memories(host: Host, before: ObjectId, after: ObjectId, now: int) -> Jo
         versions = {
             path: (store.read(old) if old else None, store.read(new) if new else None)
             for path, old, new in store.diff(before, after)
-            if memories.is_path(path) or path.startswith(_OF_MEMORIES)
+            if paths.is_memory_path(path) or path.startswith(_OF_MEMORIES)
         }
         uris = follow_commits(_around(host, staging), versions, lambda files: changed.update(staging.write(files)))
         if not changed:

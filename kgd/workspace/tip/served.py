@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kgd.codec import bulk, documents, memories, paths
+from kgd.codec import documents, memories, paths
 from kgd.codec.fast_reader import Lean, glance
 from kgd.errors import Invalid, KgdError
 from kgd.git.history import Change as History
@@ -139,7 +139,7 @@ class Served:
 
     def node_path_of(self, path: str, blob: ObjectId | None) -> str | None:
         """The path of the node that owns a memory, because a change to the detail is a change to the node."""
-        if blob is None or not memories.is_path(path):
+        if blob is None or not paths.is_memory_path(path):
             return None
         try:
             owner = memory_files.owner_of(memories.read(self._store.read(blob, FILE_LIMIT), path))
@@ -159,9 +159,9 @@ class Served:
         for path, before, after in NodeFiles(self._store, self.sharded).diff(old, new):
             if path.startswith("nodes/"):
                 found |= {uri: None for uri in (self._uri_of(path),) if uri}
-            elif bulk.is_path(path):
+            elif paths.is_part_path(path):
                 found |= dict.fromkeys(self.locations.uris(path))
-            elif memories.is_path(path):
+            elif paths.is_memory_path(path):
                 found |= dict.fromkeys(self._owners(path, before, after))
         return list(found)
 
@@ -269,7 +269,7 @@ class Served:
         for path, new in entries:
             if new and new[0].startswith(PLAIN):
                 with contextlib.suppress(KgdError):
-                    if bulk.is_path(path) and cached < parts.KEPT:
+                    if paths.is_part_path(path) and cached < parts.KEPT:
                         cached += 1
                         parts.decoded(path, new[1], self._read_part)
                     elif path.startswith("nodes/") and len(found) < READ_AHEAD:
@@ -286,7 +286,7 @@ class Served:
             with self.graph.lock:
                 for path, new in entries:
                     changes += self._apply_entry(path, new, nodes.get(path))
-                    if memories.is_path(path):
+                    if paths.is_memory_path(path):
                         details.append((path, new and new[1]))
                 self.tree = tree
             if details:
@@ -323,14 +323,15 @@ class Served:
         if new and not new[0].startswith(PLAIN) and path.startswith(("nodes/", "bulk/")):
             what = "a symbolic link" if new[0] == LINK else "a submodule"
             refusal = Invalid(f"it is {what} in git, and only plain files are read")
-            return self._keep_last_part(path, refusal) if bulk.is_path(path) else self._keep_last_good(path, refusal)
+            keep_last = self._keep_last_part if paths.is_part_path(path) else self._keep_last_good
+            return keep_last(path, refusal)
         return self._apply(path, new and new[1], node)
 
     def _apply(self, path: str, new: ObjectId | None, node: Node | Lean | None) -> Sequence[Change]:
         if path.startswith("conflicts/"):
             self._apply_conflict(path, new)
             return ()
-        if bulk.is_path(path):
+        if paths.is_part_path(path):
             return self._apply_part(path, new)
         if not path.startswith("nodes/"):
             return ()

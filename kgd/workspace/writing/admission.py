@@ -183,7 +183,7 @@ def check(path: str, data: bytes, base: bytes | None, home: Home) -> None:
     if top == "nodes":
         node = _node(path, data, home)
         admit(node, node_in(path, base), data, home, partial(_place_in_node, path, data))
-    elif bulk.is_path(path):
+    elif paths.is_part_path(path):
         _check_part(path, data, base, home)
     elif top == "conflicts":
         documents.read_record(data, path, home.sharded, home.workspace)
@@ -193,7 +193,7 @@ def check(path: str, data: bytes, base: bytes | None, home: Home) -> None:
             raise Invalid("the workspace's id and its sharded schemes cannot be changed", at=f"{path}:1")
     elif b"\0" in data or not _is_text(data):
         raise Invalid("this is not UTF-8 text", at=f"{path}:1")
-    elif memories.is_path(path):
+    elif paths.is_memory_path(path):
         admit_memory(path, data, base, home)
     elif top == "log":
         admit_entry(path, data, base, home)
@@ -264,7 +264,7 @@ def admit_entry(path: str, data: bytes, base: bytes | None, home: Home) -> None:
     if base is not None and data != base:
         raise Invalid("a changelog entry cannot be changed", at=at, next="Add another entry that corrects it.")
     own = paths.path_of(entry.parent, home.sharded)
-    if base is None and bulk.folder_of(entry.parent) is None and home.read(own) is None:
+    if base is None and paths.part_folder_of(entry.parent) is None and home.read(own) is None:
         raise Invalid(f"this entry is about {entry.parent}, which does not exist", at=at, next="Write that node first.")
     if kind := secret_in_values({"summary": entry.summary, **entry.others}):
         raise HoldsSecret(f"this entry holds what looks like a secret ({kind})", at=at, next=SAY_WHERE)
@@ -278,7 +278,7 @@ def check_secrets(path: str, data: bytes, base: bytes | None, home: Home) -> Non
     """
     try:
         check(path, data, base, home)
-        if path.startswith(("nodes/", "memories/")) or bulk.is_path(path):
+        if path.startswith(("nodes/", "memories/")) or paths.is_part_path(path):
             return
     except HoldsSecret:
         raise

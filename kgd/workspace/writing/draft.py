@@ -107,7 +107,7 @@ class Draft:
         owners = {
             owner
             for path, data in self.files.items()
-            if memories.is_path(path)
+            if paths.is_memory_path(path)
             and self._differs(path, data)
             and (owner := memory_files.owner_of(memories.read(data, path)))
         }
@@ -187,7 +187,7 @@ class Draft:
         for path, data_or_none in files.items():
             if data_or_none is None or not self._differs(path, data_or_none):
                 continue
-            if memories.is_path(path):
+            if paths.is_memory_path(path):
                 owner = memory_files.owner_of(memories.read(data_or_none, path))
                 admission.admit_memory(path, data_or_none, self.tip.read(path), home, owner or "")
             elif path.startswith("log/"):
@@ -221,7 +221,7 @@ class Draft:
 
     def _folder(self, uri: Uri) -> Folder | None:
         """The parts that may contain the node; None for a node with a separate file."""
-        path = bulk.folder_of(uri)
+        path = paths.part_folder_of(uri)
         if path is None:
             return None
         return self._folders.setdefault(path, Folder(path, self.tip, self.around.parts_of, self.around.workspace))

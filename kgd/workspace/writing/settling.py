@@ -182,7 +182,7 @@ def revert(edit: Revert, draft: Draft) -> None:
             _revert_node(path, old, new, draft, store)
             continue
         before, after = (store.read(blob) if blob else None for blob in (old, new))
-        if memories.is_path(path):
+        if paths.is_memory_path(path):
             _revert_memory(path, before, after, draft)
         elif draft.read_file(path) == after:
             draft.files[path] = before

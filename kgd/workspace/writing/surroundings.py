@@ -7,9 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kgd.codec.bulk import folder_of, is_path
-from kgd.codec.memories import FOLDER
-from kgd.codec.paths import path_of
+from kgd.codec.paths import MEMORY_FOLDER, is_part_path, part_folder_of, path_of
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Edge
@@ -40,7 +38,7 @@ class MemoryNames:
             if path.startswith("nodes/"):
                 data = self._store.read(new) if new else b""
                 # YAML writes the first part of the path literally, unless the text has an escape.
-                if FOLDER.encode() in data or b"\\" in data:
+                if MEMORY_FOLDER.encode() in data or b"\\" in data:
                     self._paths.add(path)
                 else:
                     self._paths.discard(path)
@@ -175,7 +173,7 @@ class PendingBatch(Surroundings):
     def note(self, paths: Iterable[str], nodes: Mapping[Uri, Node | None]) -> None:
         """Add a staged change: the paths of its files, and its nodes afterwards (None: removed)."""
         paths = list(paths)
-        for path in filter(is_path, paths):
+        for path in filter(is_part_path, paths):
             self._parts.setdefault(path.rpartition("/")[0], set()).add(path)
         own = (path_of(uri, self.sharded) for uri in nodes)  # a change of only the detail changes its node too
         self._counts.update({*paths, *own})
@@ -206,7 +204,7 @@ class PendingBatch(Surroundings):
 
     def parts_of(self, uri: Uri) -> Collection[str]:
         """The part that the node is served from, and all parts of its folder that this flush changes."""
-        return sorted({*(super().parts_of(uri) or ()), *self._parts.get(folder_of(uri) or "", ())})
+        return sorted({*(super().parts_of(uri) or ()), *self._parts.get(part_folder_of(uri) or "", ())})
 
     def memory_names(self) -> Collection[str]:
         return {*super().memory_names(), *(path_of(uri, self.sharded) for uri in self._nodes)}

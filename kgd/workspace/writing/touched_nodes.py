@@ -334,7 +334,7 @@ class _Look:
     def _whole(self, path: str) -> frozenset[Uri]:
         """The thread or document of a part, if it can be derived from the path."""
         scheme, _, rest = path.removeprefix("bulk/").partition("/")
-        parent = bulk.PARTS_OF.get(scheme)
+        parent = paths.PARTS_OF.get(scheme)
         if parent is None:
             return frozenset()
         return self._parent(

@@ -188,7 +188,7 @@ def dry_run_effect(message: str, author: str, files: Mapping[str, Data], read: C
     for path, data in sorted(files.items()):
         if path.startswith("conflicts/"):
             continue
-        if not (paths.is_node_path(path) or bulk.is_path(path)):
+        if not (paths.is_node_path(path) or paths.is_part_path(path)):
             others.append(FileChange(path, _text(read(path)), _text(data)))
             continue
         for uri, before, after in _entries(path, read(path), data):
@@ -201,7 +201,7 @@ def dry_run_effect(message: str, author: str, files: Mapping[str, Data], read: C
 
 def _entries(path: str, before: Data, after: Data) -> Iterator[tuple[Uri, Data, Data]]:
     """The changed nodes of a file with their bytes before and after: one for a node's file, several for a part."""
-    if not bulk.is_path(path):
+    if not paths.is_part_path(path):
         node = node_in(path, after) or node_in(path, before)
         if node is not None:
             yield node.uri, before, after

@@ -43,7 +43,7 @@ class Line:
         staging = Staging(self.store, self.store.tree_of(parent) if parent else None)
         folders: dict[str, dict[Uri, bytes | None]] = {}
         for uri, node in nodes.items():
-            folders.setdefault(bulk.folder_of(uri) or "", {})[uri] = documents.encode(node) if node else None
+            folders.setdefault(paths.part_folder_of(uri) or "", {})[uri] = documents.encode(node) if node else None
         made: dict[str, bytes | None] = {**({} if parent else SETTINGS), **(files or {})}
         for path, inside in folders.items():
             folder = Folder(path, staging, lambda uri: None)
@@ -63,7 +63,7 @@ class Line:
         """The nodes in parts; every part is readable, and no node is in two."""
         found: dict[Uri, Node] = {}
         for file in self.store.files(self.store.tree_of(commit)):
-            if bulk.is_path(file.path):
+            if paths.is_part_path(file.path):
                 data = self.store.read(file.id)
                 assert len(data) <= NODE_BYTES
                 nodes = {node.uri: node for node in bulk.decode(data, at=file.path).nodes}
@@ -244,7 +244,7 @@ def test_chunks_remade_on_one_side_keep_the_edits_of_the_other(line: Line) -> No
     def part(source: str, *nodes: Node) -> dict[str, bytes | None]:
         return {f"{folder}/0001.yaml": bulk.encode(bulk.Part(nodes, source))}
 
-    folder = bulk.folder_of(chunk(1, "").uri) or ""
+    folder = paths.part_folder_of(chunk(1, "").uri) or ""
     base = line.commit({}, files=part("old", chunk(1, "one\n"), chunk(2, "two\n")))
     tagged = line.commit({}, base, part("old", chunk(1, "one\n", "kept"), chunk(2, "two\n")))
     anew = line.commit({}, base, part("new", chunk(1, "ONE\n"), chunk(3, "three\n")))

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from kgd.codec.bulk import folder_of
+from kgd.codec.paths import part_folder_of
 from kgd.errors import Refused
 from kgd.model.uri import Uri
 from kgd.workspace.files.memory_files import Home
@@ -75,4 +75,4 @@ def test_in_a_part_the_line_of_another_secret_is_never_named(nodes: str, line: i
 
 
 def _part(nodes: str) -> tuple[str, bytes]:
-    return f"{folder_of(Uri('message://ws/t/1'))}/0001.yaml", f"nodes:\n{nodes}".encode()
+    return f"{part_folder_of(Uri('message://ws/t/1'))}/0001.yaml", f"nodes:\n{nodes}".encode()
