@@ -58,16 +58,16 @@ class Counter:
 class Histogram:
     """Observed values in buckets, by the values of its labels. Safe for threads."""
 
-    def __init__(self, name: str, help: str, *labels: str, bounds: tuple[float, ...] = SECONDS) -> None:
-        self._name, self._help, self._labels, self._bounds = name, help, labels, bounds
+    def __init__(self, name: str, help: str, *labels: str) -> None:
+        self._name, self._help, self._labels = name, help, labels
         self._lock = threading.Lock()
         self._found = dict[tuple[str, ...], list[float]]()
         """The count of each bucket, then the sum."""
 
     def observe(self, value: float, *values: str) -> None:
         with self._lock:
-            counts = self._found.setdefault(_bounded(values, self._found), [0.0] * (len(self._bounds) + 2))
-            counts[bisect_left(self._bounds, value)] += 1
+            counts = self._found.setdefault(_bounded(values, self._found), [0.0] * (len(SECONDS) + 2))
+            counts[bisect_left(SECONDS, value)] += 1
             counts[-1] += value
 
     @contextmanager
@@ -85,7 +85,7 @@ class Histogram:
         samples = []
         for key, counts in sorted(found.items()):
             labels, total = dict(zip(self._labels, key, strict=True)), 0.0
-            for bound, count in zip((*map(str, self._bounds), "+Inf"), counts[:-1], strict=True):
+            for bound, count in zip((*map(str, SECONDS), "+Inf"), counts[:-1], strict=True):
                 total += count
                 samples.append(Sample(total, {**labels, "le": bound}, "_bucket"))
             samples += [Sample(counts[-1], labels, "_sum"), Sample(total, labels, "_count")]

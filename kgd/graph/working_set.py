@@ -62,12 +62,9 @@ class ContextStore:
         randbytes: Source of ids; an id is a capability, so the source must be cryptographic.
     """
 
-    def __init__(
-        self, randbytes: Callable[[int], bytes], *, capacity: int = DEFAULT_CAPACITY, limit: int = MAX_CONTEXTS
-    ) -> None:
+    def __init__(self, randbytes: Callable[[int], bytes], *, capacity: int = DEFAULT_CAPACITY) -> None:
         self._randbytes = randbytes
         self._capacity = max(1, capacity)
-        self._limit = max(1, limit)
         self._contexts: OrderedDict[str, ActiveContext] = OrderedDict()
         self._lock = Lock()
 
@@ -84,7 +81,7 @@ class ContextStore:
             if context is None:
                 context = self._contexts[known] = ActiveContext(self._capacity)
             self._contexts.move_to_end(known)
-            while len(self._contexts) > self._limit:
+            while len(self._contexts) > MAX_CONTEXTS:
                 self._contexts.popitem(last=False)
             return known, context
 
@@ -102,11 +99,6 @@ class ContextStore:
         with self._lock:
             context = self._contexts.get(context_id)
         return context.uris[::-1] if context else []
-
-    def close(self, context_id: str) -> None:
-        """Drop one conversation; unknown ids are ignored."""
-        with self._lock:
-            self._contexts.pop(context_id, None)
 
     def __len__(self) -> int:
         return len(self._contexts)

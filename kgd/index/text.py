@@ -576,7 +576,6 @@ class TextIndex:
         since: int | None = None,
         until: int | None = None,
         limit: int = 10,
-        offset: int = 0,
     ) -> list[Hit]:
         """Nodes with any of the tags: most matches first, then the newest, then by URI."""
         asked = {label(TAG, tag): tag for tag in sorted({tag.casefold() for tag in tags})}
@@ -588,8 +587,8 @@ class TextIndex:
                 "SELECT docs.id, docs.uri, count(*) AS matches, group_concat(labels.label)"
                 f" FROM labels CROSS JOIN docs ON docs.id = labels.doc WHERE labels.label IN ({placeholders(asked)})"
                 f" {condition.sql}"
-                " GROUP BY docs.id ORDER BY matches DESC, docs.updated DESC, docs.uri LIMIT ? OFFSET ?",
-                (*asked, *condition.values, limit, offset),
+                " GROUP BY docs.id ORDER BY matches DESC, docs.updated DESC, docs.uri LIMIT ?",
+                (*asked, *condition.values, limit),
             ).fetchall()
             texts = self._texts.of(connection, [id for id, *_ in rows])
         return [

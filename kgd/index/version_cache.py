@@ -94,11 +94,10 @@ class VersionFile(Database):
         row = self.row(_ROWS.format("?"), _digest(path))
         return VersionRow(*row[1:]) if row else None
 
-    def bump(self, rows: Iterable[tuple[str, VersionRow]], *, head: str, removed: Iterable[str] = ()) -> None:
+    def bump(self, rows: Iterable[tuple[str, VersionRow]], *, head: str) -> None:
         """Replace the rows of these paths; all rows are then valid for commit `head`. Joins the caller's
         transaction."""
         with self.write() as connection:
-            connection.executemany("DELETE FROM versions WHERE path = ?", ((_digest(path),) for path in removed))
             authors = _Authors(connection)
             connection.executemany(
                 "INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

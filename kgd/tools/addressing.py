@@ -38,6 +38,8 @@ BEGINNING = 4
 """Fewest letters of a word that count as the beginning of a similar word."""
 NAME_WORDS = 30
 """Largest number of words of a name to compare."""
+SUGGESTED = 3
+"""Largest number of suggestions for a missing URI."""
 LOOKED = 30
 """Largest number of search results for the words of a missing name, before results of `PIECES` are dropped."""
 PIECES = frozenset({"chunk", "message", "symbol"})
@@ -469,7 +471,7 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join(listed[:8]) + (f" and {len(listed) - 8} more" if len(listed) > 8 else "")
 
 
-def similar(workspace: Workspace, uri: Uri, sees: Sees | None, limit: int = 3) -> list[str]:
+def similar(workspace: Workspace, uri: Uri, sees: Sees | None) -> list[str]:
     """Suggestions for a missing URI: nodes in its folder with a similar name, then search results whose names share
     half of the words of its name. None if there is no similar node.
 
@@ -477,18 +479,17 @@ def similar(workspace: Workspace, uri: Uri, sees: Sees | None, limit: int = 3) -
 
     Args:
         sees: Predicate for readable nodes, or None if unrestricted. Other nodes are not suggested.
-        limit: The largest number of suggestions.
     """
     words = " ".join(uri.rpartition("://")[2].split("/")[1:]) or uri
     folder, _, name = uri.rpartition("/")
     folders = (folder.replace("concept://", "file://", 1), folder)
     near = [one for place in dict.fromkeys(folders) for one in _beside(workspace, place)]
     beside = {one.rpartition("/")[2]: one for one in near if sees is None or sees(Uri(one))}
-    close = [beside[one] for one in get_close_matches(name, beside, n=limit, cutoff=ALIKE)]
+    close = [beside[one] for one in get_close_matches(name, beside, n=SUGGESTED, cutoff=ALIKE)]
     hits = (hit.uri for hit in workspace.text_so_far().search(words, limit=LOOKED, sees=sees))
     found = (hit for hit in hits if _is_near(name, hit, card.name if (card := workspace.graph.card(hit)) else ""))
     left_out = PIECES - {scheme_of(uri)}
-    return [one for one in dict.fromkeys([*close, *found]) if one != uri and scheme_of(one) not in left_out][:limit]
+    return [one for one in dict.fromkeys([*close, *found]) if one != uri and scheme_of(one) not in left_out][:SUGGESTED]
 
 
 def _beside(workspace: Workspace, folder: str) -> Sequence[str]:

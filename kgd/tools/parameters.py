@@ -253,19 +253,16 @@ When = str | None
 LONGEST = 100
 
 
-def moment_of(text: str, now: datetime, *, at: str = "since") -> int:
+def moment_of(text: str, now: datetime) -> int:
     """The Unix seconds at which a time in words or ISO 8601 begins.
 
     Days begin at midnight in the time zone of `now`. A weekday is the latest day of that name, today included. An ISO
     date or time without a zone is UTC, as everywhere in kgd.
 
-    Args:
-        at: The parameter that an error names.
-
     Raises:
-        Invalid: The text is not a date or time.
+        Invalid: The text is not a date or time; the error names the parameter `since`.
     """
-    return _span(text, now, at).begin
+    return _span(text, now, "since").begin
 
 
 def globs(paths: Sequence[str]) -> list[Glob]:

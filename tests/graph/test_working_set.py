@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from kgd.graph import working_set
 from kgd.graph.working_set import ActiveContext, ContextStore
 from kgd.model.uri import Uri
 
@@ -71,16 +72,16 @@ def test_an_id_that_could_not_be_ours_is_replaced(strange: str) -> None:
     assert store().open(strange)[0].startswith("ctx-")
 
 
-def test_the_least_recently_used_conversation_is_dropped() -> None:
-    contexts = store(limit=2)
+def test_the_least_recently_used_conversation_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(working_set, "MAX_CONTEXTS", 2)
+    contexts = store()
     _, a = contexts.open("a")
-    contexts.open("b")
+    _, b = contexts.open("b")
     contexts.open("a")
     contexts.open("c")
     assert len(contexts) == 2
     assert contexts.open("a")[1] is a
-    contexts.close("a")
-    assert contexts.open("a")[1] is not a
+    assert contexts.open("b")[1] is not b
 
 
 def test_threads_that_touch_one_context_lose_nothing() -> None:

@@ -178,13 +178,12 @@ class MemoryIndex:
         types: Collection[str] | None = None,
         namespace: str = "",
         limit: int = 10,
-        offset: int = 0,
     ) -> list[Hit]:
         asked = {tag.casefold() for tag in tags}
         passes = _passing(types, None, namespace)
         counted = [(len(asked & {t.casefold() for t in doc.tags}), doc) for doc in self._docs.values() if passes(doc)]
         ordered = sorted((one for one in counted if one[0]), key=lambda one: (-one[0], -one[1].updated, one[1].uri))
-        return [Hit(doc.uri, count / len(asked), doc.summary, ()) for count, doc in ordered[offset : offset + limit]]
+        return [Hit(doc.uri, count / len(asked), doc.summary, ()) for count, doc in ordered[:limit]]
 
     def by_source(self, type: str, id: str | None = None) -> list[Uri]:
         return sorted(

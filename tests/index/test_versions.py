@@ -25,10 +25,11 @@ def versions(tmp_path: Path) -> Iterator[VersionFile]:
 def test_versions_are_kept_by_path_together_with_the_commit_they_reflect(versions: VersionFile) -> None:
     assert (versions.head(), versions.version("nodes/a.yaml")) == (None, None)
     versions.bump([("nodes/a.yaml", row(1)), ("nodes/b.yaml", row(1)), ("nodes/\udcff.yaml", row(3))], head="c1")
-    versions.bump([("nodes/a.yaml", row(2))], head="c2", removed=["nodes/b.yaml", "nodes/never.yaml"])
+    versions.bump([("nodes/a.yaml", row(2))], head="c2")
     assert versions.head() == "c2"
     assert versions.versions(["nodes/a.yaml", "nodes/b.yaml", "nodes/\udcff.yaml"]) == {
         "nodes/a.yaml": row(2),
+        "nodes/b.yaml": row(1),
         "nodes/\udcff.yaml": row(3),
     }
     versions.replace([("nodes/c.yaml", row(7))], head="c3")

@@ -372,7 +372,7 @@ def signature(git_dir: Path, branch: str) -> Signature:
     return Signature(head, read_ref(git_dir, branch), index_file.stamp(git_dir / "index"), states)
 
 
-def busy(found: Signature, git_dir: Path, branch: str, *, clock: float | None = None) -> Busy | None:
+def busy(found: Signature, git_dir: Path, branch: str) -> Busy | None:
     """The git operation that a person began but has not finished; None if there is no such operation."""
     name = branch.removeprefix("refs/heads/")
     for state in found.states:
@@ -382,7 +382,7 @@ def busy(found: Signature, git_dir: Path, branch: str, *, clock: float | None = 
             return Busy(f"{what} is under way in the work tree; end it with {ways}", stuck=True)
     if "index.lock" in found.states or "HEAD.lock" in found.states:
         lock = git_dir / ("index.lock" if "index.lock" in found.states else "HEAD.lock")
-        return locked(lock, clock) or Busy("a git command has just ended")
+        return locked(lock) or Busy("a git command has just ended")
     if found.head.strip() != b"ref: " + branch.encode():
         if found.head.startswith(b"ref: "):
             other = found.head[5:].strip().decode("utf-8", "replace").removeprefix("refs/heads/")
@@ -393,10 +393,10 @@ def busy(found: Signature, git_dir: Path, branch: str, *, clock: float | None = 
     return None
 
 
-def locked(lock: Path, clock: float | None = None) -> Busy | None:
+def locked(lock: Path) -> Busy | None:
     """The state of one of git's locks; None if the lock is absent."""
     try:
-        age = (time.time() if clock is None else clock) - os.lstat(lock).st_mtime
+        age = time.time() - os.lstat(lock).st_mtime
     except FileNotFoundError:
         return None
     if age < LOCK_PATIENCE:
