@@ -41,14 +41,13 @@ from mcp.types import (
 )
 
 from kgd.errors import KgdError, NotFound
-from kgd.mcp.positions import answered_at
 from kgd.model.access import Policy, Principal, Verb, may
 from kgd.model.uri import Uri
 from kgd.tools import LOCAL, TOOLS, addressing
 from kgd.tools.hubs.token_calls import noted
 from kgd.tools.operation import Operation
 from kgd.tools.read.graph_view import APP
-from kgd.tools.session import Session
+from kgd.tools.session import Session, answered_at
 from kgd.tools.working_sets import working_set
 
 JSON = "application/json"

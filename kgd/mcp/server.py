@@ -54,7 +54,6 @@ from kgd.daemon.daemon import Daemon
 from kgd.errors import NotFound
 from kgd.mcp import prompts, resources
 from kgd.mcp.notifications import Logs
-from kgd.mcp.positions import answered_at
 from kgd.mcp.prompts import Completing
 from kgd.mcp.resources import Resources, Subscriptions, changed_resources, may_watch
 from kgd.mcp.sampling import AnswersNeeded, Roots, asker, sealing, stored_key
@@ -66,7 +65,7 @@ from kgd.tools.hubs import token_calls
 from kgd.tools.operation import Operation
 from kgd.tools.parameters import read
 from kgd.tools.schemas import OBJECT, brief_schema, output_schema
-from kgd.tools.session import Session
+from kgd.tools.session import Session, answered_at
 
 THREADS = 256
 """Largest number of blocking calls at a time. A write holds a thread until it is durable; group commit helps."""

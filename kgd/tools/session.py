@@ -1,16 +1,17 @@
-"""Sessions: the caller of an operation, with directory, identity and conversation."""
+"""Sessions: the caller of an operation, with directory, identity, conversation, and positions at a hub."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from weakref import ref
 
 from kgd.config import git_own_file
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Limit, Unauthorized
+from kgd.errors import Invalid, Limit, Unauthorized
 from kgd.freshness.verification import noted
 from kgd.git.layout import person
 from kgd.model.access import Policy, Principal, Verb, authorize, may
@@ -18,6 +19,7 @@ from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.token import LEEWAY_SECONDS
 from kgd.model.uri import Uri
 from kgd.resolution import Ask
+from kgd.sync.positions import META, split
 from kgd.tools import visibility
 from kgd.workspace.answers import Outcome
 from kgd.workspace.workspace import Workspace
@@ -189,3 +191,45 @@ class Session:
 def holder_email(principal: Principal) -> str:
     """The author's email for commits made with a token: a signed-in person's own address, otherwise a placeholder."""
     return principal.email or f"{principal.id}@token.invalid"
+
+
+def answered_at(
+    session: Session, asked: Any, workspace: Any, answer: Callable[[], Mapping[str, Any]], *, reads: bool = True
+) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    """The answer of an MCP call, and the `_meta` of its result: the commit that it includes. Blocks.
+
+    Only hubs use it; see `kgd.sync.positions`.
+
+    Args:
+        asked: The `_meta` of the request.
+        workspace: The requested workspace, if the request names one.
+        reads: Whether the call only reads. It then fails without the positions in `asked`; a write waits for them
+            and goes on.
+
+    Raises:
+        Invalid: The positions are malformed.
+        Unavailable: This hub does not have them yet.
+        KgdError: Raised by `answer`.
+    """
+    if session.principal is None:
+        return answer(), {}
+    daemon, own = session.daemon, {scope.workspace for scope in session.principal.scopes}
+    for id, positions in _positions(asked).items():
+        if id in own:
+            daemon.reach(id, positions, required=reads)
+    before = {one.id: one.tip for one in daemon.opened(own)} if reads else {}
+    found = answer()
+    named = (found.get("workspace"), workspace, *(own if len(own) == 1 else ()))
+    id = next((one for one in named if isinstance(one, str)), "")
+    if id not in own:
+        return found, {}
+    opened = daemon.opened_as(id)
+    position = before.get(id) if reads else opened.tip if opened else None
+    return found, {META: {id: position}} if position else {}
+
+
+def _positions(asked: Any) -> dict[str, list[str]]:
+    given = asked.get(META, {}) if isinstance(asked, Mapping) else {}
+    if not isinstance(given, Mapping) or not all(isinstance(one, str) for one in given.values()):
+        raise Invalid("positions must be an object of strings by workspace", at=META, next="Send what a hub returned.")
+    return {str(id): split(one) for id, one in given.items()}
