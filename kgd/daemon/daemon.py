@@ -19,10 +19,17 @@ from kgd.config.credentials import secret
 from kgd.config.entries import AT_START
 from kgd.config.registry import Entry, RegistryFile
 from kgd.daemon import process
-from kgd.daemon.closed_sync import LEAST_SECONDS, ClosedSync
 from kgd.daemon.history_check import heal_closed
 from kgd.daemon.jobs import Jobs, unfinished
-from kgd.daemon.open_workspaces import RECENT_SECONDS, Opened, OpenWorkspaces, most_open, quietly
+from kgd.daemon.open_workspaces import (
+    LEAST_SECONDS,
+    RECENT_SECONDS,
+    ClosedSync,
+    Opened,
+    OpenWorkspaces,
+    most_open,
+    quietly,
+)
 from kgd.daemon.other_workspaces import Elsewhere
 from kgd.daemon.registry import PACK_BYTES, Organisation, Places, misnamed
 from kgd.daemon.syncing import PROPOSALS, Syncing

@@ -1,7 +1,8 @@
-"""The open workspaces of a daemon, and which of them may be closed.
+"""The open workspaces of a daemon, which of them may be closed, and the remotes of closed ones.
 
 A call holds the workspaces that it uses: they stay open until it ends. A call that needs a workspace while it is being
-closed waits, and then opens it again.
+closed waits, and then opens it again. The remote of a closed workspace is checked periodically, and the workspace is
+opened only if the remote has changed.
 """
 
 from __future__ import annotations
@@ -14,14 +15,27 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kgd.config.entries import Settings
 from kgd.daemon import process
 from kgd.daemon.jobs import Jobs
 from kgd.daemon.syncing import Syncing
 from kgd.daemon.workspace_watch import WorkspaceWatch
+from kgd.errors import KgdError
+from kgd.git import refs
+from kgd.git.program import GitFailed
+from kgd.git.remote import GitRemote
+from kgd.git.remote_settings import Remote, parse_stored, remotes
+from kgd.git.store import ObjectStore
+from kgd.sync.hub_sign_in import network_of
 from kgd.workspace.repository import give_memory_back
 from kgd.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from kgd.config.registry import Entry
+    from kgd.daemon.daemon import Daemon
+    from kgd.git.layout import Layout
 
 RECENT_SECONDS = 2.0
 """A workspace is not closed within this many seconds of its last use, for callers that do not hold it."""
@@ -32,6 +46,11 @@ FILES_EACH = 20
 """File descriptors for each open workspace; an active workspace has about 14, and more during concurrent searches."""
 UNUSED = float("-inf")
 """`Opened.used_at` of a workspace that no call has used."""
+
+EVERY_SECONDS = 300.0
+"""Seconds between two checks of the same closed workspace, if there are at most 100 of them."""
+LEAST_SECONDS = 3.0
+"""Minimum number of seconds between checks of two different closed workspaces."""
 
 log = logging.getLogger("kgd.daemon")
 
@@ -200,3 +219,61 @@ def quietly(close: Callable[[], object]) -> None:
         close()
     except Exception:
         log.exception("a workspace did not close")
+
+
+class ClosedSync:
+    """Checks the closed workspaces of a daemon in turn, one in each `step`."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._last = ""
+        """The id of the workspace that was checked last."""
+
+    def step(self) -> float:
+        """Sync the next closed workspace if its remote has changed; returns the seconds until the next step."""
+        daemon = self._daemon
+        opened = {one.id for one in daemon.opened()}
+        entries = daemon.registry.current().entries
+        closed = sorted(id for id, one in entries.items() if (one.path or one.remote) and id not in opened)
+        if not closed:
+            return EVERY_SECONDS
+        self._last = next((id for id in closed if id > self._last), closed[0])
+        self.sync(entries[self._last])
+        return max(LEAST_SECONDS, EVERY_SECONDS / len(closed))
+
+    def sync(self, entry: Entry) -> bool:
+        """Sync a closed workspace if its remote has changed; returns whether it was opened.
+
+        It is closed again as soon as its changes are published and indexed.
+        """
+        daemon = self._daemon
+        try:
+            layout = daemon.places.find(entry) if entry.path else daemon.clones.found(entry)
+            if layout is None or not any(self._has_changed(layout, entry, one) for one in remotes(layout)):
+                return False
+            with daemon.open_workspaces.holding():
+                workspace = daemon.workspace(entry.id)
+                daemon.syncing(workspace).sync()
+            if (opened := daemon.open_workspaces.get(layout.git_dir)) and not opened.holds:
+                opened.used_at = UNUSED
+            return True
+        except (KgdError, GitFailed, OSError) as error:
+            logging.getLogger("kgd.sync").warning(
+                "not synced", extra={"workspace": entry.id, "reason": f"{error}"[:300]}
+            )
+            return False
+
+    def _has_changed(self, layout: Layout, entry: Entry, remote: Remote) -> bool:
+        """Whether a round with this remote would move anything."""
+        if remote.seconds == 0 or entry.sync == 0:
+            return False
+        is_registered = bool(entry.remote) and parse_stored(layout, entry.remote) == remote.url
+        token = remote.token or (entry.token if is_registered else "")
+        store = ObjectStore(layout.git_dir, layout.work_tree)
+        patience = self._daemon.registry.current().settings.remote_seconds
+        theirs = GitRemote(remote.url, store, network_of(token, patience=patience)).ls(remote.ref).get(remote.ref)
+        tip = refs.value_of(layout.git_dir, refs.HEAD)
+        if theirs == tip or tip is None:
+            return False
+        has_it = theirs is not None and store.exists(theirs) and store.is_ancestor(theirs, tip)
+        return not (has_it and remote.direction == "pull")

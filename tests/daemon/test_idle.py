@@ -18,8 +18,8 @@ from kgd import tools
 from kgd.config import Home
 from kgd.daemon import daemon as daemon_module
 from kgd.daemon import metrics
-from kgd.daemon.closed_sync import ClosedSync
 from kgd.daemon.daemon import Daemon
+from kgd.daemon.open_workspaces import ClosedSync
 from kgd.daemon.sign_in import grants_of
 from kgd.errors import Unavailable
 from kgd.git import remote_settings
