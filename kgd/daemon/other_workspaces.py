@@ -65,11 +65,6 @@ class Elsewhere:
         entry = self._registry.current().entries.get(workspace)
         return entry is not None and bool(entry.hub) and not entry.path
 
-    def is_clone(self, workspace: Workspace) -> bool:
-        """Whether an open workspace is a read-only clone."""
-        entry = self._registry.current().entries.get(workspace.id)
-        return entry is not None and bool(entry.remote) and not entry.path
-
     def world(self, principal: Principal | None = None) -> World:
         """The other workspaces, for one walk. With a token, a walk sees only local workspaces in the token's scopes."""
         return World(self, self._daemon, principal)

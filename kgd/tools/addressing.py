@@ -61,7 +61,8 @@ def choose(session: Session, named: str | None, texts: Iterable[str] = (), *, wr
         raise _read_only(elsewhere, "on a hub")
     chosen = _chosen(session, named, texts, writing=writing)
     visibility.enter(session, chosen)
-    if writing and session.daemon.elsewhere.is_clone(chosen):
+    entry = session.daemon.registry.current().entries.get(chosen.id) if writing else None
+    if entry and entry.remote and not entry.path:  # known by its address only
         raise _read_only(chosen.id, "a read-only clone here")
     return chosen
 
