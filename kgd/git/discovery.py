@@ -1,19 +1,30 @@
-"""The git repository that contains a directory, found without git.
+"""Git repositories: the one that contains a directory, found without git, and opening it with libgit2.
 
 Asking git instead would let the environment (GIT_DIR and others), the user's configuration and ownership checks decide
 where a workspace is.
+
+Threads share the handle of a repository and take turns, because pygit2 holds the interpreter's lock in most calls. It
+releases the lock in `Repository.walk` and in all functions that it calls through cffi, such as `ahead_behind` and
+`blame`. These must not be used with a shared handle: libgit2 would then refresh, read and free packs at the same time.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import functools
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pygit2
+from pygit2 import _libgit2
 
 from kgd.errors import Unavailable
+
+_NOT_FOUND = -3
+"""libgit2's ``GIT_ENOTFOUND``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +128,115 @@ def _main_tree(common: Path) -> Path | None:
         return (common / named).resolve()
     bare = setting(common, "core.bare")
     return None if bare == "true" or (bare is None and common.name != ".git") else common.parent
+
+
+def open_bare(git_dir: Path) -> pygit2.Repository:
+    """Open a repository as bare; libgit2's handle (some 10 KiB) is freed with the last reference. Raises as
+    `pygit2.Repository`."""
+    repository = pygit2.Repository(str(git_dir), pygit2.enums.RepositoryOpenFlag.BARE)
+    # Each of these refers back to the repository, so that only the garbage collector would free it.
+    del repository.branches, repository.references, repository.remotes, repository.submodules
+    return repository
+
+
+def check_configuration(git_dir: Path, work_tree: Path | None) -> None:
+    """Refuse a repository that kgd cannot read, or whose own configuration would lead libgit2 elsewhere.
+
+    Raises:
+        Unavailable: The message names the necessary change.
+    """
+    try:
+        config = pygit2.Config(str(git_dir / "config"))
+        found = {entry.name.lower(): entry.value for entry in config}
+    except (pygit2.GitError, OSError) as error:
+        raise Unavailable(f"the repository's config cannot be read: {error}", at=str(git_dir)) from error
+    elsewhere = found.get("core.worktree")
+    alternates = git_dir / "objects" / "info" / "alternates"
+    problems = (
+        (
+            found.get("extensions.objectformat", "sha1") != "sha1",
+            "the repository uses SHA-256; kgd reads only SHA-1",
+            "Create it with `git init --object-format=sha1`.",
+        ),
+        (
+            found.get("extensions.refstorage", "files") != "files",
+            "the repository stores its refs in the reftable format",
+            "Run `git refs migrate --ref-format=files`.",
+        ),
+        (
+            "extensions.partialclone" in found or any(name.endswith(".promisor") for name in found),
+            "the repository is a partial clone",
+            "Clone it again, without --filter.",
+        ),
+        (
+            found.get("extensions.worktreeconfig", "false") == "true",
+            "the repository has configuration per worktree",
+            "Remove extensions.worktreeConfig from the config.",
+        ),
+        (
+            elsewhere is not None and not _is_expected(git_dir, elsewhere, work_tree),
+            "core.worktree points to another directory",
+            "Remove core.worktree from the config.",
+        ),
+        (
+            alternates.exists() and bool(alternates.read_bytes().strip()),
+            "the repository borrows objects from another repository",
+            "Run `git repack -ad`, then remove objects/info/alternates.",
+        ),
+    )
+    for has_problem, message, next_step in problems:
+        if has_problem:
+            raise Unavailable(message, at=str(git_dir), next=next_step)
+
+
+def _is_expected(git_dir: Path, named: str, work_tree: Path | None) -> bool:
+    place = (git_dir / named).resolve()
+    return place == work_tree.resolve() if work_tree else place.name == ".kgd"
+
+
+@functools.cache
+def _library() -> ctypes.PyDLL:
+    """The libgit2 that pygit2's extension module is linked against.
+
+    A call holds the interpreter's lock, as calls of pygit2 do. Without the lock, twelve threads would read 2.5 times
+    more slowly, and kgd would depend on libgit2's thread safety, which was never tested.
+    """
+    library = ctypes.PyDLL(_libgit2.__file__)
+    pointer = ctypes.c_void_p
+    library.git_repository_odb.argtypes = [ctypes.POINTER(pointer), pointer]
+    library.git_odb_read_header.argtypes = [
+        ctypes.POINTER(ctypes.c_size_t),
+        ctypes.POINTER(ctypes.c_int),
+        pointer,
+        ctypes.c_char_p,
+    ]
+    library.git_odb_free.argtypes = [pointer]
+    library.git_odb_free.restype = None
+    return library
+
+
+def read_header(repository: pygit2.Repository, id: bytes) -> tuple[int, int]:
+    """libgit2's number for the kind of an object, and its size in bytes. The object is not inflated. Takes about 2 us.
+
+    `pygit2.Odb.read_header` (1.21) is not safe: if the base of a delta is broken, its error path writes a zero byte
+    beyond a buffer on the stack, at an offset of the object's size, and the process crashes. So libgit2's own function
+    is called.
+
+    Raises:
+        KeyError: The object is missing.
+        ValueError: The object is broken.
+    """
+    library = _library()
+    database, size, kind = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_int()
+    address = int.from_bytes(repository._pointer, sys.byteorder)
+    if library.git_repository_odb(ctypes.byref(database), address):
+        raise ValueError("the repository has no object database")
+    try:
+        code = library.git_odb_read_header(ctypes.byref(size), ctypes.byref(kind), database, id)
+    finally:
+        library.git_odb_free(database)
+    if code == _NOT_FOUND:
+        raise KeyError(id.hex())
+    if code:
+        raise ValueError(f"libgit2 returned {code} for {id.hex()}")
+    return kind.value, size.value

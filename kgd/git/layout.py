@@ -24,8 +24,7 @@ import pygit2
 
 from kgd.errors import Damaged, KgdError
 from kgd.git import refs
-from kgd.git.discovery import Place, find_place, is_workspace, setting
-from kgd.git.libgit2 import open_bare
+from kgd.git.discovery import Place, find_place, is_workspace, open_bare, setting
 from kgd.git.store import ObjectStore
 from kgd.model.change import Author
 

@@ -19,7 +19,7 @@ import pygit2
 
 from kgd.errors import Damaged, Limit, Unavailable
 from kgd.git import pack, program, refs
-from kgd.git.libgit2 import check_configuration, open_bare, read_header
+from kgd.git.discovery import check_configuration, open_bare, read_header
 from kgd.git.objects import (
     EMPTY_TREE,
     FOLDER,
@@ -313,7 +313,7 @@ class ObjectStore:
         return sorted(bytes.fromhex(line) for line in output.decode().split())
 
     def _rev_list(self, tip: ObjectId, *arguments: str) -> list[str]:
-        # Not libgit2's walk: pygit2 runs it without the interpreter's lock, see `kgd.git.libgit2`.
+        # Not libgit2's walk: pygit2 runs it without the interpreter's lock, see `kgd.git.discovery`.
         try:
             return program.run(self.git_dir, ["rev-list", *arguments], environment=self._sight()).decode().split()
         except program.GitFailed as error:

@@ -7,7 +7,7 @@ from tests.planting import Bug
 BUGS = {
     "1-handles-wait-for-the-collector": Bug(
         "only the garbage collector frees a renewed handle",
-        "kgd/git/libgit2.py",
+        "kgd/git/discovery.py",
         "    del repository.branches, repository.references, repository.remotes, repository.submodules\n",
         "",
         (
