@@ -19,6 +19,7 @@ from kgd.config.credentials import secret
 from kgd.config.entries import AT_START
 from kgd.config.registry import Entry, RegistryFile
 from kgd.daemon import process
+from kgd.daemon.calls import ContextStore
 from kgd.daemon.history_check import heal_closed
 from kgd.daemon.jobs import Jobs, unfinished
 from kgd.daemon.open_workspaces import (
@@ -41,7 +42,6 @@ from kgd.git.discovery import is_workspace
 from kgd.git.objects import is_id
 from kgd.git.remote import Network
 from kgd.git.remote_settings import remotes
-from kgd.graph.working_set import ContextStore
 from kgd.index.hub_state import SqliteHubState
 from kgd.model.uri import Uri
 from kgd.resolution import Attempts

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from kgd.graph import working_set
-from kgd.graph.working_set import ActiveContext, ContextStore
+from kgd.daemon import calls
+from kgd.daemon.calls import ActiveContext, ContextStore
 from kgd.model.uri import Uri
 
 
@@ -73,7 +73,7 @@ def test_an_id_that_could_not_be_ours_is_replaced(strange: str) -> None:
 
 
 def test_the_least_recently_used_conversation_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(working_set, "MAX_CONTEXTS", 2)
+    monkeypatch.setattr(calls, "MAX_CONTEXTS", 2)
     contexts = store()
     _, a = contexts.open("a")
     _, b = contexts.open("b")
