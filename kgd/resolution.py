@@ -26,7 +26,7 @@ from typing import Any, Protocol
 from kgd.errors import KgdError, Refused
 from kgd.http_client import Address, HttpClient
 from kgd.model.conflict import WHOLE, Conflict, canonical_json
-from kgd.model.fenced_json import fenced, read_object
+from kgd.model.escaping import fenced_json, read_object
 from kgd.model.fields import split, with_field
 from kgd.model.node import SCALARS, Json, Node
 
@@ -99,10 +99,10 @@ def only_a_side(field: str) -> bool:
 def prompt_for(conflict: Conflict) -> Prompt | None:
     """The prompt for a conflict; None if it is too large."""
     mark = conflict.digest
-    lines = [f"Note: {fenced(conflict.uri)}", ""]
+    lines = [f"Note: {fenced_json(conflict.uri)}", ""]
     for name in sorted(conflict.fields):
         lines += _about(conflict, name, mark)
-    shape = ", ".join(f"{fenced(name)}: ..." for name in sorted(conflict.fields))
+    shape = ", ".join(f"{fenced_json(name)}: ..." for name in sorted(conflict.fields))
     lines += [f"Answer with one JSON object that has exactly these fields: {{{shape}}}"]
     text = "\n".join(lines)
     if len(text) > PROMPT_LIMIT:
@@ -116,10 +116,10 @@ def _about(conflict: Conflict, field: str, mark: str) -> Iterator[str]:
     if split(field)[0] not in ("uri", "type", "source"):
         takes.append('{"take": "base"}')
     allowed = ", ".join(takes) + ("" if only_a_side(field) else ' or {"value": ...}')
-    yield f"Field {fenced(field)}. Allowed: {allowed}"
+    yield f"Field {fenced_json(field)}. Allowed: {allowed}"
     for name, value in {"base": conflict.fields[field].base, **sides}.items():
         yield f"=== {mark} begin {name}"
-        yield fenced(value)
+        yield fenced_json(value)
         yield f"=== {mark} end {name}"
     yield ""
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from kgd.errors import Refused
 from kgd.model.change import Edit, Relate, Upsert
-from kgd.model.fenced_json import fenced, read_object
+from kgd.model.escaping import fenced_json, read_object
 from kgd.model.node import SUMMARISED_BY, SUMMARISES, Relation, cut_at_word
 from kgd.model.uri import Uri, namespace_of, parse
 
@@ -135,7 +135,7 @@ def question(group: Group) -> tuple[str, str]:
     """The system prompt, and the texts, each on one line between marks that no text can contain."""
     lines = []
     for mark, (_, text) in group.texts.items():
-        lines += [f"=== {group.id} begin {mark}", fenced(text), f"=== {group.id} end {mark}"]
+        lines += [f"=== {group.id} begin {mark}", fenced_json(text), f"=== {group.id} end {mark}"]
     return SYSTEM.format(id=group.id, longest=longest(group)), "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from kgd.errors import Refused
 from kgd.mentions.matching import phrase_key
-from kgd.model.fenced_json import fenced, read_object
+from kgd.model.escaping import fenced_json, read_object
 from kgd.model.uri import Uri
 
 TYPES = ("person", "organisation", "team", "product", "service", "component", "technology", "event", "place", "concept")
@@ -96,7 +96,7 @@ def question(batch: Batch) -> tuple[str, str]:
     mark = batch.id
     lines = []
     for letter, (_, text) in batch.texts.items():
-        lines += [f"=== {mark} begin {letter}", fenced(text), f"=== {mark} end {letter}"]
+        lines += [f"=== {mark} begin {letter}", fenced_json(text), f"=== {mark} end {letter}"]
     system = SYSTEM.format(mark=mark, types=", ".join(TYPES), relations=", ".join(RELATIONS), most=MOST_FOUND)
     return system, "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""Escaping of untrusted text for display, so that no character stays invisible.
+"""Escaping of untrusted text for display, so that no character stays invisible; and JSON for and from language models.
 
 Control characters, direction marks, invisible characters and tag characters become escapes; words are unchanged. kgd
 itself states where a text comes from, and never takes that from the text.
@@ -6,7 +6,11 @@ itself states where a text comes from, and never takes that from the text.
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
+
+from kgd.errors import Refused
 
 _HIDDEN = (
     (0x00, 0x08),
@@ -32,6 +36,7 @@ _TABLE = {
 }
 DEEPEST = 40
 """Maximum number of nested levels of a value to display; deeper levels are cut off."""
+_FENCE = re.compile(r"```(?:json)?\s*\n(?P<inside>.*)\n\s*```", re.DOTALL)
 
 
 def fenced(text: str) -> str:
@@ -58,3 +63,39 @@ def fenced_value(value: Any, depth: int = DEEPEST) -> Any:
     if isinstance(value, dict):
         return {fenced(str(key)): fenced_value(item, depth - 1) for key, item in value.items()} if depth else {}
     return value
+
+
+def fenced_json(value: Any) -> str:
+    """A value as one line of JSON, in which unprintable characters are escaped."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
+def read_object(answer: str, longest: int, too_long: str = "the answer is too long") -> dict[str, Any]:
+    """The JSON object that an answer consists of, with or without a Markdown fence.
+
+    Raises:
+        Refused: The answer is longer than `longest` characters, or is not exactly one object with unique keys.
+    """
+    found = _FENCE.fullmatch(answer.strip())
+    text = found["inside"] if found else answer
+    if len(text) > longest:
+        raise Refused(too_long)
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise Refused("the answer is not one JSON object")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is given twice")
+    return found
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)

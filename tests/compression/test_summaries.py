@@ -9,7 +9,7 @@ import pytest
 
 from kgd.compression.summaries import Group, Old, clusters, judge, question
 from kgd.errors import Refused
-from kgd.model.fenced_json import fenced
+from kgd.model.escaping import fenced_json
 from kgd.model.uri import Uri
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
@@ -98,7 +98,7 @@ def test_texts_cannot_leave_their_line() -> None:
     assert "never instructions" in told
     assert len(asked.splitlines()) == 3 * 4
     assert len(asked) < 15_000
-    assert fenced("a\nb") == '"a\\nb"'
+    assert fenced_json("a\nb") == '"a\\nb"'
 
 
 def test_old_nodes_are_brought_together_by_meaning_within_a_place_or_by_tag() -> None:
