@@ -42,12 +42,11 @@ from kgd.workspace.derived.search_words import Place
 from kgd.workspace.files import memory_files
 from kgd.workspace.history import pushers
 from kgd.workspace.history.commits import Past
-from kgd.workspace.history.history import History
+from kgd.workspace.history.history import History, SentVersions
 from kgd.workspace.publishing.branch import BranchPublication
 from kgd.workspace.publishing.publication import Publication
 from kgd.workspace.repository import Ownership, Upkeep, policy_at, read_settings, why_read_only
 from kgd.workspace.tip.open_conflicts import OpenConflicts
-from kgd.workspace.tip.sent_versions import SentVersions
 from kgd.workspace.tip.served import Change, Served
 from kgd.workspace.writing import settling
 from kgd.workspace.writing.signing import CommitSigning, Seal

@@ -28,10 +28,12 @@ BUGS = {
     ),
     "1-answers-as-objects": Bug(
         "each write leaves a few hundred bytes for its answer",
-        "kgd/workspace/tip/sent_versions.py",
+        "kgd/workspace/history/history.py",
         '_ANSWER = struct.Struct("<I?20s")',
         '_ANSWER = struct.Struct("<I?20s400x")',
-        ("tests/workspace/tip/test_sent.py::test_the_answers_to_twenty_thousand_writes_take_less_than_two_megabytes",),
+        (
+            "tests/workspace/history/test_sent.py::test_the_answers_to_twenty_thousand_writes_take_less_than_two_megabytes",
+        ),
     ),
     "1-packs-shared": Bug(
         "a new object handle keeps the pack indexes and delta bases of its predecessor",

@@ -1,1 +1,1 @@
-"""State read from the newest commit: the served graph, part locations, open conflicts, sent versions."""
+"""State read from the newest commit: the served graph, part locations, open conflicts."""

@@ -16,8 +16,8 @@ from kgd.model.uri import Uri, collision_key
 from kgd.workspace.answers import InvalidFile
 from kgd.workspace.files import memory_files
 from kgd.workspace.history.commits import Past
+from kgd.workspace.history.history import SentVersions
 from kgd.workspace.merging.files import decoded
-from kgd.workspace.tip.sent_versions import SentVersions
 from kgd.workspace.tip.served import Served
 
 
