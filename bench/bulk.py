@@ -18,7 +18,7 @@ from kgd.model.change import Author, ChangeSet, Edit, Upsert
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
 from kgd.workspace.files.choosing_parts import Folder
-from kgd.workspace.tip.served import Served
+from kgd.workspace.served import Served
 from kgd.workspace.workspace import Workspace
 
 THREADS = 20

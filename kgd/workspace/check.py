@@ -25,7 +25,7 @@ from kgd.model.node import Node
 from kgd.workspace.answers import Finding
 from kgd.workspace.files import memory_files
 from kgd.workspace.files.parts import misspelt_keys
-from kgd.workspace.tip.served import Served
+from kgd.workspace.served import Served
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing import admission
 

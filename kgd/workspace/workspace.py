@@ -46,9 +46,9 @@ from kgd.workspace.history.history import History, SentVersions
 from kgd.workspace.publishing.branch import BranchPublication
 from kgd.workspace.publishing.publication import Publication
 from kgd.workspace.repository import Ownership, Upkeep, policy_at, read_settings, why_read_only
-from kgd.workspace.tip.open_conflicts import OpenConflicts
-from kgd.workspace.tip.served import Change, Served
+from kgd.workspace.served import Change, Served
 from kgd.workspace.writing import settling
+from kgd.workspace.writing.settling import OpenConflicts
 from kgd.workspace.writing.signing import CommitSigning, Seal
 from kgd.workspace.writing.surroundings import PastSurroundings, PendingBatch, Surroundings
 from kgd.workspace.writing.touched_nodes import Permit

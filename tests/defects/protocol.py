@@ -7,7 +7,7 @@ _SUBSCRIPTIONS = "tests/surfaces/test_subscriptions.py::"
 BUGS = {
     "19-conflicts-unheard": Bug(
         "subscribers of a node do not hear of a conflict that appears or disappears without a change to its file",
-        "kgd/workspace/tip/served.py",
+        "kgd/workspace/served.py",
         "            self._disputed.add(uri)\n",
         "            pass\n",
         (f"{_SUBSCRIPTIONS}test_a_conflict_that_leaves_its_node_unchanged_is_announced",),

@@ -39,7 +39,7 @@ from kgd.workspace.derived.indexed_text import IndexedText, Interrupted, Work
 from kgd.workspace.derived.search_words import Place, place_of, read_by
 from kgd.workspace.derived.version_cache import READY_WITHIN, VersionCache, come_back
 from kgd.workspace.repository import give_memory_back
-from kgd.workspace.tip.served import Change, Served
+from kgd.workspace.served import Change, Served
 from kgd.workspace.writing.signing import Seal
 from kgd.workspace.writing.writer import Staged
 

@@ -19,7 +19,7 @@ from kgd.index.version_cache import VersionFile
 from kgd.workspace import child_process
 from kgd.workspace.derived.version_cache import VersionCache
 from kgd.workspace.history.commits import Past
-from kgd.workspace.tip.served import Served
+from kgd.workspace.served import Served
 from kgd.workspace.writing.signing import Seal
 
 PROGRAM = ("-m", "kgd.workspace.derived.first_build")

@@ -27,7 +27,7 @@ from kgd.workspace.derived import search_words
 from kgd.workspace.derived.version_cache import VersionCache
 from kgd.workspace.files import memory_files, parts
 from kgd.workspace.repository import give_memory_back
-from kgd.workspace.tip.served import Served
+from kgd.workspace.served import Served
 
 PROGRAM = ("-m", "kgd.workspace.derived.indexed_text")
 CHUNK, MANY_CHUNK = 400, 1_000

@@ -25,7 +25,7 @@ from kgd.model.uri import Uri
 from kgd.workspace.answers import Entry, NodeChange
 from kgd.workspace.files import memory_files
 from kgd.workspace.history.commits import Past, PastGraph
-from kgd.workspace.tip.served import Served
+from kgd.workspace.served import Served
 
 REVERT = "revert"
 UNDO = "undo"

@@ -18,7 +18,7 @@ from kgd.workspace.files import memory_files
 from kgd.workspace.history.commits import Past
 from kgd.workspace.history.history import SentVersions
 from kgd.workspace.merging.files import decoded
-from kgd.workspace.tip.served import Served
+from kgd.workspace.served import Served
 
 
 class MemoryNames:

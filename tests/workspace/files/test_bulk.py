@@ -18,7 +18,7 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.workspace.check import check
 from kgd.workspace.files import choosing_parts, parts
-from kgd.workspace.tip.served import Served
+from kgd.workspace.served import Served
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, commit_file, to, upsert
 

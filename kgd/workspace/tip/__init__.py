@@ -1,1 +1,0 @@
-"""State read from the newest commit: the served graph, part locations, open conflicts."""
