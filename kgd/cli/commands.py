@@ -360,6 +360,20 @@ VERBS: tuple[Verb, ...] = tuple(
     )
 )
 
+START = (
+    ("kgd up", "start in a code repository"),
+    ("kgd agents install", "connect Claude Code, Cursor, VS Code, Codex"),
+    ('kgd remember "..." --about PATH', "record a fact about a path"),
+    ("kgd context PATH", "read before you edit"),
+    ("kgd search WORDS", "find facts and code"),
+    ("kgd why PATH:LINE", "the reason for a line"),
+    ("kgd undo", "take the last change back"),
+    ("kgd status", "what needs attention"),
+    ("kgd share", "share with your team"),
+    ("kgd ui", "the pages and the manual, in your browser"),
+)
+"""The ten commands that are enough to start, each with its purpose: `kgd` alone and docs/cli.md list them."""
+
 GLOBAL: tuple[Argument, ...] = (
     _arg("--json", action="store_true", help="print the structured answer"),
     _arg("-w", "--workspace", dest="workspace", help="which workspace (default: the directory's)", metavar="ID"),

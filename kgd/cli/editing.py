@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from kgd.cli.commands import EXIT_CODES
+from kgd.cli.guidance import missing
 from kgd.cli.output import show
 from kgd.client.connection import Connection
 from kgd.codec import documents
@@ -29,11 +31,14 @@ ON_TERMINAL = ("vi", "vim", "nvim", "nano", "pico", "micro", "hx")
 
 
 def edit(given: Given, options: Given) -> int:
-    """Open the node in an editor and write the changes, expecting the version that was opened."""
+    """Open an existing node in an editor and write the changes, expecting the version that was opened."""
     scope = {"workspace": given["workspace"]} if "workspace" in given else {}
     with Connection(Home.find()) as connection:
         found = connection.call("get", {"uris": [given["uri"]], "budget": BUDGET, **scope})
-        answer = found["nodes"][0] if found["nodes"] else {"uri": found["missing"][0]["uri"], "version": 0}
+        if not found["nodes"]:
+            missing(found)
+            return EXIT_CODES["NOT_FOUND"][0]
+        (answer,) = found["nodes"]
         before = from_answer(answer)
         with _kept_unless_done(before) as path:
             after = _edited(before, path)

@@ -21,6 +21,7 @@ from kgd.cli.commands import (
     GLOBAL,
     GROUPS,
     INTERRUPTED,
+    START,
     UNHEALTHY,
     VERBS,
     Argument,
@@ -263,25 +264,12 @@ _JOBS = {
 """The headings of the overview."""
 
 
-_START = (
-    ("kgd up", "start in a code repository"),
-    ("kgd agents install", "connect Claude Code, Cursor, VS Code, Codex"),
-    ('kgd remember "..." --about PATH', "record a fact about a path"),
-    ("kgd context PATH", "read before you edit"),
-    ("kgd search WORDS", "find facts and code"),
-    ("kgd why PATH:LINE", "the reason for a line"),
-    ("kgd status", "what needs attention"),
-    ("kgd share", "share with your team"),
-    ("kgd ui", "the pages and the manual, in your browser"),
-)
-
-
 def _first_commands() -> str:
     """Return the first commands to try, which `kgd` prints without arguments."""
     from kgd.cli import terminal
 
-    column = max(len(line) for line, _ in _START) + 4
-    lines = [terminal.fitted(f"  {line:<{column - 2}}{purpose}", column) for line, purpose in _START]
+    column = max(len(line) for line, _ in START) + 4
+    lines = [terminal.fitted(f"  {line:<{column - 2}}{purpose}", column) for line, purpose in START]
     return "\n".join(
         ["Shared memory for coding agents, kept in git.", "", *lines, "", "`kgd --help` lists all commands.", ""]
     )

@@ -23,7 +23,7 @@ _HEADINGS = {
 _NAMED = 20
 NO_LINE = (
     "no line is given",
-    "Write a file relative to the top of the code, and a line: `kgd why src/app.py:12`.",
+    "Write a file and one of its lines, as in `kgd why src/app.py:12`; `kgd context FILE` is about the whole file.",
 )
 """An error and its next step."""
 _OF_THE_FILE = ("code", "changes", "changed_together", "known_by", "unmatched_paths", "described")
@@ -69,16 +69,20 @@ def context(answer: Answer) -> None:
 
 
 def why(answer: Answer) -> None:
-    """Print the origin of the lines and the knowledge about them, without the other context of the file."""
-    _lines(answer)
-    _items(answer)
+    """Print the origin of the lines and the knowledge about them, without the other context of the file.
+
+    If none of the lines exists, print only the errors.
+    """
     unknown = answer.get("unknown_lines", ())
-    if not answer.get("lines"):
-        _changes(answer)
-        if not unknown:
-            complain(*NO_LINE)
     for one in unknown:
         complain(one, NO_LINE[1])
+    if unknown and not answer.get("lines"):
+        return
+    _lines(answer)
+    _items(answer)
+    if not answer.get("lines"):
+        _changes(answer)
+        complain(*NO_LINE)
     _cut([one for one in answer["cut"] if one["what"] not in _OF_THE_FILE])
 
 

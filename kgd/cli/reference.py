@@ -9,12 +9,19 @@ import re
 import sys
 
 from kgd import __version__
-from kgd.cli.commands import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, UNHEALTHY, VERBS, Argument, Verb
+from kgd.cli.commands import DRY_RUN, EXIT_CODES, GLOBAL, GROUPS, INTERRUPTED, START, UNHEALTHY, VERBS, Argument, Verb
 
 _HEAD = """\
 # The command line
 
-Made from the declarations of the operations and `kgd/cli/commands.py`; a test compares them. Names and
+Ten commands are enough for most days:
+
+{start}
+`kgd help COMMAND` shows the options of one, with examples, and this page describes all commands.
+
+## How commands behave
+
+This page is made from the declarations of the operations and `kgd/cli/commands.py`; a test compares them. Names and
 parameters are the same as in `mcp.md`. The normal output is for people; programs use `--json`, which prints
 the structured answer.
 
@@ -30,7 +37,8 @@ A URI may be written as a path or in short, such as `./src/auth` or `atom:checko
 
 def page() -> str:
     """The whole page."""
-    parts = [_HEAD, "## Options of every command\n", *_table(GLOBAL)]
+    start = ["| command | purpose |\n|---|---|", *(f"| `{line}` | {purpose} |" for line, purpose in START), ""]
+    parts = [_HEAD.format(start="\n".join(start)), "## Options of every command\n", *_table(GLOBAL)]
     parts.append(f"Commands that write also have `{DRY_RUN.flags[0]}`: {DRY_RUN.options['help']}.\n")
     for group in GROUPS:
         parts.append(f"## {group}\n")

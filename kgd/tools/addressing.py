@@ -493,6 +493,12 @@ def similar(workspace: Workspace, uri: Uri, sees: Sees | None) -> list[str]:
     return [one for one in dict.fromkeys([*close, *found]) if one != uri and scheme_of(one) not in left_out][:SUGGESTED]
 
 
+def did_you_mean(workspace: Workspace, uri: Uri, sees: Sees | None) -> str:
+    """The next step after the error that a node does not exist: nodes of `similar` names, otherwise a search."""
+    close = ", ".join(similar(workspace, uri, sees))
+    return f"Did you mean {close}?" if close else Advice("Look for it with ", Do("search"), ".")
+
+
 def _beside(workspace: Workspace, folder: str) -> Sequence[str]:
     """Direct children of a folder of nodes, or files of a folder of the code tree, at most `BESIDE`."""
     if folder.startswith("file://") and workspace.overlay is not None:

@@ -124,12 +124,14 @@ def test_a_range_without_lines_or_with_too_many_is_refused(ask: Ask, lines: str)
 def test_lines_that_do_not_exist_are_reported_to_callers_on_this_machine(ask: Ask, code: Path, ws: Workspace) -> None:
     asked = {"paths": [f"{SESSION}:8", "src/auth/nosuch.py:1", "src/auth:1", f"{SESSION}:7"], "workspace": ws.id}
     assert ask.context(**asked)["unknown_lines"] == [
-        f"{SESSION} has 7 lines",
+        f"{SESSION} has 7 lines, so there is no line 8",
         "there is no readable file src/auth/nosuch.py in the code tree",
         "there is no readable file src/auth in the code tree",
     ]
     (code / "src/auth/one.py").write_text("x = 1\n")
-    assert ask.context(paths="src/auth/one.py:2")["unknown_lines"] == ["src/auth/one.py has 1 line"]
+    assert ask.context(paths="src/auth/one.py:2")["unknown_lines"] == [
+        "src/auth/one.py has 1 line, so there is no line 2"
+    ]
     (code / ".gitignore").write_text("secret.env\n")
     (code / "secret.env").write_text("KEY = hidden\n")
     for path in ("secret.env", ".git/config"):

@@ -74,7 +74,7 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     sees = visibility.sight(session, workspace.id)
     found = workspace.conflicts.find(uri, limit=params.limit + 1, after=after, about=sees)
     if not (uri is None or found or is_settings_uri(uri) or _is_there(workspace, uri, sees)):
-        raise NotFound("there is no such node", at=uri, next=LIST_CONFLICTS)
+        raise NotFound("there is no such node", at=uri, next=addressing.did_you_mean(workspace, uri, sees))
     answer: ConflictsResult = {
         "workspace": workspace.id,
         "total": workspace.conflicts.count(uri, about=sees),

@@ -155,7 +155,8 @@ def unknown(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
             like = file_paths.similar(workspace, one.path, None)
             found.append(printable(f"there is no readable file {one.path.rstrip('/')} in the code tree{like}"))
         elif length < one.first:
-            found.append(printable(f"{one.path} has {length} line{'' if length == 1 else 's'}"))
+            lines = f"{length} line{'' if length == 1 else 's'}"
+            found.append(printable(f"{one.path} has {lines}, so there is no line {one.first}"))
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
+from kgd.errors import Invalid, KgdError, NotFound
 from kgd.graph.edges import Edge
 from kgd.graph.live_graph import LiveGraph
 from kgd.model import change as model
@@ -152,7 +152,8 @@ def read(session: Session, params: EdgesParams) -> EdgesResult:
     except TypeError:  # the cursor is not from this operation: its positions cannot be compared
         raise Invalid("this is not a cursor", at="cursor", next="Start without one.") from None
     if not answer["edges"] and not owner.exists(uri):
-        raise NotFound("there is no such node", at=uri, next=Advice("Look for it with ", Do("search"), "."))
+        advice = addressing.did_you_mean(owner, uri, visibility.sight(session, owner.id))
+        raise NotFound("there is no such node", at=uri, next=advice)
     return answer
 
 
@@ -285,7 +286,8 @@ def delete(session: Session, params: DeleteParams) -> DeleteResult:
         return answer
     uri = workspace.resolve(addressing.resolve(session, workspace, params.uri))
     if not workspace.exists(uri) and not workspace.graph.into(uri):
-        raise NotFound("there is no such node", at=uri, next=Advice("Look for it with ", Do("search"), "."))
+        advice = addressing.did_you_mean(workspace, uri, visibility.sight(session, workspace.id))
+        raise NotFound("there is no such node", at=uri, next=advice)
     while found := _of_node(workspace, uri):
         before = answer["deleted"]
         _delete(session, workspace, params, found[:MOST], answer, "")

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from kgd.errors import Advice, Do, Invalid, KgdError, NotFound, Stale
+from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model import uri as uris
 from kgd.model.change import ChangeSet, Delete
 from kgd.model.node import SETS
 from kgd.model.uri import Uri
-from kgd.tools import addressing, nodes
+from kgd.tools import addressing, nodes, visibility
 from kgd.tools.graph.node_reads import SourceParam, whole
 from kgd.tools.nodes import NodeAnswer
 from kgd.tools.operation import Hints, Operation
@@ -209,9 +209,8 @@ def update(session: Session, params: UpdateParams) -> UpdateResult:
     for tries_left in reversed(range(TRIES)):
         found = nodes.find(workspace, asked)
         if found is None:
-            raise NotFound(
-                "there is no such node", at=asked, next=Advice("Look for it with ", Do("search"), ", or create it.")
-            )
+            advice = addressing.did_you_mean(workspace, asked, visibility.sight(session, workspace.id))
+            raise NotFound("there is no such node", at=asked, next=advice)
         expected = params.expect_version
         if expected is None and not {"content", "detail", *SETS}.isdisjoint(given):  # these replace the stored value
             expected = found.version.count if found.version else 0

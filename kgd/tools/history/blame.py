@@ -8,7 +8,7 @@ from typing import Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Advice, Do, KgdError, NotFound
+from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.node import Node
 from kgd.model.text_merge import origin_versions
@@ -78,9 +78,8 @@ def blame(session: Session, params: BlameParams) -> BlameResult:
     session.allow(workspace, Verb.READ, [asked])
     uri, sees = workspace.graph.resolve(asked), visibility.sight(session, workspace.id)
     if workspace.node(uri) is None or (sees and not sees(uri)):  # the node may have moved to a hidden URI
-        raise NotFound(
-            "nothing is stored about this node", at=asked, next=Advice("Look for it with ", Do("search"), ".")
-        )
+        advice = addressing.did_you_mean(workspace, asked, sees)
+        raise NotFound("nothing is stored about this node", at=asked, next=advice)
     versions, is_whole = _versions(workspace, uri, sees)
     texts = [_lines(node) for _, node in versions]
     merges = {number for number, (entry, _) in enumerate(versions) if len(entry.parents) > 1}

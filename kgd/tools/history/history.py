@@ -133,12 +133,7 @@ def _check_known(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -
             told = nodes.invalid(workspace, broken)
             place = f"{told['path']}:{told['line']}"
             raise NotFound(f"its file cannot be read: {told['reason']}", at=place, next=told["next"])
-        close = ", ".join(addressing.similar(workspace, uri, sees))
-        raise NotFound(
-            "there is no such node",
-            at=uri,
-            next=f"Did you mean {close}?" if close else Advice("Look for it with ", Do("search"), "."),
-        )
+        raise NotFound("there is no such node", at=uri, next=addressing.did_you_mean(workspace, uri, sees))
 
 
 def _entries(

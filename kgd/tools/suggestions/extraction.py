@@ -33,7 +33,7 @@ from kgd.model.change import ChangeSet, Upsert
 from kgd.model.node import Relation, Source
 from kgd.model.uri import Uri, build
 from kgd.resolution import Prompt
-from kgd.tools import nodes, visibility
+from kgd.tools import addressing, nodes, visibility
 from kgd.tools.model_decisions import ask_client
 from kgd.tools.session import Session
 from kgd.workspace.proposals import proposals
@@ -136,7 +136,7 @@ def _texts(session: Session, workspace: Workspace, uri: Uri) -> Iterator[tuple[U
     sees = visibility.sight(session, workspace.id)
     found = nodes.find(workspace, uri, None, sees)
     if found is None:
-        raise NotFound("there is no such node", at=uri, next=Advice("Look for it with ", Do("search"), "."))
+        raise NotFound("there is no such node", at=uri, next=addressing.did_you_mean(workspace, uri, sees))
     parts = {edge.target for source in workspace.sources() for edge in source.into(found.uri) if edge.type == PART_OF}
     for one in [found.uri, *sorted(parts)[:PARTS_READ]]:
         if sees is None or sees(one):

@@ -273,9 +273,8 @@ def naming_similar(session: Session, workspace: Workspace) -> Iterator[None]:
     try:
         yield
     except NoSuchNode as refusal:
-        close = ", ".join(addressing.similar(workspace, Uri(refusal.at), visibility.sight(session, workspace.id)))
-        if close:
-            refusal.next = f"Did you mean {close}?"
+        sees = visibility.sight(session, workspace.id)
+        refusal.next = addressing.did_you_mean(workspace, Uri(refusal.at), sees)
         raise
 
 

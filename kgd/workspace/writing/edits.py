@@ -110,9 +110,7 @@ def _append(edit: Append, draft: Draft) -> None:
     old = draft.node(uri)
     if old is None:
         if not (edit.creates or draft.around.in_overlay(uri) or is_resource(uri, draft.around.workspace)):
-            raise NoSuchNode(
-                "the node to append to does not exist", at=uri, next=Advice("Create it with ", Do("put"), ".")
-            )
+            raise _not_found(uri)
         old = Node(uri)
     before = old.content.rstrip("\n")
     draft.put(replace(old, content=f"{before}\n\n{text}\n" if before else f"{text}\n"))
@@ -384,7 +382,7 @@ def _refuse_foreign(draft: Draft, uri: Uri) -> None:
 def _required(draft: Draft, uri: Uri) -> Node:
     node = draft.node(uri)
     if node is None and draft.around.in_overlay(uri):
-        advice = Advice("Record a fact about it with ", Do("put"), ".")
+        advice = Advice("See the facts about it with ", Do("context"), ".")
         raise NotFound("nothing is stored about this file or folder of the code", at=uri, next=advice)
     if node is None:
         raise _not_found(uri)
@@ -392,11 +390,7 @@ def _required(draft: Draft, uri: Uri) -> Node:
 
 
 def _not_found(uri: Uri) -> NoSuchNode:
-    return NoSuchNode(
-        "there is no such node",
-        at=uri,
-        next=Advice("Look for it with ", Do("search"), ", or create it with ", Do("put"), "."),
-    )
+    return NoSuchNode("there is no such node", at=uri, next=Advice("Look for it with ", Do("search"), "."))
 
 
 def _expect(draft: Draft, uri: Uri, expected: int | None) -> None:
