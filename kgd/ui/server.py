@@ -34,7 +34,7 @@ from kgd.ui.pages import ENTRIES, PAGES
 from kgd.ui.requests import ENTRY_LIMIT, FORM_LIMIT, Place, comes_from_elsewhere, form_of, refusal
 from kgd.ui.sessions import Sessions, Visitor, is_proof, proof
 from kgd.ui.sign_in import SignInPages, SignIns
-from kgd.ui.visit import ROOT, Download, Entry, Handled, Incomplete, Redirect, Visit, address, own
+from kgd.ui.visit import ROOT, THEMES, Download, Entry, Handled, Incomplete, Redirect, Visit, address, own
 
 THREADS = 40
 """Number of pages rendered at a time; further requests wait."""
@@ -43,12 +43,16 @@ DEADLINE = 60.0
 SAID_LIMIT = 1_000
 REFRESHED_FOR = "x-kgd-at"
 """The header with the commit that a refreshed page must include."""
+YEAR = 365 * 86_400
+"""Lifetime in seconds of the cookies of a session and of a theme."""
 POSITION_SECONDS = 60
 """Lifetime of the cookie: after that, every hub has the commit."""
 PROOF = "proof"
 """The form field that proves that our page made the form."""
 POSITION = "kgd-at"
 """The cookie with the commit of the browser's last change."""
+THEME = "kgd-theme"
+"""The cookie with the chosen theme; a browser without it follows its system."""
 
 log = logging.getLogger("kgd.ui")
 
@@ -164,7 +168,7 @@ class Ui:
             key, to = await anyio.to_thread.run_sync(self._sessions.enter, code, program)
         await anyio.to_thread.run_sync(self._sessions.close, self._key(request))
         response = RedirectResponse(own(to), 303, rendering.HEADERS)
-        response.set_cookie(self._place.cookie, key, max_age=365 * 86_400, **self._place.cookie_options())
+        response.set_cookie(self._place.cookie, key, max_age=YEAR, **self._place.cookie_options())
         return response
 
     async def leave(self, request: Request) -> Response:
@@ -266,7 +270,7 @@ class Ui:
             if handled.said:
                 notice = Notice(handled.said[:SAID_LIMIT], handled.undo, visit.workspace)
                 self._sessions.say(key, notice.written())
-            return self._redirect(handled.to, visit)
+            return self._redirect(handled, visit)
         if isinstance(handled, Download):
             headers = rendering.HEADERS | {"cache-control": "no-store"}
             if handled.filename:
@@ -279,9 +283,14 @@ class Ui:
             around["notice"] = Notice.read(self._sessions.said(key))
         return self._html(handled.template, around | dict(handled.told), handled.status)
 
-    def _redirect(self, to: str, visit: Visit) -> Response:
+    def _redirect(self, handled: Redirect, visit: Visit) -> Response:
         """Return a redirect after a change; the next page includes the change at every hub."""
-        response = RedirectResponse(to, 303, rendering.HEADERS)
+        response = RedirectResponse(handled.to, 303, rendering.HEADERS)
+        options = self._place.cookie_options() | {"path": ROOT}
+        if handled.theme in THEMES:
+            response.set_cookie(THEME, handled.theme, max_age=YEAR, **options)
+        elif handled.theme:
+            response.delete_cookie(THEME, **options)
         if position := self._daemon.position(visit.workspace):
             path = f"{ROOT}/w/{visit.workspace}"
             response.set_cookie(
@@ -327,6 +336,7 @@ class Ui:
             still_live=(lambda: tokens.still_live(record)) if tokens and record else lambda: None,
             served=(lambda: tokens.workspaces(record)) if tokens and record else None,
             is_refresh="hx-request" in request.headers,
+            theme=theme if (theme := request.cookies.get(THEME, "")) in THEMES else "",
         )
         if visit.workspace and visit.workspace not in visit.workspaces():
             raise NotFound("you have no workspace with that name", next="The start page lists your workspaces.")

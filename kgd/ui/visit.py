@@ -21,6 +21,8 @@ from kgd.ui.sessions import Visitor
 CLIENT = "kgd ui"
 ROOT = "/ui"
 LONGEST_PLACE = 4_000
+THEMES = ("light", "dark")
+"""Themes that override the system's."""
 
 
 class Incomplete(NotFound):
@@ -40,12 +42,14 @@ class Page:
 class Redirect:
     """A redirect after a change; the next page shows `said` once.
 
-    `undo` is the commit of the change: the message then links to it and has a button that reverts it.
+    `undo` is the commit of the change: the message then links to it and has a button that reverts it. `theme` is the
+    theme that the browser keeps from now on: one of `THEMES`, or ``system``.
     """
 
     to: str
     said: str = ""
     undo: str = ""
+    theme: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class Visit:
 
     `query` and `form` hold the last value of each name; `many` returns all values of a name in `query` or `form`.
     `record` is the visitor's token at this moment; None for the user of this machine, with all permissions.
-    `is_refresh`: the request comes from a script of an open page.
+    `is_refresh`: the request comes from a script of an open page. `theme` is one of `THEMES`; empty for the system's.
     """
 
     daemon: Daemon
@@ -81,6 +85,7 @@ class Visit:
     still_live: Callable[[], None] = lambda: None
     served: Callable[[], list[str]] | None = None
     is_refresh: bool = False
+    theme: str = ""
 
     @property
     def may_do_all(self) -> bool:

@@ -1,7 +1,9 @@
-"""The header: pages with counts of pending work, a menu on phones, and addresses that lead to the nearest page."""
+"""The header and the footer: pages with counts of pending work, a menu on phones, the theme, and addresses that lead to
+the nearest page."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -109,3 +111,30 @@ class TestInABrowser:
         without_scripts.get_by_role("button", name="Menu").click()
         pages.get_by_role("link", name="Areas").click()
         without_scripts.wait_for_url("**/areas")
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium")
+def test_a_theme_is_kept_in_the_browser_and_chosen_without_scripts(desk: Desk, chromium: Browser) -> None:
+    dark, light = "rgb(19, 23, 21)", "rgb(247, 247, 244)"
+    context = chromium.new_context(java_script_enabled=False, color_scheme="light")
+    page = context.new_page()
+    page.goto(desk.link())
+    page.get_by_role("button", name="Open kgd").click()
+    at(page, "graph")
+    body, themes = page.locator("body"), page.get_by_role("group", name="Theme")
+    expect(themes.get_by_role("button", name="System")).to_have_attribute("aria-pressed", "true")
+    expect(body).to_have_css("background-color", light)
+    themes.get_by_role("button", name="Dark").click()
+    expect(page).to_have_url(re.compile("/graph$"))
+    expect(body).to_have_css("background-color", dark)
+    at(page, "overview")
+    expect(body).to_have_css("background-color", dark)
+    expect(themes.get_by_role("button", name="Dark")).to_have_attribute("aria-pressed", "true")
+    themes.get_by_role("button", name="System").click()
+    expect(body).to_have_css("background-color", light)
+    page.emulate_media(color_scheme="dark")
+    expect(body).to_have_css("background-color", dark)
+    themes.get_by_role("button", name="Light").click()
+    expect(body).to_have_css("background-color", light)
+    context.close()

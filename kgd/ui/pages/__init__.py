@@ -43,5 +43,5 @@ ENTRIES: tuple[Entry, ...] = (
 )
 """Pages of a workspace."""
 
-PAGES: tuple[Entry, ...] = (workspaces.FIRST, *manual.ENTRIES)
+PAGES: tuple[Entry, ...] = (*workspaces.PAGES, *manual.ENTRIES)
 """Pages outside of a workspace."""

@@ -9,7 +9,7 @@ from typing import Any
 from kgd.errors import KgdError, NotFound
 from kgd.tools.hubs.tokens import describe
 from kgd.ui.rendering import counted
-from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, address
+from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, address, own
 
 TOKENS = 50
 """Largest number of tokens on one page."""
@@ -175,5 +175,11 @@ ENTRIES = (
     Entry("workspaces", "workspaces/hub", hub, ("POST",)),
 )
 
-FIRST = Entry("first", "", first)
-"""The start page, which belongs to no workspace."""
+
+def theme(visit: Visit) -> Handled:
+    """Keep the chosen theme in this browser."""
+    return Redirect(own(visit.form.get("back", "")), theme=visit.required("theme"))
+
+
+PAGES = (Entry("first", "", first), Entry("first", "theme", theme, ("POST",)))
+"""The start page and the switch of the theme, which belong to no workspace."""
