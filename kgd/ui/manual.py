@@ -286,6 +286,7 @@ def _parser() -> MarkdownIt:
     made = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     made.add_render_rule("heading_open", _heading)
     made.add_render_rule("bullet_list_open", _list)
+    made.add_render_rule("bullet_list_close", _list_end)
     made.add_render_rule("link_open", _link)
     made.add_render_rule("link_close", _link_end)
     made.add_render_rule("image", _picture)
@@ -306,10 +307,21 @@ def _heading(renderer: Any, tokens: Sequence[Token], index: int, options: Any, e
 
 
 def _list(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """Render a list; a list of the page's own headings gets a class, because wide windows show it beside the text."""
+    """Render a list; a list of the page's own headings is folded, because wide windows show it beside the text."""
+    fold = '<details class="own-contents"><summary>On this page</summary>\n'
+    return f"{fold if _is_own_list(tokens, index) else ''}<ul>\n"
+
+
+def _list_end(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    level, places = tokens[index].level, range(index - 1, -1, -1)
+    opened = next(at for at in places if tokens[at].type == "bullet_list_open" and tokens[at].level == level)
+    return "</ul>\n</details>\n" if _is_own_list(tokens, opened) else "</ul>\n"
+
+
+def _is_own_list(tokens: Sequence[Token], index: int) -> bool:
+    """Whether the list that begins at a token has only links to headings of the same page."""
     inside = takewhile(lambda token: token.level > tokens[index].level, tokens[index + 1 :])
-    own = all(_is_own_link(token) for token in inside if token.type == "inline")
-    return '<ul class="own-contents">\n' if own else "<ul>\n"
+    return all(_is_own_link(token) for token in inside if token.type == "inline")
 
 
 def _is_own_link(token: Token) -> bool:
