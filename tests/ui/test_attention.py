@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -65,8 +66,9 @@ def test_selected_stale_facts_are_counted_and_enter_verifies_them(page: Page) ->
 
 
 def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
-    expect(page.locator(".glance")).to_have_text(
-        "3 conflicts, 2 proposals, 5 stale facts and 1 unreadable file need your attention."
+    todo = page.get_by_role("group", name="To do").get_by_role("link")
+    expect(todo).to_have_text(
+        ["Resolve 3 conflicts", "Review 2 proposals", "Check 5 stale facts", "Repair 1 unreadable file"]
     )
     expect(page.locator(".pending")).to_have_count(5)
     disputed = card(page, "One retry, with an idempotency key")
@@ -79,6 +81,23 @@ def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
     expect(page.get_by_role("link", name="All 5 stale facts")).to_be_visible()
     expect(page.get_by_role("heading", name="Needs attention")).to_be_visible()
     assert axe(page) == []
+
+
+def test_the_reason_of_a_finding_is_written_in_a_form_that_cites_its_files(desk: Realistic, page: Page) -> None:
+    at(page, "../bookshop/overview")
+    expect(page.get_by_role("link", name="Write why")).to_have_count(3)
+    page.get_by_role("link", name=re.compile("Write why.*change together")).click()
+    expect(page.get_by_label("Summary")).to_have_value("models.py and rounding.py change together because ")
+    expect(page.get_by_label("Type", exact=True)).to_have_value("insight")
+    about = "./shop/orders/models.py\n./shop/pricing/rounding.py"
+    expect(page.get_by_label("About, one per line")).to_have_value(about)
+    expect(page.get_by_label("Content")).to_have_value(re.compile("^6 of 6 commits of shop/orders/models.py also"))
+    page.keyboard.type("totals are rounded once")
+    page.get_by_role("button", name="Create").click()
+    expect(page.locator("h1")).to_have_text(re.compile("change together because totals are rounded once$"))
+    expect(page.locator(".cited h3")).to_have_text([re.compile("^shop/orders/models.py"), re.compile("^shop/pricing")])
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".said")).to_contain_text("Undone")
 
 
 def test_changes_are_grouped_by_author_and_hour_with_their_summaries(page: Page) -> None:
@@ -110,10 +129,12 @@ def test_a_conflict_is_resolved_from_its_card_and_the_resolution_is_undone(desk:
     expect(page.locator("main")).to_contain_text("3 conflicts are open")
 
 
-def test_a_node_in_conflict_names_no_author_of_the_shown_value(page: Page) -> None:
+def test_a_node_in_conflict_names_its_last_change_but_no_author_of_the_shown_value(page: Page) -> None:
     at(page, f"node?uri={RETRY}")
-    expect(page.locator(".title")).to_contain_text("in conflict, ")
-    expect(page.locator(".title")).not_to_contain_text("Person")
+    expect(page.locator(".title")).to_contain_text("last changed by Ann Person")
+    expect(page.locator(".title")).not_to_contain_text("written by")
+    at(page, "file?path=shop/payments/provider.py")
+    expect(page.locator(".note", has_text="One retry")).to_contain_text("last changed by Ann Person")
     at(page, f"graph?from={RETRY}&node={RETRY}")
     expect(page.locator("#card")).to_contain_text("conflict, ")
     expect(page.locator("#card")).not_to_contain_text("Person")
@@ -209,7 +230,7 @@ def test_a_remote_without_a_sync_yet_is_not_called_ok(page: Page) -> None:
 
 
 def test_the_bar_of_the_coverage_has_the_colour_of_the_links(page: Page) -> None:
-    link = page.get_by_role("main").get_by_role("link").first
+    link = page.get_by_role("link", name="Review changes")
     bar = page.get_by_label("Files with an area")
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)

@@ -61,11 +61,11 @@ def test_comments_on_a_proposal_are_on_the_overview_of_its_author(browser: Brows
     sent = hub.post(token, "infra/submit_subgraph", {"changes": [change], "message": "a question"}).json
     hub.call("comment", workspace="infra", name=sent["proposal"], text="Which `one`?")
     page = signed_in(browser, hub, token)
-    expect(page.locator(".glance")).to_have_text("1 proposal with comments needs your attention.")
+    expect(page.locator(".glance")).to_have_text("Answer 1 proposal with comments")
     card = page.locator(".work > li", has_text="a question")
     expect(card).to_contain_text("Which one?")
     assert axe(page) == []
-    page.get_by_role("link", name="1 proposal with comments").click()
+    page.get_by_role("link", name="Answer 1 proposal with comments").click()
     expect(page.locator("article")).to_contain_text("Which `one`?")
     page.get_by_role("link", name="a question", exact=True).click()
     page.get_by_role("textbox", name="Comment").fill("This one.")

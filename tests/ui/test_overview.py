@@ -12,7 +12,7 @@ from kgd.client.connection import Connection
 from kgd.errors import Advice, Do
 from kgd.ui import rendering
 from kgd.ui.pages.attention import Waiting
-from kgd.ui.pages.overview import sentence, unread
+from kgd.ui.pages.overview import unread
 from tests.ui.conftest import Desk, at, axe
 from tests.waiting import at_rest, until
 
@@ -26,34 +26,26 @@ def agent_writes(desk: Desk, uri: str, **fields: Any) -> None:
         connection.call("put", {"workspace": "shop", "changes": [{"op": "upsert", "uri": uri, **fields}]})
 
 
-def some(count: int, one: str, needs: bool = True) -> Waiting:
-    return Waiting(count, one, f"{one}s", "", "", needs)
+def some(count: int, one: str, remedy: str = "") -> Waiting:
+    return Waiting(count, one, f"{one}s", "", "", remedy)
 
 
 @pytest.mark.parametrize(
-    ("waiting", "stuck", "said"),
+    ("waiting", "said"),
     [
-        ([], [], "Nothing needs your attention."),
-        ([some(1, "conflict")], [], "1 conflict needs your attention."),
-        ([some(3, "conflict"), some(2, "proposal")], [], "3 conflicts and 2 proposals need your attention."),
-        (
-            [some(1, "conflict"), some(1, "proposal"), some(1200, "file")],
-            [],
-            "1 conflict, 1 proposal and 1,200 files need your attention.",
-        ),
-        ([some(9, "broken link", needs=False)], [], "Nothing is urgent."),
-        ([], ["Writes"], "Problems: Writes."),
-        ([some(1, "file")], ["A", "B"], "1 file needs your attention. Problems: A and B."),
+        (some(1, "conflict", "Resolve"), "Resolve 1 conflict"),
+        (some(1200, "stale fact", "Check"), "Check 1,200 stale facts"),
+        (some(9, "broken link"), ""),
     ],
 )
-def test_one_sentence_summarises_the_pending_work(waiting: list[Waiting], stuck: list[str], said: str) -> None:
-    assert sentence(waiting, stuck) == said
+def test_pending_work_is_named_with_its_remedy(waiting: Waiting, said: str) -> None:
+    assert waiting.deed == said
 
 
 @pytest.mark.slow
 @browser
 def test_a_new_workspace_shows_what_its_code_tells_and_how_to_connect_an_agent(page: Page) -> None:
-    expect(page.locator(".glance")).to_contain_text("Nothing needs your attention.")
+    expect(page.locator(".glance")).to_contain_text("Nothing is written yet. Connect an agent: kgd agents install")
     expect(page.get_by_text("Status: OK")).to_be_visible()
     expect(page.locator(".first .work li")).to_have_count(3)
     expect(page.locator(".first")).to_contain_text("6 files in")
@@ -73,7 +65,8 @@ def test_a_new_workspace_without_code_shows_what_to_do_next(desk: Desk, page: Pa
         connection.call("up", {"directory": str(tmp_path), "standalone": True, "id": "notes"})
     at(page, "../notes/overview")
     expect(page.locator(".first")).to_contain_text("This workspace has no code")
-    expect(page.locator(".steps li")).to_have_count(4)
+    expect(page.locator(".glance")).to_contain_text("Connect an agent: kgd agents install")
+    expect(page.locator(".steps li")).to_have_count(3)
     expect(page.locator(".steps")).to_contain_text("kgd ingest FOLDER")
     assert axe(page) == []
 
@@ -252,9 +245,8 @@ def test_a_broken_link_is_listed_until_its_target_is_written(desk: Desk, page: P
 def test_a_stale_fact_is_listed_and_verified_by_keyboard(desk: Desk, page: Page) -> None:
     desk("remember", "Sign adds nothing", "--cites", "src/auth/session.py#sign")
     (desk.code / "src/auth/session.py").write_text("def sign(token):\n    return token + 'x'\n")
-    waits = page.get_by_role("link", name="1 stale fact")
+    waits = page.locator(".glance").get_by_role("link", name="Check 1 stale fact")
     waits.wait_for()
-    expect(page.locator(".glance")).to_have_text("1 stale fact needs your attention.")
     waits.focus()
     page.keyboard.press("Enter")
     expect(page.locator(".cited h3")).to_have_text("src/auth/session.py#sign changed")
@@ -282,9 +274,9 @@ def test_an_unreadable_file_is_listed_with_its_line(desk: Desk, page: Page) -> N
             break
         page.wait_for_timeout(50)
     file.write_text("uri: concept://shop/hand\nname: [unclosed\n")
-    unreadable = page.get_by_role("link", name="1 unreadable file")
+    unreadable = page.get_by_role("link", name="Repair 1 unreadable file")
     expect(unreadable).to_be_visible(timeout=AT_ONCE)
-    expect(page.get_by_text("Status: 1 problem")).to_be_visible()
+    expect(page.locator(".state").get_by_role("link", name="1 problem")).to_be_visible()
     unreadable.click()
     expect(page.locator("main")).to_contain_text(f"{file}, line")
     assert axe(page) == []

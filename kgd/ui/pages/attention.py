@@ -65,7 +65,10 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of pending work: the key of its count, its names, its page, and whether it needs attention."""
+    """A kind of pending work: the key of its count, its names, its page, and the verb of its remedy.
+
+    Without a remedy, it does not need attention.
+    """
 
     key: str
     one: str
@@ -73,7 +76,7 @@ class Kind:
     page: str
     why: str
     cards: Callable[[Visit, Mapping[str, Any]], list[Card]]
-    needs: bool = True
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +88,18 @@ class Waiting:
     many: str
     place: str
     why: str
-    needs: bool = True
+    remedy: str = ""
     cards: tuple[Card, ...] = ()
 
     @property
     def words(self) -> str:
         """``3 conflicts``."""
         return counted(self.count, self.one, self.many)
+
+    @property
+    def deed(self) -> str:
+        """``Resolve 3 conflicts``; empty if nothing needs to be done."""
+        return f"{self.remedy} {self.words}" if self.remedy else ""
 
 
 def waiting(visit: Visit, status: Mapping[str, Any]) -> list[Waiting]:
@@ -112,7 +120,7 @@ def waiting(visit: Visit, status: Mapping[str, Any]) -> list[Waiting]:
             kind.many,
             visit.to(kind.page) if kind.page else "",
             kind.why,
-            kind.needs,
+            kind.remedy,
             tuple(_tried(kind.cards, visit, status)),
         )
         for kind in KINDS
@@ -230,8 +238,16 @@ def _failed(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
 
 
 KINDS = (
-    Kind("conflicts", "conflict", "conflicts", "conflicts", "Two people changed the same field.", _conflicts),
-    Kind("proposals", "proposal", "proposals", "proposals", "A change to accept or reject.", _proposals),
+    Kind(
+        "conflicts",
+        "conflict",
+        "conflicts",
+        "conflicts",
+        "Two people changed the same field.",
+        _conflicts,
+        "Resolve",
+    ),
+    Kind("proposals", "proposal", "proposals", "proposals", "A change to accept or reject.", _proposals, "Review"),
     Kind(
         "mine",
         "proposal with comments",
@@ -239,8 +255,9 @@ KINDS = (
         "proposals?unanswered=1",
         "Comments on your own proposal.",
         _mine,
+        "Answer",
     ),
-    Kind("unverified", "stale fact", "stale facts", "stale", "The cited code has changed.", _stale),
+    Kind("unverified", "stale fact", "stale facts", "stale", "The cited code has changed.", _stale, "Check"),
     Kind(
         "invalid_files",
         "unreadable file",
@@ -248,9 +265,10 @@ KINDS = (
         "unreadable",
         "Hand edits that cannot be parsed.",
         _unreadable,
+        "Repair",
     ),
-    Kind("failed", "failed job", "failed jobs", "", "An import failed.", _failed),
-    Kind("broken_links", "broken link", "broken links", "broken", "The target is not written yet.", _broken, False),
+    Kind("failed", "failed job", "failed jobs", "", "An import failed.", _failed, "Repeat"),
+    Kind("broken_links", "broken link", "broken links", "broken", "The target is not written yet.", _broken),
 )
 
 

@@ -9,10 +9,12 @@ from typing import Any
 
 from kgd.errors import KgdError
 from kgd.exchange import rules
+from kgd.model.node import SUMMARY_LIMIT
 from kgd.model.uri import uri_at
 from kgd.tools.workspaces.status import remedy
+from kgd.ui.changes import mapping_text
 from kgd.ui.feed import feed
-from kgd.ui.pages.attention import Waiting, waiting
+from kgd.ui.pages.attention import waiting
 from kgd.ui.rendering import counted
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
@@ -35,8 +37,12 @@ STATES = {
     "degraded": "degraded",
     "off": "off",
 }
-FINDINGS = {"together": "Change together", "reverted": "Often reverted", "fixes": "Needs most fixes"}
-"""Titles of findings in the code's history."""
+FINDINGS = {
+    "together": ("Change together", "insight", "{} change together because "),
+    "reverted": ("Often reverted", "gotcha", "{} was often reverted because "),
+    "fixes": ("Needs most fixes", "gotcha", "{} needs many fixes because "),
+}
+"""Findings in the code's history: their title, and the type and the beginning of a fact that gives the reason."""
 LESSONS = 3
 RULES = 3
 """Largest number of places of rules to name."""
@@ -45,11 +51,13 @@ QUESTIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A finding about the code. `parts` are pairs of text and address; `commit` is the newest one that shows it."""
+    """A finding about the code. `parts` are pairs of text and address; `commit` is the newest one that shows it, and
+    `why` the address of the form of a fact that gives the reason."""
 
     title: str
     parts: tuple[tuple[str, str], ...]
     commit: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +72,16 @@ class Stage:
 
 def overview(visit: Visit) -> Handled:
     status = visit.call("status")
-    work = waiting(visit, status)
     stages = [_stage(one) for one in status["stages"]]
     stuck = [one for one in stages if one.state in ("blocked", "degraded")]
     is_new = visit.may_do_all and not status["counts"].get("nodes")
     told = {
         "status": status,
-        "waiting": work,
+        "waiting": waiting(visit, status),
         "stages": stages,
         "stuck": stuck,
         "degraded": _degraded(status),
         "unread": unread(status),
-        "sentence": sentence(work, [one.title for one in stuck]),
         "feed": feed(visit),
         "questions": visit.call("questions", limit=QUESTIONS) if visit.can("questions") else None,
         "running": [job for job in status["jobs"] if job["state"] == "running"],
@@ -89,22 +95,6 @@ def overview(visit: Visit) -> Handled:
         "polls": True,
     }
     return Page("overview.html", told)
-
-
-def sentence(waiting: list[Waiting], stuck: list[str]) -> str:
-    """Summarise the pending work in one sentence: ``3 conflicts and 2 proposals need your attention.``"""
-    needs = [one for one in waiting if one.needs]
-    said = []
-    if needs:
-        verb = "needs" if len(needs) == 1 and needs[0].count == 1 else "need"
-        said.append(f"{_listed([one.words for one in needs])} {verb} your attention.")
-    if stuck:
-        said.append(f"Problems: {_listed(stuck)}.")
-    return " ".join(said) or ("Nothing is urgent." if waiting else "Nothing needs your attention.")
-
-
-def _listed(texts: list[str]) -> str:
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def _stage(stage: Mapping[str, Any]) -> Stage:
@@ -141,9 +131,10 @@ def _lessons(visit: Visit, status: Mapping[str, Any]) -> list[Lesson]:
     """Return findings from the code and its history, for a workspace without facts."""
     found = [
         Lesson(
-            FINDINGS[one["kind"]],
+            FINDINGS[one["kind"]][0],
             _linked(visit, one["what"], one["paths"]),
             one["commits"][0],
+            _form(visit, one) if visit.may("put") else "",
         )
         for one in status.get("findings", ())
         if one["kind"] in FINDINGS
@@ -157,6 +148,21 @@ def _lessons(visit: Visit, status: Mapping[str, Any]) -> list[Lesson]:
         found.append(_plain("Files", f"{counted(counts['files'], 'file')} in {folders}, none of them in an area yet"))
         found.append(_plain("History", "After 50 commits: which files change together, and which need most fixes"))
     return found[:LESSONS]
+
+
+def _form(visit: Visit, finding: Mapping[str, Any]) -> str:
+    """Return the address of a form for the reason of a finding, which cites its files."""
+    _, type, begins = FINDINGS[finding["kind"]]
+    paths = finding["paths"]
+    summary = begins.format(" and ".join(path.rpartition("/")[2] for path in paths))
+    return visit.to(
+        "node/new",
+        type=type,
+        summary=summary if len(summary) < SUMMARY_LIMIT else "",
+        content=f"{finding['what']}, up to commit {finding['commits'][0]}.",
+        about=[f"./{path}" for path in paths],
+        data=mapping_text({"cites": paths}),
+    )
 
 
 def _rules(status: Mapping[str, Any]) -> list[str]:

@@ -10,6 +10,10 @@
   const enter = document.getElementById("enter");
   if (enter) enter.requestSubmit();
 
+  // A text that the server has begun continues at its end; browsers put the cursor before it.
+  const begun = document.querySelector("main input[autofocus]:not([type])");
+  begun?.setSelectionRange(begun.value.length, begun.value.length);
+
   document.addEventListener("input", (event) => {
     const form = event.target.form;  // a field may be outside its form
     const sendsItself = form?.matches("[hx-get]");
