@@ -80,16 +80,44 @@ def test_the_page_of_a_file_shows_its_knowledge_before_its_code(shop: Desk, page
     expect(page.locator("#L1")).to_be_in_viewport()  # beside the knowledge
 
 
+def test_a_fact_names_who_wrote_and_who_verified_it_and_when(shop: Desk, page: Page) -> None:
+    at(page, f"file?path={ORDERS}")
+    fact = page.locator(".note", has_text="A basket has items")
+    expect(fact.locator(".aside")).to_contain_text(re.compile(r"written by Ann Person, (just now|.* ago)"))
+    expect(fact.get_by_role("link", name="Ann Person")).to_have_attribute("href", re.compile("/author[?]name=Ann"))
+    shop.put("insight://shop/no-keys", summary="There are no keys", data={"cites": ["src/auth/keys.py"]})
+    (shop.code / "src/auth/keys.py").write_text("KEYS = {1: 2}\n")
+    until(lambda: shop.call("stale")["total"] == 1)
+    shop.call("stale", verify=["insight://shop/no-keys"], limit=1)
+    for place in ("file?path=src/auth/keys.py", "node?uri=insight://shop/no-keys"):
+        at(page, place)
+        expect(page.locator("main")).to_contain_text(re.compile("written by Ann Person, .*, verified by Ann Person"))
+
+
 def test_the_margin_names_authors_and_a_line_is_asked_about_by_one_tap(shop: Desk, page: Page) -> None:
     at(page, f"file?path={ORDERS}")
     margin = page.locator("#L6 .about")
     expect(margin).to_contain_text("Ann, ")
     expect(margin.locator("time")).to_contain_text(re.compile(r"now|ago"))
     page.set_viewport_size({"width": 390, "height": 844})
-    expect(page.get_by_role("link", name="Go to the code")).to_be_in_viewport()
+    expect(page.get_by_role("link", name="Go to code")).to_be_in_viewport()
     page.locator("#L8").get_by_role("button", name="Why?").click()
     expect(page.locator(".why")).to_contain_text("Sell by the cent")
     assert axe(page) == []
+
+
+def test_the_header_of_a_file_is_one_row_and_a_second_one_on_a_phone(shop: Desk, page: Page) -> None:
+    at(page, "file?path=src/auth/session.py")
+    head = page.locator(".file-head")
+    expect(head.get_by_role("navigation", name="Breadcrumbs").get_by_role("link")).to_have_text(["Code", "src", "auth"])
+    expect(head).to_contain_text("lines")
+    for name in ("Write a fact", "Graph", "Relations"):
+        expect(head.get_by_role("link", name=name)).to_be_visible()
+    for width, most in ((1280, 50), (390, 90)):
+        page.set_viewport_size({"width": width, "height": 800})
+        box = head.bounding_box()
+        assert box
+        assert box["height"] < most
 
 
 def test_the_knowledge_stays_beside_the_code_that_is_scrolled(shop: Desk, page: Page) -> None:
@@ -135,7 +163,10 @@ def test_on_a_phone_a_small_mark_opens_the_facts_below_their_line_without_script
     assert margin
     assert text
     assert margin["width"] < 48
-    assert text["x"] + text["width"] <= 370, "all of the code is in the window"
+    assert text["x"] < 100, "the code begins beside its line number"
+    code_of = page.locator("#L16 td").last
+    expect(code_of).to_have_css("white-space", "pre")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390, "code scrolls in its box, not the page"
     page.get_by_role("link", name="Notes 1 2").click()
     expect(facts).to_contain_text("Never divide a price")
     expect(facts).to_contain_text("A basket has items")
@@ -239,7 +270,7 @@ def test_traps_of_a_folder_above_and_open_tasks_are_in_the_first_list(shop: Desk
     shop.put("task://shop/renew", name="Renew earlier", data={"sections": sections})
     at(page, "file?path=src/auth/session.py")
     known = page.get_by_role("region", name="What the team knows")
-    expect(known.locator(".note", has_text="Hold no lock")).to_contain_text("About src/auth/")
+    expect(known.locator(".note", has_text="Hold no lock")).to_contain_text("about src/auth/")
     expect(known.locator(".note", has_text="Renew earlier")).to_be_visible()
 
 
