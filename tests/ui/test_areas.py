@@ -113,7 +113,7 @@ def test_an_area_shows_its_rules_its_facts_their_authors_and_its_files(desk: Des
     assert axe(page) == []
     facts.nth(0).get_by_role("link", name="src/checkout.py").click()
     expect(page.locator(".note", has_text="Never divide a price")).to_contain_text("stale")
-    expect(page.locator(".note", has_text="Money").first).to_contain_text("Owns this file")
+    expect(page.locator(".note", has_text="Money").first).to_contain_text("owns this file")
 
 
 def test_an_area_names_its_group_and_its_facts(desk: Desk, page: Page) -> None:

@@ -201,11 +201,11 @@ def test_a_reader_sees_no_form(browser: BrowserContext, hub: Hub) -> None:
     ):
         told = page.request.get(f"{hub.url}/ui/w/infra/{place}?uri={node}")
         assert told.status == 200, place
-        assert told.text().count('method="post"') == 1, f"{place}: beside that to go out"
+        assert told.text().count('method="post"') == 2, f"{place}: beside the theme and that to go out"
         assert not re.search(r'href="[^"]*(?:/new|/edit|do=)', told.text()), place
     for place in ("areas/new", "node/new", "node/edit", "node/delete"):
         told = page.request.get(f"{hub.url}/ui/w/infra/{place}?uri={node}&commit=HEAD")
-        assert (told.status, told.text().count('method="post"')) == (403, 1), place
+        assert (told.status, told.text().count('method="post"')) == (403, 2), place
 
 
 def test_the_last_date_of_the_calendar_is_accepted(browser: BrowserContext, hub: Hub) -> None:
