@@ -1,4 +1,4 @@
-"""Reading a thread back: its messages in order."""
+"""Reading a thread: its messages in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 from kgd.errors import Invalid
 from kgd.ingest.conversations import message_nodes, values
-from kgd.model.node import Node
 from kgd.model.uri import Uri, name_of, namespace_of, scheme_of, workspace_of
 from kgd.workspace.workspace import Workspace
 
@@ -43,25 +42,17 @@ def messages_of(workspace: Workspace, thread: Uri) -> str:
     return next((start for start in starts if workspace.text().between(start, start + LAST, 1)), starts[0])
 
 
-def history(
-    workspace: Workspace, thread: Uri, limit: int = 50, *, before: Uri | None = None, after: Uri | None = None
-) -> list[Message]:
-    """Up to `limit` messages of a thread, oldest first; O(answer), however long the thread is.
+def listed(
+    workspace: Workspace, thread: Uri, limit: int, *, before: Uri | None = None, after: Uri | None = None
+) -> list[Uri]:
+    """The URIs of up to `limit` messages of a thread, oldest first; O(answer), however long the thread is.
 
     With `after`, these are the messages after that message; with `before`, the messages right before it; otherwise the
-    newest messages. Acknowledged writes are included. Messages in damaged files are left out.
+    newest messages. Acknowledged writes are included. O(thread) if a program named the messages itself.
 
     Raises:
         Invalid: `thread` is not the URI of a thread.
     """
-    uris = listed(workspace, thread, limit, before=before, after=after)
-    return [message for uri in uris if (message := read(workspace, uri)) is not None]
-
-
-def listed(
-    workspace: Workspace, thread: Uri, limit: int, *, before: Uri | None = None, after: Uri | None = None
-) -> list[Uri]:
-    """The URIs of the messages that `history` returns. O(thread) if a program named the messages itself."""
     start = messages_of(workspace, check_thread(thread))
     last = workspace.text().between(start, start + LAST, 1, backward=True)
     if last and not message_nodes.is_id(name_of(last[0])):  # their names sort after ids
@@ -129,13 +120,10 @@ def check_thread(uri: Uri) -> Uri:
 
 
 def read(workspace: Workspace, uri: Uri) -> Message | None:
-    """One message; None if it does not exist or cannot be read."""
+    """One message, in which invalid fields are empty; None if it does not exist or its file is damaged."""
     node = workspace.readable(uri)
-    return message_of(node) if node is not None else None
-
-
-def message_of(node: Node) -> Message:
-    """A node as a message; invalid fields are empty."""
+    if node is None:
+        return None
     data = node.data
     calls = data.get("toolCalls")
     kind, sender = (data.get(key) if isinstance(data.get(key), str) else "" for key in ("senderType", "senderId"))

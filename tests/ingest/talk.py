@@ -9,7 +9,7 @@ from typing import Any
 from kgd.ingest import kinds
 from kgd.ingest.document_reader import DocumentReader
 from kgd.ingest.kind import Around, Given, Taken
-from kgd.ingest.thread_history import REPLIED_BY, history
+from kgd.ingest.thread_history import REPLIED_BY, Message, listed, read
 from kgd.model.node import Node, Source
 from kgd.model.uri import Uri
 from kgd.workspace.workspace import Workspace
@@ -53,6 +53,11 @@ def written(ws: Workspace, found: Iterable[Taken], commits: int = 99) -> list[Ta
 
 def new(found: Iterable[Taken]) -> int:
     return sum(one.counts["messages_new"] for one in found)
+
+
+def history(ws: Workspace, thread: Uri, limit: int = 50, **around: Uri) -> list[Message]:
+    """The messages of a thread that can be read, in order."""
+    return [message for uri in listed(ws, thread, limit, **around) if (message := read(ws, uri))]
 
 
 def told(ws: Workspace, thread: str, limit: int = 10_000) -> list[tuple[str, str]]:

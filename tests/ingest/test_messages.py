@@ -11,13 +11,12 @@ from kgd.ingest import kinds, message_ingest
 from kgd.ingest.conversations import json_lines
 from kgd.ingest.document_reader import DocumentReader
 from kgd.ingest.kind import Around, Given
-from kgd.ingest.thread_history import history
 from kgd.model.change import Delete, Move, Upsert
 from kgd.model.node import Source
 from kgd.model.uri import Uri
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, new_layout
-from tests.ingest.talk import lines, new, replies, said, taken, texts, told, written
+from tests.ingest.talk import history, lines, new, replies, said, taken, texts, told, written
 
 STANDUP = "thread://ws/standup"
 

@@ -16,8 +16,8 @@ from mcp.types import CallToolResult
 
 from kgd.codec import documents
 from kgd.errors import Limit, Stale
+from kgd.graph.traverse import traverse
 from kgd.mcp.server import Surface
-from kgd.memories import recalling
 from kgd.model.change import Delete, Edit, Move, Untag
 from kgd.tools import TOOLS
 from kgd.tools.session import Session
@@ -160,10 +160,10 @@ def test_tags_rank_by_matches_then_the_newest_then_the_uri_and_ten_are_answered(
         ws.submit(change(upsert(name, tags=("common", "other"))))
     ws.submit(change(upsert("gotcha://ws/both", tags=("common", "rare"))))
     ws.submit(change(upsert("insight://ws/none", tags=("elsewhere",))))
-    found = recalling.by_tags(ws, ["Common", "rare"])
+    found = [hit.uri for hit in ws.text().by_tags(["Common", "rare"], limit=10)]
     assert len(found) == 10
     assert found[0] == "gotcha://ws/both"
-    assert len(recalling.by_tags(ws, ["common", "rare"], limit=100)) == 13
+    assert len(ws.text().by_tags(["common", "rare"], limit=100)) == 13
     stamps = {name: ws.node_version(uri(name)).updated_at for name in names}  # type: ignore[union-attr]
     assert [str(one) for one in found[1:]] == sorted(names, key=lambda name: (-stamps[name], name))[:9]
 
@@ -179,10 +179,10 @@ def test_connected_nodes_are_those_to_a_depth_each_once_and_without_the_start(ws
             )
         )
     )
-    assert recalling.connected(ws, uri(ring[0])) == [ring[1]]
-    assert recalling.connected(ws, uri(ring[0]), 3) == ring[1:4]
-    assert recalling.connected(ws, uri(ring[0]), 99) == ring[1:]
-    assert recalling.connected(ws, uri(ring[0]), 0) == []
+    for depth, reached in ((0, 1), (1, 2), (3, 4), (99, 5)):
+        walk = traverse([ws.graph], uri(ring[0]), max_cost=None, max_depth=depth, edge_types=["connected_to"])
+        assert {node.uri for node in walk.nodes} == set(ring[:reached])
+        assert len(walk.nodes) == reached
 
 
 @pytest.mark.requirement("M3")
