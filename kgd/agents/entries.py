@@ -18,17 +18,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kgd.agents import jsonc, markdown, toml_table
+from kgd.agents import jsonc
+from kgd.errors import Invalid, KgdError
 
 State = Literal["absent", "present", "outdated", "own"]
 NAME = "kgd"
 HOOK = " prime --hook"
 ALWAYS = " || true"
 """Keeps sessions working for colleagues who have the same files but not kgd."""
+
+MARK = "# by `kgd agents install`"
+"""Distinguishes kgd's table in a TOML file from a user's."""
+BEGIN = "<!-- kgd: written by `kgd agents install`, taken out by `kgd agents uninstall` -->"
+END = "<!-- kgd: end -->"
+"""Mark kgd's block in a Markdown file."""
 
 _SEAL = "\n<!-- written by `kgd agents install`: "
 
@@ -111,20 +119,26 @@ class JsonEntry:
 
 @dataclass(frozen=True, slots=True)
 class TomlEntry:
+    """The table ``[first.second]`` at the end of a file.
+
+    TOML allows a new table at the end of a file, so no positions are needed: the parsed content is compared before and
+    after, and the edit is refused if anything else differs.
+    """
+
     kind: str
     keys: tuple[str, str]
     values: dict[str, Any]
 
     def shown(self) -> str:
-        return toml_table.block(self.keys, self.values, "\n")
+        return self._block(self.values)
 
     def state(self, text: str, *, known: bool) -> State:
-        there = toml_table.found(text, self.keys)
+        there = self._found(text)
         if there is None:
             return "absent"
         if not isinstance(there, dict) or not _plain(there):
             return "own"
-        written = toml_table.block(self.keys, there, "\n").rstrip("\n")
+        written = self._block(there).rstrip("\n")
         if written not in text.replace("\r\n", "\n"):
             return "own"
         return "present" if there == self.values else "outdated"
@@ -134,17 +148,66 @@ class TomlEntry:
             return self.shown()
         if self.state(text, known=True) == "outdated":
             return self.put(self.taken(text))
-        return toml_table.inserted(text, self.keys, self.values)
+        before, added = _parsed(text), self._block(self.values, _newline(text))
+        outer = before.get(self.keys[0], {})
+        expected = {**before, self.keys[0]: {**outer, self.keys[1]: self.values}} if isinstance(outer, dict) else None
+        return self._checked(_appended(text, added), expected)
 
     def taken(self, text: str) -> str | None:
-        there = toml_table.found(text, self.keys)
-        if text == toml_table.block(self.keys, there, "\n"):
+        there = self._found(text)
+        if text == self._block(there):
             return None
-        return toml_table.removed(text, self.keys, there)
+        before, newline = _parsed(text), _newline(text)
+        written = self._block(there, newline)
+        at = text.rfind(newline + written)
+        if at >= 0:
+            new = text[:at] + text[at + len(newline + written) :]
+        elif text.endswith(last := 2 * newline + written[: -len(newline)]):
+            new = text[: -len(last)]
+        else:
+            raise Invalid("this entry has been changed since kgd wrote it", next="Remove it by hand.")
+        rest = {key: value for key, value in before[self.keys[0]].items() if key != self.keys[1]}
+        expected = {**before, self.keys[0]: rest}
+        if not rest and self.keys[0] not in _parsed(new):
+            del expected[self.keys[0]]
+        return self._checked(new, expected)
+
+    def _found(self, text: str) -> Any:
+        """The value under the keys, or None."""
+        table = _parsed(text).get(self.keys[0])
+        return table.get(self.keys[1]) if isinstance(table, dict) else None
+
+    def _block(self, values: dict[str, Any], newline: str = "\n") -> str:
+        """The text of the table. JSON strings and lists of strings are valid TOML."""
+        lines = [f"[{'.'.join(self.keys)}]  {MARK}", *(f"{key} = {json.dumps(one)}" for key, one in values.items())]
+        return "".join(line + newline for line in lines)
+
+    def _checked(self, text: str, expected: dict[str, Any] | None) -> str:
+        try:
+            same = _parsed(text) == expected
+        except KgdError:
+            same = False
+        if not same:
+            raise Invalid(f"the table {'.'.join(self.keys)} cannot be added to this file", next="Add it by hand.")
+        return text
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """The values of a TOML file; the place of an error is its line."""
+    try:
+        return tomllib.loads(text.replace("\r\n", "\n"))
+    except tomllib.TOMLDecodeError as error:
+        what, _, place = str(error).partition(" (at ")
+        line = place.removesuffix(")").partition(",")[0] or "the end"
+        raise Invalid(f"this is not TOML: {what}", at=line) from None
+    except RecursionError:
+        raise Invalid("this TOML is nested too deeply") from None
 
 
 @dataclass(frozen=True, slots=True)
 class BlockEntry:
+    """A marked block at the end of a Markdown file."""
+
     kind: str
     body: str
 
@@ -152,17 +215,60 @@ class BlockEntry:
         return self.put(None)
 
     def state(self, text: str, *, known: bool) -> State:
-        there = markdown.found(text)
+        there = _marked(text)
         if there is None:
             return "absent"
         return "present" if there.splitlines() == self.shown().splitlines() else "outdated"
 
     def put(self, text: str | None) -> str:
-        return markdown.inserted("", self.body).lstrip("\n") if text is None else markdown.inserted(text, self.body)
+        there = _marked(text or "")
+        newline = _newline((text or "") if there is None else there)
+        block = newline.join([BEGIN, *self.body.strip().splitlines(), END])
+        if text is None:
+            return block + newline
+        return text.replace(there, block) if there is not None else _appended(text, block + newline)
 
     def taken(self, text: str) -> str | None:
-        there = markdown.found(text)
-        return None if text == f"{there}\n" else markdown.removed(text)
+        block = _marked(text)
+        if text == f"{block}\n":
+            return None
+        if block is None:
+            raise Invalid("there is no kgd block here")
+        newline = _newline(block)
+        before, after = text.split(block)
+        if not after and before.endswith(2 * newline):  # the last line had no newline
+            return before[: -2 * len(newline)]
+        if before.endswith(newline):
+            before = before[: -len(newline)]
+        return before + after.removeprefix(newline)
+
+
+def _marked(text: str) -> str | None:
+    """The block with its marks, or None.
+
+    Raises:
+        Invalid: One of its marks is missing or duplicated.
+    """
+    if BEGIN not in text and END not in text:
+        return None
+    start, end = text.find(BEGIN), text.rfind(END)
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or end < start:
+        line = text.count("\n", 0, max(start, 0)) + 1
+        raise Invalid("the marks of kgd's block do not match", at=f"line {line}", next="Remove the block by hand.")
+    return text[start : end + len(END)]
+
+
+def _appended(text: str, block: str) -> str:
+    """The text with the block at its end, after an empty line. If its last line has no newline, neither has the
+    block's."""
+    newline = _newline(text)
+    if not text or text.endswith("\n"):
+        return text + newline + block
+    return text + 2 * newline + block[: -len(newline)]
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,12 +182,12 @@ def _reported(reports: Any, where: Any) -> Given:
 
 def _shown(where: Any) -> Given:
     """The settings for any other client, ready to paste."""
-    from kgd.agents import entries, hosts, toml_table
+    from kgd.agents import entries, hosts
 
     server = entries.server(where.command)
     return {
         "mcpServers": {"mcpServers": {"kgd": server}},
         "servers": {"servers": {"kgd": {"type": "stdio", **server}}},
-        "toml": toml_table.block(("mcp_servers", "kgd"), server, "\n"),
+        "toml": entries.TomlEntry("server", ("mcp_servers", "kgd"), server).shown(),
         "start hook": hosts.start_command(where.command),
     }
