@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from itertools import count
+from typing import Any, get_type_hints
 
 from kgd.tools.operation import Hints, Operation
-from kgd.tools.server_memory import parameters as given
 from kgd.tools.server_memory import reading, writing
 from kgd.tools.server_memory.parameters import refusal
-from kgd.tools.server_memory.reading import GraphAnswer, indented
+from kgd.tools.server_memory.reading import indented
 
 _READS = Hints(read_only=True, idempotent=True)
 _ADDS = Hints()
 _DELETES = Hints(destructive=True, idempotent=True)
+_places = count(10, 10)
+"""The tools are offered in the order of their declarations."""
 
 
 def _part(name: str) -> Callable[[Any], str]:
@@ -25,120 +27,52 @@ def _message(answer: Any) -> str:
     return str(answer["message"])
 
 
-def _tool(
-    name: str,
-    description: str,
-    Params: type[given.MemoryParams],
-    Result: Any,
-    hints: Hints,
-    run: Callable[[Any, Any], Any],
-    text: Callable[[Any], str],
-    place: int,
-) -> Operation:
-    title = name.replace("_", " ").title()
+def _tool(description: str, run: Callable[[Any, Any], Any], hints: Hints, text: Callable[[Any], str]) -> Operation:
+    """A tool of the official server. Its name, parameters and answer are those of the function."""
+    name, declared = run.__name__, get_type_hints(run)
     return Operation(
         name,
-        title,
+        name.replace("_", " ").title(),
         description,
-        Params,
-        Result,
+        declared["params"],
+        declared["return"],
         hints,
         run,
         commits={} if hints.read_only else {name: "wrote"},
         offered="server-memory",
-        place=place,
+        place=next(_places),
         text=text,
         refusal=refusal,
     )
 
 
 CREATE_ENTITIES = _tool(
-    "create_entities",
-    "Create multiple new entities in the knowledge graph",
-    given.CreateEntities,
-    writing.EntitiesAnswer,
-    _ADDS,
-    writing.create_entities,
-    _part("entities"),
-    10,
+    "Create multiple new entities in the knowledge graph", writing.create_entities, _ADDS, _part("entities")
 )
 CREATE_RELATIONS = _tool(
-    "create_relations",
     "Create multiple new relations between entities in the knowledge graph. Relations should be in active voice",
-    given.CreateRelations,
-    writing.RelationsAnswer,
-    _ADDS,
     writing.create_relations,
+    _ADDS,
     _part("relations"),
-    20,
 )
 ADD_OBSERVATIONS = _tool(
-    "add_observations",
     "Add new observations to existing entities in the knowledge graph",
-    given.AddObservations,
-    writing.AddedAnswer,
-    _ADDS,
     writing.add_observations,
+    _ADDS,
     _part("results"),
-    30,
 )
 DELETE_ENTITIES = _tool(
-    "delete_entities",
     "Delete multiple entities and their associated relations from the knowledge graph",
-    given.DeleteEntities,
-    writing.DoneAnswer,
-    _DELETES,
     writing.delete_entities,
+    _DELETES,
     _message,
-    40,
 )
 DELETE_OBSERVATIONS = _tool(
-    "delete_observations",
-    "Delete specific observations from entities in the knowledge graph",
-    given.DeleteObservations,
-    writing.DoneAnswer,
-    _DELETES,
-    writing.delete_observations,
-    _message,
-    50,
+    "Delete specific observations from entities in the knowledge graph", writing.delete_observations, _DELETES, _message
 )
 DELETE_RELATIONS = _tool(
-    "delete_relations",
-    "Delete multiple relations from the knowledge graph",
-    given.DeleteRelations,
-    writing.DoneAnswer,
-    _DELETES,
-    writing.delete_relations,
-    _message,
-    60,
+    "Delete multiple relations from the knowledge graph", writing.delete_relations, _DELETES, _message
 )
-READ_GRAPH = _tool(
-    "read_graph",
-    "Read the entire knowledge graph",
-    given.ReadGraph,
-    GraphAnswer,
-    _READS,
-    reading.read_graph,
-    indented,
-    70,
-)
-SEARCH_NODES = _tool(
-    "search_nodes",
-    "Search for nodes in the knowledge graph based on a query",
-    given.SearchNodes,
-    GraphAnswer,
-    _READS,
-    reading.search_nodes,
-    indented,
-    80,
-)
-OPEN_NODES = _tool(
-    "open_nodes",
-    "Open specific nodes in the knowledge graph by their names",
-    given.OpenNodes,
-    GraphAnswer,
-    _READS,
-    reading.open_nodes,
-    indented,
-    90,
-)
+READ_GRAPH = _tool("Read the entire knowledge graph", reading.read_graph, _READS, indented)
+SEARCH_NODES = _tool("Search for nodes in the knowledge graph based on a query", reading.search_nodes, _READS, indented)
+OPEN_NODES = _tool("Open specific nodes in the knowledge graph by their names", reading.open_nodes, _READS, indented)
