@@ -31,7 +31,7 @@ from kgd.exchange.entities import (
     relation_to,
     spelt_name,
 )
-from kgd.exchange.plan import Export, Output, Plan, Reading, Trouble, View, Wanted
+from kgd.exchange.plan import Export, Output, Plan, Reading, Trouble, View, Wanted, without_nulls
 from kgd.model.node import Node, Relation, Source
 from kgd.model.uri import Uri, collision_key, scheme_of
 
@@ -142,7 +142,12 @@ class _Found:
         source = Source(SOURCE, self.file)
         wanted = tuple(
             Wanted(
-                Node(uris[name], source=source, relations=tuple(relations.get(name, ())), **_without_nulls(fields)),
+                Node(
+                    uris[name],
+                    source=source,
+                    relations=tuple(relations.get(name, ())),
+                    **{**fields, "data": without_nulls(fields["data"])},
+                ),
                 at=f"{self.file}:{lines[name]}",
             )
             for name, fields in made.items()
@@ -179,11 +184,6 @@ def _parsed(line: bytes) -> Any:
         return orjson.loads(line.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError:
         return None
-
-
-def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a new node, without nulls, since there is nothing to delete."""
-    return {**fields, "data": {key: value for key, value in fields["data"].items() if value is not None}}
 
 
 # ---- writing

@@ -60,18 +60,16 @@ class Door(Protocol):
 class Holder:
     """The holder of a token, limited to its scopes."""
 
-    def __init__(
-        self,
-        daemon: Daemon,
-        record: TokenRecord,
-        workspaces: Sequence[str],
-        workspace: Callable[[str], str],
-        still_live: Callable[[], None],
-        spend: Callable[[int], None],
-    ) -> None:
-        self.record, self.workspace, self.spend = record, workspace, spend
+    def __init__(self, daemon: Daemon, gate: Gate, record: TokenRecord) -> None:
+        self._daemon, self._gate, self.record = daemon, gate, record
         self.line = record.holder.line
-        self._daemon, self.workspaces, self._still_live = daemon, workspaces, still_live
+        self.workspaces: Sequence[str] = gate.workspaces(record)
+
+    def spend(self, size: int) -> None:
+        self._gate.spend(self.record, size)
+
+    def workspace(self, id: str) -> str:
+        return self._gate.workspace(self.record, id)
 
     def tools(self) -> Mapping[str, Operation]:
         return visible(SERVED, self.record.holder)
@@ -83,7 +81,7 @@ class Holder:
             context_id=None,
             trusted=False,
             principal=self.record.holder,
-            still_live=self._still_live,
+            still_live=lambda: self._gate.still_live(self.record),
         )
 
     def call(self, session: Session, name: str, arguments: Mapping[str, Any]) -> Answer:
@@ -134,15 +132,7 @@ class Gate:
 
     def caller(self, authorization: str) -> Holder:
         """The caller of the HTTP API. Raises like `admit`."""
-        record = self.admit(authorization)
-        return Holder(
-            self._daemon,
-            record,
-            self.workspaces(record),
-            lambda id: self.workspace(record, id),
-            lambda: self.still_live(record),
-            lambda size: self.spend(record, size),
-        )
+        return Holder(self._daemon, self, self.admit(authorization))
 
     def spend(self, record: TokenRecord, size: int) -> None:
         """Count bytes of a body. Raises TooMuch."""
