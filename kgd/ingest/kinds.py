@@ -15,7 +15,7 @@ from typing import Any
 from kgd.errors import Invalid
 from kgd.ingest import documents, message_ingest
 from kgd.ingest.conversations import detection, values
-from kgd.ingest.conversations.values import Conversation, Read, SourceMessage
+from kgd.ingest.conversations.values import Conversation, SourceMessage
 from kgd.ingest.kind import Around, Given, Kind, Taken
 from kgd.ingest.readers.result import Text, Unreadable, characters
 from kgd.ingest.thread_history import check_thread
@@ -29,24 +29,8 @@ TROUBLES = 200
 
 
 def take_conversation(given: Given, around: Around) -> Iterator[Taken]:
-    """The changes that each conversation in a file makes to its thread."""
-    yield from _taken(detection.read(_text(given)), given, around)
-
-
-def take_transcript(given: Given, around: Around) -> Iterator[Taken]:
-    """The changes that a transcript makes to its thread. Its lines begin with the speaker's name."""
-    yield from _taken(detection.read(_text(given)), given, around)
-
-
-def _text(given: Given) -> str:
-    """The text of a file, in which each piece of invalid UTF-8 is replaced by one character."""
-    head = given.data[:4]
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return characters(given.data)
-    return given.data.decode("utf-8-sig", "replace")
-
-
-def _taken(read: Read, given: Given, around: Around) -> Iterator[Taken]:
+    """The changes that each conversation in a file, or a transcript, makes to its thread."""
+    read = detection.read(_text(given))
     trouble = _first(read.trouble)
     conversations = [one for one in read.conversations if one.messages or one.title]
     if not conversations:
@@ -67,6 +51,13 @@ def _taken(read: Read, given: Given, around: Around) -> Iterator[Taken]:
         )
         yield replace(taken, trouble=(*trouble, *_first(taken.trouble)))
         trouble = ()
+
+def _text(given: Given) -> str:
+    """The text of a file, in which each piece of invalid UTF-8 is replaced by one character."""
+    head = given.data[:4]
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return characters(given.data)
+    return given.data.decode("utf-8-sig", "replace")
 
 
 def _named(one: Conversation, given: Given) -> Conversation:
@@ -94,7 +85,7 @@ TRANSCRIPT = Kind(
     name="transcript",
     about="a conversation as text: lines that begin with a name and a colon",
     recognises=lambda name, head: False,
-    take=take_transcript,
+    take=take_conversation,
     scheme="thread",
 )
 

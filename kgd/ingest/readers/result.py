@@ -68,6 +68,6 @@ def clean(text: str) -> str:
     return _CONTROL.sub("", text.replace("\f", "\n\n"))
 
 
-def one_line(text: str, limit: int = 200) -> str:
-    """A title on one line, without unprintable characters."""
-    return escaping.one_line(text[: 4 * limit])[:limit].strip()
+def one_line(text: str) -> str:
+    """A title on one line of at most 200 characters, without unprintable characters."""
+    return escaping.one_line(text[:800])[:200].strip()
