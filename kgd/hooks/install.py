@@ -3,6 +3,11 @@
 `install` writes a settings file, includes it in the repository's configuration with one line, and writes the hooks. An
 existing hook is kept and run. ``core.hooksPath`` is never set, and never followed out of the repository. `remove`
 undoes everything, byte for byte.
+
+The hooks are short POSIX shell scripts that call ``kgd hook NAME``. The repository's ``hooks/`` holds the same texts
+for a `kgd` on the PATH (``python -m kgd.hooks.install hooks``); `install` writes the program's path into them, since a
+graphical git or a service has another PATH. Each script first runs the hook that it replaced. If kgd is missing, a
+client's check passes with a message, and a server's check refuses.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +24,6 @@ from kgd.errors import KgdError
 from kgd.git.discovery import setting
 from kgd.git.files import replace
 from kgd.hooks import clone as clones
-from kgd.hooks import scripts
 from kgd.hooks.clone import Clone
 from kgd.hooks.driver import INNER
 
@@ -28,6 +33,55 @@ STRATEGY = "git-merge-kgd"
 
 _CONFIG, _BEFORE = f"{FOLDER}/config", f"{FOLDER}/config.before"
 _SECTION, _LINE = b"[include]\n", f"\tpath = {_CONFIG}\n".encode()
+
+MARK = "# A hook of kgd"
+"""Beginning of the second line in each of kgd's hooks."""
+BEFORE = ".before-kgd"
+"""Suffix for the name of an earlier hook."""
+
+_WORK = {
+    "pre-commit": "checks the node files of a commit before it is made",
+    "pre-merge-commit": "checks the node files of a merge before it is made",
+    "post-commit": "notifies the daemon of a commit",
+    "post-merge": "notifies the daemon of a merge",
+    "post-checkout": "tells the daemon that files were checked out",
+    "post-rewrite": "tells the daemon that commits were rewritten",
+    "pre-receive": "checks the changes of a push, and refuses the whole push if any of them is not allowed",
+    "post-receive": "notifies the daemon of a push",
+}
+CLIENT = ("pre-commit", "pre-merge-commit", "post-commit", "post-merge", "post-checkout", "post-rewrite")
+SERVER = ("pre-receive", "post-receive")
+
+_HEAD = """\
+#!/bin/sh
+{mark}: {work} (docs/git.md).
+# Installed by `kgd install`; `kgd uninstall` removes it and restores an earlier hook.
+before="$0{before}"
+kgd() {{ {program} "$@"; }}
+"""
+_CHECKS = """\
+if [ -x "$before" ]; then "$before" "$@" || exit; fi
+kgd hook {name} "$@"
+case $? in
+0) exit 0 ;;
+1 | 126 | 127) echo "kgd is missing or broken here, so nothing was checked; \\`kgd install\\` fixes it" >&2 && exit 0 ;;
+*) exit 1 ;;
+esac
+"""
+_TELLS = """\
+(kgd hook {name} "$@" </dev/null >/dev/null 2>&1 &)
+if [ -x "$before" ]; then exec "$before" "$@"; fi
+"""
+_GUARDS = """\
+updates=$(cat)
+if [ -x "$before" ]; then printf '%s\\n' "$updates" | "$before" "$@" || exit; fi
+printf '%s\\n' "$updates" | kgd hook {name} "$@"
+case $? in
+0) exit 0 ;;
+1 | 126 | 127) echo "kgd is missing or broken on this server, so nothing was checked and nothing is taken" >&2 ;;
+esac
+exit 1
+"""
 
 
 @dataclass(slots=True)
@@ -61,9 +115,9 @@ def install(
     if clone.top is not None:
         _merge_settings(clone, program, environment, strategy, report)
     folder = _hooks_folder(clone, environment, report)
-    for name in scripts.CLIENT if clone.top is not None else scripts.SERVER:
+    for name in CLIENT if clone.top is not None else SERVER:
         if folder is not None:
-            _hook(folder, name, scripts.text(name, program).encode(), report, dry_run)
+            _hook(folder, name, script(name, program).encode(), report, dry_run)
     if clone.top is None:
         _server_settings(clone, report)
     if report.settings:
@@ -80,8 +134,8 @@ def remove(git_dir: Path, *, dry_run: bool = False) -> Report:
     """Remove everything that `install` added to this repository, and restore its previous state."""
     report = Report(git_dir)
     hooks = git_dir / "hooks"
-    for name in (*scripts.CLIENT, *scripts.SERVER):
-        ours, before = hooks / name, hooks / (name + scripts.BEFORE)
+    for name in (*CLIENT, *SERVER):
+        ours, before = hooks / name, hooks / (name + BEFORE)
         kept = os.path.lexists(before)
         if not _is_our_hook(ours):
             if kept:
@@ -212,7 +266,7 @@ def _hooks_folder(clone: Clone, environment: Mapping[str, str], report: Report) 
 
 
 def _hook(folder: Path, name: str, text: bytes, report: Report, dry_run: bool) -> None:
-    target, before = folder / name, folder / (name + scripts.BEFORE)
+    target, before = folder / name, folder / (name + BEFORE)
     report.hooks.append(name)
     foreign = os.path.lexists(target) and not _is_our_hook(target)
     if foreign or os.path.lexists(before):
@@ -234,6 +288,25 @@ def _hook(folder: Path, name: str, text: bytes, report: Report, dry_run: bool) -
 
 def _is_our_hook(path: Path) -> bool:
     try:
-        return not path.is_symlink() and scripts.is_ours(path.read_bytes()[:200])
+        return not path.is_symlink() and path.read_bytes()[:200].startswith(b"#!/bin/sh\n" + MARK.encode())
     except OSError:
         return False
+
+
+def script(name: str, program: Sequence[str] = ("kgd",)) -> str:
+    """The script of a hook; `program` is the command that starts kgd."""
+    body = _GUARDS if name == "pre-receive" else _CHECKS if name.startswith("pre-") else _TELLS
+    command = shlex.join(program) if list(program) != ["kgd"] else "command kgd"
+    head = _HEAD.format(mark=MARK, work=_WORK[name], before=BEFORE, program=command)
+    return head + body.format(name=name)
+
+
+def main(folder: Path) -> None:
+    """Write all hooks into a folder."""
+    for name in (*CLIENT, *SERVER):
+        (folder / name).write_text(script(name))
+        (folder / name).chmod(0o755)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -52,6 +52,7 @@ def take_conversation(given: Given, around: Around) -> Iterator[Taken]:
         yield replace(taken, trouble=(*trouble, *_first(taken.trouble)))
         trouble = ()
 
+
 def _text(given: Given) -> str:
     """The text of a file, in which each piece of invalid UTF-8 is replaced by one character."""
     head = given.data[:4]

@@ -294,7 +294,7 @@ BUGS = {
     ),
     "fail-open": Bug(
         "a server without kgd accepts every push",
-        "kgd/hooks/scripts.py",
+        "kgd/hooks/install.py",
         'nothing was checked and nothing is taken" >&2 ;;',
         'nothing was checked" >&2; exit 0 ;;',
         ("tests/hooks/test_installing.py::test_without_kgd_a_server_takes_nothing",),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.hooks import scripts
+from kgd.hooks import install
 from tests.hooks.conftest import ROOT, Person, clone
 
 FOREIGN = "#!/bin/sh\necho foreign hook ran $1 >&2\n[ ! -e stop ]\n"
@@ -24,7 +24,7 @@ def test_a_plain_clone_is_set_up_and_left_as_it_was(bob: Person) -> None:
     before = snapshot(bob.git_dir)
     said = bob.kgd("install")
     assert "merges node by node" in said
-    for name in scripts.CLIENT:
+    for name in install.CLIENT:
         assert f"kgd hook {name}" in (bob.git_dir / "hooks" / name).read_text()
     assert bob.git("config", "pull.twohead").strip() == "kgd"
     assert "merge-driver" in bob.git("config", "merge.kgd.driver")
@@ -132,9 +132,9 @@ def test_in_a_code_repository_it_is_the_workspaces_own_that_is_set_up(tmp_path: 
 
 
 def test_the_hooks_of_the_repository_equal_the_installed_hooks() -> None:
-    for name in (*scripts.CLIENT, *scripts.SERVER):
+    for name in (*install.CLIENT, *install.SERVER):
         file = ROOT / "hooks" / name
-        assert file.read_text() == scripts.text(name), f"python -m kgd.hooks.scripts hooks ({name})"
+        assert file.read_text() == install.script(name), f"python -m kgd.hooks.install hooks ({name})"
         assert file.stat().st_mode & 0o111
         assert subprocess.run(["sh", "-n", file], check=False).returncode == 0
 
