@@ -17,10 +17,9 @@ from kgd.index.hub_state import SqliteHubState
 from kgd.model.token import AuditEntry, Moved
 from kgd.postgres.browser_state import PostgresBrowserState
 from kgd.postgres.database import Database
-from kgd.postgres.hub_state import PostgresHubState
+from kgd.postgres.hub_state import PostgresHubState, take_over
 from kgd.postgres.job_board import JobBoard
 from kgd.postgres.proposals import PostgresProposals
-from kgd.postgres.take_over import take_over
 from kgd.postgres.wakeups import Wakeups
 from kgd.sync.upstream_commit import Connection, UpstreamCommit
 from kgd.sync.upstream_proposals import UpstreamProposals
