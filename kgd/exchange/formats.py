@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from kgd.errors import Invalid
-from kgd.exchange import graphml, jsonl, mermaid, orchestrator, rules, vault
+from kgd.exchange import drawings, jsonl, orchestrator, rules, vault
 from kgd.exchange.plan import Export, Plan, Reading, View
 
 
@@ -75,8 +75,17 @@ FORMATS: tuple[Format, ...] = (
         jsonl.read,
         jsonl.write,
     ),
-    Format("graphml", "GraphML, for graph viewers", "file", write=graphml.write, own=graphml.own, most=50_000),
-    Format("mermaid", "a Mermaid flowchart", "file", write=mermaid.write, own=mermaid.own, most=mermaid.MOST_NODES),
+    Format(
+        "graphml", "GraphML, for graph viewers", "file", write=drawings.graphml, own=drawings.is_graphml, most=50_000
+    ),
+    Format(
+        "mermaid",
+        "a Mermaid flowchart",
+        "file",
+        write=drawings.mermaid,
+        own=drawings.is_mermaid,
+        most=drawings.MOST_NODES,
+    ),
 )
 """Formats in the order of detection."""
 

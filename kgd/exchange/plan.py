@@ -18,7 +18,7 @@ from kgd.model.change import Edit
 from kgd.model.conflict import canonical_json
 from kgd.model.fields import plain
 from kgd.model.node import NODE_BYTES, Json, Node, cut_at_word
-from kgd.model.uri import Uri, is_owned, name_of, scheme_of
+from kgd.model.uri import Uri, scheme_of
 
 IMPORTED = "imported"
 """Data key for the digest of an imported node at the time of its import."""
@@ -209,63 +209,6 @@ class View:
             node = self.store.node(uri)
             if node is not None:
                 yield node
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnNode:
-    uri: Uri
-    title: str
-    type: str
-    summary: str = ""
-    tags: tuple[str, ...] = ()
-    is_missing: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnEdge:
-    source: Uri
-    target: Uri
-    type: str
-    weight: float
-    is_broken: bool = False
-
-
-@dataclass(slots=True)
-class Drawing:
-    """`nodes` has the nodes of the view in its order, then other targets of relations. `left` counts relations to
-    stored nodes outside the view."""
-
-    nodes: list[DrawnNode] = field(default_factory=list)
-    edges: list[DrawnEdge] = field(default_factory=list)
-    left: int = 0
-
-    def counts(self) -> dict[str, int]:
-        missing = sum(node.is_missing for node in self.nodes)
-        counts = {"nodes": len(self.nodes) - missing, "relations": len(self.edges), "missing": missing}
-        return counts | ({"relations_out_of_view": self.left} if self.left else {})
-
-
-def drawing(view: View) -> Drawing:
-    """The graph of a view, including related files, web pages, missing nodes and nodes of other workspaces."""
-    out = Drawing()
-    stored = list(view.nodes())
-    chosen = {node.uri for node in stored}
-    others: dict[Uri, DrawnNode] = {}
-    for node in stored:
-        out.nodes.append(DrawnNode(node.uri, node.title, node.type, node.summary, node.tags))
-        for relation in node.relations:
-            target = relation.target if relation.target in chosen else view.store.resolve(relation.target)
-            is_missing = target not in chosen and view.store.is_broken(target)
-            if target not in chosen and not is_missing and view.store.node(target) is not None:
-                out.left += 1
-                continue
-            if target not in chosen and target not in others:
-                kind = scheme_of(target) if is_owned(target) else "resource"
-                summary = "missing" if is_missing else ""
-                others[target] = DrawnNode(target, name_of(target), kind, summary, (), is_missing)
-            out.edges.append(DrawnEdge(node.uri, target, relation.type, relation.weight, is_missing))
-    out.nodes += others.values()
-    return out
 
 
 @dataclass(slots=True)

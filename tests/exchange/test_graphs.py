@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kgd.cli import printing, printing_running, terminal
 from kgd.errors import KgdError
-from kgd.exchange import graphml, mermaid
+from kgd.exchange import drawings
 from kgd.exchange.plan import View
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
@@ -130,9 +130,9 @@ def test_no_name_breaks_out_of_a_drawing(name: str, summary: str) -> None:
     uri, gone = Uri("concept://w/a"), Uri("concept://w/gone%5D%22")
     node = Node(uri, name=name, summary=summary, relations=(Relation("is", gone),))
     view = View(Stored(node), [uri])
-    document = ElementTree.fromstring(graphml.write(view).files[0].data)
+    document = ElementTree.fromstring(drawings.graphml(view).files[0].data)
     assert len(document.findall(".//g:node", NS)) == 2
-    lines = mermaid.write(view).files[0].data.decode().removesuffix("\n").split("\n")
+    lines = drawings.mermaid(view).files[0].data.decode().removesuffix("\n").split("\n")
     assert all(map(LINE, lines)), [line for line in lines if not LINE(line)]
     assert len(lines) == 7
 
