@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Invalid, KgdError, NotFound
+from kgd.errors import Invalid, NotFound
 from kgd.graph.edges import Edge
 from kgd.graph.live_graph import LiveGraph
 from kgd.model import change as model
@@ -24,7 +24,7 @@ from kgd.model.node import edge_id
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.graph.node_reads import PAGE_BYTES
-from kgd.tools.graph.node_writes import MOST, placed
+from kgd.tools.graph.node_writes import MOST, placing
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.paging import size_of
 from kgd.tools.parameters import EdgeTypes, Many, Params, refuse_unseen
@@ -224,13 +224,11 @@ def create(session: Session, params: CreateParams) -> CreateResult:
     """Create all edges as one commit, or none. An existing edge gets the given weight and data."""
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, [edge.source for edge in params.edges], writing=True)
-    try:
+    with placing("edges"):
         edits = changes.edits(session, workspace, params.edges)
         outcome = session.submit(
             workspace, ChangeSet(edits, session.author(workspace), params.message, params.request_id)
         )
-    except KgdError as error:
-        raise placed(error, "edges") from None
     made = [
         Ends(workspace.resolve(edit.source), workspace.resolve(edit.relation.target), edit.relation.type)
         for edit in edits
@@ -349,18 +347,12 @@ def _delete(
     answer: DeleteResult,
     request: str,
 ) -> None:
-    edits = tuple(_unique(found))
-    try:
+    edits = tuple({(one.source, one.target, one.type): one for one in found}.values())
+    with placing("edges"):
         outcome = session.submit(workspace, ChangeSet(edits, session.author(workspace), params.message, request))
-    except KgdError as error:
-        raise placed(error, "edges") from None
     answer["deleted"] += len(edits)
     answer["commits"] += [outcome.commit] if outcome.commit else []
     answer["warnings"] += outcome.warnings
-
-
-def _unique(found: Iterable[Unrelate]) -> Iterable[Unrelate]:
-    return {(one.source, one.target, one.type): one for one in found}.values()
 
 
 EDGES = Operation(

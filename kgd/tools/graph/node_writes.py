@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from typing import Annotated, Any, Literal
 
@@ -64,17 +65,15 @@ def create(session: Session, params: CreateParams) -> CreateResult:
     for tries_left in reversed(range(TRIES)):
         done = workspace.repeated(session.request(params.request_id))
         places = _each_placed(session, workspace, params.nodes, {uri for uri, _ in done.nodes} if done else None)
+        upserts = [_upsert(node, uri) for node, uri in zip(params.nodes, places, strict=True)]
         try:
-            edits = changes.edits(
-                session, workspace, [_upsert(n, u) for n, u in zip(params.nodes, places, strict=True)]
-            )
-            outcome = session.submit(workspace, ChangeSet(edits, author, params.message, params.request_id))
+            with placing("nodes"):
+                edits = changes.edits(session, workspace, upserts)
+                outcome = session.submit(workspace, ChangeSet(edits, author, params.message, params.request_id))
         except Stale:
             if not tries_left:
                 raise
             continue  # a concurrent change took one of the names: choose another
-        except KgdError as error:
-            raise placed(error, "nodes") from None
         made = [whole(session, workspace, uri) for uri in places]
         return {
             "workspace": workspace.id,
@@ -85,11 +84,15 @@ def create(session: Session, params: CreateParams) -> CreateResult:
     raise AssertionError("unreachable")
 
 
-def placed(error: KgdError, where: str) -> KgdError:
-    """The error, with its place in the list of the call."""
-    error.at = error.at.replace("changes[", f"{where}[", 1)
-    error.args = (str(error),)
-    return error
+@contextmanager
+def placing(where: str) -> Iterator[None]:
+    """Name the place of an error by the list of the call, instead of ``changes[2]``; an empty name leaves it out."""
+    try:
+        yield
+    except KgdError as error:
+        error.at = re.sub(r"^changes(\[\d+\]\.?\s*)", lambda found: where and where + found[1], error.at)
+        error.args = (str(error),)
+        raise
 
 
 def _each_placed(
@@ -214,19 +217,16 @@ def update(session: Session, params: UpdateParams) -> UpdateResult:
         expected = params.expect_version
         if expected is None and not {"content", "detail", *SETS}.isdisjoint(given):  # these replace the stored value
             expected = found.version.count if found.version else 0
+        upsert = changes.Upsert.model_validate({**given, "uri": found.uri, "expect_version": expected})
         try:
-            upsert = changes.Upsert.model_validate({**given, "uri": found.uri, "expect_version": expected})
-            edits = changes.edits(session, workspace, [upsert])
-            changeset = ChangeSet(edits, session.author(workspace), params.message, params.request_id)
-            outcome = session.submit(workspace, changeset)
+            with placing(""):
+                edits = changes.edits(session, workspace, [upsert])
+                changeset = ChangeSet(edits, session.author(workspace), params.message, params.request_id)
+                outcome = session.submit(workspace, changeset)
         except Stale:
             if params.expect_version is not None or not tries_left:
                 raise
             continue
-        except KgdError as error:
-            error.at = re.sub(r"^changes\[\d+\]\.?\s*", "", error.at)
-            error.args = (str(error),)
-            raise
         now = whole(session, workspace, asked)
         if now is None:
             raise NotFound("another writer has deleted the node", at=asked)
@@ -291,10 +291,8 @@ def _delete(
 ) -> None:
     edits = tuple(Delete(uri, params.expect_version) for uri in dict.fromkeys(batch))
     request = params.request_id if params.source is None else ""
-    try:
+    with placing("uris"):
         outcome = session.submit(workspace, ChangeSet(edits, session.author(workspace), params.message, request))
-    except KgdError as error:
-        raise placed(error, "uris") from None
     answer["deleted"] += len(outcome.nodes if outcome.repeated else outcome.deleted)
     answer["commits"] += [outcome.commit] if outcome.commit else []
     answer["warnings"] += outcome.warnings
