@@ -99,10 +99,8 @@ class _Offers:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace, self._lock = workspace, threading.Lock()
-        self._at: Position | None = None
-        self._found: list[Offer] = []
-        self._doubled: list[Double] = []
-        self._doubled_at: Position | None = None
+        self._found: tuple[Position | None, list[Offer]] = None, []
+        self._doubled: tuple[Position | None, list[Double]] = None, []
 
     @classmethod
     def of(cls, workspace: Workspace) -> _Offers:
@@ -111,17 +109,13 @@ class _Offers:
     def all(self) -> Sequence[Offer]:
         with self._lock:
             end = self._workspace.feed().end()
-            if end != self._at:
-                self._found = [*self._entities(), *map(_merge, self._doubles())]
-                self._at = end
-            return self._found
+            if end != self._found[0]:
+                self._found = end, [*self._entities(), *map(_merge, self._doubles(end))]
+            return self._found[1]
 
     def doubles(self) -> Sequence[Double]:
         with self._lock:
-            end = self._workspace.feed().end()
-            if end != self._doubled_at:
-                self._doubled, self._doubled_at = self._doubles(), end
-            return self._doubled
+            return self._doubles(self._workspace.feed().end())
 
     def _entities(self) -> Iterator[Offer]:
         workspace, derived = self._workspace, Mentions.of(self._workspace)
@@ -134,10 +128,13 @@ class _Offers:
             if uri is not None and not workspace.exists(uri):
                 yield _offer(uri, one, len(texts))
 
-    def _doubles(self) -> list[Double]:
-        found = self._workspace.feed().named(NODES_COMPARED, NOT_THINGS)
-        nodes = [Named(uri, type, (name, *also)) for uri, type, name, also in found if may_be_double(uri, type)]
-        return doubles(nodes, self._near)
+    def _doubles(self, end: Position) -> list[Double]:
+        """The duplicates at this position of the feed; the last ones are kept, since two lists need them."""
+        if end != self._doubled[0]:
+            found = self._workspace.feed().named(NODES_COMPARED, NOT_THINGS)
+            nodes = [Named(uri, type, (name, *also)) for uri, type, name, also in found if may_be_double(uri, type)]
+            self._doubled = end, doubles(nodes, self._near)
+        return self._doubled[1]
 
     def _near(self, nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float]]:
         """Pairs of nodes with similar meaning; none without vectors."""
