@@ -29,7 +29,8 @@ from bench.house import settle
 from bench.row import Row, compare, percentile, value
 from kgd.client.connection import Connection
 from kgd.config import Home
-from kgd.config.registry import Entry, RegistryFile
+from kgd.config.entries import Entry
+from kgd.config.registry import RegistryFile
 
 CLIENTS, LOAD_SECONDS = 64, 8.0
 LOAD_P99, LOAD_RATE, ONE_NODE = 1.5, 250.0, 2.0

@@ -25,7 +25,8 @@ from bench.house import settle
 from bench.hub import Hub
 from bench.row import Row, compare, missing, percentile, value
 from kgd.config import Home
-from kgd.config.registry import Entry, RegistryFile
+from kgd.config.entries import Entry
+from kgd.config.registry import RegistryFile
 from tests import postgres_server
 
 SHARE = 0.3

@@ -18,29 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from kgd.config import Home
-from kgd.config.entries import (
-    SHARED_LIMIT,
-    Entry,
-    Registry,
-    Settings,
-    is_shared_file,
-    parse,
-    parse_shared,
-    spelled,
-)
+from kgd.config.entries import Entry, Registry, parse, parse_shared
 from kgd.errors import Invalid, InvariantViolation, KgdError
-
-__all__ = [
-    "SHARED_LIMIT",
-    "Entry",
-    "Registry",
-    "RegistryFile",
-    "Settings",
-    "is_shared_file",
-    "parse",
-    "parse_shared",
-    "spelled",
-]
 
 
 class _Held(threading.local):

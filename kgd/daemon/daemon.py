@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from kgd import __version__
 from kgd.config import Home, person_environment
 from kgd.config.credentials import secret
-from kgd.config.entries import AT_START
-from kgd.config.registry import Entry, RegistryFile
+from kgd.config.entries import AT_START, Entry
+from kgd.config.registry import RegistryFile
 from kgd.daemon import process
 from kgd.daemon.calls import ContextStore
 from kgd.daemon.history_check import heal_closed

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kgd.config.registry import Registry
+from kgd.config.entries import Registry
 from kgd.errors import KgdError
 from kgd.git import refs, remote_settings
 from kgd.git.files import replace

@@ -33,7 +33,7 @@ from kgd.workspace.repository import give_memory_back
 from kgd.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from kgd.config.registry import Entry
+    from kgd.config.entries import Entry
     from kgd.daemon.daemon import Daemon
     from kgd.git.layout import Layout
 

@@ -15,7 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from kgd.config.registry import Entry, RegistryFile
+from kgd.config.entries import Entry
+from kgd.config.registry import RegistryFile
 from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized, Unavailable
 from kgd.git.remote_settings import remotes
 from kgd.graph.cross_workspace import Absence, Joined, OnHub, Place, Question, Sees

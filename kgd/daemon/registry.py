@@ -18,7 +18,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from kgd.config.registry import SHARED_LIMIT, Entry, RegistryFile, is_shared_file
+from kgd.config.entries import SHARED_LIMIT, Entry, is_shared_file
+from kgd.config.registry import RegistryFile
 from kgd.errors import Invalid, InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.git.incoming import scratch_repository
 from kgd.git.layout import Layout, check_configuration

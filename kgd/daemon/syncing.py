@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kgd.config.registry import Entry
+from kgd.config.entries import Entry
 from kgd.daemon.history_check import HistoryCheck
 from kgd.daemon.watch import Folder, Watch
 from kgd.errors import Advice, Damaged, Do, KgdError, NotFound, Unavailable

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kgd.codec.settings import PATH, Settings, decode_settings
-from kgd.config.registry import Entry
+from kgd.config.entries import Entry
 from kgd.errors import KgdError, Refused, Unavailable
 from kgd.git import creation, refs, remote_settings
 from kgd.git.adopt import WHERE

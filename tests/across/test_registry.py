@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.config.registry import Entry, Settings, parse, parse_shared
+from kgd.config.entries import Entry, Settings, parse, parse_shared
 from kgd.errors import KgdError
 from tests.across.sites import Site, node
 

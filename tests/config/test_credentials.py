@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgd.config.credentials import check_reference, secret
-from kgd.config.registry import parse
+from kgd.config.entries import parse
 from kgd.errors import Invalid, KgdError, Unauthorized, Unavailable
 
 TOKEN = "kgd_abcdefghijklmnop0123456789"

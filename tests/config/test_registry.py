@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from kgd.config import Home
-from kgd.config.registry import Entry, RegistryFile, Settings, parse, spelled
+from kgd.config.entries import Entry, Settings, parse, spelled
+from kgd.config.registry import RegistryFile
 from kgd.errors import InvariantViolation, KgdError
 
 ROOT = Path(__file__).resolve().parent.parent.parent

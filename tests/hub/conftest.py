@@ -20,7 +20,8 @@ import pytest
 
 from kgd.client.connection import Connection
 from kgd.config import Home
-from kgd.config.registry import Entry, RegistryFile
+from kgd.config.entries import Entry
+from kgd.config.registry import RegistryFile
 from tests.builders import new_layout
 
 ROOT = Path(__file__).resolve().parent.parent.parent

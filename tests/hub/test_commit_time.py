@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kgd.config import Home
-from kgd.config.registry import Entry, RegistryFile
+from kgd.config.entries import Entry
+from kgd.config.registry import RegistryFile
 from kgd.daemon.daemon import Daemon
 from kgd.errors import KgdError, Unauthorized
 from kgd.git.layout import locate

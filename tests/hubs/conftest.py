@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kgd.config.registry import Entry, RegistryFile
+from kgd.config.entries import Entry
+from kgd.config.registry import RegistryFile
 from tests.hub.conftest import ROOT, Hub, new_hub
 from tests.postgres_server import Server
 from tests.sync.people import bare, git

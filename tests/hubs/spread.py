@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kgd.config.registry import Entry, RegistryFile
+from kgd.config.entries import Entry
+from kgd.config.registry import RegistryFile
 from kgd.git.refs import HEAD, read_ref
 from tests.hub.conftest import Answer, Hub, new_hub
 from tests.hubs.balancer import balancer

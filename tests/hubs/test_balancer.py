@@ -19,7 +19,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp.types import RequestParamsMeta
 
-from kgd.config.registry import Entry, RegistryFile
+from kgd.config.entries import Entry
+from kgd.config.registry import RegistryFile
 from kgd.sync.positions import META
 from kgd.ui.sessions import proof
 from tests.hub.conftest import ROOT, Hub

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 
 import pytest
 
-from kgd.config.registry import Entry, RegistryFile
+from kgd.config.entries import Entry
+from kgd.config.registry import RegistryFile
 from tests.builders import new_layout
 from tests.hub.conftest import Answer, Hub
 from tests.hubs.chaos import git_server, lose_disk

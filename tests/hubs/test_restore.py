@@ -9,7 +9,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import psycopg
 import pytest
 
-from kgd.config.registry import Entry, RegistryFile
+from kgd.config.entries import Entry
+from kgd.config.registry import RegistryFile
 from kgd.errors import Unavailable
 from tests.builders import new_layout
 from tests.hub.conftest import Hub

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kgd.config.registry import Entry, RegistryFile
+from kgd.config.entries import Entry
+from kgd.config.registry import RegistryFile
 from tests import postgres_server
 from tests.hub.conftest import Hub, new_hub
 from tests.oidc.conftest import GRANTS, issuers

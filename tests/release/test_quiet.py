@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from kgd.config import Home
-from kgd.config.registry import Entry, RegistryFile
+from kgd.config.entries import Entry
+from kgd.config.registry import RegistryFile
 from tests.conftest import ROOT
 from tests.daemon.conftest import end_daemon
 from tests.e2e.conftest import processes_of

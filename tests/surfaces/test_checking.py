@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kgd.config.registry import Entry
+from kgd.config.entries import Entry
 from kgd.errors import NotFound
 from tests.surfaces.conftest import Ask, git, upsert
 from tests.waiting import until

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgd.config.registry import Entry
+from kgd.config.entries import Entry
 from kgd.errors import Forbidden, Invalid, NotFound, Stale
 from kgd.model.access import Principal, Scope
 from kgd.tools.proposals.dry_run import AT_GIT

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kgd.config.registry import Entry, RegistryFile
+from kgd.config.entries import Entry
+from kgd.config.registry import RegistryFile
 from kgd.errors import Forbidden, Stale, Unauthorized, Unavailable
 from kgd.tools.session import Session
 from tests.hub.conftest import Hub, new_hub

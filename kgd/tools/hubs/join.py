@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from kgd.config import git_own_file
 from kgd.config.credentials import drop, keep, kept, secret
-from kgd.config.registry import Entry
+from kgd.config.entries import Entry
 from kgd.errors import Forbidden, InvariantViolation, KgdError, NotFound, Unauthorized
 from kgd.git.layout import person
 from kgd.http_client import Address

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kgd.config.credentials import check_reference
-from kgd.config.registry import Entry
+from kgd.config.entries import Entry
 from kgd.errors import Invalid, InvariantViolation, NotFound
 from kgd.git.remote_settings import check_ref, parse_url
 from kgd.model.uri import is_workspace_id

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kgd.config.registry import Entry
+from kgd.config.entries import Entry
 from kgd.errors import InvariantViolation
 from kgd.git import creation
 from kgd.git import layout as layouts

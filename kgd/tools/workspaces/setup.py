@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from kgd.codec.settings import PATH, decode_settings, first_files
 from kgd.config import git_own_file
-from kgd.config.registry import Entry
+from kgd.config.entries import Entry
 from kgd.daemon.workspace_watch import scanned
 from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound
 from kgd.git import creation
