@@ -117,7 +117,10 @@ class Mentions:
         return self._workspace.graph.resolve(uri)
 
     def mentioned(self, uri: Uri) -> dict[Uri, float]:
-        """The nodes that this node's texts mention, with the strength of each mention, 0..1, strongest first."""
+        """The nodes that this node's texts mention, with the strength of each mention, 0..1, strongest first.
+
+        The more texts contain the name, the lower the strength.
+        """
         return {met.uri: strength_of(met.found) for met in self._known(_OUT, uri)}
 
     def mentioning(self, uri: Uri) -> dict[Uri, float]:
@@ -131,11 +134,6 @@ class Mentions:
         for way, uris in ((_OUT, out), (_INTO, into)):
             if fresh := [uri for uri in uris if (way, uri) not in known]:
                 self._look_up(way, fresh, known)
-
-    def strength(self, source: Uri, target: Uri) -> float:
-        """The strength of a mention, 0..1; the more texts contain the name, the lower the strength. 0 if there is no
-        mention."""
-        return self.mentioned(source).get(target, 0.0)
 
     def known(self, keys: Collection[str]) -> Collection[str]:
         """The keys among these that are names of nodes; keys are folded, with spaces between words."""

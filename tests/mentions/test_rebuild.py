@@ -102,7 +102,7 @@ def test_an_unusable_file_is_reported_and_rebuilt_while_all_else_continues(graph
 def lose(graph: Graph) -> None:
     for path in graph.ws.derived_dir.glob("mentions.sqlite*"):
         path.unlink()
-    Mentions.of(graph.ws).strength(uri("nobody"), uri("asked"))
+    Mentions.of(graph.ws).mentioned(uri("nobody"))
 
 
 def force_of(texts: int) -> float:
