@@ -8,9 +8,9 @@ if TYPE_CHECKING:
 
 LONG_LIVED = "subscriptions/listen"
 REPLAY = "kgd-replay-"
+"""Prefix of the ids of repeated requests, whose answers are not passed on."""
 EARLY = f"{REPLAY}first-"
 """Prefix of the ids of requests whose answers the host already has."""
-"""Prefix of the ids of repeated requests, whose answers are not passed on."""
 
 
 class Ledger:

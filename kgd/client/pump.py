@@ -2,7 +2,7 @@
 
 One poll loop forwards whole lines. When a daemon retires, the next one takes over unnoticed by the host. When a
 daemon dies, its unanswered requests fail, and the next request starts another daemon. If no daemon runs at the
-beginning, a thread starts one, and until it is ready `first_contact` gives known answers. Standard output carries only
+beginning, a thread starts one, and until it is ready `first_answers` gives known answers. Standard output carries only
 the protocol. Imports that the first message does not need are deferred until it has been sent.
 """
 
@@ -17,7 +17,7 @@ from kgd.client import start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kgd.client.first_contact import FirstContact
+    from kgd.client.first_answers import FirstContact
     from kgd.client.ledger import Ledger
     from kgd.config import Home
 
@@ -151,7 +151,7 @@ class Pump:
     def _answer_early(self, lines: bytes) -> bytes:
         """Give the host the known answers; returns the lines for the daemon."""
         if self._contact is None:
-            from kgd.client.first_contact import FirstContact
+            from kgd.client.first_answers import FirstContact
 
             self._contact = FirstContact(self._home, self._tools)
         answers, lines = self._contact.split(lines)

@@ -272,8 +272,8 @@ def test_requests_that_a_host_wrote_before_it_closed_are_answered_by_the_startin
 @pytest.mark.usefixtures("file", "blocked")
 def test_the_first_answer_needs_no_large_import(home: RehearsalHome) -> None:
     program = (
-        "import sys; from kgd.client import first_contact; from kgd.config import Home; home = Home.at(sys.argv[1]); "
-        "answers, _ = first_contact.FirstContact(home, '').split(sys.argv[2].encode() + b'\\n'); assert answers; "
+        "import sys; from kgd.client import first_answers; from kgd.config import Home; home = Home.at(sys.argv[1]); "
+        "answers, _ = first_answers.FirstContact(home, '').split(sys.argv[2].encode() + b'\\n'); assert answers; "
         "print(*sorted({'typing', 'dataclasses', 'pathlib', 'argparse', 'threading', 'subprocess', 'logging', "
         "'inspect', 'asyncio', 'mcp', 'pydantic', 'pygit2', 'networkx', 'numpy', 'orjson', 'kgd.errors', "
         "'kgd.config.registry'} & set(sys.modules)))"
