@@ -16,7 +16,7 @@ from kgd.git.remote_settings import proposals_beside
 from kgd.git.store import ObjectStore
 from kgd.hooks.clone import KEY, guarded, of_command
 from kgd.hooks.install import pin
-from kgd.hooks.push_check import Update, Verdict, check_push
+from kgd.hooks.push_check import Pushed, Update, Verdict, check_push
 from kgd.model.access import Principal, Scope, Verb, principal_from
 
 _ZERO = "0" * 40
@@ -46,16 +46,10 @@ def pre_receive(
         if update.old != store.ref(update.ref):
             raise Unavailable("another push came first", at=update.ref, next="Pull, then push again.")
     principal = holder or _unnamed(settings.workspace)
-    return check_push(
-        store,
-        updates,
-        principal,
-        settings,
-        branch=branch,
-        quarantine=Path(quarantine) if quarantine else None,
-        only_ours=holder is not None,
-        proposals=proposals_beside(branch),
+    push = Pushed(
+        store, principal, settings, branch, only_ours=holder is not None, proposals=proposals_beside(branch)
     )
+    return check_push(push, updates, Path(quarantine) if quarantine else None)
 
 
 def _update(line: str) -> Update:

@@ -80,9 +80,15 @@ class Verdict:
 class Pushed:
     """A push with its principal and the workspace's settings.
 
-    `branch` is the full name of the workspace's branch. With `may_propose`, a push to the branch without permission to
-    write is checked as a proposal, and the caller then turns it into a proposal. With `only_ours`, other refs are
-    refused. `proposals` is the prefix of proposal refs.
+    Args:
+        store: Reads the pushed objects: ``ObjectStore(git_dir, beside=quarantine)``.
+        principal: None for this machine's user; only limits and format are then checked.
+        settings: ``kgd.yaml`` on the branch before the push or, for a first push, in it.
+        branch: The full name of the workspace's branch.
+        may_propose: Whether a push to the branch without permission to write is checked as a proposal, which the caller
+            then makes of it.
+        only_ours: Whether other refs are refused.
+        proposals: The prefix of proposal refs.
     """
 
     store: ObjectStore
@@ -95,32 +101,17 @@ class Pushed:
     began: float = field(default_factory=time.monotonic)
 
 
-def check_push(
-    store: ObjectStore,
-    updates: Sequence[Update],
-    principal: Principal | None,
-    settings: Settings,
-    *,
-    branch: str,
-    quarantine: Path | None = None,
-    may_propose: bool = False,
-    only_ours: bool = True,
-    proposals: str = PROPOSALS,
-) -> tuple[Verdict, ...]:
+def check_push(pushed: Pushed, updates: Sequence[Update], quarantine: Path | None = None) -> tuple[Verdict, ...]:
     """Check all updates of one push; returns a verdict for each, except for refs that kgd ignores.
 
     Args:
-        store: Reads the pushed objects: ``ObjectStore(git_dir, beside=quarantine)``.
-        principal: None for this machine's user; only limits and format are then checked.
-        settings: ``kgd.yaml`` on the branch before the push or, for a first push, in it.
         quarantine: The folder of the pushed objects (`GIT_QUARANTINE_PATH`), which are measured first.
 
     Raises:
         KgdError: The push is refused; the error names node and rule, or file and line.
     """
-    pushed = Pushed(store, principal, settings, branch, may_propose, only_ours, proposals)
     if quarantine is not None:
-        measure(store, list(islice(_ids(quarantine), LIMITS.objects + 1)), LIMITS)
+        measure(pushed.store, list(islice(_ids(quarantine), LIMITS.objects + 1)), LIMITS)
     return tuple(verdict for update in updates if (verdict := _judge(pushed, update)) is not None)
 
 

@@ -33,7 +33,7 @@ from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
 from kgd.hooks import push_check
 from kgd.hooks.clone import settings_at
-from kgd.hooks.push_check import LIMITS, check_push
+from kgd.hooks.push_check import LIMITS, Pushed, check_push
 from kgd.hub.authentication import Gate
 from kgd.model.access import Principal, Verb
 from kgd.model.token import TokenRecord
@@ -278,9 +278,7 @@ def judge(
             "the hub's branch does not contain a workspace", at=layout.branch, next="Ask the hub's administrator."
         )
     questions = [_question(store, layout.branch, branch, *update) for update in updates]
-    verdicts = check_push(
-        store, questions, holder, settings, branch=layout.branch, quarantine=quarantine, may_propose=True
-    )
+    verdicts = check_push(Pushed(store, holder, settings, layout.branch, may_propose=True), questions, quarantine)
     found = []
     for (ref, _, _), verdict in zip(updates, verdicts, strict=True):
         may_write = verdict.verb is Verb.WRITE

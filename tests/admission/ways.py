@@ -14,7 +14,7 @@ from kgd.errors import Forbidden, KgdError
 from kgd.exchange.plan import Wanted
 from kgd.git.objects import ObjectId, Signature
 from kgd.git.staging import Staging
-from kgd.hooks.push_check import Update, check_push
+from kgd.hooks.push_check import Pushed, Update, check_push
 from kgd.model.change import ChangeSet, Edit, Upsert
 from kgd.model.node import FIELDS, Json, Node, Relation, default_type
 from kgd.model.uri import Uri
@@ -144,7 +144,7 @@ class Ways:
         store, old = self.ws.store, bytes.fromhex(self.ws.tip)
         branch = self.ws.layout.branch
         new = self.commit_files(files, message)
-        return _refusal(lambda: check_push(store, [Update(branch, old, new)], None, self.ws.settings, branch=branch))
+        return _refusal(lambda: check_push(Pushed(store, None, self.ws.settings, branch), [Update(branch, old, new)]))
 
     def proposal(self, one: Kind) -> KgdError | None:
         return _refusal(lambda: proposals.vet(self.ws, bytes.fromhex(self.ws.tip), self.commit(one)))

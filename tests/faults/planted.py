@@ -267,7 +267,7 @@ BUGS = {
     "push-measure": Bug(
         "a push is read before it is measured",
         "kgd/hooks/push_check.py",
-        "        measure(store, list(islice(_ids(quarantine), LIMITS.objects + 1)), LIMITS)\n",
+        "        measure(pushed.store, list(islice(_ids(quarantine), LIMITS.objects + 1)), LIMITS)\n",
         "        pass\n",
         ("tests/hooks/test_hostile_pushes.py::test_a_blob_that_inflates_without_end_is_refused_by_its_header",),
     ),

@@ -18,7 +18,7 @@ from kgd.git.objects import ObjectId, Signature
 from kgd.git.refs import move_ref
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
-from kgd.hooks.push_check import Update, check_push
+from kgd.hooks.push_check import Pushed, Update, check_push
 from kgd.model.access import Principal, Scope, Verb
 from kgd.workspace.merging.histories import merge_commits
 from tests.builders import WS, new_layout
@@ -113,7 +113,7 @@ def of_changes(seed: int, place: Path) -> tuple[bool, bool]:
     holder = Principal("t", "holder", "agent", (Scope.of(WS, [Verb.WRITE], [f"/{team}/**" for team in scope]),))
     update = Update("refs/heads/server", others.id, tip.id)
     try:
-        check_push(author.store, [update], holder, Settings(WS), branch="refs/heads/server")
+        check_push(Pushed(author.store, holder, Settings(WS), "refs/heads/server"), [update])
         taken = True
     except Forbidden:
         taken = False

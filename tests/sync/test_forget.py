@@ -15,7 +15,7 @@ from kgd.daemon.jobs import FILE, Job
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unavailable
 from kgd.git import checkout, rewriting
 from kgd.git.layout import Layout
-from kgd.hooks.push_check import Update, check_push
+from kgd.hooks.push_check import Pushed, Update, check_push
 from kgd.model.change import Upsert
 from kgd.model.uri import Uri
 from kgd.workspace.proposals import proposals
@@ -167,7 +167,7 @@ def test_a_server_refuses_a_push_that_brings_the_secret_back(ann: Person, tmp_pa
     store = ann.workspace.store
     update = Update(layout.branch, bytes.fromhex(ann.tip), bytes.fromhex(merged))
     with pytest.raises(Forbidden, match="which `kgd forget` removed"):
-        check_push(store, [update], None, read_settings(layout, store), branch=layout.branch)
+        check_push(Pushed(store, None, read_settings(layout, store), layout.branch), [update])
 
 
 def test_a_remote_with_other_commits_is_not_replaced(ann: Person, bob: Person, hub: Path) -> None:
