@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,41 +93,22 @@ def take(session: Session, params: ImportParams) -> ImportResult:
         troubles.append(Trouble(f"{other}/", "it was skipped: import it by itself"))
     changes = _Changes(session, workspace, f"import {path.name}" if path.name else "import")
     batches = list(changes.checked(list(_batches(_steps(found, plan))), troubles))
-    commits: list[str] = []
-    if not params.dry_run:
-        commits = changes.carry_out(batches)
-    return _answer(workspace, path, chosen.name, plan, found, batches, commits, troubles, dry_run=params.dry_run)
-
-
-def _answer(
-    workspace: Workspace,
-    path: Path,
-    format: str,
-    plan: Plan,
-    found: Reconciled,
-    batches: Sequence[Sequence[Step]],
-    commits: list[str],
-    troubles: list[Trouble],
-    *,
-    dry_run: bool,
-) -> ImportResult:
-    done = [step.what for batch in batches for step in batch]
-    nodes = {
-        "new": done.count("new"),
-        "changed": done.count("changed"),
-        "unchanged": found.unchanged,
-        "kept": found.kept,
-    }
+    done = Counter(step.what for batch in batches for step in batch)
     answer: ImportResult = {
         "workspace": workspace.id,
         "source": str(path),
-        "format": format,
+        "format": chosen.name,
         "read": dict(plan.counts),
-        "nodes": nodes,
-        "commits": commits,
+        "nodes": {
+            "new": done["new"],
+            "changed": done["changed"],
+            "unchanged": found.unchanged,
+            "kept": found.kept,
+        },
+        "commits": [] if params.dry_run else changes.carry_out(batches),
         "troubles": [],
     }
-    tell(answer, troubles, dry_run=dry_run)
+    tell(answer, troubles, dry_run=params.dry_run)
     return answer
 
 
