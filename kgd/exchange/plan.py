@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kgd.errors import Limit
-from kgd.model.change import Edit
 from kgd.model.conflict import canonical_json
 from kgd.model.fields import plain
 from kgd.model.node import NODE_BYTES, Json, Node, cut_at_word
@@ -67,13 +66,11 @@ class Wanted:
 class Plan:
     """The content of a source, before anything is written.
 
-    `wanted` nodes are compared with the stored ones, so a second import changes nothing and users' edits stay. `edits`
-    are applied unchanged after these nodes, and must be idempotent. Both keep their order. `counts` has totals such as
-    ``{"notes": 12}``.
+    `wanted` nodes keep their order. They are compared with the stored ones, so a second import changes nothing and
+    users' edits stay. `counts` has totals such as ``{"notes": 12}``.
     """
 
     wanted: tuple[Wanted, ...] = ()
-    edits: tuple[Edit, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
 

@@ -22,12 +22,12 @@ from kgd.areas.patterns import check_pattern
 from kgd.codec import canonical
 from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Stale, Unavailable
 from kgd.exchange import formats
-from kgd.exchange.plan import IMPORTED, NAMED_FILE, Plan, Reading, Trouble, Wanted, digest, noted
+from kgd.exchange.plan import IMPORTED, NAMED_FILE, Reading, Trouble, Wanted, digest, noted
 from kgd.memories.keywords import keywords
 from kgd.model.change import ChangeSet, Edit, Upsert
 from kgd.model.difference import difference, upsert_of
 from kgd.model.node import Node
-from kgd.model.uri import Uri, collision_key
+from kgd.model.uri import collision_key
 from kgd.tools import addressing
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.parameters import Params
@@ -92,7 +92,7 @@ def take(session: Session, params: ImportParams) -> ImportResult:
     if other := formats.passed_by(path, chosen):
         troubles.append(Trouble(f"{other}/", "it was skipped: import it by itself"))
     changes = _Changes(session, workspace, f"import {path.name}" if path.name else "import")
-    batches = list(changes.checked(list(_batches(_steps(found, plan))), troubles))
+    batches = list(changes.checked(list(_batches(found.steps)), troubles))
     done = Counter(step.what for batch in batches for step in batch)
     answer: ImportResult = {
         "workspace": workspace.id,
@@ -138,14 +138,7 @@ def place(session: Session, text: str) -> Path:
     return Path(os.path.normpath(path))
 
 
-def _steps(found: Reconciled, plan: Plan) -> Iterator[Step]:
-    yield from found.steps
-    for edit in plan.edits:
-        uri = getattr(edit, "uri", None) or getattr(edit, "source", None)
-        yield Step((edit,), str(uri or ""), "edit", uri)  # type: ignore[arg-type]
-
-
-def _batches(steps: Iterator[Step]) -> Iterator[list[Step]]:
+def _batches(steps: Sequence[Step]) -> Iterator[list[Step]]:
     """Batches of steps, each as large as a commit allows; the edits of one step stay together."""
     batch: list[Step] = []
     count = 0
@@ -238,12 +231,11 @@ IMPORT = Operation(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The edits of one wanted node, which belong together. `what` is "new", "changed", or "edit"."""
+    """The edits of one wanted node, which belong together. `what` is "new" or "changed"."""
 
     edits: tuple[Edit, ...]
     at: str
     what: str
-    uri: Uri
 
 
 @dataclass(slots=True)
@@ -287,7 +279,7 @@ def _one(workspace: Workspace, one: Wanted, out: Reconciled, *, replace: bool) -
             )
             return
         seen = version.count if version and stored else 0  # a deleted node still has a version; the write expects none
-        out.steps.append(Step((_whole(one, seen),), one.at, "new", node.uri))
+        out.steps.append(Step((_whole(one, seen),), one.at, "new"))
         return
     now, then = digest(stored, detail_of(workspace, stored)), one.base or stored.data.get(IMPORTED)
     coming = digest(node, one.detail)
@@ -296,7 +288,7 @@ def _one(workspace: Workspace, one: Wanted, out: Reconciled, *, replace: bool) -
         return
     is_same_source = _key(stored) == _key(node)
     if replace or (is_same_source and now == then):
-        out.steps.append(Step(_difference(stored, one, version.count if version else 0), one.at, "changed", stored.uri))
+        out.steps.append(Step(_difference(stored, one, version.count if version else 0), one.at, "changed"))
         return
     out.kept += 1
     why = (
