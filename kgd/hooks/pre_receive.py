@@ -46,9 +46,7 @@ def pre_receive(
         if update.old != store.ref(update.ref):
             raise Unavailable("another push came first", at=update.ref, next="Pull, then push again.")
     principal = holder or _unnamed(settings.workspace)
-    push = Pushed(
-        store, principal, settings, branch, only_ours=holder is not None, proposals=proposals_beside(branch)
-    )
+    push = Pushed(store, principal, settings, branch, only_ours=holder is not None, proposals=proposals_beside(branch))
     return check_push(push, updates, Path(quarantine) if quarantine else None)
 
 

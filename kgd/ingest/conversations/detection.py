@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from kgd.ingest.conversations import chatgpt_export, claude_code, claude_export, json_lines, values
+from kgd.ingest.conversations import exports, json_lines, values
 from kgd.ingest.conversations.values import Conversation, Read, SourceMessage
 
 SUFFIXES = (".json", ".jsonl", ".ndjson")
@@ -27,9 +27,9 @@ _KEYS = (('"chat_messages"', '"uuid"'), ('"mapping"', '"title"'), ('"messages"',
 """Matches keys near the beginning of a list whose first element is longer than the examined part."""
 
 _FORMATS: tuple[tuple[Callable[[Any], bool], Callable[[str], Read]], ...] = (
-    (claude_export.looks_so, claude_export.read),
-    (chatgpt_export.looks_so, chatgpt_export.read),
-    (claude_code.looks_so, claude_code.read),
+    (exports.is_claude, exports.read_claude),
+    (exports.is_chatgpt, exports.read_chatgpt),
+    (exports.is_claude_code, exports.read_claude_code),
 )
 
 
