@@ -214,6 +214,7 @@ class NodeAnswer(TypedDict):
     citations: NotRequired[list[CitationAnswer]]
     messages: NotRequired[list[MessageAnswer]]
     conflicts: NotRequired[list[ConflictAnswer]]
+    proposals: NotRequired[list[str]]
     invalid_file: NotRequired[InvalidAnswer]
     unverified: NotRequired[UnverifiedAnswer]
     lapsed: NotRequired[str]

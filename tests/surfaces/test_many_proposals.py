@@ -170,3 +170,21 @@ def test_a_bad_pattern_is_refused_by_the_name_of_its_parameter(ask: Ask, list: s
     with pytest.raises(Invalid) as refused:
         getattr(ask, list)(path="[")
     assert refused.value.at == "path"
+
+
+def test_get_names_the_open_proposals_that_change_a_node(ask: Ask, holds: As) -> None:
+    for name in ("one", "two", "three"):
+        ask.put(changes=upsert(f"infra/{name}", name=name))
+    changes = [upsert(f"infra/{name}", summary="proposed") for name in ("one", "two")]
+    id = holds("propose", "/infra/**").submit_subgraph(changes=changes)["proposal"]
+    uris = [f"concept://shop/infra/{name}" for name in ("one", "two", "three")]
+
+    def proposed(by: Ask) -> dict[str, list[str]]:
+        nodes = by.get(uris=uris, include="proposals")["nodes"]
+        return {one["name"]: one["proposals"] for one in nodes if "proposals" in one}
+
+    assert proposed(ask) == {"one": [id], "two": [id]}
+    assert proposed(holds("read", "/infra/**", id="tok00002")) == {}, "a restricted caller learns nothing"
+    assert "proposals" not in ask.get(uris=uris[:1])["nodes"][0]
+    ask.put(changes=upsert("infra/one", summary="proposed"))
+    assert proposed(ask) == {"two": [id]}, "nothing is left to accept for the other node"

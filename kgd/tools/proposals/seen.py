@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import difflib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -15,6 +16,7 @@ from kgd.model.access import Principal
 from kgd.model.change import Author
 from kgd.model.escaping import fenced_line
 from kgd.model.globs import place_of
+from kgd.model.uri import Uri
 from kgd.tools import visibility
 from kgd.tools.differences import NodeDiff
 from kgd.tools.nodes import is_agent, is_by, moment
@@ -194,6 +196,52 @@ def _is_seen(workspace: Workspace, one: Proposal, sees: visibility.Sees) -> bool
     except KgdError:
         return False
     return bool(touched.uris) and not touched.settings and all(map(sees, touched.uris))
+
+
+@dataclass(slots=True)
+class _Changed:
+    """The nodes that one commit of a proposal may change, and those that are left to accept at `tip`."""
+
+    touched: frozenset[Uri]
+    tip: str = ""
+    left: frozenset[Uri] = frozenset()
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known about pending proposals, by commit."""
+
+    commits: dict[str, _Changed] = field(default_factory=dict)
+
+
+def changing(session: Session, workspace: Workspace, uris: Collection[Uri]) -> dict[Uri, list[str]]:
+    """The ids of the open proposals that change these nodes, oldest first; none for a restricted caller.
+
+    Reads the commits of each proposal once. A proposal that may change one of the nodes costs a merge in memory, once
+    for each tip.
+    """
+    if visibility.sight(session, workspace.id) is not None:
+        return {}
+    known, found, tip = workspace.beside(_Known, lambda _: _Known()), dict[Uri, list[str]](), workspace.tip
+    before, known.commits = known.commits, {}
+    for one in proposals.listed(workspace):
+        changed = known.commits[one.commit] = before.get(one.commit) or _Changed(_touched(workspace, one))
+        if changed.touched.isdisjoint(uris):
+            continue
+        if changed.tip != tip:
+            changed.left = frozenset(change.uri for change in proposals.look(workspace, one).changes)
+            changed.tip = tip
+        for uri in changed.left.intersection(uris):
+            found.setdefault(uri, []).append(one.id)
+    return found
+
+
+def _touched(workspace: Workspace, one: Proposal) -> frozenset[Uri]:
+    """The nodes that a proposal changes in any of its commits; none if they are too many or cannot be read."""
+    try:
+        return deciding.touches(workspace, one).uris
+    except KgdError:
+        return frozenset()
 
 
 def is_own(principal: Principal | None, one: Proposal) -> bool:

@@ -25,6 +25,7 @@ from kgd.tools.operation import AS_OF, BUDGET, CONTEXT_ID, CURSOR, URI, URIS, US
 from kgd.tools.origins import mark
 from kgd.tools.paging import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
 from kgd.tools.parameters import Many, Params
+from kgd.tools.proposals.seen import changing
 from kgd.tools.read import citations, mentions
 from kgd.tools.session import Session
 from kgd.tools.working_sets import enter, note
@@ -35,7 +36,9 @@ HISTORY_LINES = 5
 MISSING_SHOWN = 20
 
 
-Part = Literal["content", "relations", "incoming", "history", "mentions", "citations", "messages", "messages_back"]
+Part = Literal[
+    "content", "relations", "incoming", "history", "mentions", "citations", "messages", "messages_back", "proposals"
+]
 
 ONWARD, BACK = "messages", "messages_back"
 """Parts of an answer. ONWARD: oldest first, from the thread's start or after a message. BACK: newest first, from the
@@ -119,6 +122,11 @@ def get(session: Session, params: GetParams) -> GetResult:
         if rest is not None:
             answer["cursor"] = paging.write("get", question, rest.written())
             break
+    if "proposals" in params.include and workspace is not None and not commit:
+        changed = changing(session, workspace, seen)
+        for node in answer["nodes"]:
+            if node["uri"] in changed:
+                node["proposals"] = changed[node["uri"]]
     if commit:
         answer["as_of"] = commit
     answer.update(enter(session, params.context_id, seen))
@@ -355,7 +363,7 @@ def from_memory(session: Session, params: GetParams) -> bool:
     return (
         params.as_of is None
         and params.conflicts == "show"
-        and not {"history", "mentions", "citations", "messages", "messages_back"} & set(params.include)
+        and not {"history", "mentions", "citations", "messages", "messages_back", "proposals"} & set(params.include)
         and addressing.at_hand(session, params.workspace, params.uris)
         and _all_stored(session, params.uris)
     )
@@ -373,8 +381,8 @@ GET = Operation(
     title="Read nodes",
     description=(
         "Read nodes in full: content, relations, version, open conflicts. `include` adds incoming relations, the last "
-        "commits, mentions, citations with their code, or the messages of a thread. `missing` lists absent nodes with "
-        "similar names. A long answer continues with `cursor`."
+        "commits, mentions, citations with their code, the messages of a thread, or open proposals. `missing` lists "
+        "absent nodes with similar names. A long answer continues with `cursor`."
     ),
     Params=GetParams,
     Result=GetResult,
@@ -396,7 +404,8 @@ GET = Operation(
                     "--include",
                     (
                         "content, relations, incoming, history, mentions, citations (with their code), messages (of a "
-                        "thread, or behind a message), messages_back (newest first); may be repeated"
+                        "thread, or behind a message), messages_back (newest first), proposals (open ones that change "
+                        "the node); may be repeated"
                     ),
                     "PART",
                 ),
