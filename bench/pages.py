@@ -107,7 +107,13 @@ def _let_in(browser: Any, link: str) -> Any:
 
 def _views(made: Made) -> dict[str, str]:
     some = quote(corpus.uri_of(made.nodes // 2), safe="")
-    return {"overview": "overview", "graph": f"graph?from={some}", "node": f"node?uri={some}", "review": "review"}
+    return {
+        "overview": "overview",
+        "graph": f"graph?from={some}",
+        "node": f"node?uri={some}",
+        "review": "review",
+        "search": f"search?q={corpus.WORDS[40]}",
+    }
 
 
 def _paints(browser: Any, state: Any, link: str, made: Made, looks: int) -> Generator[Row, None, dict[str, float]]:

@@ -1,13 +1,17 @@
-"""Reading of a whole node and its relations for a page, with as many calls of `get` as needed."""
+"""Reading of nodes for pages: a whole node and its relations, and the rows of a list."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kgd.drawing.scene import shown_type
 from kgd.errors import KgdError, NotFound
-from kgd.model.uri import CODE_TREE, name_of, path_of, scheme_of, workspace_of
+from kgd.freshness.citations import parse
+from kgd.model.fields import CITES
+from kgd.model.uri import CODE_TREE, is_owned, name_of, path_of, scheme_of, uri_at, workspace_of
+from kgd.tools.nodes import SERVED
 from kgd.ui.visit import Visit
 
 WHOLE = 10_000
@@ -17,6 +21,9 @@ MOST_ANSWERS = 60
 PAGE = 2_500
 """Token budget of one page of relations, about 80 of them."""
 NAMED = 100
+ROWS = 100_000
+"""Token budget of the nodes of a list, without their content."""
+AREA, SYMBOL = "atom", "symbol"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,30 @@ class Links:
         for row in self.rows:
             found.setdefault(row["type"], []).append(row)
         return list(found.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A node in a list, the same on all pages; the macro `node_row` renders it.
+
+    `path` is its namespace and name; without a namespace, it is empty if the row has `files` or `areas`: those that the
+    node cites or is related to, as pairs of path or name, and URI. `updated` is its last change, as in the answer of
+    `get`. The macro `states` renders the marks: `unverified`, `conflicts`, `lapsed` and the ids of open `proposals`.
+    """
+
+    uri: str
+    name: str
+    type: str
+    summary: str = ""
+    path: str = ""
+    files: tuple[tuple[str, str], ...] = ()
+    areas: tuple[tuple[str, str], ...] = ()
+    tags: tuple[str, ...] = ()
+    updated: Mapping[str, str] = field(default_factory=dict)
+    unverified: Mapping[str, Any] | None = None
+    conflicts: int = 0
+    lapsed: str = ""
+    proposals: tuple[str, ...] = ()
 
 
 def whole(visit: Visit, uri: str, *beside: str, as_of: str | None = None) -> dict[str, Any] | Missing:
@@ -121,6 +152,75 @@ def names(visit: Visit, uris: Iterable[str], as_of: str | None = None) -> dict[s
         return {}
     found = {one["uri"]: one for one in answer["nodes"]}
     return found | {old: one for one in answer["nodes"] for old in one.get("asked", ())}
+
+
+def listed(visit: Visit, found: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Return rows of nodes in the same order, with two calls of `get` at most, and one for the names of their areas.
+
+    Args:
+        found: Nodes of this workspace in any answer, at least with `uri`. If `get` is refused, a row has only these
+            fields.
+    """
+    rows = {one["uri"]: _row(one) for one in found}
+    nodes: dict[str, Mapping[str, Any]] = {}
+    for parts in (["relations", "proposals"], ["proposals"]):  # without relations if the first answer has no room
+        left = [uri for uri in rows if uri not in nodes and scheme_of(uri) not in SERVED]
+        if not left:
+            break
+        try:
+            answer = visit.call("get", uris=left, include=parts, budget=ROWS)
+        except KgdError:
+            break
+        nodes |= {one.get("asked", one["uri"]): one for one in answer["nodes"]}
+        if not answer.get("cursor"):
+            break
+    known = titles(visit, (uri for one in nodes.values() for uri in _targets(one) if scheme_of(uri) == AREA))
+    rows |= {uri: _with_details(visit, rows[uri], node, known) for uri, node in nodes.items() if uri in rows}
+    return [rows[one["uri"]] for one in found]
+
+
+def _row(found: Mapping[str, Any]) -> Row:
+    uri, scheme = found["uri"], scheme_of(found["uri"])
+    name = found.get("name") or name_of(uri)
+    path = path_of(uri) if is_owned(uri) else uri
+    if scheme == SYMBOL:
+        path = path.rpartition("/")[0]
+    return Row(
+        uri,
+        name,
+        shown_type({"uri": uri, "type": found.get("type") or scheme}),
+        lead({**found, "name": name}),
+        "" if path == name else path,
+        updated=found.get("updated", {}),
+        unverified=found.get("unverified"),
+        lapsed=found.get("lapsed", ""),
+    )
+
+
+def _with_details(visit: Visit, row: Row, node: Mapping[str, Any], known: Mapping[str, str]) -> Row:
+    cites = node.get("data", {}).get(CITES)
+    texts = [one for one in (cites if isinstance(cites, list) else [cites]) if isinstance(one, str)]
+    cited = filter(None, (parse(one, visit.workspace) for one in texts))
+    files = {
+        one.path: uri_at("dir" if one.text.endswith("/") else "file", visit.workspace, one.path) or "" for one in cited
+    }
+    for uri in _targets(node):
+        if scheme_of(uri) in ("file", "dir") and workspace_of(uri) == visit.workspace:
+            files.setdefault(path_of(uri) or "/", uri)
+    areas = tuple((known[uri], uri) for uri in _targets(node) if uri in known and uri != row.uri)
+    return replace(
+        _row({**node, "uri": row.uri}),
+        path=row.path if "/" in row.path or not (files or areas) else "",
+        files=tuple(files.items()),
+        areas=areas,
+        tags=tuple(node.get("tags", ())),
+        conflicts=len(node.get("conflicts", ())),
+        proposals=tuple(node.get("proposals", ())),
+    )
+
+
+def _targets(node: Mapping[str, Any]) -> Iterable[str]:
+    return dict.fromkeys(one["target"] for one in node.get("relations", ()))
 
 
 def lead(found: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import PurePath
 from typing import Any
@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from kgd.drawing.scene import in_words
+from kgd.drawing.svg import sample
 from kgd.errors import Advice
 from kgd.index.snippets import spans
 from kgd.model import ages
@@ -109,6 +110,7 @@ def _environment() -> Environment:
         "author": lambda line: Author.of(line).name,
         "program": program,
         "in_words": in_words,
+        "shape": shape,
         "lead": lambda found: commands(lead(found)),
         "stale_reason": stale_reason,
     }
@@ -187,6 +189,12 @@ def marked(text: str, question: str) -> Markup:
         at = end
     parts += shown(text[at:])
     return Markup(_CODE.sub(r"<code>\1</code>", str(parts))) if parts.count("`") % 2 == 0 else parts
+
+
+@lru_cache(256)
+def shape(type: str) -> Markup:
+    """Return the shape of a type in its colour, as in pictures of the graph."""
+    return Markup(sample(type))
 
 
 def short(number: int) -> str:

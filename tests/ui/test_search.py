@@ -43,7 +43,7 @@ class TestInABrowser:
         until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))
         at(page, "search?q=parcels")
         hit = page.locator(".hit", has_text="Sent on the same day")
-        expect(hit).to_contain_text("concept in vans · Ann Person · just now")
+        expect(hit).to_contain_text("concept · vans/parcels · Ann Person, just now")
         expect(hit.locator("mark")).to_have_text("Parcels")
         vans = page.locator(".hit", has_text="They bring")
         expect(vans).to_contain_text("bring the parcels before nine")
@@ -107,6 +107,11 @@ class TestInABrowser:
         page.get_by_role("button", name="Show").click()
         expect(page.locator(".hit")).to_contain_text("Brass for all signs")
         expect(page.get_by_role("link", name="Tag: metal (remove)")).to_be_visible()
+        at(page, "search?q=brass&type=decision&author=Ann")
+        expect(page.locator(".hit")).to_have_count(1)
+        page.get_by_role("group", name="Filters").get_by_role("link", name="Remove all").click()
+        expect(page.locator(".hit")).to_have_count(2)
+        expect(page.get_by_role("group", name="Filters")).to_have_count(0)
         assert axe(page) == []
 
     def test_tags_areas_and_periods_of_the_hits_are_offered_as_chips(self, desk: Desk, page: Page) -> None:
@@ -122,6 +127,7 @@ class TestInABrowser:
         page.get_by_role("group", name="Area").get_by_role("link", name="Lamps").click()
         expect(page.locator(".hit")).to_have_count(1)
         expect(page.locator(".hit")).to_contain_text("Zinc holds")
+        expect(page.get_by_role("link", name="Area: Lamps (remove)")).to_be_visible()
 
     def test_a_phone_shows_whole_chips(self, desk: Desk, page: Page) -> None:
         for number, kind in enumerate(("insight", "decision", "gotcha", "pattern")):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound
-from kgd.model.uri import build, scheme_of, segments_of, workspace_of
-from kgd.ui.node_reading import lead, titles
+from kgd.model.uri import build, from_path, path_of, scheme_of, segments_of, workspace_of
+from kgd.ui.node_reading import Row, lead, listed, titles
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 ORDERS = {"covered": "Covered first", "gaps": "Uncovered first", "name": "By name"}
@@ -53,7 +54,7 @@ def every(visit: Visit, no_code: KgdError | None = None) -> Handled:
         includeChangelog=False,
     )["data"]
     told = {
-        "areas": answer[f"{kind}s"],
+        "areas": _areas(visit, answer[f"{kind}s"]),
         "total": answer["total"],
         "kind": kind,
         "offset": offset,
@@ -69,13 +70,15 @@ def area(visit: Visit) -> Handled:
     uri = visit.required("uri")
     kind = _kind(uri)
     answer = visit.call("query_graph", operation="get", entityType=kind, id=uri, includeChangelog=False)["data"]
-    (node,) = visit.call("get", uris=[uri], include=[])["nodes"]
-    told = {"area": answer[kind], "kind": kind, "members": answer.get("atoms", ()), "summary": lead(node)}
+    (node,) = visit.call("get", uris=[uri], include=["proposals"])["nodes"]
+    members = _areas(visit, answer.get("atoms", ()))
+    told = {"area": answer[kind], "kind": kind, "members": members, "summary": lead(node), "node": node}
     told |= {"files": None, "files_begun": "cursor" in visit.query, "stale": None, "facts": None}
     if kind == ATOM and visit.can("coverage"):
         told["files"] = _files(visit, answer[kind]["id"])
         told["stale"] = node.get("unverified")
         told["facts"] = visit.call("area_facts", area=uri, limit=FACTS, cursor=visit.query.get("facts"))
+        told["rows"] = _facts(visit, uri, told["facts"]["facts"])
         told["facts_begun"] = "facts" in visit.query
     related = [*(answer[kind].get("relatedAtoms") or ()), *(answer[kind].get("relatedMolecules") or ())]
     around = [answer[kind].get("moleculeId"), *(one.get("atomId") or one.get("moleculeId") for one in related)]
@@ -123,6 +126,26 @@ def make(visit: Visit) -> Handled:
         told = {"typed": typed, "molecules": _molecules(visit), "error": error}
         return Page("areas_new.html", told, status=422)
     return Redirect(visit.to("area", uri=done["data"][ATOM]["id"]), said="Area created.")
+
+
+def _areas(visit: Visit, found: Sequence[Mapping[str, Any]]) -> list[tuple[Row, list[str]]]:
+    """Return the row and the patterns of each area."""
+    rows = listed(visit, [{"uri": one["id"], "name": one["name"]} for one in found])
+    return [
+        (replace(row, path="", files=(), areas=()), one.get("paths") or [])
+        for row, one in zip(rows, found, strict=True)
+    ]
+
+
+def _facts(visit: Visit, area: str, found: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Return the row of each fact, with its files in the area first."""
+    rows = []
+    for row, one in zip(listed(visit, found), found, strict=True):
+        files = {path: from_path("file", visit.workspace, path) for path in one["files"]} | dict(row.files)
+        others = tuple((name, uri) for name, uri in row.areas if uri != area)
+        path = row.path or ("" if files or others else path_of(row.uri))
+        rows.append(replace(row, path=path, files=tuple(files.items()), areas=others))
+    return rows
 
 
 def _files(visit: Visit, uri: str) -> Mapping[str, Any] | None:

@@ -9,9 +9,9 @@ from typing import Any
 
 from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
-from kgd.model.uri import name_of
+from kgd.model.uri import name_of, scheme_of
 from kgd.ui.changes import titled
-from kgd.ui.node_reading import lead, names
+from kgd.ui.node_reading import lead, listed, names
 from kgd.ui.pages.node import cited
 from kgd.ui.relation_words import words_of
 from kgd.ui.rendering import counted, sentence, stale_reason
@@ -309,7 +309,7 @@ def stale(visit: Visit) -> Handled:
     answer = visit.call("stale", limit=STALE, cursor=visit.query.get("cursor"))
     changed = {one["uri"]: _changed(visit, one["uri"]) for one in answer["nodes"][:OPEN]}
     told = {"answer": answer, "changed": changed, "writes": visit.may("put"), "begun": "cursor" in visit.query}
-    return Page("stale.html", told)
+    return Page("stale.html", told | {"rows": listed(visit, answer["nodes"])})
 
 
 def _changed(visit: Visit, uri: str) -> list[dict[str, Any]]:
@@ -333,9 +333,8 @@ def broken(visit: Visit) -> Handled:
     """List the missing targets of relations."""
     answer = visit.call("broken", limit=BROKEN, cursor=visit.query.get("cursor"))
     known = names(visit, [link["source"] for one in answer["broken"] for link in one["links"]])
-    return Page(
-        "broken.html", {"answer": answer, "known": known, "begun": "cursor" in visit.query, "words_of": words_of}
-    )
+    told = {"answer": answer, "known": known, "begun": "cursor" in visit.query, "words_of": words_of}
+    return Page("broken.html", told | {"name_of": name_of, "scheme_of": scheme_of})
 
 
 def unreadable(visit: Visit) -> Handled:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kgd.model.uri import name_of
 from kgd.ui.feed import USUAL, deeds, reason_of
-from kgd.ui.node_reading import names
+from kgd.ui.node_reading import listed, names
 from kgd.ui.rendering import sentence
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
@@ -20,7 +21,11 @@ def author(visit: Visit) -> Handled:
     answer = visit.call("author", name=visit.required("name").strip(), limit=LISTED, cursor=cursor)
     known = names(visit, [uri for one in answer["recent"] for uri in one["nodes"]])
     recent = [(_title(one, known), one) for one in answer["recent"]]
-    return Page("author.html", {"answer": answer, "recent": recent, "begun": bool(cursor)})
+    rows = [
+        (replace(row, updated={"at": one["at"], "by": ""}), one)
+        for row, one in zip(listed(visit, answer["nodes"]), answer["nodes"], strict=True)
+    ]
+    return Page("author.html", {"answer": answer, "recent": recent, "rows": rows, "begun": bool(cursor)})
 
 
 def _title(commit: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> str:

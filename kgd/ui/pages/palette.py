@@ -8,26 +8,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kgd.errors import KgdError
-from kgd.model.uri import CODE_TREE, path_of, scheme_of
+from kgd.model.uri import CODE_TREE, parse, path_of, scheme_of, workspace_of
 from kgd.ui.navigation import DESTINATIONS
-from kgd.ui.node_reading import is_called
+from kgd.ui.node_reading import Row, is_called, listed
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
 FOUND, LOOKED = 6, 20
 """Largest number of nodes, and of files, to show and to choose them from."""
 MOST_WORDS = 200
 """Largest number of characters to search for."""
-SYMBOL = "symbol"
+RECENT, ASKED = 5, 3
+"""Largest number of the last nodes, and of the last searches, in a palette without words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One row of the palette: an address to open or, with `sends`, to post to; or, with `does`, an action of the page's
-    scripts. With `is_called`, the typed words are the name or path of its file."""
+    scripts. With `is_called`, the typed words are the name or path of its file. `node` is the node that it opens."""
 
     title: str
     to: str = ""
-    about: str = ""
+    node: Row | None = None
     is_called: bool = False
     sends: bool = False
     does: str = ""
@@ -48,6 +49,7 @@ def palette(visit: Visit) -> Handled:
     typed = question.casefold().split()
     nodes, code = _found(visit, question, typed)
     groups = [
+        ("Recent", _recent(visit) if not question else []),
         ("Go to", [one for one in _pages(visit) if one.fits(typed)]),
         ("Actions", [one for one in _actions(visit) if one.fits(typed)]),
         ("Nodes", nodes),
@@ -91,6 +93,22 @@ def _actions(visit: Visit) -> Iterator[Choice]:
     yield Choice("Sign out", "/ui/out", sends=True, words="leave log end")
 
 
+def _recent(visit: Visit) -> list[Choice]:
+    """The nodes and searches that this browser remembers, without nodes that are gone."""
+    uris = [uri for uri in dict.fromkeys(visit.many("seen")) if _is_here(visit, uri)]
+    rows = listed(visit, [{"uri": uri} for uri in uris[:RECENT]])
+    asked = list(filter(None, dict.fromkeys(text.strip()[:MOST_WORDS] for text in visit.many("asked"))))
+    nodes = [_choice(visit, {"uri": row.uri}, row) for row in rows if row.updated or scheme_of(row.uri) in CODE_TREE]
+    return [*nodes, *(Choice(f"Search “{text}”", visit.to("search", q=text)) for text in asked[:ASKED])]
+
+
+def _is_here(visit: Visit, text: str) -> bool:
+    try:
+        return workspace_of(parse(text)) == visit.workspace
+    except KgdError:
+        return False
+
+
 def _found(visit: Visit, question: str, typed: list[str]) -> tuple[list[Choice], list[Choice]]:
     """Nodes and code whose names or texts fit, names first. Without relations, for an answer within 50 ms."""
     if not question:
@@ -99,18 +117,23 @@ def _found(visit: Visit, question: str, typed: list[str]) -> tuple[list[Choice],
         answer = visit.call("search", query=question, limit=LOOKED, max_depth=0)
     except KgdError:  # half-typed words may be an invalid query; the search page reports that
         return [], []
-    lists = ([_row(visit, hit, question) for hit in answer[name]] for name in ("hits", "code"))
-    nodes, code = (sorted(rows, key=lambda one: one.place(typed))[:FOUND] for rows in lists)
+    chosen = [
+        sorted(answer[name], key=lambda hit: _choice(visit, hit, None, question).place(typed))[:FOUND]
+        for name in ("hits", "code")
+    ]
+    nodes, code = (
+        [_choice(visit, hit, row, question) for hit, row in zip(hits, listed(visit, hits), strict=True)]
+        for hits in chosen
+    )
     return nodes, code
 
 
-def _row(visit: Visit, hit: Mapping[str, Any], question: str) -> Choice:
-    """The row of a hit: a file or directory by its path, any other node by its name."""
-    to, scheme = visit.to("node", uri=hit["uri"]), scheme_of(hit["uri"])
-    if scheme in CODE_TREE:
-        return Choice(path_of(hit["uri"]), to, is_called=is_called(hit["uri"], question))
-    about = path_of(hit["uri"]).rpartition("/")[0] if scheme == SYMBOL else hit.get("summary", "")
-    return Choice(hit["name"], to, about=about if about != hit["name"] else "")
+def _choice(visit: Visit, found: Mapping[str, Any], row: Row | None, question: str = "") -> Choice:
+    """The row of a node: a file or directory by its path, any other node by its name."""
+    uri = found["uri"]
+    is_code = scheme_of(uri) in CODE_TREE
+    title = path_of(uri) if is_code else row.name if row else found["name"]
+    return Choice(title, visit.to("node", uri=uri), row, is_called=bool(question) and is_called(uri, question))
 
 
 ENTRIES = (Entry("search", "palette", palette),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,8 +13,8 @@ from kgd.drawing.scene import in_words
 from kgd.errors import KgdError
 from kgd.index.snippets import spans
 from kgd.model.change import Author
-from kgd.model.uri import is_owned, path_of, scheme_of
-from kgd.ui.node_reading import is_called, lead, titles
+from kgd.model.uri import path_of
+from kgd.ui.node_reading import AREA, Row, is_called, listed, titles
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
 HITS = 30
@@ -28,7 +28,6 @@ PERIODS = ((7, "last 7 days"), (28, "last 4 weeks"), (365, "last year"))
 """Periods to offer: days, and label."""
 WORDS = re.compile(r"[\w-]+: ").match
 """Matches a reason that names a field and its words: ``name: refund``."""
-AREA = "atom"
 LAPSED = ("expired on", "not valid before")
 """Beginnings of the reasons that a reader must see."""
 
@@ -71,19 +70,16 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class HitRow:
-    """One hit. `place` is the path above it. `texts` are the summary, and the text around a match if no word matched
-    before. `notes` are reasons that a reader must see. A related hit lacks the words, and a relation leads to it."""
+    """One hit. `texts` are the summary, and the text around a match if no word matched before. A related hit lacks the
+    words, and a relation leads to it."""
 
-    uri: str
-    name: str
-    type: str
-    place: str
+    row: Row
     texts: tuple[str, ...]
-    author: str
-    at: str
-    notes: tuple[str, ...]
-    stale: str
     is_related: bool
+
+    @property
+    def author(self) -> str:
+        return Author.of(self.row.updated.get("by", "")).name
 
 
 def search(visit: Visit) -> Handled:
@@ -95,21 +91,22 @@ def search(visit: Visit) -> Handled:
         answer = _answer(visit, question, given) if question or "tag" in given else {}
     except KgdError as error:
         answer, told["refused"] = {}, error
-    found, code = ([_row(hit, question, name == "code") for hit in answer.get(name, ())] for name in ("hits", "code"))
+    found, code = (_rows(visit, answer.get(name, ()), question) for name in ("hits", "code"))
     hits, related = [one for one in found if not one.is_related], [one for one in found if one.is_related]
     if not hits:
         hits, related = related, []
+    uris = [one.row.uri for one in (*hits, *code)]
     told |= {
-        "called": [(one.uri, path_of(one.uri)) for one in (*hits, *code) if is_called(one.uri, question)][:CALLED],
+        "called": [(uri, path_of(uri)) for uri in uris if is_called(uri, question)][:CALLED],
         "answer": answer,
         "hits": hits,
         "related": related,
         "code": code,
         "has_words": any(map(_has_words, answer.get("code", ()))),
-        "nearest": _named(visit, answer.get("nearest", ())),
+        "nearest": listed(visit, [{"uri": uri} for uri in answer.get("nearest", ())]),
         "begun": "cursor" in visit.query,
         "chips": [
-            Chip(one.label, given[one.name], _to(visit, question, given, one.name))
+            Chip(one.label, _in_words(visit, one.name, given[one.name]), _to(visit, question, given, one.name))
             for one in fields
             if one.name in given
         ],
@@ -142,14 +139,14 @@ def _to(visit: Visit, question: str, given: Mapping[str, str], name: str, value:
 
 def _offered(visit: Visit, question: str, given: Mapping[str, str], hits: Sequence[HitRow]) -> list[Chip]:
     """Return filters that would narrow these hits: values that some of them have and others lack, by frequency."""
-    tags, areas = _tags_and_areas(visit, [one.uri for one in hits])
     counted = {
-        "type": Counter(one.type for one in hits),
+        "type": Counter(one.row.type for one in hits),
         "author": Counter(one.author for one in hits if one.author),
-        "tag": tags,
-        "area": areas,
+        "tag": Counter(tag for one in hits for tag in one.row.tags),
+        "area": Counter(uri for one in hits for _, uri in one.row.areas),
     }
-    named = titles(visit, areas) | {value: in_words(value) for value in counted["type"]}
+    named = {uri: name for one in hits for name, uri in one.row.areas}
+    named |= {value: in_words(value) for value in counted["type"]}
     found = [
         Chip(name, named.get(value) or value, _to(visit, question, given, name, value), count)
         for name, values in counted.items()
@@ -159,30 +156,15 @@ def _offered(visit: Visit, question: str, given: Mapping[str, str], hits: Sequen
     ]
     if not {"since", "until"} & given.keys():
         found += _periods(visit, question, given, hits)
-    if "stale" not in given and (stale := sum(bool(one.stale) for one in hits)):
+    if "stale" not in given and (stale := sum(bool(one.row.unverified) for one in hits)):
         found.append(Chip("state", "stale", _to(visit, question, given, "stale", "yes"), stale))
     return found
-
-
-def _tags_and_areas(visit: Visit, uris: Sequence[str]) -> tuple[Counter[str], Counter[str]]:
-    """Count the tags of hits, and the areas that they are related to. Chips only help: without an answer, none."""
-    if not uris:
-        return Counter(), Counter()
-    try:
-        nodes = visit.call("get", uris=list(uris), include=["relations"], budget=BUDGET)["nodes"]
-    except KgdError:
-        return Counter(), Counter()
-    targets = ({relation["target"] for relation in one.get("relations", ())} for one in nodes)
-    return (
-        Counter(tag for one in nodes for tag in one.get("tags", ())),
-        Counter(uri for found in targets for uri in found if scheme_of(uri) == AREA),
-    )
 
 
 def _periods(visit: Visit, question: str, given: Mapping[str, str], hits: Sequence[HitRow]) -> list[Chip]:
     """Return the shortest periods, each with more hits than the one before, that do not hold all hits."""
     now, found, before = datetime.now(UTC), list[Chip](), 0
-    moments = [datetime.fromisoformat(one.at) for one in hits if one.at]
+    moments = [datetime.fromisoformat(one.row.updated["at"]) for one in hits if one.row.updated]
     for days, label in PERIODS:
         count = sum(moment >= now - timedelta(days=days) for moment in moments)
         if before < count < len(hits):
@@ -191,25 +173,18 @@ def _periods(visit: Visit, question: str, given: Mapping[str, str], hits: Sequen
     return found
 
 
-def _row(hit: Mapping[str, Any], question: str, is_code: bool) -> HitRow:
-    uri, updated = hit["uri"], hit.get("updated", {})
-    path = path_of(uri) if is_owned(uri) else ""
-    name, summary = hit["name"], lead(hit)
-    texts = [text for text in (summary, hit.get("snippet")) if text and text != name]
-    if texts and (spans(texts[0], question) or (summary and spans(name, question))):
+def _rows(visit: Visit, hits: Sequence[Mapping[str, Any]], question: str) -> list[HitRow]:
+    return [_row(hit, row, question) for hit, row in zip(hits, listed(visit, hits), strict=True)]
+
+
+def _row(hit: Mapping[str, Any], row: Row, question: str) -> HitRow:
+    texts = [text for text in (row.summary, hit.get("snippet")) if text and text != row.name]
+    if texts and (spans(texts[0], question) or (row.summary and spans(row.name, question))):
         texts = texts[:1]
-    return HitRow(
-        uri,
-        name,
-        hit["type"],
-        path.rpartition("/")[0],
-        tuple(texts),
-        Author.of(updated.get("by", "")).name,
-        updated.get("at", ""),
-        tuple(reason for reason in hit["why"] if reason.startswith(LAPSED)),
-        hit.get("unverified", {}).get("reason", ""),
-        any(reason.startswith("via ") for reason in hit["why"]) and not _has_words(hit),
-    )
+    if lapsed := next((reason for reason in hit["why"] if reason.startswith(LAPSED)), ""):
+        row = replace(row, lapsed=lapsed)
+    is_related = any(reason.startswith("via ") for reason in hit["why"]) and not _has_words(hit)
+    return HitRow(row, tuple(texts), is_related)
 
 
 def _has_words(hit: Mapping[str, Any]) -> bool:
@@ -217,10 +192,11 @@ def _has_words(hit: Mapping[str, Any]) -> bool:
     return any(WORDS(reason) or reason.startswith("lex ") for reason in hit["why"])
 
 
-def _named(visit: Visit, uris: Sequence[str]) -> list[tuple[str, str]]:
-    """Return nodes as pairs of URI and name."""
-    known = titles(visit, uris)
-    return [(uri, known.get(uri) or uri) for uri in uris]
+def _in_words(visit: Visit, name: str, value: str) -> str:
+    """Return the value of a filter as its chip shows it: the name of an area, or the word for a type."""
+    if name == "type":
+        return in_words(value)
+    return titles(visit, [value]).get(value, value) if name == "area" and value.startswith(f"{AREA}://") else value
 
 
 ENTRIES = (Entry("search", "search", search),)

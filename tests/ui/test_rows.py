@@ -1,0 +1,72 @@
+"""A node in a list: type, name, marks, path, author and age, the same on all pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.ui.conftest import at, axe
+from tests.ui.realistic import Realistic, realistic_desk
+
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realistic]:
+    yield from realistic_desk(tmp_path_factory.mktemp("realistic"))
+
+
+def test_marks_of_a_node_are_the_same_in_every_list(page: Page) -> None:
+    marks = {
+        "Labels expire": ("conflict", "labels", "author?name=Carla+Moreno"),
+        "Messages of the provider are kept for a week": ("stale", "messages", "area?uri=atom://shop/payments"),
+        "Two carriers, chosen by weight": ("proposed", "carriers", "area?uri=atom://shop/shipping"),
+    }
+    for name, (mark, word, list_) in marks.items():
+        for place in (f"search?q={word}", list_):
+            at(page, place)
+            row = page.locator(".node-row").filter(has=page.get_by_role("link", name=name, exact=True))
+            expect(row.get_by_role("heading").locator(".badge")).to_have_text([mark])
+        page.keyboard.press("Control+k")
+        page.keyboard.type(name)
+        expect(page.locator("#palette-list [role=option]", has_text=name).first.locator(".badge")).to_have_text([mark])
+        assert axe(page) == []
+    at(page, "search?q=carriers")
+    page.get_by_role("link", name="proposed").click()
+    expect(page.locator("h1")).to_contain_text("Name the carriers' limit")
+
+
+def test_a_row_in_conflict_names_no_author(page: Page) -> None:
+    at(page, "search?q=labels+expire")
+    row = page.locator(".hit").filter(has=page.get_by_role("link", name="Labels expire", exact=True))
+    expect(row.locator(".aside")).to_have_text(re.compile(r"^gotcha · labels-expire · \d+ days ago$"))
+
+
+def test_a_row_shows_the_files_or_the_area_that_the_node_is_about(page: Page) -> None:
+    at(page, "search?q=refund")
+    line = page.locator(".hit", has_text="refunds_due looks back").locator(".aside")
+    expect(line).to_have_text(re.compile(r"^insight · shop/admin/service\.py · Dmitri Volkov, \d+ weeks ago$"))
+    expect(page.locator(".hit", has_text="Refunds take five days").locator(".aside")).to_contain_text(" · Payments · ")
+    line.get_by_role("link", name="shop/admin/service.py").click()
+    page.wait_for_url("**/file?uri=file*service.py")
+
+
+def test_the_nearest_nodes_of_a_search_without_results_are_rows(page: Page) -> None:
+    at(page, "search?q=qwertyfoobar")
+    nearest = page.get_by_role("list", name="Nearest in knowledge").get_by_role("listitem")
+    expect(nearest.first).to_contain_text("Dmitri Volkov, ")
+    page.keyboard.press("j")
+    expect(nearest.first.get_by_role("heading").get_by_role("link")).to_be_focused()
+
+
+def test_an_area_is_searched_from_its_page(page: Page) -> None:
+    at(page, "area?uri=atom://shop/payments")
+    expect(page.locator(".title")).to_contain_text("Dmitri Volkov, ")
+    page.get_by_label("Search this area").fill("refunds")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="Area: Payments (remove)")).to_be_visible()
+    expect(page.locator(".hit", has_text="Refunds take five days")).to_have_count(1)
+    expect(page.locator(".hit", has_text="Labels expire")).to_have_count(0)
