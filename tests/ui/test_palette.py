@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from tests.ui.conftest import Desk, at, axe
+from tests.ui.conftest import Desk, Watched, at, axe
 from tests.waiting import at_rest, until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
@@ -52,6 +52,26 @@ def test_arrow_keys_choose_a_row(page: Page) -> None:
     expect(field).to_have_attribute("aria-activedescendant", chosen.get_attribute("id") or "")
     page.keyboard.press("Enter")
     page.wait_for_url("**/graph")
+
+
+def test_a_palette_without_words_begins_with_the_last_nodes_and_searches_until_the_user_signs_out(
+    page: Page, watched: Watched
+) -> None:
+    for place in ("node?uri=concept://shop/gone", "search?q=keyring", f"node?uri={AUTH}"):
+        at(page, place)
+    at(page, "node?uri=gotcha://shop/keyring")
+    recent = palette(page).get_by_role("group", name="Recent").get_by_role("option")
+    expect(recent).to_have_count(2)  # not the node of the page itself, nor one that does not exist
+    expect(recent.first).to_contain_text("Issues session keys")
+    expect(recent.first).to_contain_text("Ann Person, just now")
+    assert axe(page) == []
+    expect(recent.last).to_have_text("Search “keyring”")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/node?uri=concept*auth")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("main")).to_contain_text("Sign in")
+    watched.troubles.clear()  # the browser notes each answer of 401
+    assert "kgd-last" not in page.evaluate("Object.keys(localStorage).join()")
 
 
 def test_shift_enter_searches_for_the_words(page: Page) -> None:

@@ -11,6 +11,19 @@
     line.hidden = false;
     setTimeout(() => { if (line.textContent === text) line.hidden = true; }, 4000);
   };
+  // The last nodes and searches of this browser: the rows of a palette without words. Signing out forgets them.
+  const LAST = "kgd-last", KEPT = 6, PAGES = { node: "uri", area: "uri", file: "uri", search: "q" };
+  const last = () => JSON.parse(localStorage.getItem(`${LAST} ${dialog.dataset.rows}`)) ?? { seen: [], asked: [] };
+  const here = location.pathname.split("/").pop(), shown = new URLSearchParams(location.search).get(PAGES[here])?.trim();
+  if (PAGES[here] && shown) {
+    const kept = last(), kind = here === "search" ? "asked" : "seen";
+    kept[kind] = [...new Set([shown, ...kept[kind]])].slice(0, KEPT);
+    localStorage.setItem(`${LAST} ${dialog.dataset.rows}`, JSON.stringify(kept));
+  }
+  document.addEventListener("submit", (event) => {
+    if (!event.target.action.endsWith("/ui/out")) return;
+    Object.keys(localStorage).filter((key) => key.startsWith(LAST)).forEach((key) => localStorage.removeItem(key));
+  });
   const DOES = {
     copy: () => navigator.clipboard.writeText(location.href).then(() => say("Link copied."), () => say(location.href)),
     keys: () => document.dispatchEvent(new Event("kgd:keys")),
@@ -47,8 +60,9 @@
     }
     async look(asking) {
       const words = new URLSearchParams({ q: this.field.value });
-      const uri = location.pathname.endsWith("/node") && new URLSearchParams(location.search).get("uri");
+      const uri = here === "node" && shown;
       if (uri) words.set("at", uri);
+      if (!this.field.value) for (const [kind, texts] of Object.entries(last())) texts.filter((text) => text !== shown).forEach((text) => words.append(kind, text));
       const answer = await fetch(`${dialog.dataset.rows}?${words}`, { signal: asking.signal }).catch(() => null);
       const html = await answer?.text().catch(() => "");
       if (asking.signal.aborted) return;
