@@ -60,7 +60,7 @@ def test_text_between_backticks_is_code_in_summaries_everywhere(desk: Desk, page
         ("search?q=flush_all+end", ".hit code"),
         ("review?since=yesterday", ".gist code"),
         ("overview", ".lately code"),
-        ("author?name=Ann+Person", ".row code"),
+        ("author?name=Ann+Person", ".node-row code"),
         ("graph?from=gotcha://shop/ticks&node=gotcha://shop/ticks", "#card code"),
     ):
         at(page, place)
