@@ -57,9 +57,9 @@ class Links:
 class Row:
     """A node in a list, the same on all pages; the macro `node_row` renders it.
 
-    `path` is its namespace and name; without a namespace, it is empty if the row has `files` or `areas`: those that the
-    node cites or is related to, as pairs of path or name, and URI. `updated` is its last change, as in the answer of
-    `get`. The macro `states` renders the marks: `unverified`, `conflicts`, `lapsed` and the ids of open `proposals`.
+    `path` is its namespace and name; without a namespace, it is empty if the row has `files` or `areas`. The node cites
+    these or is related to them; each is a pair of path or name, and URI. `updated` is its last change, as in the
+    answer of `get`. The macro `states` renders the marks: `unverified`, `conflicts`, `lapsed` and the ids of open `proposals`.
     """
 
     uri: str

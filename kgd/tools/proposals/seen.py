@@ -200,7 +200,7 @@ def _is_seen(workspace: Workspace, one: Proposal, sees: visibility.Sees) -> bool
 
 @dataclass(slots=True)
 class _Changed:
-    """The nodes that one commit of a proposal may change, and those that are left to accept at `tip`."""
+    """The nodes that a commit of a proposal may change, and the nodes that are left to accept at `tip`."""
 
     touched: frozenset[Uri]
     tip: str = ""
@@ -209,7 +209,7 @@ class _Changed:
 
 @dataclass(slots=True)
 class _Known:
-    """What is known about pending proposals, by commit."""
+    """The nodes of pending proposals, by commit."""
 
     commits: dict[str, _Changed] = field(default_factory=dict)
 
