@@ -59,7 +59,8 @@ class Row:
 
     `path` is its namespace and name; without a namespace, it is empty if the row has `files` or `areas`. The node cites
     these or is related to them; each is a pair of path or name, and URI. `updated` is its last change, as in the
-    answer of `get`. The macro `states` renders the marks: `unverified`, `conflicts`, `lapsed` and the ids of open `proposals`.
+    answer of `get`. The macro `states` renders the marks: `unverified`, `conflicts`, `lapsed` and the ids of open
+    `proposals`.
     """
 
     uri: str
