@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import cos
+from math import cos, hypot
 from typing import Literal
 
 from kgd.drawing.layout import Layout, Point
-from kgd.drawing.scene import GROUP, Dot
+from kgd.drawing.routing import along
+from kgd.drawing.scene import GROUP, Dot, Line
 from kgd.drawing.text import CHARACTER, HEIGHT, shortened, width, wrapped
 
 Side = Literal["right", "left", "below", "above", "title"]
@@ -30,6 +31,8 @@ GAP = 4.0
 TITLE = (10.0, 16.0)
 """Distance of a title from the left and the upper edge of its box."""
 CELL = 48.0
+MOST_LINES = 400
+"""Largest number of lines that labels avoid."""
 
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
@@ -44,22 +47,23 @@ class Label:
     size: int
 
 
-def place_labels(dots: Sequence[Dot], layout: Layout) -> dict[str, Label]:
-    """The label of each dot; starts and then the nearest dots come first. Once all have their place, labels that were
-    cut grow where there is room."""
+def place_labels(dots: Sequence[Dot], layout: Layout, lines: Sequence[Line] = ()) -> dict[str, Label]:
+    """The label of each dot; starts and then the nearest dots come first. A side without a line is preferred. Once all
+    have their place, labels that were cut grow where there is room."""
     found: dict[str, Label] = {}
+    crossed = _crossed(lines, layout)
     for size in SIZES:
         taken = occupied(dots, layout, found, size)
         for dot in dots:
-            if dot.uri not in found and (label := _with_room(dot, layout, taken, size)):
+            if dot.uri not in found and (label := _with_room(dot, layout, taken, crossed, size)):
                 found[dot.uri] = label
                 taken.take(box(dot, layout, label.text, label.side, size), dot.uri)
         for dot in dots if size == 1 and not layout.line else ():
             if (label := found.get(dot.uri)) and label.text.endswith("…"):
                 text = label_text(dot, LONGEST)
-                if width(text) > width(label.text) and taken.has_room(
-                    place := box(dot, layout, text, label.side), dot.uri
-                ):
+                place = box(dot, layout, text, label.side)
+                is_longer = width(text) > width(label.text)
+                if is_longer and taken.has_room(place, dot.uri) and crossed.has_room(place, dot.uri):
                     taken.take(place, dot.uri)
                     found[dot.uri] = Label(text, label.side, 1)
     return {dot.uri: found.get(dot.uri) or Label(label_text(dot, LENGTHS[0]), "right", 0) for dot in dots}
@@ -107,11 +111,28 @@ def occupied(dots: Sequence[Dot], layout: Layout, labels: Mapping[str, Label], s
     return taken
 
 
-def _with_room(dot: Dot, layout: Layout, taken: Taken, size: int) -> Label | None:
+def _crossed(lines: Sequence[Line], layout: Layout) -> Taken:
+    """The areas that lines around starts cross."""
+    crossed = Taken()
+    for line in lines if layout.rings and len(lines) <= MOST_LINES else ():
+        a, b = ((layout.points[uri].x, layout.points[uri].y) for uri in (line.source, line.target))
+        curve = layout.curves.get((line.source, line.target), (a, ((a[0] + b[0]) / 2, (a[1] + b[1]) / 2), b))
+        steps = max(2, int(hypot(b[0] - a[0], b[1] - a[1]) / HEIGHT))
+        for x, y in (along(curve, n / steps) for n in range(steps + 1)):
+            crossed.take((x - 1, y - 1, x + 1, y + 1), line.source, line.target)
+    return crossed
+
+
+def _with_room(dot: Dot, layout: Layout, taken: Taken, crossed: Taken, size: int) -> Label | None:
+    """The first text with room; beside it, a side without a line if there is one."""
     for text, sides in _texts(dot, layout):
-        for side in sides:
-            if taken.has_room(box(dot, layout, text, side, size), dot.uri):
+        areas = [(side, box(dot, layout, text, side, size)) for side in sides]
+        free = [(side, area) for side, area in areas if taken.has_room(area, dot.uri)]
+        for side, area in free:
+            if crossed.has_room(area, dot.uri):
                 return Label(text, side, size)
+        if free:
+            return Label(text, free[0][0], size)
     return None
 
 
@@ -161,9 +182,9 @@ class Taken:
     """The areas already covered, indexed by cells."""
 
     def __init__(self) -> None:
-        self._cells: Mapping[tuple[int, int], list[tuple[Box, str]]] = defaultdict(list)
+        self._cells: Mapping[tuple[int, int], list[tuple[Box, tuple[str, ...]]]] = defaultdict(list)
 
-    def take(self, box: Box, by: str) -> None:
+    def take(self, box: Box, *by: str) -> None:
         for cell in _cells(box):
             self._cells[cell].append((box, by))
 
@@ -171,7 +192,7 @@ class Taken:
         left, top, right, bottom = box
         for cell in _cells(box):
             for (a, b, c, d), by in self._cells.get(cell, ()):
-                if by != but and left < c and a < right and top < d and b < bottom:
+                if but not in by and left < c and a < right and top < d and b < bottom:
                     return False
         return True
 

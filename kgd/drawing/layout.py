@@ -1,20 +1,23 @@
 """Layout: positions of dots. Around starts, the cost sets the distance from the centre, and the tree of cheapest paths
 the angle.
 
-Equal scenes have equal layouts. A dot's share of the circle is proportional to the number of leaves behind it. Dots of
-one cost are on one ring, in several rows if the ring is crowded.
+Equal scenes have equal layouts. A dot's share of the circle is proportional to the number of leaves behind it. The
+neighbours of a start are in sectors by type. Dots of one cost are on one ring, in several rows if the ring is crowded.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from itertools import groupby, pairwise
 from math import ceil, cos, floor, log10, pi, sin
 
+from kgd.drawing.looks import place_of
 from kgd.drawing.packing import Place, layout_groups
-from kgd.drawing.routing import Curve, route
-from kgd.drawing.scene import Dot, Scene
+from kgd.drawing.routing import Curve, bend, route
+from kgd.drawing.scene import Dot, Line, Scene
 
 APART = 17.0
 """Distance between two dots of a row, and between two rows."""
@@ -26,10 +29,15 @@ MOST_RINGS = 10
 """Maximum number of costs with separate rings; if there are more, near costs share a ring."""
 MOST_ROWS = 80
 TOP = -pi / 2
+BETWEEN = 0.5
+"""Gap between two sectors, as a number of leaves."""
+ROUNDS = 3
+"""Number of times that the dots of a sector are ordered by their lines to other dots."""
 STEP_RIGHT, STEP_DOWN = 200.0, 90.0
 """Distance from each node of a path to the next: to the right or, in a tall picture, below."""
 ROW = 24
 """Longest line of a label in the row of a path, in characters."""
+KEPT = 8
 WIDE, TALL = (980.0, 560.0), (362.0, 560.0)
 """Width and height of a whole workspace in groups."""
 
@@ -53,23 +61,37 @@ class Ring:
 
 
 @dataclass(frozen=True, slots=True)
+class Sector:
+    """The part of the circle with the neighbours of one type, or the missing ones, between two angles."""
+
+    type: str
+    count: int
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """`places` has the circles of groups, and the boxes of groups with visible content. `curves` has the lines between
-    two groups. If `line` is above 0, labels are below their dots, in lines of at most `line` characters; otherwise a
-    label is one line, on any side of its dot, or lines as wide as its place in an opened group."""
+    two groups, and those around starts that are no straight lines. `sectors` are those around a single start. If `line`
+    is above 0, labels are below their dots, in lines of at most `line` characters; otherwise a label is one line, on
+    any side of its dot, or lines as wide as its place in an opened group."""
 
     points: Mapping[str, Point]
     rings: tuple[Ring, ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
     curves: Mapping[tuple[str, str], Curve] = field(default_factory=dict)
     line: int = 0
+    sectors: tuple[Sector, ...] = ()
 
     def is_box(self, uri: str) -> bool:
         return uri in self.places and self.places[uri].wide > 0
 
 
+@lru_cache(maxsize=KEPT)
 def layout_scene(scene: Scene, *, tall: bool = False) -> Layout:
-    """Positions of all dots of a scene; paths and groups have other ones for a tall window."""
+    """Positions of all dots of a scene; paths and groups have other ones for a tall window. The last layouts are
+    kept: a page and its file show the same scene."""
     if scene.arrangement == "path":
         right, down = (0.0, STEP_DOWN) if tall else (STEP_RIGHT, 0.0)
         points = {dot.uri: Point(n * right, n * down, 0.0) for n, dot in enumerate(scene.dots)}
@@ -79,12 +101,18 @@ def layout_scene(scene: Scene, *, tall: bool = False) -> Layout:
         places = {uri: Place(*(round(number, 1) for number in place)) for uri, place in found.items()}
         points = {uri: Point(place.x, place.y, 0.0) for uri, place in places.items()}
         return Layout(points, places=places, curves=route(scene.lines, scene.dots, places))
-    return layout_dots(scene.dots)
+    layout = layout_dots(scene.dots, scene.lines)
+    spots = {uri: (point.x, point.y) for uri, point in layout.points.items()}
+    return replace(layout, curves=bend(scene.lines, spots))
 
 
-def layout_dots(dots: Sequence[Dot]) -> Layout:
-    """Positions around the starts. O(n log n); dots are in the order of a scene, each after its parent."""
-    angles = _angles(dots)
+def layout_dots(dots: Sequence[Dot], lines: Sequence[Line] = ()) -> Layout:
+    """Positions around the starts. O(n log n); dots are in the order of a scene, each after its parent.
+
+    Args:
+        lines: The lines by which the dots of a sector are ordered.
+    """
+    angles, sectors = _angles(dots, lines)
     step = _step([dot.cost for dot in dots])
     rings: dict[float, list[Dot]] = defaultdict(list)
     for dot in dots:
@@ -104,30 +132,84 @@ def layout_dots(dots: Sequence[Dot]) -> Layout:
         outer = _stand(members, angles, radius, points)
         if cost >= 0:
             circles.append(Ring(radius, f"{'≤ ' if step else ''}{cost:g}"))
-    return Layout(points, tuple(circles))
+    return Layout(points, tuple(circles), sectors=tuple(sectors))
 
 
-def _angles(dots: Sequence[Dot]) -> dict[str, float]:
-    """The angle of each dot: the middle of its sector. Children divide their parent's sector in proportion to their
-    numbers of leaves."""
+def _angles(dots: Sequence[Dot], lines: Sequence[Line]) -> tuple[dict[str, float], list[Sector]]:
+    """The angle of each dot: the middle of its part. Children divide their parent's part in proportion to their numbers
+    of leaves, by type; related ones come near each other."""
     known = {dot.uri for dot in dots}
     below: dict[str, list[Dot]] = defaultdict(list)
     for dot in dots:
         below[dot.parent if dot.parent in known else ""].append(dot)
-    leaves: dict[str, int] = {}
+    for children in below.values():
+        children.sort(key=lambda dot: (_kind(dot), dot.uri))
+    sectors = _sectors(dots, below, angles := _divided(dots, below))
+    others: dict[str, list[str]] = defaultdict(list)
+    for line in lines if len(sectors) else ():
+        if not line.is_path:
+            others[line.source].append(line.target)
+            others[line.target].append(line.source)
+    for _ in range(ROUNDS if others else 0):
+        for parent, children in below.items():
+            if parent:
+                children.sort(key=partial(_towards, angles, angles[parent], others))
+        angles = _divided(dots, below)
+    return angles, sectors
+
+
+def _kind(dot: Dot) -> tuple[bool, tuple[int, str]]:
+    return dot.shape == "missing", place_of(dot.type)
+
+
+def _towards(
+    angles: Mapping[str, float], middle: float, others: Mapping[str, Sequence[str]], dot: Dot
+) -> tuple[tuple[bool, tuple[int, str]], float]:
+    """The order of a dot among its siblings: by type, then by the mean angle of the dots that it is related to, which
+    are measured from `middle`, or by its own."""
+    apart = [(angles[uri] - middle + pi) % (2 * pi) - pi for uri in others.get(dot.uri, (dot.uri,))]
+    return _kind(dot), sum(apart) / len(apart)
+
+
+def _divided(dots: Sequence[Dot], below: Mapping[str, Sequence[Dot]]) -> dict[str, float]:
+    kinds = {uri: len({_kind(dot) for dot in children}) for uri, children in below.items()}
+    begun = {dot.uri for dot in below.get("", ())}
+    leaves: dict[str, float] = {}
     for dot in reversed(dots):
-        leaves[dot.uri] = sum(leaves.get(child.uri, 1) for child in below[dot.uri]) or 1
+        gaps = BETWEEN * kinds[dot.uri] if dot.uri in begun and kinds.get(dot.uri, 0) > 1 else 0.0
+        leaves[dot.uri] = sum(leaves.get(child.uri, 1.0) for child in below.get(dot.uri, ())) + gaps or 1.0
     angles: dict[str, float] = {}
-    total = sum(leaves[dot.uri] for dot in below[""]) or 1
+    total = sum(leaves[dot.uri] for dot in below.get("", ())) or 1.0
     waiting = [("", TOP, 2 * pi / total)]
     while waiting:
         parent, begin, leaf = waiting.pop()
-        for child in sorted(below[parent], key=lambda dot: dot.uri):
+        before = None
+        for child in below.get(parent, ()):
+            if parent in begun and kinds[parent] > 1 and _kind(child) != before:
+                begin += BETWEEN * leaf / (1 if before else 2)
+                before = _kind(child)
             width = leaves[child.uri] * leaf
             angles[child.uri] = begin + width / 2
             waiting.append((child.uri, begin, leaf))
             begin += width
     return angles
+
+
+def _sectors(dots: Sequence[Dot], below: Mapping[str, Sequence[Dot]], angles: Mapping[str, float]) -> list[Sector]:
+    """The sectors around a single start, if its neighbours have several types."""
+    if len(below.get("", ())) != 1:
+        return []
+    kinds = [(kind, list(members)) for kind, members in groupby(below.get(dots[0].uri, ()), key=_kind)]
+    if len(kinds) < 2:
+        return []
+    ends = [(angles[members[0].uri], angles[members[-1].uri]) for _, members in kinds]
+    edges = [(one[1] + other[0]) / 2 for one, other in pairwise(ends)]
+    first = (ends[-1][1] - 2 * pi + ends[0][0]) / 2
+    edges = [first, *edges, first + 2 * pi]
+    return [
+        Sector("missing" if kind[0] else kind[1][1], len(members), begin, end)
+        for (kind, members), (begin, end) in zip(kinds, pairwise(edges), strict=True)
+    ]
 
 
 def _stand(members: Sequence[Dot], angles: Mapping[str, float], radius: float, points: dict[str, Point]) -> float:

@@ -114,6 +114,29 @@ OTHERS = tuple(
 """Looks with forms that no type of kgd has."""
 
 
-def look_of(type: str) -> Look:
-    """The look of a type. A type that kgd does not define gets one of `OTHERS` by a hash of its name."""
-    return KNOWN.get(type) or OTHERS[crc32(type.encode()) % len(OTHERS)]
+TONES: Mapping[str, tuple[Hue, str]] = {
+    "conflict": ("rose", "open conflict"),
+    "stale": ("amber", "stale"),
+    "expired": ("purple", "expired"),
+    "fine": ("grey", "no trouble"),
+    "week": ("green", "last week"),
+    "month": ("teal", "last month"),
+    "half_year": ("amber", "last half year"),
+    "older": ("rose", "older"),
+    "unknown": ("grey", "unknown"),
+}
+"""The colour of each class of `kgd.tools.read.states.tones`, and its text in a legend, in the order of the legend."""
+ORDER = {type: number for number, type in enumerate(KNOWN)}
+
+
+def look_of(type: str, tone: str = "") -> Look:
+    """The look of a type, in the colour of a class. A type that kgd does not define gets one of `OTHERS` by a hash of
+    its name; a class without a type is a circle."""
+    look = KNOWN.get(type) or OTHERS[crc32(type.encode()) % len(OTHERS)]
+    return Look(look.form if type else "circle", TONES[tone][0]) if tone else look
+
+
+def place_of(type: str) -> tuple[int, str]:
+    """The place of a type among others: those with knowledge, then code and areas, then types that kgd does not
+    define."""
+    return ORDER.get(type, len(ORDER)), type

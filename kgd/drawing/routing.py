@@ -1,6 +1,6 @@
-"""Routing: lines between groups as curves that pass beside the other groups and their labels where there is room.
+"""Routing: lines as curves that pass beside other figures, and between groups also beside labels, where there is room.
 
-The cost is bounded by the number of lines and the number of curves compared for each line.
+The work is bounded by the number of curves that are compared.
 """
 
 from __future__ import annotations
@@ -14,6 +14,16 @@ from kgd.drawing.packing import LABEL, LONGEST_LABEL, Place
 from kgd.drawing.scene import Dot, Line
 from kgd.drawing.text import CHARACTER, width
 
+MOST_CURVES = 8_000
+"""Largest number of curves between groups that are compared for a picture; each line has the same share."""
+MOST_BENT = 400
+"""Largest number of lines around starts for which curves are compared."""
+AROUND = (0.0, 0.1, -0.1, 0.18, -0.18, 0.28, -0.28, 0.4, -0.4)
+"""Distances of a control point from the middle of a line around starts, as shares of its length, in the order of
+trial."""
+NEAR = 12.0
+"""Gap between the middle of a dot and a line around starts."""
+
 Spot = tuple[float, float]
 Cell = tuple[int, int]
 Curve = tuple[Spot, Spot, Spot]
@@ -21,9 +31,11 @@ Curve = tuple[Spot, Spot, Spot]
 
 BENDS = tuple(sign * bend for bend in (0.08, 0.11, 0.14, 0.18, 0.22, 0.28, 0.35, 0.44, 0.56, 0.7) for sign in (1, -1))
 """Distances of a control point from the middle of its line, as shares of the line's length, in the order of trial."""
+WIDE = 24.0
+"""Size of a cell with dots; larger than `NEAR`."""
 CELL, APART, CLEAR = 8.0, 12.0, 5.0
 """Size of a cell, distance between compared points of a line, and gap between a line and a circle."""
-COVERED, HIDDEN, NAMED, SHARED, CURVED, LONGER = 100.0, 10.0, 3.0, 1.0, 20.0, 0.02
+COVERED, HIDDEN, NAMED, SHARED, CURVED, LONGER = 100.0, 10.0, 20.0, 1.0, 20.0, 0.02
 """Costs of a curve: for each point in a circle or outside the picture, for each point in an open box, which hides it,
 for each point in a label, for each point on another line, for a bend as long as the line, and for each unit that it is
 longer than the shortest."""
@@ -39,22 +51,62 @@ def route(lines: Iterable[Line], dots: Sequence[Dot], places: Mapping[str, Place
     rows = min(at.y - high for at, _, high in sizes), max(at.y + high for at, _, high in sizes)
     used: set[Cell] = set()
     found: dict[tuple[str, str], Curve] = {}
-    for line in lines:
-        if line.has_arrow:
-            continue
+    between = [line for line in lines if not line.has_arrow]
+    share = MOST_CURVES // max(1, len(between))
+    for line in between:
         ends = line.source, line.target
         least, cells = inf, list[Cell]()
-        for least_cost, curve in _curves(places[line.source], places[line.target]):
+        for least_cost, curve in _curves(places[line.source], places[line.target])[:share]:
             if least_cost >= least:
                 break
-            spots = _spots(curve)
-            passed = [(int(x // CELL), int(y // CELL)) for x, y in spots]
-            cost = least_cost + SHARED * sum(cell in used for cell in passed)
-            cost += COVERED * sum(not (columns[0] <= x <= columns[1] and rows[0] <= y <= rows[1]) for x, y in spots)
-            cost += sum(one for cell in passed for uri, one in costs.get(cell, ()) if uri not in ends)
-            if cost < least:
+            cost, passed = least_cost, list[Cell]()
+            for x, y in _spots(curve):
+                cell = int(x // CELL), int(y // CELL)
+                passed.append(cell)
+                cost += SHARED * (cell in used)
+                cost += COVERED * (not (columns[0] <= x <= columns[1] and rows[0] <= y <= rows[1]))
+                for uri, one in costs.get(cell, ()):
+                    cost += one if uri not in ends else 0.0
+                if cost >= least:
+                    break
+            else:
                 found[ends], least, cells = curve, cost, passed
         used.update(cells)
+    return found
+
+
+def bend(lines: Sequence[Line], spots: Mapping[str, Spot]) -> dict[tuple[str, str], Curve]:
+    """The curve of each line between the middles of two dots that, straight, would pass over another dot. None in a
+    picture with more than `MOST_BENT` lines."""
+    cells: dict[Cell, list[tuple[str, Spot]]] = defaultdict(list)
+    for uri, (x, y) in spots.items() if len(lines) <= MOST_BENT else ():
+        for cell in product(
+            range(int(x // WIDE) - 1, int(x // WIDE) + 2), range(int(y // WIDE) - 1, int(y // WIDE) + 2)
+        ):
+            cells[cell].append((uri, (x, y)))
+
+    def passed(curve: Curve, ends: tuple[str, str]) -> int:
+        met = {
+            uri
+            for x, y in _spots(curve)
+            for uri, (right, down) in cells.get((int(x // WIDE), int(y // WIDE)), ())
+            if uri not in ends and hypot(x - right, y - down) < NEAR
+        }
+        return len(met)
+
+    found: dict[tuple[str, str], Curve] = {}
+    for line in lines if cells else ():
+        ends = line.source, line.target
+        a, b = spots[line.source], spots[line.target]
+        least = inf
+        for share in AROUND:
+            over = (a[0] + b[0]) / 2 + (b[1] - a[1]) * share, (a[1] + b[1]) / 2 + (a[0] - b[0]) * share
+            if (count := passed((a, over, b), ends)) < least:
+                least = count
+                if share:
+                    found[ends] = a, over, b
+            if not least:
+                break
     return found
 
 
@@ -94,8 +146,8 @@ def _costs(dots: Sequence[Dot], places: Mapping[str, Place]) -> dict[Cell, list[
         for cell in _cells(x - size, y - size, x + size, y + size):
             if hypot((cell[0] + 0.5) * CELL - x, (cell[1] + 0.5) * CELL - y) <= size:
                 costs[cell].append((dot.uri, COVERED))
-        half = min(width(dot.name) * CHARACTER, LONGEST_LABEL) / 2
-        for cell in _cells(x - half, y + size, x + half, y + size + LABEL):
+        half = min(width(dot.name) * CHARACTER, LONGEST_LABEL) / 2 + CLEAR
+        for cell in _cells(x - half, y + size, x + half, y + size + LABEL + CLEAR):
             costs[cell].append(("", NAMED))
     return costs
 
@@ -106,11 +158,11 @@ def _cells(left: float, top: float, right: float, bottom: float) -> Iterator[Cel
             yield x, y
 
 
-def _spots(curve: Curve) -> list[Spot]:
+def _spots(curve: Curve) -> Iterator[Spot]:
     """Points of a curve, `APART` or less from each other."""
     (ax, ay), over, (bx, by) = curve
     count = ceil((hypot(over[0] - ax, over[1] - ay) + hypot(bx - over[0], by - over[1])) / APART) + 1
-    return [along(curve, n / count) for n in range(count + 1)]
+    return (along(curve, n / count) for n in range(count + 1))
 
 
 def along(curve: Curve, share: float) -> Spot:

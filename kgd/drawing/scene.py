@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, Literal
 
+from kgd.drawing.looks import TONES
 from kgd.model.uri import CODE_TREE, name_of
 
 Shape = Literal["node", "group", "missing"]
@@ -24,6 +25,8 @@ MEANINGS: Mapping[Mark, str] = {
     "foreign": "from another workspace",
 }
 """The text of each mark, in the order of a legend."""
+SHORT: Mapping[Mark, str] = {"conflict": "in conflict", "unverified": "stale"}
+"""The text of a mark beside a number of nodes."""
 MOST_LINES = 4_000
 """Maximum number of lines. Relations on cheapest paths come first, then the cheapest others."""
 
@@ -41,8 +44,9 @@ class Dot:
     """One node, or one group of nodes. `parent` is the previous visible node on its cheapest path, or the group that
     contains it; a start has no parent.
 
-    `told` replaces the cost in pictures without costs. `size` is the radius of its figure. `parts` has the number of a
-    group's nodes by type.
+    `told` replaces the cost in pictures without costs. `size` is the radius of its figure. `tone` is the class that
+    gives it its colour, instead of its type. `parts` has the number of a group's nodes by type or, in a picture with
+    classes, by class; `counts` the numbers of its nodes with marks.
     """
 
     uri: str
@@ -55,7 +59,9 @@ class Dot:
     marks: tuple[Mark, ...] = ()
     told: str = ""
     size: float = DOT
+    tone: str = ""
     parts: tuple[tuple[str, int], ...] = ()
+    counts: tuple[tuple[Mark, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +87,12 @@ class Scene:
     lines: tuple[Line, ...]
     left_out: int = 0
     arrangement: Arrangement = "rings"
+    has_tones: bool = False
 
     @property
     def marks(self) -> list[Mark]:
         """The marks in use, in the order of the legend."""
-        occurring = {mark for dot in self.dots for mark in dot.marks}
+        occurring = {mark for dot in self.dots for mark in (*dot.marks, *dict(dot.counts))}
         return [mark for mark in MEANINGS if mark in occurring]
 
     @property
@@ -98,9 +105,18 @@ class Scene:
         """The number of nodes of each type, the most frequent first; in groups also of nodes without a dot."""
         counts = Counter[str]()
         for dot in self.dots:
-            counts.update(dict(dot.parts))
+            counts.update({} if self.has_tones else dict(dot.parts))
             counts.update([dot.type] if dot.shape == "node" and self.arrangement != "groups" else [])
         return dict(counts.most_common())
+
+    @property
+    def tones(self) -> dict[str, int]:
+        """The number of nodes of each class, in the order of a legend; empty in a picture without classes."""
+        counts = Counter[str]()
+        for dot in self.dots if self.has_tones else ():
+            counts.update(dict(dot.parts))
+            counts.update([dot.tone] if dot.tone and self.arrangement != "groups" else [])
+        return {tone: counts[tone] for tone in TONES if counts[tone]}
 
 
 def scene_of_walk(answer: Mapping[str, Any], *, is_path: bool = False) -> Scene:
@@ -112,42 +128,67 @@ def scene_of_walk(answer: Mapping[str, Any], *, is_path: bool = False) -> Scene:
     known = {node["uri"] for node in answer["nodes"]}
     disputed = {one["uri"] for one in answer.get("conflicts", ())}
     broken = () if is_path else answer.get("broken_links", ())
-    dots = [_dot(node, known, disputed, STEP if is_path else DOT) for node in answer["nodes"]]
+    tones = answer.get("tones", {})
+    dots = [
+        replace(
+            _dot(node, known, disputed, STEP if is_path else DOT), tone=tones.get(node["uri"], UNKNOWN if tones else "")
+        )
+        for node in answer["nodes"]
+    ]
     dots += _missing(broken, {dot.uri: dot for dot in dots})
     by_uri = {dot.uri: dot for dot in dots}
     edges = [*answer["edges"], *(one for one in broken if one["source"] in by_uri)]
     lines = _lines(edges, by_uri)
     kept = sorted(lines, key=lambda line: (not line.is_path, line.weight))[:MOST_LINES]
     arrangement: Arrangement = "path" if is_path else "rings"
-    return Scene(tuple(sorted(dots, key=lambda dot: dot.cost)), tuple(kept), len(lines) - len(kept), arrangement)
+    ordered = tuple(sorted(dots, key=lambda dot: dot.cost))
+    return Scene(ordered, tuple(kept), len(lines) - len(kept), arrangement, "tones" in answer)
 
 
 GROUP = "group:"
+UNKNOWN = "unknown"
+"""The class of a node whose class is not known."""
 
 
 def scene_of_groups(answer: Mapping[str, Any]) -> Scene:
     """The scene of a whole workspace as `graph_view` groups it: a bubble for each group, with the shown members of an
     opened group as dots in it."""
-    groups = answer["groups"]
+    groups, tones = answer["groups"], answer.get("tones")
     largest = max((group["count"] for group in groups), default=0) or 1
     dots = []
     for group in groups:
         uri, inside = f"{GROUP}{group['id']}", group.get("inside")
         size = LEAST_BUBBLE + (LARGEST_BUBBLE - LEAST_BUBBLE) * sqrt(group["count"] / largest)
-        parts = tuple(group.get("types", {}).items())
-        kinds = ", ".join(f"{in_words(type)} {count:,}" for type, count in parts)
+        parts = tuple(group.get("types" if tones is None else "tones", {}).items())
+        counts: list[tuple[Mark, int]] = [
+            ("conflict", group.get("conflicts", 0)),
+            ("unverified", group.get("stale", 0)),
+        ]
+        kinds = ", ".join(
+            f"{TONES[kind][1] if tones is not None else in_words(kind)} {count:,}" for kind, count in parts
+        )
         told = f"{'about ' if answer.get('is_sample') else ''}{_many(group['count'], 'node')}"
         told += f": {kinds}" if kinds else ""
+        told += "".join(f"; {SHORT[mark]} {count:,}" for mark, count in counts if count)
         name = in_words(group["name"]) if answer.get("grouping") == "type" else group["name"]
         name += f" {group['count']:,}"
         parent = f"{GROUP}{inside}" if inside else ""
         cost = 1.0 if parent else 0.0
         kind, is_uri, _ = group["id"].partition("://")
         type = kind if is_uri and answer.get("grouping") == "area" else ""
-        dots.append(Dot(uri, name, type, cost, parent, "group", told=told, size=round(size, 1), parts=parts))
+        shown: dict[str, Any] = {"parts": parts, "counts": tuple(one for one in counts if one[1])}
+        shown |= {"tone": UNKNOWN} if tones is not None else {}
+        dots.append(Dot(uri, name, type, cost, parent, "group", told=told, size=round(size, 1), **shown))
         for node in group.get("members", ()):
-            inner = {"summary": node.get("summary", ""), "told": f"in {group['name']}"}
-            dots.append(Dot(node["uri"], node["name"], shown_type(node), 2.0, uri, **inner))
+            flags: list[tuple[Mark, str]] = [("conflict", "has_conflict"), ("unverified", "is_stale")]
+            marks = tuple(mark for mark, flag in flags if node.get(flag))
+            said = "; ".join([f"in {group['name']}", *map(MEANINGS.__getitem__, marks)])
+            inner: dict[str, Any] = {
+                "summary": node.get("summary", ""),
+                "told": said,
+                "tone": (tones or {}).get(node["uri"], ""),
+            }
+            dots.append(Dot(node["uri"], node["name"], shown_type(node), 2.0, uri, marks=marks, **inner))
     dots.sort(key=lambda dot: dot.cost)
     known = {dot.uri: dot for dot in dots}
     lines = _lines(answer["edges"], known, trees=False)
@@ -156,7 +197,7 @@ def scene_of_groups(answer: Mapping[str, Any]) -> Scene:
         source, target = f"{GROUP}{one['source']}", f"{GROUP}{one['target']}"
         width = round(1 + 6 * sqrt(one["count"] / max(most, MANY)), 1)
         lines.append(Line(source, target, (_many(one["count"], "relation"),), 1.0, width=width, has_arrow=False))
-    return Scene(tuple(dots), tuple(lines), arrangement="groups")
+    return Scene(tuple(dots), tuple(lines), arrangement="groups", has_tones=tones is not None)
 
 
 def _many(count: int, what: str) -> str:

@@ -8,34 +8,45 @@ its dots, so that a script can move them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from html import escape
-from math import cos, hypot, pi, sin, sqrt
+from math import cos, hypot, sin
 
+from kgd.drawing.figures import (
+    AMBER,
+    FAINT,
+    GROUP,
+    INK,
+    LARGEST_SHAPE,
+    PAPER,
+    QUIET,
+    RED,
+    SIGNS,
+    escaped,
+    figure,
+)
 from kgd.drawing.labels import Label, box, middle, occupied, place_labels, radius
 from kgd.drawing.layout import Layout, Ring, layout_scene
-from kgd.drawing.looks import COLOURS, OUTLINES, Form, look_of
+from kgd.drawing.looks import COLOURS, look_of
 from kgd.drawing.packing import Place
 from kgd.drawing.routing import Curve, Spot, along
 from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene, in_words
 from kgd.drawing.text import CHARACTER, HEIGHT, TEXT, width
-from kgd.model.escaping import fenced
 
-PAPER, INK, QUIET, FAINT, GROUP = "#ffffff", "#1d2320", "#565f59", "#c3c8c2", "#dfe9e3"
-RED, AMBER = "#a3231b", "#7d5400"
 MARGIN = 24.0
 ARROW, PATH_ARROW = 7.0, 10.0
 MOST_SHAPES = 600
 """Largest number of shapes in the circles of all groups; if there are more nodes, a shape stands for several."""
-LARGEST_SHAPE = 7.0
-"""Radius of the largest shape in the circle of a group, and of a shape in a legend."""
-GOLDEN = pi * (3 - sqrt(5))
 BEND, LONGEST_BEND = 0.22, 320.0
 """Distance of the middle of a curve between groups, by the length of the line."""
 SHARES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9)
 """Places of the number on a line between groups, the first with room."""
-SIGNS: Mapping[Mark, str] = {"conflict": "!", "unverified": "?", "foreign": "↗"}
-"""Signs next to a dot, so that a mark is not shown only by colour."""
+AWAY = (0.97, 0.9, 0.83, 0.76, 0.69, 0.62, 0.55, 0.48, 0.41, 0.34)
+"""Distances of the text of a sector from the centre, as shares of the largest ring, the first with room."""
+ABOVE = 11.0
+"""Distance of the relations of a path above their line."""
+APART = 14.0
+"""Gap between the text of a sector and other figures and texts."""
+EDGE = 0.76
+"""Distance of a number of marks from the middle of a group, to the side and up, as a share of its radius."""
 
 Leads = Callable[[Dot], str]
 """Returns the address that a dot links to; empty if it has no link."""
@@ -51,15 +62,15 @@ def draw(
         selected: The URI of the node that the page describes.
     """
     layout = layout_scene(scene)
-    labels = place_labels(scene.dots, layout)
+    labels = place_labels(scene.dots, layout, scene.lines)
     left, top, wide, high = _frame(scene, layout, labels)
-    name = f"<title>{_text(title)}</title>" if title and alone else ""
+    name = f"<title>{escaped(title)}</title>" if title and alone else ""
     begin = (
         'xmlns="http://www.w3.org/2000/svg"'
         if alone
-        else f'id="drawing" data-arrangement="{scene.arrangement}" data-usual="{_text(scene.usual)}"'
+        else f'id="drawing" data-arrangement="{scene.arrangement}" data-usual="{escaped(scene.usual)}"'
     )
-    said = f' aria-label="{_text(title)}"' if title else ""
+    said = f' aria-label="{escaped(title)}"' if title else ""
     paper = f'<rect x="{left:g}" y="{top:g}" width="{wide:g}" height="{high:g}" fill="{PAPER}"/>' if alone else ""
     opened = [dot for dot in scene.dots if layout.is_box(dot.uri)]
     others = [dot for dot in scene.dots if not layout.is_box(dot.uri)]
@@ -78,10 +89,12 @@ def draw(
             '<g class="rings" fill="none" aria-hidden="true">',
             *map(_ring, layout.rings),
             "</g>",
+            *_sectors(scene, layout, labels),
             _lines(lines[False], layout, ends, tall),
             *(_dot(dot, layout, labels[dot.uri], leads(dot), tall, is_filled=dot.uri in filled) for dot in opened),
             _lines(lines[True], layout, ends, tall),
             *(_dot(dot, layout, labels[dot.uri], leads(dot), tall, share, dot.uri == selected) for dot in others),
+            _badges(others, layout, ends),
             *_names(scene, layout, labels, ends),
             "</svg>",
         ]
@@ -95,12 +108,12 @@ def description(dot: Dot) -> str:
     return f"{dot.name or dot.uri}{kind}, {dot.told or f'at cost {dot.cost:g}'}{'' if dot.told else marks}"
 
 
-def sample(type: str, marks: tuple[Mark, ...] = ()) -> str:
-    """A single dot of a type, for a legend."""
+def sample(type: str, marks: tuple[Mark, ...] = (), tone: str = "") -> str:
+    """A single dot of a type or a class, for a legend."""
     missing = bool({"missing", "unreachable"} & set(marks))
-    dot = Dot("", "", type, 0.0, "-", "missing" if missing else "node", "", marks)
+    dot = Dot("", "", type, 0.0, "-", "missing" if missing else "node", "", marks, tone=tone)
     size = dot.size if marks else LARGEST_SHAPE
-    return f'<svg viewBox="-12 -12 24 24" class="drawing sample" aria-hidden="true">{_figure(dot, size)}</svg>'
+    return f'<svg viewBox="-12 -12 24 24" class="drawing sample" aria-hidden="true">{figure(dot, size)}</svg>'
 
 
 def _frame(scene: Scene, layout: Layout, labels: Mapping[str, Label]) -> tuple[float, float, float, float]:
@@ -131,6 +144,32 @@ def _ring(ring: Ring) -> str:
     )
 
 
+def _sectors(scene: Scene, layout: Layout, labels: Mapping[str, Label]) -> Iterator[str]:
+    """The edges of the sectors around a start, and the type and number of the nodes in each, where there is room."""
+    if not layout.sectors:
+        return
+    far, taken = layout.rings[-1].radius, occupied(scene.dots, layout, labels)
+    yield '<g class="sectors" fill="none" aria-hidden="true">'
+    for sector in layout.sectors:
+        x, y = far * cos(sector.begin), far * sin(sector.begin)
+        yield f'<path d="M{x * 0.12:.1f} {y * 0.12:.1f}L{x:.1f} {y:.1f}" stroke="{FAINT}" stroke-dasharray="1 5"/>'
+    for sector in layout.sectors:
+        text = f"{in_words(sector.type)} {sector.count:,}"
+        half, middle = width(text) * CHARACTER / 2, (sector.begin + sector.end) / 2
+        spots = [(far * share * cos(middle), far * share * sin(middle)) for share in AWAY]
+        areas = [(x - half - APART, y - HEIGHT, x + half + APART, y + HEIGHT) for x, y in spots]
+        place = next((n for n, area in enumerate(areas) if taken.has_room(area, "")), None)
+        if place is not None:
+            taken.take(areas[place], "")
+        x, y = spots[place or 0]
+        hidden = ' display="none"' if place is None else ""
+        data = f'data-sector="{far:.1f} {sector.begin:.4f} {sector.end:.4f}"'
+        hue = "grey" if scene.has_tones or sector.type == "missing" else look_of(sector.type).hue
+        yield f'<text class="{hue}" x="{x:.1f}" y="{y:.1f}" dy=".35em" text-anchor="middle" {data} '
+        yield f'fill="{COLOURS[hue]}" font-weight="600" font-size="12"{hidden}>{escaped(text)}</text>'
+    yield "</g>"
+
+
 def _half(dot: Dot, layout: Layout) -> tuple[float, float]:
     """Half of the width and of the height of a figure."""
     if layout.is_box(dot.uri):
@@ -156,20 +195,22 @@ def _line(line: Line, layout: Layout, numbers: Mapping[str, tuple[int, Dot]], ta
     look += "" if line.types else ' stroke-dasharray="4 3"'
     arrow = f' marker-end="url(#arrow{"-path" if line.is_path else ""})"' if line.has_arrow else ""
     kind = ' class="path"' if line.is_path else ""
-    curve = f"Q{over[0]:.1f} {over[1]:.1f} " if layout.places else "L"
+    is_curve = layout.places or (line.source, line.target) in layout.curves
+    curve = f"Q{over[0]:.1f} {over[1]:.1f} " if is_curve else "L"
     place = f"M{begin[0]:.1f} {begin[1]:.1f}{curve}{end[0]:.1f} {end[1]:.1f}"
-    names = f"<title>{_text(', '.join(line.types))}</title>" if line.types else ""
-    data = f'data-ends="{numbers[line.source][0]} {numbers[line.target][0]}"'
+    names = f"<title>{escaped(', '.join(line.types))}</title>" if line.types else ""
+    data = f'data-ends="{numbers[line.source][0]} {numbers[line.target][0]}" data-cost="{line.weight:g}"'
     for window, found in (("wide", layout), ("tall", tall)):
         if found and (between := found.curves.get((line.source, line.target))):
-            data += f' data-{window}="{_bend(between, found.places[line.source], found.places[line.target])}"'
+            data += f' data-{window}="{_bend(between, *map(found.places.get, (line.source, line.target)))}"'
     return f'<path{kind} {data} d="{place}" {look}{arrow}>{names}</path>'
 
 
-def _bend(curve: Curve, one: Place, other: Place) -> str:
+def _bend(curve: Curve, one: Place | None, other: Place | None) -> str:
     """A curve for scripts: the control point from the middle of the ends and, of a box, the ends from the centres."""
     (ax, ay), (x, y), (bx, by) = curve
-    bend, ends = (x - (ax + bx) / 2, y - (ay + by) / 2), (ax - one.x, ay - one.y, bx - other.x, by - other.y)
+    bend = x - (ax + bx) / 2, y - (ay + by) / 2
+    ends = (ax - one.x, ay - one.y, bx - other.x, by - other.y) if one and other else ()
     return " ".join(f"{number:.1f}" for number in (*bend, *(ends if any(ends) else ())))
 
 
@@ -177,12 +218,14 @@ def _curve(line: Line, layout: Layout, numbers: Mapping[str, tuple[int, Dot]]) -
     """The ends of a line, with the control point of its curve between them. A line between nodes ends at the edges of
     both; one between groups begins behind their circles."""
     ends = line.source, line.target
-    if curve := layout.curves.get(ends):
+    curve = layout.curves.get(ends)
+    if curve and layout.places:
         return curve
     a, b = ((layout.points[uri].x, layout.points[uri].y) for uri in ends)
     long = hypot(b[0] - a[0], b[1] - a[1]) or 1.0
     curved = BEND * min(1.0, LONGEST_BEND / long) if layout.places else 0.0
     over = (a[0] + b[0]) / 2 + (b[1] - a[1]) * curved, (a[1] + b[1]) / 2 + (a[0] - b[0]) * curved
+    over = curve[1] if curve else over
     near, far = (radius(numbers[uri][1], layout) for uri in ends)
     return _towards(a, over, near), over, _towards(b, over, far + 2 * line.has_arrow)
 
@@ -209,15 +252,17 @@ def _names(
             text = text.partition(" ")[0]
         elif text:
             text = f"{text} →" if curve[0] < curve[2] else f"← {text}"
+            text += f" cost {line.weight:g}"
         half = width(text) * CHARACTER / 2
         for share in SHARES if text else ():
             x, y = along(curve, share)
+            y -= ABOVE if scene.arrangement == "path" else 0.0
             area = x - half, y - HEIGHT / 2, x + half, y + HEIGHT / 2
             if taken.has_room(area, ""):
                 taken.take(area, "count")
                 look = f'fill="{QUIET}" stroke="{PAPER}" stroke-width="4" paint-order="stroke" font-size="12"'
                 yield f'<text class="relation" x="{x:.1f}" y="{y:.1f}" dy=".35em" text-anchor="middle" {look} '
-                yield f'aria-hidden="true">{_text(text)}</text>'
+                yield f'aria-hidden="true">{escaped(text)}</text>'
                 break
 
 
@@ -239,23 +284,23 @@ def _dot(
         share: The share of a group's nodes that have a shape in its circle.
         is_filled: Whether its box covers the lines behind it.
     """
-    said = _text(description(dot))
+    said = escaped(description(dot))
     # Users of voice control say the visible text, so it is part of the name.
-    cut = f", shown as {_text(label.text.replace(chr(10), ' '))}" if "…" in label.text else ""
-    href = f' href="{_text(leads)}" aria-label="{said}{cut}"' if leads else ""
+    cut = f", shown as {escaped(label.text.replace(chr(10), ' '))}" if "…" in label.text else ""
+    href = f' href="{escaped(leads)}" aria-label="{said}{cut}"' if leads else ""
     tag = "a" if leads else "g"
     more = f"\n{dot.summary[:200].replace('`', '')}" if dot.summary else ""
     point, half = layout.points[dot.uri], radius(dot, layout)
     kind = "dot group" if dot.shape == "group" else "dot"
     kind += (" open filled" if is_filled else " open") if layout.is_box(dot.uri) else ""
-    name = f' data-name="{_text(dot.name or dot.uri)}"' if {"…", "\n"} & set(label.text) else ""
+    name = f' data-name="{escaped(dot.name or dot.uri)}"' if {"…", "\n"} & set(label.text) else ""
     high = f' data-tall="{_place(dot, tall)}"' if tall else ""
     current = ' aria-current="true"' if is_selected else ""
     return (
-        f'<{tag}{href} class="{kind}" data-uri="{_text(dot.uri)}"{name} data-wide="{_place(dot, layout)}"{high}'
+        f'<{tag}{href} class="{kind}" data-uri="{escaped(dot.uri)}"{name} data-wide="{_place(dot, layout)}"{high}'
         f"{current} "
-        f'transform="translate({point.x:g} {point.y:g})"><title>{said}{_text(more)}</title>'
-        f"{_box(dot, layout, is_filled) if layout.is_box(dot.uri) else _figure(dot, half, share)}"
+        f'transform="translate({point.x:g} {point.y:g})"><title>{said}{escaped(more)}</title>'
+        f"{_box(dot, layout, is_filled) if layout.is_box(dot.uri) else figure(dot, half, share)}"
         f"{_label(dot, layout, label)}</{tag}>"
     )
 
@@ -276,72 +321,21 @@ def _box(dot: Dot, layout: Layout, is_filled: bool) -> str:
     return f'<rect x="{-across:g}" y="{-down:g}" width="{2 * across:g}" height="{2 * down:g}" rx="12" {look}/>'
 
 
-def _parts(dot: Dot, size: float, share: float) -> str:
-    """A shape for each node of a group, or for some of each type, from the centre outward. A group of areas also has a
-    second ring."""
-    counts = [(type, max(1, round(count * share))) for type, count in dot.parts]
-    step = (size - LARGEST_SHAPE - 3) / sqrt(max(3, sum(count for _, count in counts)))
-    drawn, number = [], 0
-    for type, count in counts:
-        places = [(step * sqrt(n + 0.5), n * GOLDEN) for n in range(number, number + count)]
-        number += count
-        shape = partial(_outline, look_of(type).form, min(LARGEST_SHAPE, step * 0.55))
-        outlines = "".join(shape(away * cos(angle), away * sin(angle)) for away, angle in places)
-        drawn.append(f'<path class="{look_of(type).hue}" {_kind(type)} d="{outlines}"/>')
-    if dot.type == "molecule":
-        drawn.insert(0, f'<circle class="ring" r="{size - 4:g}" fill="none" stroke="{FAINT}"/>')
-    return f'<g class="parts">{"".join(drawn)}</g>' if drawn else ""
-
-
-def _outline(form: Form, size: float, x: float, y: float) -> str:
-    """The path of a form."""
-    if form == "circle":
-        half = f"a{size:.1f} {size:.1f} 0 0 0"
-        return f"M{x - size:.1f} {y:.1f}{half} {2 * round(size, 1):g} 0{half} {-2 * round(size, 1):g} 0"
-    return f"M{'L'.join(f'{x + size * right:.1f} {y + size * down:.1f}' for right, down in OUTLINES[form])}z"
-
-
-def _kind(type: str) -> str:
-    """The attributes of a shape that depend on its type."""
-    return f'fill="{COLOURS[look_of(type).hue]}" data-type="{_text(type)}"'
-
-
-def _figure(dot: Dot, size: float, share: float = 1.0) -> str:
-    """The form of the dot's type, with its marks."""
-    marks = "".join(_sign(mark, size) for mark in dot.marks)
-    if dot.shape == "missing":
-        colour = RED if "missing" in dot.marks else AMBER
-        kind = "missing" if "missing" in dot.marks else "unreachable"
-        look = f'class="figure {kind}" fill="{PAPER}" stroke="{colour}" stroke-width="1.8" stroke-dasharray="3 1.5"'
-        return f'<path d="M0 -7l7 7l-7 7l-7 -7z" {look}/>{marks}'
-    if dot.shape == "group":
-        look = f'class="figure bubble" fill="{PAPER}" stroke="{FAINT}"'
-        return f'<circle r="{size:g}" {look}/>{_parts(dot, size, share)}'
-    form = look_of(dot.type)
-    look = f'class="figure {form.hue}" {_kind(dot.type)}'
-    if form.form == "circle":
-        return f'<circle r="{size:g}" {look}/>{marks}'
-    corners = " ".join(f"{size * right:.1f},{size * down:.1f}" for right, down in OUTLINES[form.form])
-    return f'<polygon points="{corners}" {look}/>{marks}'
-
-
-def _sign(mark: Mark, size: float) -> str:
-    if mark in ("start", "foreign"):
-        dashed = ' stroke-dasharray="2 2"' if mark == "foreign" else ""
-        away = 4 if mark == "start" else 6
-        ring = f'<circle r="{size + away:g}" fill="none" stroke="{INK}"{dashed} class="mark"/>'
-    else:
-        ring = ""
-    if mark not in SIGNS:
-        return ring
-    colour = RED if mark == "conflict" else AMBER if mark == "unverified" else INK
-    off = max(6.0, size * 0.8)
-    x, y = {"conflict": (off + 1, -off), "unverified": (-off - 1, -off), "foreign": (off + 1, off + 1)}[mark]
-    return (
-        f'{ring}<g class="mark {mark}"><circle cx="{x:g}" cy="{y:g}" r="5" fill="{PAPER}" stroke="{colour}"/>'
-        f'<text x="{x:g}" y="{y + 3.2:g}" text-anchor="middle" font-size="9" font-weight="700" '
-        f'fill="{colour}">{SIGNS[mark]}</text></g>'
-    )
+def _badges(dots: Sequence[Dot], layout: Layout, numbers: Mapping[str, tuple[int, Dot]]) -> str:
+    """The numbers of the nodes with marks of each group, on the upper edge of its circle. They are not part of the
+    link, whose name says them in words."""
+    drawn = []
+    for dot, mark, count in ((one, *numbered) for one in dots for numbered in one.counts):
+        point, away = layout.points[dot.uri], radius(dot, layout) * EDGE
+        text = f"{SIGNS[mark]} {count:,}"
+        half, colour = width(text) * CHARACTER / 2 + 4, RED if mark == "conflict" else AMBER
+        x, y = point.x + (away if mark == "conflict" else -away), point.y - away
+        drawn.append(
+            f'<g class="mark {mark}" data-of="{numbers[dot.uri][0]}" transform="translate({x:.1f} {y:.1f})">'
+            f'<rect x="{-half:g}" y="-9" width="{2 * half:g}" height="18" rx="9" fill="{PAPER}" stroke="{colour}"/>'
+            f'<text dy=".35em" text-anchor="middle" font-size="12" font-weight="700" fill="{colour}">{text}</text></g>'
+        )
+    return f'<g class="badges" aria-hidden="true">{"".join(drawn)}</g>' if drawn else ""
 
 
 def _label(dot: Dot, layout: Layout, label: Label) -> str:
@@ -352,14 +346,6 @@ def _label(dot: Dot, layout: Layout, label: Label) -> str:
     place = f'x="{at.x - point.x:g}" y="{at.y - point.y:g}" dy=".35em"{anchor}'
     text, *lines = label.text.split("\n")
     name, _, count = text.rpartition(" ") if dot.shape == "group" else (text, "", "")
-    more = f'<tspan class="amount" fill="{QUIET}" font-weight="400"> {_text(count)}</tspan>' if count else ""
-    more += "".join(f' <tspan x="{at.x - point.x:g}" dy="{HEIGHT:g}">{_text(line)}</tspan>' for line in lines)
-    return f'<text {place} class="label at{label.size}" {look}{hidden}>{_text(name)}{more}</text>'
-
-
-def _text(text: str) -> str:
-    """Escape text for any place in a file: XML does not allow most invisible characters."""
-    shown = fenced(text)
-    return escape(
-        "".join("\ufffd" if ord(c) in (0xFFFE, 0xFFFF) else c for c in shown) if not shown.isascii() else shown
-    )
+    more = f'<tspan class="amount" fill="{QUIET}" font-weight="400"> {escaped(count)}</tspan>' if count else ""
+    more += "".join(f' <tspan x="{at.x - point.x:g}" dy="{HEIGHT:g}">{escaped(line)}</tspan>' for line in lines)
+    return f'<text {place} class="label at{label.size}" {look}{hidden}>{escaped(name)}{more}</text>'

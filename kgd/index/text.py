@@ -457,6 +457,14 @@ class TextIndex:
         sql = "SELECT docs.id, dated FROM json_each(?) AS asked JOIN docs ON docs.id = asked.value WHERE dated > 0"
         return dict(self._database.rows(sql, orjson.dumps(list(ids)).decode()))
 
+    def updated_of(self, uris: Collection[Uri]) -> dict[Uri, int]:
+        """The times of the last changes of these nodes in Unix seconds; nodes that are not in the index are omitted."""
+        sql = (
+            f"SELECT docs.uri, max(docs.updated) FROM json_each(?) AS asked JOIN docs INDEXED BY {DOCS_BY_URI}"
+            " ON docs.uri = asked.value GROUP BY docs.uri"
+        )
+        return {Uri(uri): at for uri, at in self._database.rows(sql, orjson.dumps(list(uris)).decode())}
+
     def validity_of(self, uris: Collection[Uri]) -> dict[Uri, Validity]:
         """The periods in which these nodes hold; nodes that always hold are omitted."""
         if not self._database.rows("SELECT 1 FROM validity LIMIT 1"):  # most workspaces have none

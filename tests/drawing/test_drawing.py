@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
 from math import hypot
+from time import process_time
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgd.drawing.labels import LENGTHS, LONGEST, Box, box, place_labels
-from kgd.drawing.layout import APART, TALL, WIDE, layout_dots, layout_scene
+from kgd.drawing.layout import APART, TALL, WIDE, Point, layout_dots, layout_scene
 from kgd.drawing.looks import KNOWN, OTHERS, OUTLINES, look_of
 from kgd.drawing.packing import Place
 from kgd.drawing.routing import along
@@ -311,7 +312,103 @@ def test_a_path_is_a_row_or_a_column_with_its_whole_names_and_relations() -> Non
     root = ET.fromstring(draw(scene, alone=True))
     texts = [("".join(one.itertext()), one.get("class") or "") for one in root.iter(f"{SVG}text")]
     assert [text for text, kind in texts if kind.startswith("label")] == [name, "b", name]
-    assert sorted(text for text, kind in texts if kind == "relation") == ["uses →", "← about"]
+    assert sorted(text for text, kind in texts if kind == "relation") == ["uses → cost 1", "← about cost 1"]
+
+
+KINDS = ("insight", "decision", "gotcha")
+
+
+def _mixed() -> Scene:
+    """A start with twelve neighbours of three types, and a missing one, in the order of their addresses."""
+    start = "concept://w/start"
+    nodes = [_node(start), *(_node(f"x://w/{n:02}", 0.5, [start], type=KINDS[n % 3]) for n in range(12))]
+    edges = [{"source": one["uri"], "target": start, "type": "about", "weight": 0.5} for one in nodes[1:]]
+    broken = [{"source": start, "type": "see", "target": "concept://w/gone", "weight": 0.5, "reason": "missing"}]
+    return scene_of_walk(_answer(nodes, edges=edges, broken_links=broken))
+
+
+def test_the_neighbours_of_a_start_are_in_sectors_by_type() -> None:
+    scene = _mixed()
+    points = layout_scene(scene).points
+    around = sorted((dot for dot in scene.dots if dot.cost), key=lambda dot: points[dot.uri].angle)
+    assert [dot.type for dot in around] == [*("insight",) * 4, *("decision",) * 4, *("gotcha",) * 4, ""]
+    root = ET.fromstring(draw(scene, alone=True))
+    names = ["".join(one.itertext()) for one in root.iter(f"{SVG}text") if one.get("data-sector")]
+    assert names == ["insight 4", "decision 4", "gotcha 4", "missing 1"]
+
+
+def test_a_line_passes_beside_the_dots_between_its_ends() -> None:
+    scene = _mixed()
+    layout = layout_scene(scene)
+    ring = sorted((dot for dot in scene.dots if dot.cost), key=lambda dot: layout.points[dot.uri].angle)
+    ends = ring[0].uri, ring[2].uri
+    between = layout_scene(replace(scene, lines=(*scene.lines, Line(*ends, ("uses",), 1.0))))
+    middle = between.points[ring[1].uri]
+    straight = [between.points[uri] for uri in ends]
+    curve = between.curves.get(ends) or (
+        (straight[0].x, straight[0].y),
+        _mean(straight),
+        (straight[1].x, straight[1].y),
+    )
+    away = [hypot(x - middle.x, y - middle.y) for x, y in (along(curve, n / 100) for n in range(101))]
+    assert min(away) > 10
+
+
+def _mean(points: Sequence[Any]) -> tuple[float, float]:
+    return sum(one.x for one in points) / len(points), sum(one.y for one in points) / len(points)
+
+
+def test_a_label_is_on_a_side_without_a_line_if_there_is_one() -> None:
+    a, b, c = (f"concept://w/{name}" for name in "abc")
+    dots = (
+        Dot(a, "a", "concept", 0.0, marks=("start",)),
+        Dot(b, "b", "concept", 1.0, a),
+        Dot(c, "c", "concept", 1.0, a),
+    )
+    layout = replace(layout_dots(dots), points={a: Point(0, 0, 0), b: Point(300, 0, 0), c: Point(313, -300, 0)})
+    crossing = Line(a, c, (), 1.0)
+    own = place_labels(dots, layout)[b]
+    assert own.side == "right"
+    moved = replace(layout, points={**layout.points, a: Point(313, 300, 0)})
+    assert place_labels(dots, moved, [crossing])[b].side == "left"
+
+
+def test_a_class_gives_a_node_its_colour_and_its_type_the_form() -> None:
+    a, b = "insight://w/a", "insight://w/b"
+    nodes = [_node(a, type="insight"), _node(b, 0.5, [a], type="insight")]
+    scene = scene_of_walk(_answer(nodes, tones={a: "stale", b: "fine"}))
+    root = ET.fromstring(draw(scene, alone=True))
+    figures = [one for one in root.iter(f"{SVG}polygon") if "figure" in (one.get("class") or "")]
+    assert [one.get("class") for one in figures] == ["figure amber", "figure grey"]
+    assert scene.tones == {"stale": 1, "fine": 1}
+    group = {"id": "a", "name": "A", "count": 3, "tones": {"stale": 2, "fine": 1}, "conflicts": 1, "stale": 2}
+    whole = scene_of_groups({"groups": [group], "links": [], "edges": [], "tones": {}})
+    picture = ET.fromstring(draw(whole, alone=True))
+    parts = [one for one in picture.iter(f"{SVG}path") if one.get("data-type")]
+    assert [(one.get("class"), (one.get("d") or "").count("M")) for one in parts] == [("amber", 2), ("grey", 1)]
+    assert [one.text for one in picture.iter(f"{SVG}text") if one.get("font-weight") == "700"] == ["! 1", "? 2"]
+    assert "3 nodes: stale 2, no trouble 1; in conflict 1; stale 2" in "".join(picture.itertext())
+
+
+def test_many_opened_groups_are_drawn_within_two_seconds_of_processor_time() -> None:
+    names = ["A walk stops at the cost limit, not at the number of nodes", "Refunds take five days"]
+    groups = [
+        {
+            "id": str(number),
+            "name": f"group {number}",
+            "count": 60,
+            "members": [
+                {"uri": f"insight://w/{number}/{n}", "name": names[n % 2], "type": "insight"} for n in range(12)
+            ],
+        }
+        for number in range(20)
+    ]
+    groups += [{"id": f"other {number}", "name": f"other {number}", "count": 90} for number in range(20)]
+    ids = [str(group["id"]) for group in groups]
+    related = [(one, other) for number, one in enumerate(ids) for other in ids[number + 1 : number + 5]]
+    begun = process_time()
+    draw(_grouped(groups, related))
+    assert process_time() - begun < 2
 
 
 def test_an_arrow_ends_at_the_edge_of_its_target() -> None:

@@ -13,7 +13,7 @@ from kgd.graph.live_graph import LiveGraph
 from kgd.model.access import Principal, Scope, Verb
 from kgd.model.uri import Uri
 from kgd.tools import call
-from kgd.tools.read import groups
+from kgd.tools.read import grouping, groups
 from kgd.tools.read.graph_view import GRAPH_VIEW
 from kgd.tools.session import Session
 from tests.surfaces.conftest import upsert
@@ -177,7 +177,7 @@ def test_a_file_that_was_not_in_the_code_tree_is_a_file_of_its_area(known: Sessi
 def test_if_areas_have_too_many_patterns_the_files_with_the_most_nodes_have_an_area(
     known: Session, areas: tuple[str, str], monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(groups, "MATCHING_STEPS", 60)
+    monkeypatch.setattr(grouping, "MATCHING_STEPS", 60)
     files = [f"file://shop/src/auth/part{n}.py" for n in range(40)]
     changes = [upsert(f"x{n}", relations={"type": "about", "target": uri}) for n, uri in enumerate(files)]
     also = upsert("also", relations={"type": "about", "target": "file://shop/src/auth/service.py"})
@@ -237,6 +237,26 @@ def test_an_opened_group_has_its_most_related_nodes_and_their_relations(known: S
     assert answer["drawing"].count('class="dot"') == 3
 
 
+def test_opened_groups_share_the_number_of_shown_nodes(known: Session, monkeypatch: Any) -> None:
+    monkeypatch.setattr(groups, "MEMBERS_IN_ALL", 8)
+    answer = grouped(known, "namespace", "billing", "auth")
+    assert [len(group["members"]) for group in answer["groups"] if group["id"] in PARTS] == [4, 4]
+
+
+def test_nodes_have_classes_of_trouble_and_age(known: Session) -> None:
+    ended = {"data": {"valid": {"until": "2020-01-31"}}}
+    call(known, "put", {"changes": [upsert("billing/n5", **ended)]})
+    billing, auth = "concept://shop/billing/n5", "concept://shop/auth/n0"
+    for colour, ours, other in (("trouble", "expired", "fine"), ("age", "week", "week")):
+        asked = {"workspace": "shop", "colour": colour}
+        walk = call(known, "graph_view", {**asked, "start": [billing], "max_cost": 1})
+        assert (walk["tones"][billing], walk["tones"][auth]) == (ours, other)
+        answer = call(known, "graph_view", {**asked, "group": "namespace", "opened": ["billing"]})
+        assert answer["tones"][billing] == ours
+        tones = next(group["tones"] for group in answer["groups"] if group["id"] == "billing")
+        assert tones == ({"expired": 1, "fine": 5} if colour == "trouble" else {"week": 6})
+
+
 def test_many_groups_become_one(known: Session, monkeypatch: Any) -> None:
     monkeypatch.setattr(groups, "SHOWN", 1)
     assert counts(grouped(known, "namespace")) == {"auth": 6, "Smaller groups": 7}
@@ -257,7 +277,7 @@ def test_a_new_node_is_in_the_next_answer(known: Session) -> None:
 
 
 def test_a_large_workspace_is_read_as_a_sample_and_says_so(known: Session, monkeypatch: Any) -> None:
-    monkeypatch.setattr(groups, "LOOKED_AT", 5)
+    monkeypatch.setattr(grouping, "LOOKED_AT", 5)
     answer = grouped(known, "namespace")
     assert answer["is_sample"]
     assert answer["looked_at"] <= 6 < answer["nodes_in_all"] == 13

@@ -25,7 +25,7 @@ from kgd.config import Home
 from kgd.daemon.daemon import Daemon
 from kgd.git.layout import locate
 from kgd.index import database
-from kgd.tools import LOCAL, TOOLS, call
+from kgd.tools import LOCAL, TOOLS, TOOLSETS, call
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.faults.derived_work import children
@@ -64,6 +64,12 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("history", {"limit": 5}),
     ("blame", {"uri": NODE}),
     ("diff", {"range": "HEAD~1..HEAD"}),
+    ("graph_view", {}),
+    ("graph_view", {"start": [NODE], "max_nodes": 5}),
+    ("graph_view", {"types": ["concept"], "max_nodes": 5}),
+    ("graph_view", {"group": "type"}),
+    ("graph_view", {"group": "type", "colour": "trouble"}),
+    ("graph_view", {"group": "type", "colour": "age"}),
     ("edges", {"uri": NODE}),
     ("nodes", {"limit": 5}),
     ("graph_snapshot", {}),
@@ -111,7 +117,7 @@ WHOLE = {
 
 def test_every_operation_is_called_or_has_a_reason() -> None:
     named = {name for name, _ in CALLS} | {name for names in WHOLE for name in names.split()}
-    assert named == {*TOOLS, *LOCAL}
+    assert named == {*TOOLS, *LOCAL, *TOOLSETS["apps"]}
 
 
 class Work:

@@ -12,12 +12,14 @@ from kgd.areas.atlas import Atlas
 from kgd.drawing.scene import scene_of_groups, scene_of_walk
 from kgd.drawing.svg import draw
 from kgd.model.access import Verb
-from kgd.model.uri import Uri
+from kgd.model.uri import Uri, workspace_of
 from kgd.tools import addressing, visibility
 from kgd.tools.operation import Hints, Operation, as_json
 from kgd.tools.parameters import Many
-from kgd.tools.read import groups, traverse
-from kgd.tools.read.groups import Grouping, GroupLink, GroupShown
+from kgd.tools.read import groups, states, traverse
+from kgd.tools.read.grouping import Grouping
+from kgd.tools.read.groups import GroupLink, GroupShown
+from kgd.tools.read.states import Colour
 from kgd.tools.read.traverse import TraverseParams, TraverseResult
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
@@ -55,6 +57,12 @@ class GraphViewParams(TraverseParams):
             "another group is opened, they are closed, and their ids open them",
         ),
     ] = Field(default_factory=list)
+    colour: Annotated[
+        Colour,
+        Field(
+            description="of nodes: by type; by trouble (open conflict, stale, expired); or by age of the last change"
+        ),
+    ] = "type"
 
 
 class AreaShown(TypedDict):
@@ -69,7 +77,7 @@ class AreaShown(TypedDict):
 class GraphViewResult(TraverseResult):
     """The answer of `traverse`. For a whole workspace it has `areas`, and the number of nodes of each of `types`; or,
     with `group`, `groups` by `grouping` and the `links` between them. If `is_sample`, counts are estimates from
-    `looked_at` nodes.
+    `looked_at` nodes. With `colour`, `tones` has the class of each node.
 
     `drawing` is an SVG for hosts that can show it.
     """
@@ -82,6 +90,7 @@ class GraphViewResult(TraverseResult):
     is_sample: NotRequired[bool]
     areas: NotRequired[list[AreaShown]]
     types: NotRequired[dict[str, int]]
+    tones: NotRequired[dict[str, str]]
     drawing: NotRequired[str]
     next: NotRequired[str]
 
@@ -89,9 +98,9 @@ class GraphViewResult(TraverseResult):
 def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
     """Draw a walk from the given nodes; without nodes, a walk from the newest nodes of the given types, or the whole
     workspace in groups."""
-    given = params.model_dump(exclude={"start", "group", "opened"})
+    given = params.model_dump(exclude={"start", "group", "opened", "colour"}, exclude_unset=True)
     if params.start:
-        return _near(session, TraverseParams(start=params.start, **given))
+        return _near(session, TraverseParams(start=params.start, **given), params.colour)
     workspace = addressing.choose(session, params.workspace)
     sees = visibility.sight(session, workspace.id)
     if params.group and not params.types:
@@ -104,25 +113,38 @@ def graph_view(session: Session, params: GraphViewParams) -> GraphViewResult:
     if not newest:
         return {**_nothing(workspace), "next": f"No node of type {', '.join(params.types)[:100]} has been written yet."}
     given["workspace"] = params.workspace or workspace.id
-    return _near(session, TraverseParams(start=list(dict.fromkeys(newest))[:NEWEST], **given))
+    return _near(session, TraverseParams(start=list(dict.fromkeys(newest))[:NEWEST], **given), params.colour)
 
 
-def _near(session: Session, params: TraverseParams) -> GraphViewResult:
+def _near(session: Session, params: TraverseParams, colour: Colour) -> GraphViewResult:
     """Walk with a picture. The answer keeps to the budget; the picture shows the complete walk."""
     params = params.model_copy(update={"include": ["edges", "path"]})
     answer: Any = traverse.settling(session, params)
     is_short = any(cut["limit"] == "budget" for cut in answer["cut"])
-    scene = scene_of_walk(cast("Any", traverse.at_once(session, params)) if is_short else answer)
+    whole: Any = traverse.at_once(session, params) if is_short else answer
+    if colour != "type" and not params.as_of:
+        answer["tones"] = whole["tones"] = _tones(session, whole, colour)
+    scene = scene_of_walk(whole)
     begun = ", ".join(dot.name for dot in scene.dots if "start" in dot.marks)
     picture = draw(scene, title=f"Around {begun}"[:200], alone=True)
-    return {**answer, "drawing": picture}  # type: ignore[typeddict-item]
+    return cast("GraphViewResult", {**answer, "drawing": picture})
+
+
+def _tones(session: Session, answer: TraverseResult, colour: Colour) -> dict[str, str]:
+    """The classes of the nodes of a walk. Those of other workspaces than its first are unknown."""
+    found: dict[str, str] = {node["uri"]: states.UNKNOWN for node in answer["nodes"]}
+    for workspace in session.daemon.opened([answer["workspace"]]):
+        here = [Uri(uri) for uri in found if workspace_of(uri) in (None, workspace.id)]
+        tones = states.tones(workspace, here, colour, visibility.sight(session, workspace.id))
+        found |= {str(uri): tone for uri, tone in tones.items()}
+    return found
 
 
 def _grouped(workspace: Workspace, params: GraphViewParams, sees: Sees | None) -> GraphViewResult:
     by: list[Grouping] = [params.group] if params.group and params.group != "auto" else list(get_args(Grouping))
     if Atlas.of(workspace).atoms():
         by.sort(key=lambda grouping: grouping != "area")
-    found = groups.groups(workspace, by, params.opened, sees)
+    found = groups.groups(workspace, by, params.opened, sees, params.colour)
     answer: Any = {**_nothing(workspace), **found}
     if not found["groups"]:
         answer["next"] = NOTHING_KNOWN

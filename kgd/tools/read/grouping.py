@@ -1,0 +1,258 @@
+"""Grouping of the nodes of a workspace: by namespace, type, area or community.
+
+The work is bounded: a large workspace is read as a sample. The groups are kept until the tip moves, or more citations
+are known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import chain
+from threading import Lock
+from typing import Any, Literal, TypeVar, cast
+
+from kgd.areas.atlas import Atlas
+from kgd.errors import Limit
+from kgd.freshness.freshness import Freshness
+from kgd.graph import communities
+from kgd.memories.tasks import parsed
+from kgd.model.uri import CODE_TREE, Uri, scheme_of, uri_at
+from kgd.retrieval.code import file_of
+from kgd.tools.visibility import Sees
+from kgd.workspace.workspace import Workspace
+
+T = TypeVar("T")
+Grouping = Literal["namespace", "area", "type", "community"]
+
+LOOKED_AT = 12_000
+"""Largest number of nodes to read."""
+OTHERS, TOP, OUTSIDE, ALONE = "~others", "~top", "~outside", "~alone"
+LEAST = 3
+"""Smallest number of nodes that are a community."""
+LARGEST_SHARE = 0.8
+"""Largest share of the nodes in one group of a grouping that `divided` prefers."""
+PLACED = 12_000
+"""Largest number of files and folders whose areas are looked up."""
+TASKS = 500
+"""Largest number of tasks whose context files are read."""
+MATCHING_STEPS = 600_000
+"""Limit of steps for the areas of files: less than a second, during which other requests for areas wait."""
+ANSWERS = 16
+"""Largest number of answers that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The nodes of a sample with their relations, and the number of all nodes; hidden nodes are left out."""
+
+    targets: Mapping[Uri, Mapping[Uri, float]]
+    degrees: Mapping[Uri, int]
+    in_all: int
+    is_sample: bool
+
+
+class Groups:
+    """The groups of one workspace at its tip; created with `of`."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace, self._lock = workspace, Lock()
+        self._state = "", 0
+        self._read: Read | None = None
+        self._found: dict[Grouping, dict[Uri, str]] = {}
+        self._answered: tuple[object, ...] = ()
+        self._answers: dict[Hashable, object] = {}
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> Groups:
+        return workspace.beside(cls, cls)
+
+    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
+        """An answer for callers who may read everything, made if nodes, citations or stale nodes have changed."""
+        freshness = Freshness.of(self._workspace)
+        state = self._workspace.tip, freshness.citing_count, freshness.doubted
+        with self._lock:
+            if self._answered != state:
+                self._answered, self._answers = state, {}
+            if key in self._answers:
+                return cast("T", self._answers[key])
+        made = make()
+        with self._lock:
+            if self._answered == state:
+                self._answers[key] = made
+                if len(self._answers) > ANSWERS:
+                    del self._answers[next(iter(self._answers))]
+        return made
+
+    def divided(self, by: Sequence[Grouping], sees: Sees | None) -> tuple[Grouping, Read, dict[str, list[Uri]]]:
+        """Divide the nodes that the caller may read by the first of these groupings that shows a structure: no group
+        has more than `LARGEST_SHARE` of the nodes. Otherwise by the first with at least two groups with nodes, or by
+        the first of all. Groups of a restricted caller are not kept.
+
+        Returns:
+            The grouping, the read nodes, and the nodes of each group. An area may have none.
+        """
+        read, found = self._latest()
+        if sees is not None:
+            read, found = _seen(read, sees), {}
+        members: dict[Grouping, dict[str, list[Uri]]] = {}
+        for grouping in by:
+            with self._lock if sees is None else nullcontext():
+                if grouping not in found:
+                    found[grouping] = KINDS[grouping](self._workspace, read)
+            members[grouping] = _members(self._workspace, grouping, found[grouping], sees)
+            sizes = [len(nodes) for nodes in members[grouping].values() if nodes]
+            if sizes and max(sizes) <= LARGEST_SHARE * sum(sizes):
+                break
+        else:
+            grouping = next((one for one in by if sum(map(bool, members[one].values())) > 1), by[0])
+        return grouping, read, members[grouping]
+
+    def _latest(self) -> tuple[Read, dict[Grouping, dict[Uri, str]]]:
+        """The nodes at the tip, and the group of each by the groupings so far."""
+        state = self._workspace.tip, Freshness.of(self._workspace).citing_count
+        with self._lock:
+            if self._read is None or self._state != state:
+                self._state, self._found = state, {}
+                self._read = _read(self._workspace)
+            return self._read, self._found
+
+
+def _members(
+    workspace: Workspace, grouping: Grouping, ids: Mapping[Uri, str], sees: Sees | None
+) -> dict[str, list[Uri]]:
+    """The nodes of each group."""
+    is_area = grouping == "area"
+    members: dict[str, list[Uri]] = {id: [] for id in every_area(workspace, sees)} if is_area else {}
+    areas = frozenset(members)
+    for uri, id in ids.items():
+        members.setdefault(OUTSIDE if is_area and id not in areas else id, []).append(uri)
+    return members
+
+
+def _read(workspace: Workspace) -> Read:
+    graph = workspace.graph
+    targets = communities.relations(graph, communities.sample(graph.freeze().layers, LOOKED_AT))
+    degrees = {uri: len(found) + graph.sources_of(uri) for uri, found in targets.items()}
+    return Read(targets, degrees, max(len(graph), len(targets)), len(graph) > len(targets))
+
+
+def _seen(read: Read, sees: Sees) -> Read:
+    """The nodes that a caller may read. Hidden nodes and relations affect no group, order or count."""
+    targets = {
+        uri: {to: weight for to, weight in found.items() if sees(to)}
+        for uri, found in read.targets.items()
+        if sees(uri)
+    }
+    degrees = Counter({uri: len(found) for uri, found in targets.items()})
+    degrees.update(to for found in targets.values() for to in found if to in targets)
+    return Read(targets, degrees, len(targets), read.is_sample)
+
+
+def _by_namespace(workspace: Workspace, read: Read) -> dict[Uri, str]:
+    return {uri: _namespace(uri) for uri in read.targets}
+
+
+def _namespace(uri: Uri) -> str:
+    """The first segment of the path below the workspace."""
+    first, slash, _ = uri.partition("://")[2].partition("/")[2].partition("/")
+    return first if slash else TOP
+
+
+def _by_type(workspace: Workspace, read: Read) -> dict[Uri, str]:
+    return {uri: type for uri in read.targets if (type := type_of(workspace, uri))}
+
+
+def type_of(workspace: Workspace, uri: Uri) -> str:
+    """The type to show; empty if there is no such node. A file or folder is stored if it was not in the code tree."""
+    card = workspace.graph.card(uri)
+    return scheme_of(uri) if scheme_of(uri) in CODE_TREE else card.type if card else ""
+
+
+def _by_area(workspace: Workspace, read: Read) -> dict[Uri, str]:
+    """The group of a node is the first area to which a relation leads. Otherwise it is the area of the first file or
+    folder that it is related to or cites, or that a task lists, or else the area of a node that it is about."""
+    known = {atom.uri for atom in Atlas.of(workspace).atoms()}
+    found: dict[Uri, str] = {}
+    for uri, targets in read.targets.items():
+        if scheme_of(uri) not in ("atom", "molecule"):
+            found[uri] = next((target for target in targets if target in known), OUTSIDE)
+    others = [uri for uri, id in found.items() if id == OUTSIDE]
+    places = _places(workspace, read, others) if known else {}
+    most_used = Counter(chain.from_iterable(places.values())).most_common(PLACED)
+    areas = areas_of(workspace, [place for place, _ in most_used], None)
+    found |= {uri: id for uri in others if (id := next(filter(None, map(areas.get, places.get(uri, ()))), ""))}
+    return found | {uri: id for uri in others if found[uri] == OUTSIDE and (id := _of_subject(workspace, uri, found))}
+
+
+def _places(workspace: Workspace, read: Read, uris: Sequence[Uri]) -> dict[Uri, list[str]]:
+    """The files and folders that each node is, is related to, cites, or lists as the context of a task."""
+    citing = Freshness.of(workspace).citing_among(uris)
+    tasks = [uri for uri in uris if scheme_of(uri) == "task"][:TASKS]
+    listed = {uri: parsed(node).files for uri in tasks if (node := workspace.readable(uri))}
+    return {
+        uri: [
+            *in_code((uri, *read.targets[uri])),
+            *filter(None, (uri_at("file", workspace.id, one.path) for one in citing.get(uri, ()))),
+            *listed.get(uri, ()),
+        ]
+        for uri in uris
+    }
+
+
+def _of_subject(workspace: Workspace, uri: Uri, groups: Mapping[Uri, str]) -> str:
+    """The area of the first node that a node is about; empty if none has one."""
+    subjects = (edge.target for edge in workspace.graph.out(uri)[: communities.MOST_TARGETS] if edge.type == "about")
+    return next((id for one in subjects if (id := groups.get(one, OUTSIDE)) != OUTSIDE), "")
+
+
+def _by_community(workspace: Workspace, read: Read) -> dict[Uri, str]:
+    """The name of a community is its member with the most relations."""
+    found: dict[Uri, str] = {}
+    for members in communities.communities(read.targets):
+        first = max(members, key=lambda uri: (read.degrees[uri], uri))
+        group = ALONE if len(members) == 1 else OTHERS if len(members) < LEAST else first
+        found |= dict.fromkeys(members, group)
+    return found
+
+
+KINDS: Mapping[Grouping, Callable[[Any, Read], dict[Uri, str]]] = {
+    "namespace": _by_namespace,
+    "type": _by_type,
+    "area": _by_area,
+    "community": _by_community,
+}
+
+
+def every_area(workspace: Workspace, sees: Sees | None) -> dict[str, tuple[str, str]]:
+    """The name of each area, and the area that contains it."""
+    atlas = Atlas.of(workspace)
+    known = {one.uri for one in atlas.molecules() if sees is None or sees(one.uri)}
+    return {
+        str(atom.uri): (atom.name, str(atom.molecule) if atom.molecule in known else "")
+        for atom in atlas.atoms()
+        if sees is None or sees(atom.uri)
+    }
+
+
+def in_code(targets: Iterable[Uri]) -> list[Uri]:
+    """The files and folders among the targets of relations; a part of a file counts as the file."""
+    return [uri for uri in map(file_of, targets) if scheme_of(uri) in CODE_TREE]
+
+
+def areas_of(workspace: Workspace, code: Sequence[str], sees: Sees | None) -> dict[str, str]:
+    """The first area of each file and folder. If the areas have too many patterns for all of them, only the first tenth
+    or hundredth has one."""
+    found: dict[str, str] = {}
+    for count in (len(code), len(code) // 10, len(code) // 100):
+        try:
+            matches = Atlas.of(workspace).matching(code[:count], sees=sees, most=MATCHING_STEPS)
+        except Limit:
+            continue
+        for area, inside in matches.by_atom.items():
+            for place in inside:
+                found.setdefault(place, str(area))
+        break
+    return found
