@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -96,7 +97,9 @@ def test_the_groups_of_the_whole_workspace_show_types_and_relations(page: Page) 
     opened(page, LAPTOP, "graph")
     payments = page.locator("#drawing .group", has_text="Payments")
     expect(payments).to_have_attribute(
-        "aria-label", "Payments 14, area, 14 nodes: insight 6, gotcha 3, decision 2, concept 1, pattern 1, task 1"
+        "aria-label",
+        "Payments 14, area, 14 nodes: insight 6, gotcha 3, decision 2, concept 1, pattern 1, task 1"
+        "; in conflict 1; stale 1",
     )
     assert payments.locator(".parts path").count() == 6
     lines = page.locator("#drawing .lines path").all_text_contents()
@@ -181,7 +184,9 @@ def test_a_path_leads_from_left_to_right_or_from_top_to_bottom_with_all_of_its_n
     summary = page.locator("#drawing .told").first
     expect(summary).to_have_text("The charge appears in its list a minute later; repeat with the same key")
     relations = page.locator("#drawing .relation")
-    forward, back = ("about →", "← about") if size == LAPTOP else ("about ↓", "about ↑")
+    forward, back = (
+        ("about → cost 0.25", "← about cost 0.25") if size == LAPTOP else ("about ↓ cost 0.25", "about ↑ cost 0.25")
+    )
     assert sorted(relations.all_text_contents()) == sorted([forward, back])
     texts = areas(page.locator("#drawing .relation, #drawing .told"))
     assert crossing([*shown(page), *texts]) == []
@@ -193,6 +198,63 @@ def test_a_path_leads_from_left_to_right_or_from_top_to_bottom_with_all_of_its_n
     assert min(box["width"], box["height"]) < 30
     assert page.evaluate("document.documentElement.scrollWidth") == size[0]
     assert axe(page) == []
+
+
+def test_a_path_explains_itself_and_can_be_reversed(page: Page) -> None:
+    opened(page, LAPTOP, f"graph?from={NODE}&to={RETRY}")
+    near = page.locator("#near")
+    expect(near).to_contain_text("the lowest total cost, 0.5")
+    steps = near.locator("li")
+    expect(steps.nth(0)).to_contain_text("The charge appears in its list a minute later")
+    expect(steps.nth(2)).to_contain_text("← about (cost 0.25)")
+    near.get_by_role("link", name="Reverse the path").click()
+    expect(page.locator("h1")).to_have_text(
+        "One retry, with an idempotency key → The provider answers 503 after it has charged"
+    )
+
+
+def test_colours_show_what_is_in_trouble_or_old_and_are_kept_by_links(page: Page) -> None:
+    opened(page, LAPTOP, "graph")
+    badges = page.locator("#drawing .badges .mark")
+    assert sorted(badges.all_text_contents()) == ["! 1", "! 1", "! 1", "? 1", "? 1", "? 1", "? 1", "? 1"]
+    page.get_by_role("link", name="Trouble", exact=True).click()
+    expect(page.locator(".legend")).to_contain_text("open conflict 3")
+    expect(page.locator(".legend")).to_contain_text("stale 4")  # a fifth is in conflict
+    assert badges.count() == 8
+    assert axe(page) == []
+    page.locator("#drawing .group", has_text="Payments").click()
+    expect(page.locator("#drawing .filled")).to_have_count(1)
+    assert "colour=trouble" in page.url
+    conflict = page.locator(f'#drawing .dot[data-uri="{RETRY}"]')
+    assert conflict.locator(".figure").get_attribute("class") == "figure rose"
+    assert conflict.locator(".mark.conflict").count() == 1
+    opened(page, LAPTOP, "graph?from=atom://shop/payments&colour=age")
+    expect(page.locator(".legend")).to_contain_text("last half year")
+    page.locator("#cost").fill("0.25")
+    page.locator("#cost").press("Enter")
+    expect(page).to_have_url(re.compile("colour=age.*cost=0.25|cost=0.25.*colour=age"))
+
+
+def test_a_phone_lists_the_relations_by_type_before_the_picture(page: Page) -> None:
+    opened(page, PHONE, "graph?from=atom://shop/payments")
+    near = page.locator("#near")
+    expect(near.locator("h3")).to_have_text(["Is the subject of 13", "Depends on 3"])
+    expect(near.locator("li", has_text="One retry")).to_contain_text("conflict")
+    box, picture = near.bounding_box(), page.locator("#drawing").bounding_box()
+    assert box
+    assert picture
+    assert box["y"] + box["height"] <= picture["y"]
+    near.get_by_role("link", name="Refunds take five days").click()
+    expect(page.locator("#card h2")).to_have_text("Refunds take five days")
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE[0]
+    assert axe(page) == []
+
+
+def test_the_neighbours_of_one_type_have_a_common_name_in_the_picture(page: Page) -> None:
+    opened(page, LAPTOP, "graph?from=atom://shop/payments")
+    names = page.locator("#drawing .sectors text:visible")
+    assert {"insight 6", "gotcha 3", "decision 2"} <= set(names.all_text_contents())
+    assert crossing([*areas(names), *shown(page)]) == []
 
 
 def test_areas_are_called_areas(page: Page) -> None:

@@ -40,6 +40,18 @@ def areas(visit: Visit) -> Handled:
     return Page("areas.html", told | {"makes": visit.may("manage_graph")})
 
 
+def coverage_of(visit: Visit) -> Mapping[str, Any] | None:
+    """Return the coverage of the code by areas; None without code or permission."""
+    if not visit.can("coverage"):
+        return None
+    try:
+        answer = visit.call("coverage", limit=1)
+    except KgdError:
+        return None
+    folder: Mapping[str, Any] | None = answer.get("folder")
+    return folder if folder and folder["files"] else None
+
+
 def every(visit: Visit, no_code: KgdError | None = None) -> Handled:
     """List the areas by name, or search them by words."""
     kind = MOLECULE if visit.query.get("kind") == MOLECULE else ATOM

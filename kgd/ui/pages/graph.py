@@ -8,13 +8,26 @@ from typing import Any
 
 from markupsafe import Markup
 
-from kgd.drawing.scene import GROUP, MEANINGS, Dot, Scene, in_words, scene_of_groups, scene_of_walk, shown_type
+from kgd.drawing.looks import TONES, place_of
+from kgd.drawing.scene import (
+    GROUP,
+    MEANINGS,
+    UNKNOWN,
+    Dot,
+    Mark,
+    Scene,
+    in_words,
+    scene_of_groups,
+    scene_of_walk,
+    shown_type,
+)
 from kgd.drawing.svg import draw, sample
 from kgd.errors import NotFound
 from kgd.model.uri import is_owned, path_of
-from kgd.tools.read.groups import OUTSIDE
+from kgd.tools.read.grouping import OUTSIDE
 from kgd.tools.read.traverse import MOST_NODES
-from kgd.ui.pages.graph_address import DEAREST, DIRECTIONS, GROUPINGS, MOST_OFF, Wanted
+from kgd.ui.pages.areas import coverage_of
+from kgd.ui.pages.graph_address import COLOURS, DEAREST, DIRECTIONS, GROUPINGS, MOST_OFF, Wanted
 from kgd.ui.pages.graph_card import card_of
 from kgd.ui.pages.graph_walk import begun, found, path, walk
 from kgd.ui.relation_words import words_of
@@ -22,8 +35,12 @@ from kgd.ui.rendering import counted
 from kgd.ui.visit import Download, Entry, Handled, Page, Redirect, Visit
 
 WORDING = {"in_words": in_words, "words_of": words_of}
+BADGES: Mapping[Mark, str] = {"conflict": "conflict", "unverified": "stale", "missing": "missing"}
+"""Marks of nodes in the list beside the picture."""
 ROWS = 50
 """Number of rows that the list shows at first."""
+NEIGHBOURS = 20
+"""Largest number of nodes of one relation in the list beside the picture."""
 
 
 def graph(visit: Visit) -> Handled:
@@ -32,7 +49,7 @@ def graph(visit: Visit) -> Handled:
         return Redirect(wanted.address(visit))  # an address that can be shared
     shown = _whole if wanted.is_whole else _path if wanted.to else _around
     told: dict[str, Any] = {"most": MOST_NODES, "dearest": DEAREST, "directions": DIRECTIONS, "groupings": GROUPINGS}
-    told |= {"wanted": wanted, **WORDING} | shown(visit, wanted)
+    told |= {"colours": COLOURS, "shown_neighbours": NEIGHBOURS, "wanted": wanted, **WORDING} | shown(visit, wanted)
     told["ends"] = _ends(visit, told["wanted"])
     return Page("graph.html", {"card": card_of(visit, told["wanted"]), **told})
 
@@ -41,7 +58,7 @@ def saved(visit: Visit) -> Handled:
     """Return the picture as a self-contained SVG file."""
     wanted = Wanted.read(visit)
     if wanted.is_whole:
-        svg = str(visit.call("graph_view", group=wanted.group, opened=list(wanted.opened))["drawing"])
+        svg = str(_grouped(visit, wanted)["drawing"])
     else:
         wanted, unknown = _both_ends(visit, wanted) if wanted.to else (begun(visit, wanted)[0], {})
         if unknown or not wanted.starts:
@@ -52,9 +69,13 @@ def saved(visit: Visit) -> Handled:
     return Download(svg.encode(), "image/svg+xml", "kgd-graph.svg")
 
 
+def _grouped(visit: Visit, wanted: Wanted) -> Mapping[str, Any]:
+    return visit.call("graph_view", group=wanted.group, opened=list(wanted.opened), colour=wanted.colour)
+
+
 def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     """Show the whole workspace in groups."""
-    answer = visit.call("graph_view", group=wanted.group, opened=list(wanted.opened))
+    answer = _grouped(visit, wanted)
     wanted = replace(wanted, group=answer["grouping"])
     scene = scene_of_groups(answer)
     groups, looked_at, in_all = answer["groups"], answer["looked_at"], answer["nodes_in_all"]
@@ -74,7 +95,10 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     return (
         told
         | {"hint": _summary(answer), "opened": _opened(visit, wanted, scene, groups)}
-        | {"cut": [sampled] * answer["is_sample"] + opened}
+        | {
+            "cut": [sampled] * answer["is_sample"] + opened,
+            "coverage": coverage_of(visit) if answer["grouping"] == "area" else None,
+        }
         | _drawn(visit, wanted, scene, told["title"])
         | {"rows": rows[: max(ROWS, wanted.rows)]}
     )
@@ -125,6 +149,8 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         "title": title,
         "hint": f"{counted(len(scene.dots) - 1, 'step')}, total cost {scene.dots[-1].cost:g}",
         "steps": [_step(visit, wanted, node, costs) for node in answer["nodes"]],
+        "total": scene.dots[-1].cost,
+        "reverse": wanted.reversed(visit),
         "cut": _lines_left(scene),
         **_drawn(visit, wanted, scene, title),
     }
@@ -206,8 +232,43 @@ def _around(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         "types": _offered(types, wanted.hidden),
         "edges": _offered(edges, wanted.hidden_edges),
         "starts": _starts(visit, wanted, scene),
+        "neighbours": _neighbours(visit, wanted, scene, answer),
         "cut": [_said(cut, wanted) for cut in answer["cut"]] + _lines_left(scene) + _types_left(wanted, types, edges),
         **_drawn(visit, wanted, scene, title),
+    }
+
+
+def _neighbours(visit: Visit, wanted: Wanted, scene: Scene, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the relations of the starts by type and direction, the nearest first."""
+    dots = {dot.uri: dot for dot in scene.dots}
+    starts = {uri for uri, dot in dots.items() if "start" in dot.marks}
+    found: dict[tuple[str, bool], dict[str, float]] = {}
+    for edge in (*answer["edges"], *answer["broken_links"]):
+        for one, other, is_incoming in (
+            (edge["source"], edge["target"], False),
+            (edge["target"], edge["source"], True),
+        ):
+            if one in starts and other in dots and other not in starts:
+                found.setdefault((edge["type"], is_incoming), {})[other] = edge.get("weight", 1.0)
+    return [
+        {
+            "words": words_of(type, is_incoming),
+            "rows": [_neighbour(visit, wanted, dot) for dot in sorted(map(dots.__getitem__, near), key=_in_order)],
+        }
+        for (type, is_incoming), near in sorted(found.items(), key=lambda one: min(one[1].values()))
+    ]
+
+
+def _in_order(dot: Dot) -> tuple[Any, ...]:
+    return place_of(dot.type), dot.cost, dot.name
+
+
+def _neighbour(visit: Visit, wanted: Wanted, dot: Dot) -> dict[str, Any]:
+    return {
+        "name": dot.name or dot.uri,
+        "leads": wanted.selecting(visit, dot.uri),
+        "figure": Markup(sample(dot.type, dot.marks if dot.shape == "missing" else (), dot.tone)),
+        "marks": [BADGES[mark] for mark in dot.marks if mark in BADGES],
     }
 
 
@@ -293,10 +354,15 @@ def _rows(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]]:
 
 
 def _legend(scene: Scene) -> list[tuple[Markup, str]]:
-    types = [(Markup(sample(type)), f"{in_words(type)} {count:,}") for type, count in scene.types.items()]
+    tone = UNKNOWN if scene.has_tones else ""
+    signs: Mapping[str, Mark] = {"conflict": "conflict", "stale": "unverified"}
+    of_tones = [(one, (signs[one],) if one in signs else (), count) for one, count in scene.tones.items()]
+    types = [(Markup(sample("", marks, one)), f"{TONES[one][1]} {count:,}") for one, marks, count in of_tones]
+    types += [(Markup(sample(type, tone=tone)), f"{in_words(type)} {count:,}") for type, count in scene.types.items()]
     kind: Mapping[str, str] = {"missing": "missing", "unreachable": "unreachable"}
-    marks: Sequence[Any] = scene.marks
-    return types + [(Markup(sample(kind.get(mark, "concept"), (mark,))), MEANINGS[mark]) for mark in marks]
+    named = {mark for _, marks, _ in of_tones for mark in marks}
+    marks: Sequence[Any] = [mark for mark in scene.marks if mark not in named]
+    return types + [(Markup(sample(kind.get(mark, "concept"), (mark,), tone)), MEANINGS[mark]) for mark in marks]
 
 
 def _said(cut: Mapping[str, Any], wanted: Wanted) -> str:

@@ -8,7 +8,8 @@ from math import isfinite
 from typing import get_args
 
 from kgd.errors import Invalid
-from kgd.tools.read.groups import Grouping
+from kgd.tools.read.grouping import Grouping
+from kgd.tools.read.states import Colour
 from kgd.ui.visit import Visit
 
 COST, NODES = 1.0, 60
@@ -16,7 +17,8 @@ DEAREST = 5
 """Maximum of the slider; the number field accepts more."""
 DIRECTIONS = {"both": "both", "out": "outgoing", "in": "incoming"}
 GROUPINGS: tuple[str, ...] = get_args(Grouping)
-AUTO = "auto"
+COLOURS: tuple[str, ...] = get_args(Colour)
+AUTO, TYPE = "auto", "type"
 MOST_STARTS, MOST_OPENED = 100, 20
 MOST_OFF = 60
 """Largest number of hidden types, of nodes and of relations each; every link of a picture repeats them."""
@@ -29,7 +31,8 @@ class Wanted:
     Without `starts` and `question`, `types` selects the start nodes; without those, the whole workspace is shown in
     groups, of which some are `opened`. With `to`, the view is the path from the first start to that node. `node` is
     selected, `path_from` is the chosen first node of a path. `hidden` and `hidden_edges` are hidden types of nodes and
-    relations. `rows` is the length of the list, `is_form` whether a form was submitted.
+    relations. Nodes have the colour of their `colour`. `rows` is the length of the list, `is_form` whether a form was
+    submitted.
     """
 
     starts: tuple[str, ...] = ()
@@ -38,6 +41,7 @@ class Wanted:
     node: str = ""
     path_from: str = ""
     group: str = AUTO
+    colour: str = TYPE
     opened: tuple[str, ...] = ()
     cost: float = COST
     nodes: int = NODES
@@ -65,6 +69,9 @@ class Wanted:
         group = visit.query.get("group") or AUTO
         if group not in (AUTO, *GROUPINGS):
             raise Invalid("unknown grouping", at="group", next=f"Known: {', '.join(GROUPINGS)}.")
+        colour = visit.query.get("colour") or TYPE
+        if colour not in COLOURS:
+            raise Invalid("unknown colour", at="colour", next=f"Known: {', '.join(COLOURS)}.")
         return cls(
             starts,
             _chosen(visit, "to").strip(),
@@ -72,6 +79,7 @@ class Wanted:
             visit.query.get("node", "").strip(),
             visit.query.get("path_from", "").strip(),
             group,
+            colour,
             _some(visit, "open")[:MOST_OPENED],
             _number(visit, "cost", COST),
             int(_number(visit, "nodes", NODES)),
@@ -98,6 +106,7 @@ class Wanted:
             node=self.node,
             path_from=self.path_from,
             group=self.group if self.is_whole and self.group != AUTO else "",
+            colour=self.colour if self.colour != TYPE else "",
             open=list(self.opened) if self.is_whole else [],
             q="" if self.starts else self.question,
             cost=_told(self.cost, COST),
@@ -120,7 +129,12 @@ class Wanted:
 
     def grouped(self, visit: Visit, group: str, opened: Sequence[str] = ()) -> str:
         """Return the address of the whole workspace in groups."""
-        return Wanted(group=group, opened=tuple(opened), path_from=self.path_from).address(visit)
+        shown = Wanted(group=group, opened=tuple(opened), path_from=self.path_from, colour=self.colour)
+        return shown.address(visit)
+
+    def coloured(self, visit: Visit, colour: str) -> str:
+        """Return the address of this view with other colours."""
+        return replace(self, colour=colour).address(visit)
 
     def path_begun(self, visit: Visit, uri: str) -> str:
         """Return the address of this view with the first node of a path."""
@@ -128,7 +142,11 @@ class Wanted:
 
     def path_to(self, visit: Visit, uri: str) -> str:
         """Return the address of the path from the chosen first node."""
-        return Wanted(starts=(self.path_from,), to=uri).address(visit)
+        return Wanted(starts=(self.path_from,), to=uri, colour=self.colour).address(visit)
+
+    def reversed(self, visit: Visit) -> str:
+        """Return the address of the path from its last node to its first."""
+        return replace(self, starts=(self.to,), to=self.starts[0], node="", path_from="", rows=0).address(visit)
 
     def now(self, visit: Visit) -> str:
         """Return the address of this view at the current tip."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from kgd.drawing.scene import shown_type
 from kgd.model.uri import CODE_TREE, scheme_of
-from kgd.ui.pages.graph_address import Wanted
+from kgd.ui.pages.graph_address import TYPE, Wanted
 from kgd.ui.visit import Visit
 
 HITS, NAMESAKES = 8, 20
@@ -59,8 +59,9 @@ def path(visit: Visit, wanted: Wanted) -> Mapping[str, Any]:
     Raises:
         NotFound: One of them does not exist.
     """
-    return visit.call(
-        "traverse",
+    return _asked(
+        visit,
+        wanted,
         start=wanted.starts[:1],
         to=wanted.to,
         direction=wanted.direction,
@@ -68,6 +69,13 @@ def path(visit: Visit, wanted: Wanted) -> Mapping[str, Any]:
         budget=BUDGET,
         as_of=wanted.as_of or None,
     )
+
+
+def _asked(visit: Visit, wanted: Wanted, **question: Any) -> Mapping[str, Any]:
+    """Return the answer of `traverse`, with the class of each node if the picture shows classes."""
+    if wanted.colour == TYPE:
+        return visit.call("traverse", **question)
+    return visit.call("graph_view", colour=wanted.colour, **question)
 
 
 def walk(visit: Visit, wanted: Wanted) -> tuple[Mapping[str, Any], list[str], list[str]]:
@@ -93,8 +101,9 @@ def _traverse(
     start = [*wanted.starts, *_members(visit, wanted.starts)]
 
     def ask(cursor: str | None, left: int) -> Mapping[str, Any]:
-        return visit.call(
-            "traverse",
+        return _asked(
+            visit,
+            wanted,
             start=start,
             max_cost=wanted.cost,
             max_nodes=left,
@@ -122,6 +131,7 @@ def _all_pages(ask: Callable[[str | None, int], Mapping[str, Any]], nodes: int) 
         if not more["nodes"]:
             break
         joined = {name: [*whole[name], *more[name]] for name in ("nodes", "edges", "broken_links", "conflicts")}
+        joined |= {"tones": whole["tones"] | more["tones"]} if "tones" in whole else {}
         whole = {**whole, **joined, "cut": more["cut"], "cursor": more.get("cursor")}
     return whole
 

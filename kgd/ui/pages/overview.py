@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgd.errors import KgdError
 from kgd.exchange import rules
 from kgd.model.node import SUMMARY_LIMIT
 from kgd.model.uri import uri_at
 from kgd.tools.workspaces.status import remedy
 from kgd.ui.changes import mapping_text
 from kgd.ui.feed import feed
+from kgd.ui.pages.areas import coverage_of
 from kgd.ui.pages.attention import waiting
 from kgd.ui.rendering import counted
 from kgd.ui.visit import Entry, Handled, Page, Visit
@@ -85,7 +85,7 @@ def overview(visit: Visit) -> Handled:
         "feed": feed(visit),
         "questions": visit.call("questions", limit=QUESTIONS) if visit.can("questions") else None,
         "running": [job for job in status["jobs"] if job["state"] == "running"],
-        "coverage": _coverage(visit),
+        "coverage": coverage_of(visit),
         "lessons": _lessons(visit, status) if is_new else [],
         "rules": _rules(status) if is_new else [],
         "is_new": is_new,
@@ -182,18 +182,6 @@ def _linked(visit: Visit, text: str, paths: Sequence[str]) -> tuple[tuple[str, s
         before, path, rest = rest.partition(path)
         parts += [(before, ""), (path, visit.to("node", uri=uri_at("file", visit.workspace, path)))]
     return (*parts, (rest, ""))
-
-
-def _coverage(visit: Visit) -> Mapping[str, Any] | None:
-    """Return the coverage of the code by areas; None without code or permission."""
-    if not visit.can("coverage"):
-        return None
-    try:
-        answer = visit.call("coverage", limit=1)
-    except KgdError:
-        return None
-    folder: Mapping[str, Any] | None = answer.get("folder")
-    return folder if folder and folder["files"] else None
 
 
 ENTRIES = (Entry("overview", "overview", overview),)

@@ -37,12 +37,12 @@ const GraphLabels = (() => {
     *near([left, top, right, bottom]) {
       for (let x = Math.floor(left / CELL); x <= right / CELL; x++) for (let y = Math.floor(top / CELL); y <= bottom / CELL; y++) yield `${x} ${y}`;
     }
-    take(area, by) {
+    take(area, ...by) {
       for (const cell of this.near(area)) this.cells.has(cell) ? this.cells.get(cell).push([area, by]) : this.cells.set(cell, [[area, by]]);
     }
     hasRoom(area, but) {
       for (const cell of this.near(area)) for (const [[left, top, right, bottom], by] of this.cells.get(cell) || []) {
-        if (by !== but && area[0] < right && left < area[2] && area[1] < bottom && top < area[3]) return false;
+        if (!by.includes(but) && area[0] < right && left < area[2] && area[1] < bottom && top < area[3]) return false;
       }
       return true;
     }

@@ -7,6 +7,10 @@
   const LENGTHS = [26, 14], LONGEST = [90, 64, 56, 48, 42, 37, 33, 29];  // to which labels are cut, and to which they grow if there is room
   const LINES = [4, 3, 2, 1];  // of the label of a node in a group, which are as wide as its column and keep to its row
   const TITLE = [10, 16];  // of a box
+  const APART = [14, 10];  // gap between the name of a sector and other texts and figures
+  const OUTWARD = [0.97, 0.9, 0.83, 0.76, 0.69, 0.62, 0.55, 0.48, 0.41, 0.34];  // distances of the name of a sector, by the largest ring
+  const TWO_LINES = 180;  // width of a name in two lines
+  const EDGE = 0.76, CROSSED = 400;  // distance of a badge by the size of its group, and largest number of lines that labels avoid
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
   const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
   // Of a path: least width of a step in a row, width of its text in a row and in a column, room below.
@@ -17,7 +21,7 @@
   const STRETCH = { rings: 2, path: 4, groups: 1.8 };  // largest ratio of the scales of both axes
   const by = (id) => document.getElementById(id), within = (value, least, most) => Math.max(least, Math.min(most, value));
   // The scene on the page, and the view of it: a place (x, y) is painted at (x * kx, y * ky), less the view's corner.
-  let svg = null, kind = "rings", isTall = false, dots = [], lines = [], rings = [], box = null, taken = null;
+  let svg = null, kind = "rings", isTall = false, dots = [], lines = [], rings = [], sectors = [], edges = [], box = null, taken = null;
   let view = { kx: 1, ky: 1, x: 0, y: 0 }, fit = 1, fitted = true, seenAt = "", moved = new Map(), resting = 0;
 
   const size = (dot) => (dot.group ? dot.size * Math.min(view.kx, view.ky) : dot.size);
@@ -42,15 +46,21 @@
       const label = link.querySelector(".label"), text = label.textContent;
       const figure = link.querySelector(".figure");
       return { link, label, uri: link.dataset.uri, text, full: link.dataset.name || text, figure, hue: figure.classList[1],
-        parts: link.querySelector(".parts"), told: link.querySelector("title").textContent.split("\n")[1], group: link.classList.contains("group"),
+        parts: link.querySelector(".parts"), badges: [], told: link.querySelector("title").textContent.split("\n")[1], group: link.classList.contains("group"),
           open: link.classList.contains("open"),
         said: link.ariaLabel?.replace(/, shown as .*$/, ""), isStart: label.hasAttribute("font-weight"), marks: link.querySelector(".mark") ? 4 : 0 };
     });
     lines = [...svg.querySelectorAll(".lines path")].map((path) => {
       const [a, b] = path.dataset.ends.split(" ").map((number) => dots[number]);
-      return { path, a, b, arrow: path.hasAttribute("marker-end"), names: path.textContent, bend: null };
+      return { path, a, b, arrow: path.hasAttribute("marker-end"), cost: path.dataset.cost, names: path.textContent, bend: null };
     });
     rings = [...svg.querySelectorAll(".rings ellipse")].map((ellipse) => ({ ellipse, text: ellipse.nextElementSibling, r: ellipse.rx.baseVal.value }));
+    for (const badge of svg.querySelectorAll(".badges > .mark")) dots[badge.dataset.of].badges.push(badge);
+    edges = [...svg.querySelectorAll(".sectors path")].map((path) => ({ path, ends: path.getAttribute("d").match(/-?[\d.]+/g).map(Number) }));
+    sectors = [...svg.querySelectorAll(".sectors text")].map((text) => {
+      const [r, begin, end] = text.dataset.sector.split(" ").map(Number);
+      return { text, r, middle: (begin + end) / 2, half: (end - begin) / 2 };
+    });
     svg.classList.toggle("dense", lines.length > DENSE);
     arrange();
     return place;
@@ -85,6 +95,7 @@
       } else if (dot.group) {
         dot.figure.setAttribute("r", size(dot).toFixed(1));
         dot.parts?.setAttribute("transform", `scale(${(size(dot) / dot.drawn).toFixed(3)})`);
+        pin(dot);
       }
     }
     lines.forEach(stretch);
@@ -92,11 +103,18 @@
       set(ellipse, { rx: r * view.kx, ry: r * view.ky });
       text.setAttribute("y", -r * view.ky - 4);
     }
+    for (const { path, ends: [x, y, right, down] } of edges) path.setAttribute("d", `M${x * view.kx} ${y * view.ky}L${right * view.kx} ${down * view.ky}`);
     clearTimeout(resting);
     if (atOnce || dots.length <= AT_ONCE) place();
     else resting = setTimeout(place, REST);
     pan();
     spot();
+  }
+
+  // The numbers on the upper edge of a group.
+  function pin(dot) {
+    const [x, y] = at(dot), edge = EDGE * size(dot);
+    for (const badge of dot.badges) badge.setAttribute("transform", `translate(${(x + (badge.matches(".conflict") ? edge : -edge)).toFixed(1)} ${(y - edge).toFixed(1)})`);
   }
 
   function stretch(line) {
@@ -109,12 +127,12 @@
     const over = [(ax + bx) / 2 + right, (ay + by) / 2 + down];
     // A line between nodes ends at the edges of both; one between groups begins behind their circles.
     const edge = (dot, beyond, x, y) => {
-      const share = bend ? 0 : Math.min(1, (size(dot) + beyond) / (Math.hypot(over[0] - x, over[1] - y) || 1));
+      const share = bend && kind === "groups" ? 0 : Math.min(1, (size(dot) + beyond) / (Math.hypot(over[0] - x, over[1] - y) || 1));
       return [x + (over[0] - x) * share, y + (over[1] - y) * share];
     };
     line.curve = [edge(a, 0, ax, ay), over, edge(b, arrow ? 3 : 0, bx, by)];
     const [from, middle, to] = line.curve.map((spot) => spot.map((number) => number.toFixed(1)).join(" "));
-    path.setAttribute("d", `M${from}${kind === "groups" ? `Q${middle} ` : "L"}${to}`);
+    path.setAttribute("d", `M${from}${bend || kind === "groups" ? `Q${middle} ` : "L"}${to}`);
   }
   // A point of a line.
   function along({ curve: [begin, over, end] }, t) {
@@ -154,6 +172,7 @@
         : [[x - w - 1, y - h - 1, x + w + 1, y + h + 1]];
       for (const edge of edges) taken.take(edge, dot);
     }
+    const crossed = kind === "rings" && lines.length <= CROSSED ? crossings() : new Taken();
     const isFit = fitted || near() <= 1.01, [across, down] = free();
     const hasRoom = (dot, [left, top, right, bottom]) => {
       if (isFit && (left < view.x || right > view.x + across || top < view.y || bottom > view.y + down)) return false;
@@ -172,17 +191,19 @@
       const rows = Math.max(1, (dot.deep * view.ky - 2 * (dot.size + GAP)) / HIGH);
       const lines = (dot.room ? LINES.filter((most) => most <= rows) : []).map((most) => wrapped(dot.full, dot.room * view.kx, most).join("\n"))
         .filter((text) => !text.slice(0, -1).includes("…"));  // a column may be too narrow for a word
-      for (const text of new Set([...lines, ...LENGTHS.map((long) => cut(dot.full, long, dot.group))])) {
-        const side = (lines.includes(text) ? ["below"] : sides(dot)).find((side) => hasRoom(dot, around(dot, side, text)));
-        if (!side) continue;
-        show(dot, text, side);
-        break;
-      }
+      // Around starts, a long name has two lines; a place that no line crosses is preferred.
+      const whole = kind === "rings" && dot.full.length > LENGTHS[0] ? [wrapped(dot.full, TWO_LINES, 2).join("\n")] : [];
+      const texts = [...new Set([...lines, ...whole, ...LENGTHS.map((long) => cut(dot.full, long, dot.group))])];
+      const places = texts.flatMap((text) => (lines.includes(text) ? ["below"] : sides(dot)).map((side) => [text, side]))
+        .filter(([text, side]) => hasRoom(dot, around(dot, side, text)));
+      const isClear = ([text, side]) => text.length > LENGTHS[1] && crossed.hasRoom(around(dot, side, text), dot);
+      const [text, side] = places.find(isClear) || places[0] || [];
+      if (side) show(dot, text, side);
     }
     for (const dot of ordered) {
       if (!dot.side || !dot.text.includes("…")) continue;
       const longer = [dot.full, ...LONGEST.map((long) => cut(dot.full, long, dot.group))]
-        .find((text) => text.length > dot.text.length && hasRoom(dot, around(dot, dot.side, text)));
+        .find((text) => text.length > dot.text.length && hasRoom(dot, around(dot, dot.side, text)) && crossed.hasRoom(around(dot, dot.side, text), dot));
       if (longer) show(dot, longer, dot.side);
     }
     for (const dot of dots) {
@@ -198,13 +219,44 @@
       showLabel(dot);
     }
     for (const { text } of rings) {
-      const half = width(text.textContent) / 2, y = Number(text.getAttribute("y")), area = [-half, y - HIGH, half, y];
+      const half = width(text.textContent) / 2, y = Number(text.getAttribute("y")), area = [-half, y - HIGH, half, y + GAP];
       const isFree = taken.hasRoom(area) && (!isFit || area[1] >= view.y);
       text.toggleAttribute("hidden", !isFree);
       if (isFree) taken.take(area, text);
     }
+    placeSectors(isFit, across, down);
     listUnnamed(dots.filter((dot) => !dot.side));
     name();
+  }
+  // The areas that lines cross; a label may touch the lines of its own node.
+  function crossings() {
+    const crossed = new Taken();
+    for (const line of lines) {
+      const [[ax, ay], , [bx, by]] = line.curve, steps = Math.max(2, Math.ceil(Math.hypot(bx - ax, by - ay) / 12));
+      for (let n = 0; n <= steps; n++) {
+        const [x, y] = along(line, n / steps);
+        crossed.take([x - 1, y - 1, x + 1, y + 1], line.a, line.b);
+      }
+    }
+    return crossed;
+  }
+  // The name of each sector, as far from the centre as there is room in its middle, or to the side of it.
+  function placeSectors(isFit, across, down) {
+    for (const { text, r, middle, half } of sectors) {
+      const long = width(text.textContent) / 2;
+      const spots = OUTWARD.flatMap((share) => [0, 0.4, -0.4].map((aside) => {
+        const angle = middle + aside * half;
+        return [r * share * Math.cos(angle) * view.kx, r * share * Math.sin(angle) * view.ky];
+      }));
+      const area = ([x, y]) => [x - long, y - HIGH / 2, x + long, y + HIGH / 2];
+      const wider = ([left, top, right, bottom]) => [left - APART[0], top - APART[1], right + APART[0], bottom + APART[1]];
+      const isInside = ([left, top, right, bottom]) => !isFit || (left >= view.x && right <= view.x + across && top >= view.y && bottom <= view.y + down);
+      const spot = spots.find((one) => isInside(area(one)) && taken.hasRoom(wider(area(one))));
+      if (!spot) { text.setAttribute("display", "none"); continue; }
+      text.removeAttribute("display");
+      set(text, { x: spot[0].toFixed(1), y: spot[1].toFixed(1) });
+      taken.take(area(spot), text);
+    }
   }
   // Keeps the elements if it can: a double click needs two clicks on the same one.
   function rewrite(label, rows, x) {
@@ -297,7 +349,7 @@
       const texts = kind === "path" ? [directed(line)] : kind === "rings" ? [line.names] : ofGroups;
       const shares = kind !== "rings" || !named.length ? SHARES : [line.a === pointed ? 0.62 : line.b === pointed ? 0.38 : 0.5];
       const around = (text, [x, y]) => [x - width(text) / 2, y - HIGH / 2, x + width(text) / 2, y + HIGH / 2];
-      const beside = (text, [x, y]) => (kind === "path" && isTall ? [x + width(text) / 2 + 8, y] : [x, y]);
+      const beside = (text, [x, y]) => (kind !== "path" ? [x, y] : isTall ? [x + width(text) / 2 + 8, y] : [x, y - HIGH * 0.75]);
       const hasRoom = (area) => taken.hasRoom(area) && used.hasRoom(area);
       const places = texts.flatMap((text) => shares.map((share) => [text, beside(text, along(line, share))]));
       const [text, spot] = places.find((one) => one[0] && hasRoom(around(...one))) || [];
@@ -307,10 +359,10 @@
     }
   }
 
-  // The relations of a step with the direction in which they lead.
-  function directed({ a, b, names }) {
+  // The relations of a step with the direction in which they lead, and the cost.
+  function directed({ a, b, names, cost }) {
     const [from, to] = isTall ? [a.y, b.y] : [a.x, b.x];
-    return !names ? "" : isTall ? `${names} ${from < to ? "↓" : "↑"}` : from < to ? `${names} →` : `← ${names}`;
+    return !names ? "" : isTall ? `${names} ${from < to ? "↓" : "↑"} cost ${cost}` : from < to ? `${names} → cost ${cost}` : `← ${names} cost ${cost}`;
   }
 
   // Whether a button lies over the upper edge of the picture.
@@ -418,6 +470,7 @@
     observed.disconnect();
     observed.observe(svg);
     before === seenAt && !fitted ? paint() : all();
+    if (by("card").querySelector("header") && getComputedStyle(by("card")).position === "fixed") svg.closest(".stage").scrollIntoView();
     const selected = by("card").firstElementChild && dots.find((dot) => dot.link.hasAttribute("aria-current"));
     if (selected) reveal(selected);
   }
@@ -467,7 +520,7 @@
       return show();
     }
     if (button && svg) return button.dataset.zoom === "all" ? all() : zoom(button.dataset.zoom === "in" ? STEP : 1 / STEP);
-    const link = event.target.closest("#picture a.dot, #rest a, #card a, .panel a"), line = target(event);
+    const link = event.target.closest("#picture a.dot, #rest a, #card a, .side a"), line = target(event);
     if (kind === "groups" && line?.path && !modified(event)) {
       event.preventDefault();
       return line.arrow ? null : go(both(line));
@@ -559,6 +612,7 @@
     const [x, y] = at(dot);
     dot.link.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
     for (const line of lines) if (line.a === dot || line.b === dot) stretch(line);
+    pin(dot);
   }
   function release(event) {
     if (pointers.delete(event.pointerId) && wasDragged && held?.dot) {
@@ -604,7 +658,7 @@
     const { x: left, y: top } = svg.getBoundingClientRect(), x = event.clientX - left + view.x, y = event.clientY - top + view.y;
     let best = null, least = 6;
     for (const line of lines.filter(isShown)) {
-      for (let n = 0, steps = kind === "groups" ? 8 : 1; n < steps; n++) {
+      for (let n = 0, steps = kind === "groups" || line.bend ? 8 : 1; n < steps; n++) {
         const [ax, ay] = along(line, n / steps), [bx, by] = along(line, (n + 1) / steps), dx = bx - ax, dy = by - ay;
         const t = within(((x - ax) * dx + (y - ay) * dy) / (dx * dx + dy * dy || 1), 0, 1), away = Math.hypot(x - ax - t * dx, y - ay - t * dy);
         if (away < least) [best, least] = [line, away];
