@@ -35,7 +35,7 @@ WIDE = 24.0
 """Size of a cell with dots; larger than `NEAR`."""
 CELL, APART, CLEAR = 8.0, 12.0, 5.0
 """Size of a cell, distance between compared points of a line, and gap between a line and a circle."""
-COVERED, HIDDEN, NAMED, SHARED, CURVED, LONGER = 100.0, 10.0, 20.0, 1.0, 20.0, 0.02
+COVERED, HIDDEN, NAMED, SHARED, CURVED, LONGER = 400.0, 10.0, 40.0, 1.0, 20.0, 0.02
 """Costs of a curve: for each point in a circle or outside the picture, for each point in an open box, which hides it,
 for each point in a label, for each point on another line, for a bend as long as the line, and for each unit that it is
 longer than the shortest."""

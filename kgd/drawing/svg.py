@@ -251,8 +251,8 @@ def _names(
         if scene.arrangement == "groups":
             text = text.partition(" ")[0]
         elif text:
+            text = f"{text} (cost {line.weight:g})"
             text = f"{text} →" if curve[0] < curve[2] else f"← {text}"
-            text += f" cost {line.weight:g}"
         half = width(text) * CHARACTER / 2
         for share in SHARES if text else ():
             x, y = along(curve, share)

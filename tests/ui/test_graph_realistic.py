@@ -185,7 +185,9 @@ def test_a_path_leads_from_left_to_right_or_from_top_to_bottom_with_all_of_its_n
     expect(summary).to_have_text("The charge appears in its list a minute later; repeat with the same key")
     relations = page.locator("#drawing .relation")
     forward, back = (
-        ("about → cost 0.25", "← about cost 0.25") if size == LAPTOP else ("about ↓ cost 0.25", "about ↑ cost 0.25")
+        ("about (cost 0.25) →", "← about (cost 0.25)")
+        if size == LAPTOP
+        else ("about (cost 0.25) ↓", "about (cost 0.25) ↑")
     )
     assert sorted(relations.all_text_contents()) == sorted([forward, back])
     texts = areas(page.locator("#drawing .relation, #drawing .told"))

@@ -146,7 +146,9 @@ class Wanted:
 
     def reversed(self, visit: Visit) -> str:
         """Return the address of the path from its last node to its first."""
-        return replace(self, starts=(self.to,), to=self.starts[0], node="", path_from="", rows=0).address(visit)
+        direction = {"out": "in", "in": "out"}.get(self.direction, self.direction)
+        turned = replace(self, starts=(self.to,), to=self.starts[0], direction=direction)
+        return replace(turned, node="", path_from="", rows=0).address(visit)
 
     def now(self, visit: Visit) -> str:
         """Return the address of this view at the current tip."""

@@ -224,7 +224,7 @@
       text.toggleAttribute("hidden", !isFree);
       if (isFree) taken.take(area, text);
     }
-    placeSectors(isFit, across, down);
+    placeSectors(isFit, across, down, crossed);
     listUnnamed(dots.filter((dot) => !dot.side));
     name();
   }
@@ -241,7 +241,7 @@
     return crossed;
   }
   // The name of each sector, as far from the centre as there is room in its middle, or to the side of it.
-  function placeSectors(isFit, across, down) {
+  function placeSectors(isFit, across, down, crossed) {
     for (const { text, r, middle, half } of sectors) {
       const long = width(text.textContent) / 2;
       const spots = OUTWARD.flatMap((share) => [0, 0.4, -0.4].map((aside) => {
@@ -251,7 +251,8 @@
       const area = ([x, y]) => [x - long, y - HIGH / 2, x + long, y + HIGH / 2];
       const wider = ([left, top, right, bottom]) => [left - APART[0], top - APART[1], right + APART[0], bottom + APART[1]];
       const isInside = ([left, top, right, bottom]) => !isFit || (left >= view.x && right <= view.x + across && top >= view.y && bottom <= view.y + down);
-      const spot = spots.find((one) => isInside(area(one)) && taken.hasRoom(wider(area(one))));
+      const free = spots.filter((one) => isInside(area(one)) && taken.hasRoom(wider(area(one))));
+      const spot = free.find((one) => crossed.hasRoom(area(one))) || free[0];
       if (!spot) { text.setAttribute("display", "none"); continue; }
       text.removeAttribute("display");
       set(text, { x: spot[0].toFixed(1), y: spot[1].toFixed(1) });
@@ -362,7 +363,8 @@
   // The relations of a step with the direction in which they lead, and the cost.
   function directed({ a, b, names, cost }) {
     const [from, to] = isTall ? [a.y, b.y] : [a.x, b.x];
-    return !names ? "" : isTall ? `${names} ${from < to ? "↓" : "↑"} cost ${cost}` : from < to ? `${names} → cost ${cost}` : `← ${names} cost ${cost}`;
+    const words = `${names} (cost ${cost})`;
+    return !names ? "" : isTall ? `${words} ${from < to ? "↓" : "↑"}` : from < to ? `${words} →` : `← ${words}`;
   }
 
   // Whether a button lies over the upper edge of the picture.
