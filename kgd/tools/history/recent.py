@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from kgd.git import program
 from kgd.model.uri import Uri
@@ -60,8 +61,8 @@ class _Cache:
                 self._entries.move_to_end(id)
         new = [id for id in commits if id not in found]
         for entry in self._past.entries_of(new, limit=MOST_NODES):
-            found[entry.commit] = entry
-            self._keep(entry)
+            found[entry.commit] = replace(entry, nodes=tuple(sorted(entry.nodes)))
+            self._keep(found[entry.commit])
         return [found[id] for id in commits]
 
     def _keep(self, entry: Entry) -> None:
@@ -76,7 +77,8 @@ class _Cache:
 def recent_commits(
     workspace: Workspace, tip: str, reviewed: bytes | None, since: int | None
 ) -> tuple[list[Entry], bool]:
-    """The newest commits, without merges and initial commits, and whether the limit cut the list.
+    """The newest commits, without merges and initial commits, each with its nodes sorted; and whether the limit cut the
+    list.
 
     The first call reads the trees of up to `MOST_COMMITS` commits; later calls read only new commits.
 

@@ -5,10 +5,12 @@ Each node shows an author's net change: three writes to a field count as one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
+from heapq import merge
+from itertools import groupby, islice
 from typing import Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field
@@ -38,8 +40,8 @@ from kgd.workspace.workspace import Workspace
 REVIEWED = "refs/kgd/reviewed/"
 """Ref prefix of the last reviewed commit of each person."""
 LONGEST_VALUE = 2_000
-BATCH = 25
-"""Number of nodes read in one batch."""
+BATCH = 26
+"""Number of nodes read in one batch: those of a page, and the next, which proves that there is another page."""
 GROUPS_NAMED = 5
 """Largest number of groups to name in an error."""
 FIELDS_OF_LONG, SHORT_VALUE = 40, 300
@@ -156,9 +158,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         for one in every
         if is_by(params.by, one.author, f"<{one.email}>", one.client, one.pushed_by, agent=by_agent(one))
     ]
-    learned = _Learned(workspace, globs(params.path), Reverts(every))
-    for entry in reversed(chosen):
-        learned.add(entry)
+    learned = _Learned(workspace, chosen, globs(params.path), Reverts(every))
     agents = sum(map(by_agent, every))
     answer: ReviewResult = {
         "workspace": workspace.id,
@@ -212,31 +212,26 @@ class _Sum:
 
 
 class _Learned:
-    """The changes of many commits, summed by author and node. Add commits oldest first.
+    """The changes of many commits, summed by author and node.
 
-    A commit's changed nodes are known from its files; nodes are read only when a page shows them.
+    A commit's changed nodes are known from its files; nodes are read only when a page shows them. All nodes are
+    counted, but only those of a page are put in order, because a review can have thousands of commits.
+
+    Args:
+        entries: Commits, newest first, each with its nodes sorted.
     """
 
-    def __init__(self, workspace: Workspace, globs: list[Glob], reverts: Reverts) -> None:
+    def __init__(self, workspace: Workspace, entries: Sequence[Entry], globs: list[Glob], reverts: Reverts) -> None:
         self._workspace, self._globs, self._reverts = workspace, globs, reverts
-        self._by: dict[By, dict[Uri, list[str]]] = {}
-        self._commits: dict[By, int] = {}
-        self._order: dict[str, int] = {}
-        self._times: dict[str, str] = {}
-
-    def add(self, entry: Entry) -> None:
-        who = (entry.author, entry.client, by_agent(entry), entry.pushed_by)
-        nodes = self._by.setdefault(who, {})
-        self._order[entry.commit] = len(self._order)
-        self._times[entry.commit] = made_at(entry)
-        self._commits[who] = self._commits.get(who, 0) + 1
-        for uri in entry.nodes:
-            if not self._globs or any(glob.covers(place_of(uri)) for glob in self._globs):
-                nodes.setdefault(uri, []).append(entry.commit)
+        self._by: dict[By, list[Entry]] = {}
+        for entry in reversed(entries):
+            self._by.setdefault((entry.author, entry.client, by_agent(entry), entry.pushed_by), []).append(entry)
+        self._order = {entry.commit: number for number, entry in enumerate(reversed(entries))}
+        self._entries = {entry.commit: entry for entry in entries}
 
     def commits_of(self, uri: Uri, group: str | None = None) -> set[str]:
         """The commits that changed a node: all, or those of one group."""
-        groups = [nodes for who, nodes in self._by.items() if group is None or name_of_group(who) == group]
+        groups = [entries for who, entries in self._by.items() if group is None or name_of_group(who) == group]
         if group is not None and not groups:
             known = ", ".join(islice(map(name_of_group, sorted(self._by)), GROUPS_NAMED))
             raise NotFound(
@@ -244,45 +239,58 @@ class _Learned:
                 at="group",
                 next=f"Give one of these: {known}." if known else "",
             )
-        return {commit for nodes in groups for commit in nodes.get(uri, ())}
+        if not self._is_asked(uri):
+            return set()
+        return {entry.commit for entries in groups for entry in entries if uri in entry.nodes}
 
     def tell(self, answer: ReviewResult, question: list[Any], params: ReviewParams) -> None:
         """Add a page to the answer, as much as there is room for."""
-        every = [(who, uri) for who in sorted(self._by) for uri in sorted(self._by[who])]
+        last: tuple[By, Uri] | None = None
         last_group = ""
         if params.cursor:
             begin = paging.read("review", question, params.cursor)
-            who = (paging.text(begin, 0), paging.text(begin, 1), bool(begin[2]), paging.text(begin, 3))
-            behind, last_group = (who, paging.text(begin, 4)), paging.text(begin, 5)
-            every = [one for one in every if one > behind]
-        room, shown, looked = Room(HARD_LIMIT), 0, 0
-        for who, learned in self._each(every):
+            writer = (paging.text(begin, 0), paging.text(begin, 1), bool(begin[2]), paging.text(begin, 3))
+            last, last_group = (writer, Uri(paging.text(begin, 4))), paging.text(begin, 5)
+        left, authors = self._left(last), answer["authors"]
+        room, shown = Room(HARD_LIMIT), 0
+        for looked, (who, uri, learned) in enumerate(self._each(left)):
             if learned is not None:
-                if shown == params.limit:
+                fits = shown != params.limit and room.take(learned)
+                if not fits and shown:
+                    assert last is not None
+                    group = authors[-1]["group"]
+                    answer["more"] = sum(len(set().union(*nodes)) for nodes in left.values()) - looked
+                    answer["cursor"] = paging.write("review", question, [*last[0], last[1], group])
+                    if group == name_of_group(who):
+                        authors[-1]["continues"] = True
                     break
-                if not room.take(learned):
-                    if shown:
-                        break
+                if not fits:
                     room.take(learned := _shortened(learned), first=True)
                 self._author(answer, who)["nodes"].append(learned)
                 shown += 1
-            looked += 1
-        authors = answer["authors"]
+            last = who, uri
         if authors and authors[0]["group"] == last_group:
             authors[0]["continued"] = True
-        if looked < len(every):
-            who, uri = every[looked - 1]
-            answer["more"] = len(every) - looked
-            last_group = authors[-1]["group"] if authors else last_group
-            answer["cursor"] = paging.write("review", question, [*who, uri, last_group])
-            if authors and authors[-1]["group"] == name_of_group(every[looked][0]):
-                authors[-1]["continues"] = True
 
-    def _each(self, wanted: Sequence[tuple[By, Uri]]) -> Iterator[tuple[By, Learned | None]]:
-        """Read a batch of nodes. Each commit is read only once, oldest first."""
-        for start in range(0, len(wanted), BATCH):
-            sums = {one: _Sum(self._by[one[0]][one[1]]) for one in wanted[start : start + BATCH]}
+    def _is_asked(self, uri: Uri) -> bool:
+        return not self._globs or any(glob.covers(place_of(uri)) for glob in self._globs)
+
+    def _left(self, behind: tuple[By, Uri] | None) -> dict[By, list[Sequence[Uri]]]:
+        """The sorted nodes of each commit after this place, by author; the authors are sorted."""
+        left: dict[By, list[Sequence[Uri]]] = {}
+        for who in sorted(self._by):
+            if behind is None or who >= behind[0]:
+                after = behind[1] if behind and who == behind[0] else ""
+                nodes = (entry.nodes[bisect_right(entry.nodes, after) :] for entry in self._by[who])
+                left[who] = [tuple(filter(self._is_asked, one)) if self._globs else one for one in nodes]
+        return left
+
+    def _each(self, left: Mapping[By, Sequence[Sequence[Uri]]]) -> Iterator[tuple[By, Uri, Learned | None]]:
+        """Read the nodes in order, batch by batch. Each commit of a batch is read only once, oldest first."""
+        wanted = ((who, uri) for who, nodes in left.items() for uri, _ in groupby(merge(*nodes)))
+        while batch := list(islice(wanted, BATCH)):
             by_commit: dict[str, dict[Uri, _Sum]] = {}
+            sums = self._sums(batch)
             for (_, uri), sum in sums.items():
                 for commit in sum.commits:
                     by_commit.setdefault(commit, {})[uri] = sum
@@ -293,11 +301,21 @@ class _Learned:
                     if (one := by_commit[commit].get(change.uri)) is not None:
                         one.add(change)
             for (who, uri), sum in sums.items():
-                learned = _learned(uri, sum, self._times[sum.commits[-1]])
+                learned = _learned(uri, sum, made_at(self._entries[sum.commits[-1]]))
                 reverts = self._reverts.of(uri)
                 if learned is not None and all(commit in reverts for commit in sum.commits):
                     learned["reverted"] = reverts[sum.commits[-1]][:12]
-                yield who, learned
+                yield who, uri, learned
+
+    def _sums(self, batch: Sequence[tuple[By, Uri]]) -> dict[tuple[By, Uri], _Sum]:
+        """An empty sum for each node, with its commits, oldest first."""
+        sums = {one: _Sum([]) for one in batch}
+        for who in dict.fromkeys(who for who, _ in batch):
+            wanted = {uri for by, uri in batch if by == who}
+            for entry in self._by[who]:
+                for uri in wanted.intersection(entry.nodes):
+                    sums[who, uri].commits.append(entry.commit)
+        return sums
 
     def _author(self, answer: ReviewResult, who: By) -> ByAuthor:
         author, client, agent, pusher = who
@@ -308,7 +326,7 @@ class _Learned:
             "group": group,
             "author": author,
             "agent": agent,
-            "commits": self._commits[who],
+            "commits": len(self._by[who]),
             "nodes": [],
         }
         if pusher:
