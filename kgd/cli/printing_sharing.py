@@ -47,6 +47,8 @@ def proposals(answer: Answer) -> None:
         if one.get("pushed_by"):
             say(f"    pushed by {one['pushed_by']}")
         say(f"    {one['message']}")
+        for line in one.get("description", "").splitlines():
+            say(f"    {line}")
         for uri in () if "diff" in one else one["nodes"]:
             say(f"    {address(uri)}{'  (changed here too)' if uri in one.get('conflicts', ()) else ''}")
         if one.get("more_nodes") and "diff" not in one:

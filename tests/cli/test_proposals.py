@@ -24,7 +24,7 @@ def test_a_proposal_is_listed_shown_accepted_in_part_and_rejected(kgd: Kgd, tmp_
             ]
         )
     )
-    said = kgd("submit", "--changes", str(changes), "--base", base, "-m", "from afar")
+    said = kgd("submit", "--changes", str(changes), "--base", base, "-m", "from afar\n\nThe old value was a guess.")
     assert said.startswith("proposed in shop as ")
     assert "the same nodes were also changed here" in said
     (one,) = kgd.json("proposals")["proposals"]
@@ -37,6 +37,8 @@ def test_a_proposal_is_listed_shown_accepted_in_part_and_rejected(kgd: Kgd, tmp_
     assert "no open proposals" in kgd("proposals", "--author", "nobody")
     assert "no open proposals" in kgd("proposals", "--unanswered")
     assert "this is not a date" in kgd.run("proposals", "--since", "soon").stderr
+    assert "a guess" not in listed
+    assert "    The old value was a guess.\n" in kgd("proposals", one["id"])
     assert "+ summary: mine" in kgd("proposals", one["id"])
     assert "1 proposal to decide" in kgd("status")
     would = kgd("accept", one["id"], "--dry-run")

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.model.access import Verb
-from kgd.model.escaping import fenced_line, fenced_value
+from kgd.model.escaping import fenced, fenced_line, fenced_value
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
@@ -47,6 +47,7 @@ from kgd.workspace.writing.touched_nodes import Permit
 
 SHOWN = 100
 LISTED = 20
+LONGEST_MESSAGE = 4_000
 NEXT = Advice(
     Do("accept", name="ID"),
     " or ",
@@ -148,12 +149,15 @@ def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> P
     if left := len(changes) - start - len(diffs):
         one["more_diff"] = left
         answer["cursor"] = paging.write("proposals", question, [start + len(diffs)])
-    if told := records.read(workspace.store.commit(bytes.fromhex(found.commit)).message):
+    commit = workspace.past.commit(bytes.fromhex(found.commit))
+    if told := records.read(commit.message):
         one["reasons"] = [
             {"kind": one.kind, "nodes": list(one.nodes), "reason": fenced_line(one.reason, LONGEST_REASON)}
             for one in told
             if not {change.uri for change in look.changes}.isdisjoint(one.nodes)
         ]
+    elif description := workspace.past.entry(commit, ()).body:
+        one["description"] = fenced(description)[:LONGEST_MESSAGE]
     return answer
 
 
@@ -163,7 +167,7 @@ class AcceptParams(Params):
     fields: Annotated[Many[str], Field(description="only these fields of nodes, each as `URI FIELD`")] = Field(
         default_factory=list
     )
-    message: Annotated[str, Field(max_length=4_000)] = ""
+    message: Annotated[str, Field(max_length=LONGEST_MESSAGE)] = ""
     dry_run: bool = False
     workspace: str | None = None
 

@@ -54,6 +54,7 @@ class CommentAnswer(TypedDict):
 class ProposalAnswer(TypedDict):
     """`id` names the current commit; a decision about an older commit is refused. `age` is in seconds.
 
+    `message` is the first line of the commit's message, `description` the rest, if one proposal is asked for by name.
     `author` is claimed by the commit; `pushed_by` is the holder and id of the token that pushed it to a hub. `state` is
     open, conflicts (acceptance leaves both versions), merged (nothing is left to accept) or broken. `comments` is
     their number; `discussion` lists them, oldest first, if one proposal is asked for by name, or those to answer if
@@ -65,6 +66,7 @@ class ProposalAnswer(TypedDict):
     at: str
     age: int
     message: str
+    description: NotRequired[str]
     base: str
     commit: str
     origin: Origin
