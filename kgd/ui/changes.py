@@ -69,6 +69,10 @@ AROUND = 120
 """Number of characters of unchanged text that are shown before and after a change."""
 LONGEST_GIST = 90
 """Largest number of characters of a row's gist."""
+LONGEST_BRIEF, AROUND_BRIEF = 240, 30
+"""Largest number of characters of a brief difference, a third of it for each stretch; and of the text around."""
+APART = 3
+"""Number of unchanged words between two changes that are not one."""
 GAP = " … "
 TITLES = {row.name: row.label for row in NODE_FIELDS} | {
     "node": "the whole node",
@@ -95,7 +99,7 @@ DEEDS = {
 }
 """Descriptions of generated commit subjects, by the words of the subject before the node's URI."""
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+_WORD = re.compile(r"\w+(?:['’.-]\w+)*|\s+|[^\w\s]")
 _SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?!\s))+(?:[.!?]+|\Z)?\s*|\s+|[.!?]+\s*")
 _CUT = re.compile(r"… \(\d+ characters\)\Z").search
 """Matches the end of a text that did not fit into an answer."""
@@ -138,6 +142,11 @@ class FieldRow:
         return side_by_side(self.marks)
 
     @property
+    def brief(self) -> tuple[Mark, ...]:
+        """The first differences with a little of the text around them, for a row."""
+        return shortened(self.marks, LONGEST_BRIEF, AROUND_BRIEF)
+
+    @property
     def gist(self) -> str:
         """The change in a few words: ``status: open → done``; the title alone for a long text."""
         head, *rest = split(self.name) if self.name else [""]
@@ -177,6 +186,8 @@ class NodeRow:
     """The commit that reverted the change."""
     stale: Mapping[str, Any] | None = None
     """Why the node is stale."""
+    is_disputed: bool = False
+    """Whether the node has an open conflict."""
     commits: tuple[str, ...] = ()
     at: str = ""
     """The commits of the change, oldest first, and the time of the last one."""
@@ -186,6 +197,17 @@ class NodeRow:
         """The current name, or that of a new or a deleted node, or the URI."""
         own = next((one for one in self.fields if one.name == "name"), None) if self.change != "changed" else None
         return self.name or (own.marks[0].text if own and own.marks else "") or self.uri
+
+    @property
+    def main(self) -> FieldRow | None:
+        """The changed field that a closed row shows as a difference; None if `gist` tells more."""
+        known = {one.name: one for one in self.fields} if self.change == "changed" else {}
+        return next((known[name] for name in ("summary", "content", "name") if name in known), None)
+
+    @property
+    def others(self) -> int:
+        """The number of changed fields besides the main one."""
+        return sum(one.name != VERIFIED for one in self.fields) - 1
 
     @property
     def gist(self) -> str:
@@ -202,6 +224,12 @@ class NodeRow:
         left_out = ("name", VERIFIED) if self.change == "created" else (VERIFIED,) if len(self.fields) > 1 else ()
         text = text.strip() or "; ".join(one.gist for one in self.fields if one.name not in left_out)
         return text if len(text) <= LONGEST_GIST else f"{text[:LONGEST_GIST]}…"
+
+
+def reason_of(message: str, uri: str) -> str:
+    """Return the message of a commit; empty if kgd generated it for a change to this node."""
+    subject = message.partition("\n")[0]
+    return "" if subject.startswith("put ") or deed_of(subject, uri) else message.strip()
 
 
 def deed_of(subject: str, uri: str) -> str:
@@ -264,7 +292,8 @@ def stretches(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[Sequence
 def marked(old: str, new: str, *, around: int = AROUND) -> list[Mark]:
     """Compare two texts and return the newer text, with deleted words in their place.
 
-    Changed sentences are compared word by word, or as a whole if they share less than half of their words.
+    Changed sentences are compared word by word, or as a whole if they share less than half of their words. Changes of
+    a phrase with few words between them are one.
 
     Args:
         around: Characters of unchanged text that stay before and after a change.
@@ -288,9 +317,27 @@ def _compared(old: str, new: str) -> Iterator[tuple[Sequence[str], Sequence[str]
         one, two = "".join(before), "".join(after)
         words = _WORD.findall(one), _WORD.findall(two)
         found = list(stretches(*words)) if one != two and max(map(len, words)) <= WORDS_LIMIT else []
-        shared = sum(sum(map(str.isalnum, kept)) for kept, other in found if kept == other)
-        is_close = found and 2 * shared >= min(sum(map(str.isalnum, side)) for side in words)
-        yield from found if is_close else [([one], [two])]
+        shared = sum(_words_in(kept) for kept, other in found if kept == other)
+        is_close = found and 2 * shared >= min(map(_words_in, words))
+        yield from _phrases(found) if is_close else [([one], [two])]
+
+
+def _phrases(found: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[tuple[Sequence[str], Sequence[str]]]:
+    """Join changes of one line with fewer than `APART` words between them, if words replace others in one of them."""
+    joined: list[tuple[Sequence[str], Sequence[str]]] = []
+    for old, new in found:
+        if old != new and len(joined) > 1:
+            (was, now), (kept, same) = joined[-2:]
+            is_phrase = kept == same and _words_in(kept) < APART and "\n" not in "".join(kept)
+            if is_phrase and ((was and now) or (old and new)):
+                joined[-2:] = [([*was, *kept, *old], [*now, *kept, *new])]
+                continue
+        joined.append((old, new))
+    return joined
+
+
+def _words_in(tokens: Sequence[str]) -> int:
+    return sum(one[:1].isalnum() for one in tokens)
 
 
 def _add(found: list[Mark], kind: Kind, text: str) -> None:
@@ -326,6 +373,23 @@ def _cut(mark: Mark, number: int, count: int, around: int) -> Mark:
 def marks(old: str, new: str) -> tuple[Mark, ...]:
     """Compare two texts as `marked` does, with each stretch clipped to a length that a page can show."""
     return tuple(clipped(mark) for mark in marked(old, new))
+
+
+def shortened(found: Sequence[Mark], most: int, around: int) -> tuple[Mark, ...]:
+    """Shorten marked text to its first differences.
+
+    Args:
+        most: Largest number of characters, a third of them for each stretch.
+        around: Characters of unchanged text before and after a change.
+    """
+    shown, room = list[Mark](), most
+    for number, mark in enumerate(found):
+        text = _cut(mark, number, len(found), around).text
+        longest = min(room, most // 3)
+        shown.append(Mark(mark.kind, text if len(text) <= longest else f"{text[:longest]}…"))
+        if (room := room - len(text)) <= 0:
+            break
+    return tuple(shown)
 
 
 def side_by_side(found: Iterable[Mark]) -> list[Pair]:

@@ -12,6 +12,7 @@ from kgd.freshness.citations import parse
 from kgd.model.fields import CITES
 from kgd.model.uri import CODE_TREE, is_owned, name_of, path_of, scheme_of, uri_at, workspace_of
 from kgd.tools.nodes import SERVED
+from kgd.ui.highlighting import highlighted
 from kgd.ui.visit import Visit
 
 WHOLE = 10_000
@@ -24,6 +25,8 @@ NAMED = 100
 ROWS = 100_000
 """Token budget of the nodes of a list, without their content."""
 AREA, SYMBOL = "atom", "symbol"
+BESIDE = 2
+"""Largest number of citations that a page shows beside a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +142,24 @@ def links(visit: Visit, uri: str, way: str, cursor: str | None = None, as_of: st
     return Links(rows, cut.get("start", 0), cut.get("of", len(rows)), answer.get("cursor", ""))
 
 
+def cited(visit: Visit, uri: str, as_of: str | None = None) -> list[dict[str, Any]]:
+    """Return the citations of a node, each with the highlighted lines of its code."""
+    answer = visit.call("get", uris=[uri], include=["citations"], as_of=as_of, budget=WHOLE)
+    found = answer["nodes"][0].get("citations", []) if answer["nodes"] else []
+    return [{**one, "lines": highlighted(one["code"], one["file"]) if "code" in one else ()} for one in found]
+
+
+def code_beside(visit: Visit, uri: str) -> list[dict[str, Any]]:
+    """Return the first citations of a node that have code; none if the visitor may not see code or the node."""
+    try:
+        return [one for one in cited(visit, uri) if one["lines"] or one.get("diff")][:BESIDE]
+    except KgdError:
+        return []
+
+
 def names(visit: Visit, uris: Iterable[str], as_of: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return name, type and summary of the first `NAMED` nodes of this workspace that exist.
+    """Return name, type and summary of the first `NAMED` nodes of this workspace that exist, and whether each has an
+    open conflict, as `is_disputed`.
 
     A refused call returns no names, because names only help the reader.
     """
@@ -151,8 +170,10 @@ def names(visit: Visit, uris: Iterable[str], as_of: str | None = None) -> dict[s
         answer = visit.call("traverse", start=here, max_depth=0, max_nodes=NAMED, budget=WHOLE, as_of=as_of)
     except KgdError:
         return {}
-    found = {one["uri"]: one for one in answer["nodes"]}
-    return found | {old: one for one in answer["nodes"] for old in one.get("asked", ())}
+    disputed = {one["uri"] for one in answer["conflicts"]}
+    cards = [{**one, "is_disputed": one["uri"] in disputed} for one in answer["nodes"]]
+    found = {one["uri"]: one for one in cards}
+    return found | {old: one for one in cards for old in one.get("asked", ())}
 
 
 def listed(visit: Visit, found: Sequence[Mapping[str, Any]]) -> list[Row]:

@@ -47,9 +47,23 @@ DISPUTED = (
         RETRY,
         "Two attempts in all; a third charged cards twice",
         "One retry after a second, always with the order's key",
+        "The invoices of April show two charges for 31 orders.",
+        "The provider's support confirmed that the key makes a second charge impossible.",
     ),
-    ("insight://shop/a-hold-lasts-ten-minutes", "Seven minutes during a sale, else ten", "A hold lasts twenty minutes"),
-    ("gotcha://shop/labels-expire", "Labels expire after two days in December", "Labels expire after five days"),
+    (
+        "insight://shop/a-hold-lasts-ten-minutes",
+        "Seven minutes during a sale, else ten",
+        "A hold lasts twenty minutes",
+        "Agreed with the warehouse for the sale in December.",
+        "",
+    ),
+    (
+        "gotcha://shop/labels-expire",
+        "Labels expire after two days in December",
+        "Labels expire after five days",
+        "",
+        "The post changed its terms.",
+    ),
 )
 """Nodes with a conflict: URI, our summary, and that of a colleague."""
 
@@ -195,7 +209,7 @@ def _disagree(ann: Side, folder: Path) -> Side:
     for side, who, ours in ((ann, ANN, 1), (bob, BOB, 2)):
         side.clock.at = LATELY.timestamp() - (30 - ours) * HOUR
         for row in DISPUTED:
-            side.put(who, [{"op": "upsert", "uri": row[0], "summary": row[ours]}])
+            side.put(who, [{"op": "upsert", "uri": row[0], "summary": row[ours]}], row[ours + 2])
     for side in (ann, bob, ann):
         side.call(BOB, "sync")
     return bob
@@ -212,7 +226,10 @@ def _propose(side: Side) -> None:
             "summary": "Gaps are fine; duplicates are not",
         },
     ]
-    message = "Describe the audit log, and what payments rely on"
+    message = (
+        "Describe the audit log, and what payments rely on\n\nThe auditor asked in October where each movement of "
+        "money is written down. Gaps in order numbers came up in the same meeting: they are allowed."
+    )
     side.call(PROPOSERS[0], "submit_subgraph", "claude-code", changes=changes, message=message)
     side.clock.at += HOUR
     change = {"op": "upsert", "uri": "decision://shop/two-carriers-chosen-by-weight", "summary": "The post up to 2 kg"}

@@ -150,7 +150,7 @@ def test_a_fact_is_verified_by_one_key_and_a_proposal_is_accepted_beside_its_dif
     proposed = card(page, "Name the carriers' limit")
     expect(proposed.get_by_role("button")).to_have_count(0)
     proposed.get_by_role("link", name="Review").click()
-    expect(page.locator("ins", has_text="The post up to 2 kg")).to_be_visible()
+    expect(page.locator(".words ins", has_text="The post up to 2 kg")).to_be_visible()
     page.get_by_role("button", name="Accept the proposal").click()
     expect(page.locator(".said")).to_contain_text("Accepted with commit")
     expect(page.locator("main")).to_contain_text("1 proposal is pending")
@@ -179,13 +179,13 @@ def test_an_action_that_is_too_late_reports_why(desk: Realistic, page: Page) -> 
     expect(page.locator(".said")).to_contain_text("no such node")
 
 
-def test_a_version_chosen_in_the_list_is_confirmed_beside_its_result(desk: Realistic, page: Page) -> None:
+def test_a_version_of_a_listed_conflict_is_chosen_beside_its_result(desk: Realistic, page: Page) -> None:
     at(page, "conflicts")
     disputed = page.locator(".dispute", has_text="A hold lasts ten minutes")
     expect(disputed).to_contain_text("Before: ")
     assert axe(page) == []
-    disputed.get_by_role("link", name="Choose B").click()
-    expect(page.get_by_label("Choose B")).to_be_checked()
+    disputed.get_by_role("link", name="Resolve A hold lasts ten minutes").click()
+    page.get_by_label("Choose B").check()
     color = page.locator(".take:has(:checked)").evaluate("label => getComputedStyle(label).color")
     expect(page.get_by_label("Choose B"), "the mark stands out as the words do").to_have_css("accent-color", color)
     expect(page.get_by_label("Result, summary")).to_have_value("Seven minutes during a sale, else ten")

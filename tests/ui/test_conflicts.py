@@ -78,6 +78,27 @@ def test_a_conflict_of_a_real_sync_is_previewed_and_resolved_by_keyboard(
     assert id.rpartition("#")[2] in shown
 
 
+def test_a_conflict_shows_the_reasons_of_its_authors_and_the_cited_code(desk: Desk, bob: Colleague, page: Page) -> None:
+    uri = "insight://shop/signed"
+    desk.put(uri, name="Signed", summary="Tokens are signed", data={"cites": ["src/auth/session.py#sign"]})
+    bob.agree()
+    change = {"op": "upsert", "uri": uri, "summary": "Tokens are signed once a day"}
+    desk.call("put", changes=[change], message="Seen in the logs\n\nOf May and June.")
+    bob.put_whole(uri, summary="Tokens are signed with a key")
+    bob.agree()
+    look(page, bob.open_about(uri)[-1])
+    ours = page.locator(".version", has_text="Ann Person")
+    expect(ours.get_by_label("Reason")).to_have_text("Seen in the logs\n\nOf May and June.")
+    theirs = page.locator(".version", has_text="Bob Builder")
+    expect(theirs.get_by_label("Reason"), "kgd wrote the message itself").to_have_count(0)
+    expect(page.get_by_role("region", name="Cited code")).to_contain_text("def sign(token):")
+    assert axe(page) == []
+    at(page, "conflicts")
+    listed = page.locator("article", has_text="once a day")
+    expect(listed.locator("ins", has_text="once a day")).to_be_visible()
+    expect(listed.get_by_role("link", name="Choose")).to_have_count(0)
+
+
 def test_a_conflict_is_resolved_in_three_clicks_and_undone_in_one(desk: Desk, bob: Colleague, page: Page) -> None:
     uri, was = "concept://shop/three", "Cards are charged. " * 20
     bob.disagree(uri, "content", "Nova Bank settles at night.", "Ann pays all invoices by hand.", was=was)

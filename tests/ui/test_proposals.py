@@ -44,7 +44,7 @@ def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_stays_pending
     assert axe(page) == []
     page.get_by_role("link", name="what we found out about payments", exact=True).focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".warning")).to_contain_text("have changed here since")
+    expect(page.locator(".warning")).to_contain_text("Changed here since: card")
     assert axe(page) == []
     picture(page, "proposal", height=900)
     page.get_by_role("checkbox", name="Select invoice by a team").focus()
@@ -109,7 +109,7 @@ def test_the_list_names_new_nodes_and_shows_what_changes(desk: Desk, page: Page)
     expect(shown).not_to_contain_text("concept://")
     expect(shown.get_by_role("button")).to_have_count(0)
     shown.get_by_role("link", name="Review what we found out about ferry").click()
-    expect(page.locator("ins", has_text="sold on board")).to_be_visible()
+    expect(page.locator(".words ins", has_text="sold on board")).to_be_visible()
     desk.call("reject", name=id)
 
 
@@ -186,12 +186,52 @@ def test_a_proposal_that_another_user_decided_is_reported(desk: Desk, page: Page
     assert axe(page) == []
 
 
-def test_a_proposal_is_rejected_with_a_stored_reason(desk: Desk, page: Page, watched: Watched) -> None:
+def test_acceptance_of_nothing_is_disabled_and_without_scripts_refused(
+    desk: Desk, page: Page, chromium: Browser
+) -> None:
+    id = propose(desk, "nothing", "one")
+    at(page, f"proposal?id={id}")
+    expect(page.get_by_role("button", name="Accept selected")).to_be_disabled()
+    expect(page.get_by_text("To accept a part, select nodes or fields.")).to_be_visible()
+    plain = chromium.new_context(java_script_enabled=False).new_page()
+    plain.goto(desk.link())
+    plain.get_by_role("button").click()
+    at(plain, f"proposal?id={id}")
+    plain.get_by_role("button", name="Accept selected").click()
+    expect(plain.get_by_role("alert")).to_contain_text("Select at least one node or field, or accept all.")
+    plain.context.close()
+    desk.call("reject", name=id)
+
+
+def test_a_proposal_shows_its_description_and_branch_the_cited_code_and_whether_it_can_be_accepted(
+    desk: Desk, page: Page
+) -> None:
+    uri = "insight://shop/signing"
+    base = desk.put(uri, name="Signing", summary="Signed", data={"cites": ["src/auth/session.py#sign"]})["commit"]
+    desk.put(uri, summary="Signed twice")
+    change = {"op": "upsert", "uri": uri, "summary": "Signed and checked"}
+    message = "check tokens\n\nA forged token was accepted in May.\n\nNow none is."
+    id = desk.call("submit_subgraph", changes=[change], base=base, message=message)["proposal"]
+    at(page, f"proposal?id={id}")
+    expect(page.locator(".warning")).to_have_text(
+        "Changed here since: Signing. If you accept, kgd keeps both versions as a conflict."
+    )
+    desk.put(uri, summary="Signed")
+    at(page, f"proposal?id={id}")
+    expect(page.get_by_label("Description")).to_have_text("A forged token was accepted in May.\n\nNow none is.")
+    expect(page.locator("main")).to_contain_text(f"branch proposals/{id.partition('@')[0]}")
+    expect(page.locator("main")).to_contain_text("ready You can accept it without a conflict.")
+    expect(page.locator(".change .cited")).to_contain_text("def sign(token):")
+    assert axe(page) == []
+    assert "A forged token was accepted in May." in desk("proposals", id)
+    at(page, "proposals")
+    expect(page.locator("article", has_text="check tokens")).to_contain_text("A forged token was accepted in May.")
+    desk.call("reject", name=id)
+
+
+def test_a_proposal_is_rejected_with_a_stored_reason(desk: Desk, page: Page) -> None:
     id = propose(desk, "stock", "shelf")
     at(page, f"proposal?id={id}")
-    page.get_by_role("button", name="Accept selected").click()
-    expect(page.get_by_role("alert")).to_contain_text("Select at least one node")
-    watched.troubles.clear()  # the browser notes each answer of 4xx
     page.get_by_text("Reject…").click()
     page.get_by_label("Reason for rejection").fill("shelves are gone")
     page.get_by_role("button", name="Reject").click()

@@ -11,8 +11,7 @@ from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.uri import name_of, scheme_of
 from kgd.ui.changes import titled
-from kgd.ui.node_reading import lead, listed, names
-from kgd.ui.pages.node import cited
+from kgd.ui.node_reading import cited, lead, listed, names
 from kgd.ui.relation_words import words_of
 from kgd.ui.rendering import counted, sentence, stale_reason
 from kgd.ui.reports import reported
@@ -315,7 +314,7 @@ def stale(visit: Visit) -> Handled:
 def _changed(visit: Visit, uri: str) -> list[dict[str, Any]]:
     """Return the changed citations of a fact; none if the visitor may not see code."""
     try:
-        return [one for one in cited(visit, uri, None) if one.get("state") == "changed"]
+        return [one for one in cited(visit, uri) if one.get("state") == "changed"]
     except KgdError:
         return []
 

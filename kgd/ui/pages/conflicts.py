@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.access import Verb
-from kgd.ui.changes import previewed_commit, rows, titled, written
-from kgd.ui.choices import Choice, disputes, is_text, kind_of, resolution, text_of
-from kgd.ui.node_reading import titles
+from kgd.tools.nodes import UNSEEN_MESSAGE
+from kgd.ui.changes import (
+    Mark,
+    are_lists,
+    marked,
+    marked_items,
+    previewed_commit,
+    reason_of,
+    rows,
+    shortened,
+    titled,
+    written,
+)
+from kgd.ui.choices import Choice, Dispute, disputes, is_text, kind_of, resolution, text_of
+from kgd.ui.node_reading import code_beside, titles
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
@@ -63,7 +76,12 @@ def listing(visit: Visit) -> Handled:
 def listed(one: Mapping[str, Any]) -> dict[str, Any]:
     """Return the kind of a conflict, and its fields with shortened versions."""
     fields = [
-        {"title": titled(name), "name": name, "before": _before(one["uri"], name, field), "sides": _excerpts(field)}
+        {
+            "title": titled(name),
+            "name": name,
+            "before": _before(one["uri"], name, field),
+            "sides": _excerpts(one["uri"], name, field),
+        }
         for name, field in one["fields"].items()
     ]
     return {"kind": kind_of(one["uri"], next(iter(one["fields"]))), "fields": fields}
@@ -78,7 +96,7 @@ def conflict(visit: Visit) -> Handled:
         if not ids:
             return Redirect(visit.to("conflicts"), said=f"{uri} has no open conflict.")
     open_now, gone = _look(visit, ids)
-    chosen = _chosen(visit.form or visit.query)
+    chosen = _chosen(visit.form)
     if gone:
         return _settled(visit, open_now, gone, chosen)
     step = visit.form.get("step", "")
@@ -178,12 +196,26 @@ def _decide(visit: Visit, found: Sequence[Mapping[str, Any]], chosen: Chosen, er
             "may": visit.may("resolve", Verb.RESOLVE),
             "others": others,
             "model": found[0].get("model") if len(found) == 1 else None,
+            "reasons": _reasons(visit, groups),
+            "code": code_beside(visit, uris[0]) if len(uris) == 1 else (),
             "is_text": is_text,
             "text_of": text_of,
             "ids": [one["id"] for one in found],
         },
         422 if error else 200,
     )
+
+
+def _reasons(visit: Visit, groups: Sequence[Sequence[Dispute]]) -> dict[str, str]:
+    """Return the messages that the authors of the sides wrote, by commit."""
+    found = {}
+    sides = [(one.uri, side.by.get("commit", "")) for fields in groups for one in fields for side in one.sides]
+    for uri, commit in dict.fromkeys(one for one in sides if one[1]):
+        with suppress(KgdError):  # a restricted reader may not see the commit
+            (one,) = visit.call("history", commit=commit)["commits"]
+            if one["message"] != UNSEEN_MESSAGE and (reason := reason_of(one["message"], uri)):
+                found[commit] = reason
+    return found
 
 
 def _settled(
@@ -255,11 +287,11 @@ def _chosen(form: Mapping[str, str]) -> Chosen:
     return Chosen(choices, form.get("message", "").replace("\r\n", "\n").strip())
 
 
-def _excerpts(field: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _excerpts(uri: str, name: str, field: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the versions of a field, shortened for a list."""
     return [
         {
-            "text": _excerpt(side["value"]),
+            "marks": _marks(uri, name, field["base"], side["value"]),
             "letter": side["side"],
             "author": side.get("author", ""),
             "value": side["value"],
@@ -269,6 +301,16 @@ def _excerpts(field: Mapping[str, Any]) -> list[dict[str, Any]]:
         }
         for side in field["sides"]
     ]
+
+
+def _marks(uri: str, name: str, base: Any, value: Any) -> tuple[Mark, ...]:
+    """Return a version with its new words marked, shortened for a list; without a base, nothing is marked."""
+    text = written(value)
+    if base is None or kind_of(uri, name) in ("node", "twin", "uri"):
+        return (Mark("same", _excerpt(value)),)
+    compare = marked_items if are_lists(base, value) else marked
+    found = [mark for mark in compare(written(base), text) if mark.kind != "del"]
+    return shortened(found, 3 * EXCERPT, EXCERPT // 2)
 
 
 def _before(uri: str, name: str, field: Mapping[str, Any]) -> str:

@@ -15,8 +15,7 @@ from kgd.model.fields import from_answer
 from kgd.model.uri import build, name_of, path_of, scheme_of, segments_of, workspace_of
 from kgd.tools import as_markdown
 from kgd.ui.changes import as_text
-from kgd.ui.highlighting import highlighted
-from kgd.ui.node_reading import WHOLE, Missing, lead, links, names, titles, whole
+from kgd.ui.node_reading import Missing, cited, lead, links, names, titles, whole
 from kgd.ui.pages.file import redirected
 from kgd.ui.pages.history import UNKNOWN, title
 from kgd.ui.pages.node_form import FURTHER, LABELS
@@ -114,13 +113,6 @@ def above(visit: Visit, uri: str) -> list[tuple[str, str]]:
         )
         for one in parts
     ]
-
-
-def cited(visit: Visit, uri: str, as_of: str | None) -> list[dict[str, Any]]:
-    """Return the citations of a node, each with the highlighted lines of its code."""
-    answer = visit.call("get", uris=[uri], include=["citations"], as_of=as_of, budget=WHOLE)
-    found = answer["nodes"][0].get("citations", []) if answer["nodes"] else []
-    return [{**one, "lines": highlighted(one["code"], one["file"]) if "code" in one else ()} for one in found]
 
 
 def sections_of(visit: Visit, data: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -9,14 +9,16 @@ from typing import Any
 from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model.access import Verb
 from kgd.ui.changes import NodeRow, previewed_commit, rows
-from kgd.ui.node_reading import titles
-from kgd.ui.pages.review import BY, SINCE, narrowing
+from kgd.ui.node_reading import code_beside, titles
+from kgd.ui.pages.review import ANY_TIME, BY, SINCE, narrowing
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 LISTED = 10
 SHOWN = 5
 """Largest number of nodes of a proposal that the list shows, and that its page shows with their differences."""
+TRIED = 200
+"""Largest number of nodes of a proposal whose acceptance its page tries."""
 
 
 def listing(visit: Visit) -> Handled:
@@ -33,11 +35,11 @@ def listing(visit: Visit) -> Handled:
         "proposals.html",
         {
             "listed": answer["proposals"],
-            "changes": {one["id"]: _shown(visit, one["id"]) for one in answer["proposals"] if one["nodes"]},
+            "shown": {one["id"]: _shown(visit, one["id"]) for one in answer["proposals"]},
             "may": visit.may("accept"),
             "total": answer["total"],
             "narrowed": narrowed,
-            "since": (("", "any time"), *SINCE[1:]),
+            "since": (("", ANY_TIME), *SINCE[1:]),
             "by": BY,
             "unanswered": unanswered,
             "cursor": answer.get("cursor", ""),
@@ -46,14 +48,17 @@ def listing(visit: Visit) -> Handled:
     )
 
 
-def _shown(visit: Visit, id: str) -> list[NodeRow]:
-    """Return the first changed nodes of a proposal; empty if it was decided or changed meanwhile."""
+def _shown(visit: Visit, id: str) -> dict[str, Any]:
+    """Return the description and first changed nodes of a proposal; empty if it was decided or changed meanwhile."""
     try:
         (one,) = visit.call("proposals", name=id)["proposals"]
     except KgdError:
-        return []
+        return {}
     diff = one["diff"][:SHOWN]
-    return rows(diff, titles(visit, [node["uri"] for node in diff]))
+    return {
+        "description": one.get("description", ""),
+        "rows": rows(diff, titles(visit, [node["uri"] for node in diff])),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +147,10 @@ def _look(visit: Visit, id: str, part: Part, error: KgdError | None = None) -> H
         raise NotFound("there is no pending proposal of that name", at=id[:80], next="Open the list of proposals.")
     one = answer["proposals"][0]
     of = len(one["nodes"]) + one.get("more_nodes", 0)
-    shown = rows(one["diff"], titles(visit, [diff["uri"] for diff in one["diff"]]))
+    known = titles(visit, [*(diff["uri"] for diff in one["diff"]), *one.get("conflicts", ())])
+    shown = rows(one["diff"], known)
+    opened = {row.uri for row in shown} if of <= SHOWN or len(shown) == 1 else part.uris
+    may_accept = visit.may("accept")
     return Page(
         "proposal.html",
         {
@@ -153,19 +161,31 @@ def _look(visit: Visit, id: str, part: Part, error: KgdError | None = None) -> H
             "cursor": answer.get("cursor", ""),
             "begun": "cursor" in visit.query,
             "of": of,
-            "opened": {row.uri for row in shown} if of <= SHOWN or len(shown) == 1 else part.uris,
+            "opened": opened,
+            "code": {row.uri: found for row in shown if row.uri in opened and (found := code_beside(visit, row.uri))},
+            "names": known,
+            "why_not": _why_not(visit, id) if may_accept and one["state"] == "open" and of <= TRIED else None,
             "only": part.only,
             "fields": part.fields,
             "message": part.message,
             "comment": visit.form.get("text", ""),
             "error": error,
             "may_comment": visit.may("comment", Verb.PROPOSE),
-            "may_accept": visit.may("accept"),
+            "may_accept": may_accept,
             "may_reject": visit.may("reject", Verb.PROPOSE),
             "conflicts": frozenset(one.get("conflicts", ())),
         },
         422 if error else 200,
     )
+
+
+def _why_not(visit: Visit, id: str) -> KgdError | None:
+    """Return the reason why the visitor cannot accept the whole proposal, by trying it."""
+    try:
+        visit.call("accept", name=id, dry_run=True)
+    except KgdError as refusal:
+        return refusal
+    return None
 
 
 def _is_over(visit: Visit, id: str, error: KgdError) -> Handled:

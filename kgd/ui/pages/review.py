@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -28,6 +28,7 @@ SINCE = (
     ("1 week ago", "a week ago"),
     ("4 weeks ago", "four weeks ago"),
 )
+ANY_TIME = "any time"
 BY = (("", "anyone"), ("agent", "agents"), ("person", "people"))
 CHANGES = {"added": "created", "removed": "deleted"}
 """Changes of a review, in the words of a diff."""
@@ -78,6 +79,13 @@ class Narrowed:
     def says(self) -> dict[str, str]:
         """Return the filter as parameters of an address."""
         return {"since": self.since, "day": self.day, "by": self.by, "who": self.who, "path": self.path}
+
+    def words(self, since: Sequence[tuple[str, str]]) -> str:
+        """Describe the filter in one line, with the periods of its form: ``Since Monday, by agents, /services/**``."""
+        period = self.day or dict(since).get(self.since, self.since)
+        by = self.who or dict(BY).get(self.by, self.by)
+        told = ("Any time" if period == ANY_TIME else f"Since {period}", f"by {by}", self.path)
+        return ", ".join(filter(None, told))
 
 
 def review(visit: Visit) -> Handled:
@@ -172,9 +180,14 @@ def _row(node: Mapping[str, Any], card: Mapping[str, Any]) -> NodeRow:
     )
     more = node.get("more_fields", 0)
     fields = (*row.fields, FieldRow(f"and {more} more fields", ())) if more else row.fields
-    reverted, stale = node.get("reverted", ""), card.get("unverified")
     return replace(
-        row, fields=fields, reverted=reverted, stale=stale, commits=tuple(node["commits"][-COMMITS:]), at=node["at"]
+        row,
+        fields=fields,
+        reverted=node.get("reverted", ""),
+        stale=card.get("unverified"),
+        is_disputed=card.get("is_disputed", False),
+        commits=tuple(node["commits"][-COMMITS:]),
+        at=node["at"],
     )
 
 

@@ -2,7 +2,7 @@
 //   data-dispute on a field of a conflict; data-value on each choice, data-same, data-a and data-b on parts, data-result on the result.
 //   data-needs-choice on a button that is disabled until each field has a choice; data-without-choice on a text shown until then.
 //   data-counts="NAMES" on a button: the ticked boxes of these names that its form would send; data-one and data-many are its text.
-//   data-needs-tick on such a button: it is disabled while there are none.
+//   data-needs-tick on such a button: it is disabled while there are none; data-without-tick on a text shown until then.
 //   data-ticks="ELEMENT" on a hidden button: shows it; it ticks all boxes of the nearest such element, or unticks them if all are ticked.
 "use strict";
 (() => {
@@ -30,6 +30,7 @@
       button.dataset.plain ??= button.textContent;
       button.textContent = number ? button.dataset[number === 1 ? "one" : "many"].replace("%", number) : button.dataset.plain;
     }
+    for (const hint of document.querySelectorAll("[data-without-tick]")) hint.hidden = !document.querySelector("[data-needs-tick]:disabled");
   };
   const mayResolve = () => {
     const disputes = [...document.querySelectorAll("[data-dispute]")];
