@@ -41,7 +41,7 @@ REVIEWED = "refs/kgd/reviewed/"
 """Ref prefix of the last reviewed commit of each person."""
 LONGEST_VALUE = 2_000
 BATCH = 26
-"""Number of nodes read in one batch: those of a page, and the next, which proves that there is another page."""
+"""Number of nodes read in one batch: a page of the browser, and the node after it, which proves that there is one."""
 GROUPS_NAMED = 5
 """Largest number of groups to name in an error."""
 FIELDS_OF_LONG, SHORT_VALUE = 40, 300
@@ -215,7 +215,7 @@ class _Learned:
     """The changes of many commits, summed by author and node.
 
     A commit's changed nodes are known from its files; nodes are read only when a page shows them. All nodes are
-    counted, but only those of a page are put in order, because a review can have thousands of commits.
+    counted, but only a page is put in order, because a review can have thousands of commits.
 
     Args:
         entries: Commits, newest first, each with its nodes sorted.
