@@ -156,7 +156,8 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     chosen = [
         one
         for one in every
-        if is_by(params.by, one.author, f"<{one.email}>", one.client, one.pushed_by, agent=by_agent(one))
+        if params.by is None
+        or is_by(params.by, one.author, f"<{one.email}>", one.client, one.pushed_by, agent=by_agent(one))
     ]
     learned = _Learned(workspace, chosen, globs(params.path), Reverts(every))
     agents = sum(map(by_agent, every))
