@@ -41,6 +41,14 @@ def test_an_entity_is_found_traversed_and_read_by_the_other_tools(ask: Ask) -> N
     assert [one["uri"] for one in walked] == ["entity://shop/Ann%20Lee", "entity://shop/ledger"]
 
 
+@pytest.mark.parametrize("query", ["runbook first", "org/runb", "https://", "see the"])
+def test_any_part_of_an_observation_with_an_address_is_found_by_the_first_query(ask: Ask, query: str) -> None:
+    said = ["See the https://example.org/runbook first", "https://example.org/runbook"]
+    ask.create_entities(entities=[entity("Ann", "person", said[0]), entity("Bob", "person", said[1])])
+    having = [name for name, text in zip(("Ann", "Bob"), said, strict=True) if query in text.lower()]
+    assert names(ask.search_nodes(query=query)) == having
+
+
 def test_entities_written_by_put_are_found_by_name(ask: Ask) -> None:
     ask.put(
         changes=[

@@ -70,7 +70,7 @@ def _said(node: Node, column: str) -> Iterator[str]:
 def _ids(value: Json, is_id: bool = False) -> Iterator[str]:
     """The texts that `_texts` omits."""
     if isinstance(value, str):
-        if is_id or "://" in value:
+        if is_id or _is_address(value):
             yield value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
@@ -84,6 +84,11 @@ _IS_METADATA = re.compile(
     r"(?:.*(?:_|-|[a-z](?=[A-Z])))?(?:[Ii]ds?|ID|[Uu]r[il]|UR[IL]|hash|sha|commit|etag|token|workspace|[Aa]t)\Z"
 ).match
 """Keys whose values are identifiers, not text."""
+
+
+def _is_address(text: str) -> bool:
+    """Whether a text is an address alone. A sentence with an address in it is not."""
+    return "://" in text and len(text.split()) == 1
 
 
 def _dated(node: Node) -> int | None:
@@ -105,18 +110,19 @@ def _aliases(data: Mapping[str, Json]) -> tuple[str, ...]:
     return tuple(filter(None, found))
 
 
-def _texts(value: Json) -> Iterator[str]:
-    """The words in a node's data, without metadata: keys, addresses, and ids of tasks, commits and other systems."""
+def _texts(value: Json, are_said: bool = False) -> Iterator[str]:
+    """The words in a node's data, without metadata: keys, addresses, and ids of tasks, commits and other systems.
+    Observations are words even if they are addresses, since agents look for any part of them."""
     if isinstance(value, str):
-        if "://" not in value:
+        if are_said or not _is_address(value):
             yield value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
             if not _IS_METADATA(key):
-                yield from _texts(inner)
+                yield from _texts(inner, key == "observations")
     elif isinstance(value, list):
         for inner in value:
-            yield from _texts(inner)
+            yield from _texts(inner, are_said)
     elif value is not None:
         yield str(value)
 
