@@ -114,7 +114,10 @@
   // The numbers on the upper edge of a group.
   function pin(dot) {
     const [x, y] = at(dot), edge = EDGE * size(dot);
-    for (const badge of dot.badges) badge.setAttribute("transform", `translate(${(x + (badge.matches(".conflict") ? edge : -edge)).toFixed(1)} ${(y - edge).toFixed(1)})`);
+    for (const badge of dot.badges) {
+      const side = badge.matches(".conflict") ? edge : -edge;
+      badge.setAttribute("transform", `translate(${(x + side).toFixed(1)} ${(y - edge).toFixed(1)})`);
+    }
   }
 
   function stretch(line) {

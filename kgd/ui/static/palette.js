@@ -62,7 +62,9 @@
       const words = new URLSearchParams({ q: this.field.value });
       const uri = here === "node" && shown;
       if (uri) words.set("at", uri);
-      if (!this.field.value) for (const [kind, texts] of Object.entries(last())) texts.filter((text) => text !== shown).forEach((text) => words.append(kind, text));
+      for (const [kind, texts] of Object.entries(this.field.value ? {} : last())) {
+        texts.filter((text) => text !== shown).forEach((text) => words.append(kind, text));
+      }
       const answer = await fetch(`${dialog.dataset.rows}?${words}`, { signal: asking.signal }).catch(() => null);
       const html = await answer?.text().catch(() => "");
       if (asking.signal.aborted) return;
