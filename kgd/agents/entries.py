@@ -259,8 +259,7 @@ def _marked(text: str) -> str | None:
 
 
 def _appended(text: str, block: str) -> str:
-    """The text with the block at its end, after an empty line. If its last line has no newline, neither has the
-    block's."""
+    """The text with the block at its end, after an empty line. The block ends without a newline if the text did."""
     newline = _newline(text)
     if not text or text.endswith("\n"):
         return text + newline + block

@@ -367,7 +367,7 @@ START = (
     ("kgd context PATH", "read before you edit"),
     ("kgd search WORDS", "find facts and code"),
     ("kgd why PATH:LINE", "the reason for a line"),
-    ("kgd undo", "take the last change back"),
+    ("kgd undo", "revert the last change"),
     ("kgd status", "what needs attention"),
     ("kgd share", "share with your team"),
     ("kgd ui", "the pages and the manual, in your browser"),

@@ -84,8 +84,8 @@ class Watch(FileSystemEventHandler):
 
     Args:
         rescan_seconds: The shortest time between two periodic scans. After a scan that took long, the next one waits up
-            to five minutes, so that the two watches of a workspace take at most one per cent of a core; one that is
-            `degraded` takes up to ten.
+            to five minutes, so that the two watches of a workspace take at most one per cent of a core; a
+            `degraded` watch takes up to ten.
         scan_seconds: CPU time of the last scan, if `on_change` only starts it.
     """
 

@@ -124,7 +124,7 @@ def _crossed(lines: Sequence[Line], layout: Layout) -> Taken:
 
 
 def _with_room(dot: Dot, layout: Layout, taken: Taken, crossed: Taken, size: int) -> Label | None:
-    """The first text with room; beside it, a side without a line if there is one."""
+    """The first text that has room, on a side that no line crosses if there is one."""
     for text, sides in _texts(dot, layout):
         areas = [(side, box(dot, layout, text, side, size)) for side in sides]
         free = [(side, area) for side, area in areas if taken.has_room(area, dot.uri)]

@@ -73,9 +73,9 @@ class Sector:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """`places` has the circles of groups, and the boxes of groups with visible content. `curves` has the lines between
-    two groups, and those around starts that are no straight lines. `sectors` are those around a single start. If `line`
-    is above 0, labels are below their dots, in lines of at most `line` characters; otherwise a label is one line, on
-    any side of its dot, or lines as wide as its place in an opened group."""
+    two groups, and the curved lines around starts. `sectors` are those around a single start. If `line` is above 0,
+    labels are below their dots, in lines of at most `line` characters. Otherwise a label is one line on any side of its
+    dot or, in an opened group, several lines as wide as its place."""
 
     points: Mapping[str, Point]
     rings: tuple[Ring, ...] = ()
@@ -90,8 +90,8 @@ class Layout:
 
 @lru_cache(maxsize=KEPT)
 def layout_scene(scene: Scene, *, tall: bool = False) -> Layout:
-    """Positions of all dots of a scene; paths and groups have other ones for a tall window. The last layouts are
-    kept: a page and its file show the same scene."""
+    """Positions of all dots of a scene; paths and groups have others in a tall window. The last layouts are kept,
+    because a page and its SVG file show the same scene."""
     if scene.arrangement == "path":
         right, down = (0.0, STEP_DOWN) if tall else (STEP_RIGHT, 0.0)
         points = {dot.uri: Point(n * right, n * down, 0.0) for n, dot in enumerate(scene.dots)}
@@ -137,7 +137,7 @@ def layout_dots(dots: Sequence[Dot], lines: Sequence[Line] = ()) -> Layout:
 
 def _angles(dots: Sequence[Dot], lines: Sequence[Line]) -> tuple[dict[str, float], list[Sector]]:
     """The angle of each dot: the middle of its part. Children divide their parent's part in proportion to their numbers
-    of leaves, by type; related ones come near each other."""
+    of leaves. They are ordered by type, and related ones are near each other."""
     known = {dot.uri for dot in dots}
     below: dict[str, list[Dot]] = defaultdict(list)
     for dot in dots:
@@ -165,8 +165,8 @@ def _kind(dot: Dot) -> tuple[bool, tuple[int, str]]:
 def _towards(
     angles: Mapping[str, float], middle: float, others: Mapping[str, Sequence[str]], dot: Dot
 ) -> tuple[tuple[bool, tuple[int, str]], float]:
-    """The order of a dot among its siblings: by type, then by the mean angle of the dots that it is related to, which
-    are measured from `middle`, or by its own."""
+    """The sort key of a dot among its siblings: its type, then the mean angle of its related dots, or its own angle if
+    it has none. Angles are measured from `middle`."""
     apart = [(angles[uri] - middle + pi) % (2 * pi) - pi for uri in others.get(dot.uri, (dot.uri,))]
     return _kind(dot), sum(apart) / len(apart)
 

@@ -130,13 +130,12 @@ ORDER = {type: number for number, type in enumerate(KNOWN)}
 
 
 def look_of(type: str, tone: str = "") -> Look:
-    """The look of a type, in the colour of a class. A type that kgd does not define gets one of `OTHERS` by a hash of
-    its name; a class without a type is a circle."""
+    """The look of a type; with `tone`, in the colour of this class. A type that kgd does not define gets one of
+    `OTHERS` by a hash of its name; a class without a type is a circle."""
     look = KNOWN.get(type) or OTHERS[crc32(type.encode()) % len(OTHERS)]
     return Look(look.form if type else "circle", TONES[tone][0]) if tone else look
 
 
 def place_of(type: str) -> tuple[int, str]:
-    """The place of a type among others: those with knowledge, then code and areas, then types that kgd does not
-    define."""
+    """The sort key of a type: types of knowledge, then code and areas, then types that kgd does not define."""
     return ORDER.get(type, len(ORDER)), type

@@ -85,8 +85,8 @@ class Pushed:
         principal: None for this machine's user; only limits and format are then checked.
         settings: ``kgd.yaml`` on the branch before the push or, for a first push, in it.
         branch: The full name of the workspace's branch.
-        may_propose: Whether a push to the branch without permission to write is checked as a proposal, which the caller
-            then makes of it.
+        may_propose: Whether a push to the branch without permission to write is checked as a proposal. The caller then
+            creates the proposal.
         only_ours: Whether other refs are refused.
         proposals: The prefix of proposal refs.
     """

@@ -110,8 +110,8 @@ def _in_order(parts: Sequence[str], uri: Uri, name: str) -> bool:
 
 def find_files(connection: sqlite3.Connection, name: str, sees: Sees, *, stored: bool = False) -> list[Uri]:
     """Files of this name, path or dotted module, and directories of this path, that `sees` accepts; shorter paths
-    first, at most `MOST_NAMED`. A path is complete, or the end of one. Those that have a stored node, which `find`
-    finds by its name, are omitted unless `stored`."""
+    first, at most `MOST_NAMED`. `name` may be the end of a path. Those with a stored node are omitted unless
+    `stored`, because `find` finds the node by its name."""
     parts = [part for part in re.split(r"[/\\]+", words.clean(name)) if part not in ("", ".")]
     if not parts or len(name) > LONGEST_PATH:
         return []

@@ -1,5 +1,5 @@
-"""Tokens: their text, a hub's record of one, which never contains the text, and the interface of the state that keeps
-the records, used quotas, answers to repeated requests, and the audit log.
+"""Tokens: their text, a hub's record of each, which never contains the text, and the interface of the state that keeps
+records, used quotas, answers to repeated requests, and the audit log.
 
 `tests/hub/test_tokens.py` tests the contract of the state with each implementation.
 

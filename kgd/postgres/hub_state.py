@@ -1,4 +1,4 @@
-"""A hub's state in PostgreSQL, shared by several hubs; and the contents of a single hub's state, moved there."""
+"""A hub's state in PostgreSQL, shared by several hubs; and the move of a single hub's state into PostgreSQL."""
 
 from __future__ import annotations
 

@@ -203,8 +203,8 @@ def answered_at(
     Args:
         asked: The `_meta` of the request.
         workspace: The requested workspace, if the request names one.
-        reads: Whether the call only reads. It then fails without the positions in `asked`; a write waits for them
-            and goes on.
+        reads: Whether the call only reads. It then fails without the positions in `asked`; a write waits for
+            them, then continues without them.
 
     Raises:
         Invalid: The positions are malformed.

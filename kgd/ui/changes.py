@@ -70,9 +70,9 @@ AROUND = 120
 LONGEST_GIST = 90
 """Largest number of characters of a row's gist."""
 LONGEST_BRIEF, AROUND_BRIEF = 240, 30
-"""Largest number of characters of a brief difference, a third of it for each stretch; and of the text around."""
+"""Largest number of characters of a brief difference, a third for each stretch; and of text around a change."""
 APART = 3
-"""Number of unchanged words between two changes that are not one."""
+"""Smallest number of unchanged words that separates two changes."""
 GAP = " … "
 TITLES = {row.name: row.label for row in NODE_FIELDS} | {
     "node": "the whole node",
@@ -143,7 +143,7 @@ class FieldRow:
 
     @property
     def brief(self) -> tuple[Mark, ...]:
-        """The first differences with a little of the text around them, for a row."""
+        """The first differences with a little of the surrounding text, for a row."""
         return shortened(self.marks, LONGEST_BRIEF, AROUND_BRIEF)
 
     @property
@@ -200,7 +200,7 @@ class NodeRow:
 
     @property
     def main(self) -> FieldRow | None:
-        """The changed field that a closed row shows as a difference; None if `gist` tells more."""
+        """The changed field that a closed row shows as a difference; None if `gist` describes it better."""
         known = {one.name: one for one in self.fields} if self.change == "changed" else {}
         return next((known[name] for name in ("summary", "content", "name") if name in known), None)
 
@@ -292,8 +292,8 @@ def stretches(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[Sequence
 def marked(old: str, new: str, *, around: int = AROUND) -> list[Mark]:
     """Compare two texts and return the newer text, with deleted words in their place.
 
-    Changed sentences are compared word by word, or as a whole if they share less than half of their words. Changes of
-    a phrase with few words between them are one.
+    Changed sentences are compared word by word, or as a whole if they share less than half of their words. Changes
+    with few words between them are joined.
 
     Args:
         around: Characters of unchanged text that stay before and after a change.
@@ -323,7 +323,7 @@ def _compared(old: str, new: str) -> Iterator[tuple[Sequence[str], Sequence[str]
 
 
 def _phrases(found: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[tuple[Sequence[str], Sequence[str]]]:
-    """Join changes of one line with fewer than `APART` words between them, if words replace others in one of them."""
+    """Join changes of one line with fewer than `APART` words between them, if at least one of them replaces words."""
     joined: list[tuple[Sequence[str], Sequence[str]]] = []
     for old, new in found:
         if old != new and len(joined) > 1:

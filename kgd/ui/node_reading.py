@@ -61,7 +61,7 @@ class Row:
     """A node in a list, the same on all pages; the macro `node_row` renders it.
 
     `path` is its namespace and name; without a namespace, it is empty if the row has `files` or `areas`. The node cites
-    these or is related to them; each is a pair of path or name, and URI. `updated` is its last change, as in the
+    or is related to these; each is a path or name with its URI. `updated` is its last change, as in the
     answer of `get`. The macro `states` renders the marks: `unverified`, `conflicts`, `lapsed` and the ids of open
     `proposals`.
     """
@@ -177,10 +177,10 @@ def names(visit: Visit, uris: Iterable[str], as_of: str | None = None) -> dict[s
 
 
 def listed(visit: Visit, found: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """Return rows of nodes in the same order, with two calls of `get` at most, and one for the names of their areas.
+    """Return a row for each node, in the same order. Costs at most two calls of `get`, and one for names of areas.
 
     Args:
-        found: Nodes of this workspace in any answer, at least with `uri`. If `get` is refused, a row has only these
+        found: Nodes of this workspace from any answer, with at least `uri`. If `get` is refused, a row has only these
             fields.
     """
     rows = {one["uri"]: _row(one) for one in found}

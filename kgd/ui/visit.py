@@ -43,7 +43,7 @@ class Redirect:
     """A redirect after a change; the next page shows `said` once.
 
     `undo` is the commit of the change: the message then links to it and has a button that reverts it. `theme` is the
-    theme that the browser keeps from now on: one of `THEMES`, or ``system``.
+    theme to keep in the browser: one of `THEMES`, or ``system``.
     """
 
     to: str
@@ -70,7 +70,8 @@ class Visit:
 
     `query` and `form` hold the last value of each name; `many` returns all values of a name in `query` or `form`.
     `record` is the visitor's token at this moment; None for the user of this machine, with all permissions.
-    `is_refresh`: the request comes from a script of an open page. `theme` is one of `THEMES`; empty for the system's.
+    `is_refresh`: the request comes from a script of an open page. `theme` is one of `THEMES`; empty for the system's
+    theme.
     """
 
     daemon: Daemon

@@ -1,6 +1,6 @@
-"""A child process that carries out orders one at a time: lines of JSON both ways; and when work is worth a child.
+"""A child process that carries out orders one at a time, as lines of JSON. `Worker` starts one only for much work.
 
-It ends with its input, so it never outlives the process that started it.
+The child ends with its input, so it never outlives the process that started it.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def create(session: Session, params: CreateParams) -> CreateResult:
 
 @contextmanager
 def placing(where: str) -> Iterator[None]:
-    """Name the place of an error by the list of the call, instead of ``changes[2]``; an empty name leaves it out."""
+    """Let an error name the caller's list instead of ``changes``; an empty name omits the list."""
     try:
         yield
     except KgdError as error:

@@ -41,7 +41,7 @@ REVIEWED = "refs/kgd/reviewed/"
 """Ref prefix of the last reviewed commit of each person."""
 LONGEST_VALUE = 2_000
 BATCH = 26
-"""Number of nodes read in one batch: a page of the browser, and the node after it, which proves that there is one."""
+"""Number of nodes read in one batch: a page of the browser, and one more to know whether another page follows."""
 GROUPS_NAMED = 5
 """Largest number of groups to name in an error."""
 FIELDS_OF_LONG, SHORT_VALUE = 40, 300

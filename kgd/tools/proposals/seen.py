@@ -202,7 +202,7 @@ def _is_seen(workspace: Workspace, one: Proposal, sees: visibility.Sees) -> bool
 
 @dataclass(slots=True)
 class _Changed:
-    """The nodes that a commit of a proposal may change, and the nodes that are left to accept at `tip`."""
+    """The nodes that a commit of a proposal may change, and the nodes that acceptance at `tip` still changes."""
 
     touched: frozenset[Uri]
     tip: str = ""
@@ -219,8 +219,8 @@ class _Known:
 def changing(session: Session, workspace: Workspace, uris: Collection[Uri]) -> dict[Uri, list[str]]:
     """The ids of the open proposals that change these nodes, oldest first; none for a restricted caller.
 
-    Reads the commits of each proposal once. A proposal that may change one of the nodes costs a merge in memory, once
-    for each tip.
+    Reads the commits of each proposal once. A proposal that may change one of the nodes is merged in memory, once for
+    each tip.
     """
     if visibility.sight(session, workspace.id) is not None:
         return {}

@@ -59,9 +59,7 @@ class GraphViewParams(TraverseParams):
     ] = Field(default_factory=list)
     colour: Annotated[
         Colour,
-        Field(
-            description="of nodes: by type; by trouble (open conflict, stale, expired); or by age of the last change"
-        ),
+        Field(description="colours of nodes: type, trouble (open conflict, stale, expired), or age of the last change"),
     ] = "type"
 
 

@@ -1,6 +1,6 @@
 """Grouping of the nodes of a workspace: by namespace, type, area or community.
 
-The work is bounded: a large workspace is read as a sample. The groups are kept until the tip moves, or more citations
+The work is bounded: a large workspace is read as a sample. The groups are kept until the tip moves or more citations
 are known.
 """
 
@@ -70,7 +70,7 @@ class Groups:
         return workspace.beside(cls, cls)
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
-        """An answer for callers who may read everything, made if nodes, citations or stale nodes have changed."""
+        """The answer for callers who may read everything, kept until nodes, citations or stale nodes change."""
         freshness = Freshness.of(self._workspace)
         state = self._workspace.tip, freshness.citing_count, freshness.doubted
         with self._lock:

@@ -1,7 +1,7 @@
 """Groups of a whole workspace: the groups of one grouping, their shown nodes, and the relations between them.
 
-The work is bounded: a large workspace is read as a sample, whose counts are estimates. What follows from the nodes is
-kept until they, their citations or the stale nodes change.
+The work is bounded: a large workspace is read as a sample, whose counts are estimates. Answers
+without links are kept until nodes, citations or stale nodes change.
 """
 
 from __future__ import annotations

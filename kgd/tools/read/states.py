@@ -33,11 +33,11 @@ def doubted(workspace: Workspace, sees: Sees | None) -> Collection[Uri]:
 
 
 def tones(workspace: Workspace, uris: Collection[Uri], colour: Colour, sees: Sees | None) -> dict[Uri, str]:
-    """The class of each node that gives it its colour; nodes without a known class are omitted. One look-up in the
-    text index.
+    """The class of each node, which determines its colour; nodes without a known class are omitted. Costs one look-up
+    in the text index.
 
     Raises:
-        Unavailable: The text index can not be read.
+        Unavailable: The text index cannot be read.
     """
     if colour == "type" or not uris:
         return {}

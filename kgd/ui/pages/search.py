@@ -70,8 +70,8 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class HitRow:
-    """One hit. `texts` are the summary, and the text around a match if no word matched before. A related hit lacks the
-    words, and a relation leads to it."""
+    """One hit. `texts` are the summary and, if neither name nor summary has a word of the question, the text around a
+    match. A related hit has no such word; a relation leads to it."""
 
     row: Row
     texts: tuple[str, ...]

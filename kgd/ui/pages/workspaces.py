@@ -182,4 +182,4 @@ def theme(visit: Visit) -> Handled:
 
 
 PAGES = (Entry("first", "", first), Entry("first", "theme", theme, ("POST",)))
-"""The start page and the switch of the theme, which belong to no workspace."""
+"""The start page and the theme switch, which belong to no workspace."""

@@ -10,7 +10,7 @@
   const enter = document.getElementById("enter");
   if (enter) enter.requestSubmit();
 
-  // A text that the server has begun continues at its end; browsers put the cursor before it.
+  // Puts the cursor at the end of a text that the server has begun; browsers put it at the beginning.
   const begun = document.querySelector("main input[autofocus]:not([type])");
   begun?.setSelectionRange(begun.value.length, begun.value.length);
 

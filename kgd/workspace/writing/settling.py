@@ -1,5 +1,4 @@
-"""Open conflicts: finding and counting them while reading as few records as possible, and settling them on a draft; and
-reverting commits there.
+"""Open conflicts: finding and counting them with few reads, and settling them on a draft. Reverts on a draft.
 
 A conflict is about a field, a name, a file, or two nodes. A revert applies the inverse of a commit and names it in the
 message.
