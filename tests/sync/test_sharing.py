@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.errors import KgdError
+from kgd.errors import Invalid, KgdError
 from kgd.git.refs import RefUpdate
 from kgd.git.remote import GitRemote, Network
 from kgd.git.remote_errors import LostRace, Trouble
@@ -455,6 +455,26 @@ def test_a_round_that_always_loses_stops_after_five_pushes(ann: Person, hub: Pat
         rounds.run(ann.workspace, remote, transport, chance=random.Random(1), sleep=slept.append)
     assert len(slept) == 4
     assert slept == sorted(slept)
+
+
+def test_each_side_of_a_conflict_that_both_edited_again_can_be_taken(ann: Person, bob: Person, hub: Path) -> None:
+    for one in (ann, bob):
+        one.share(hub, sync=0)
+        one.sync()
+    for values in (("ann", "bob"), ("ann again", "bob again")):
+        for one, value in zip((ann, bob), values, strict=True):
+            one.put("keys", summary=value)
+        for one in (ann, bob, ann):
+            one.sync()
+    (found,) = ann.call("conflicts")["conflicts"]
+    sides = {side["side"]: side["value"] for side in found["fields"]["summary"]["sides"]}
+    assert sorted(sides) == ["a", "b", "c"]
+    with pytest.raises(Invalid, match="has no side d") as refused:
+        ann.call("resolve", resolutions=[{"id": "keys", "take": "d"}])
+    assert "conflicts" in str(refused.value.next)
+    ann.call("resolve", resolutions=[{"id": "keys", "take": "c"}])
+    assert ann.summary("keys") == sides["c"]
+    assert ann.call("conflicts")["total"] == 0
 
 
 def test_conflicting_settings_are_found_and_settled_by_their_subject(ann: Person, bob: Person, hub: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NotRequired, cast
+from typing import Annotated, Any, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -12,6 +12,7 @@ from kgd.codec.paths import conflict_path
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Settle
+from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, parse_subject
 from kgd.tools import addressing, nodes, visibility
 from kgd.tools.conflicts.authors import is_digest, with_authors
@@ -33,7 +34,7 @@ from kgd.workspace.answers import OpenConflict, Outcome
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.edits import LIST_CONFLICTS
 
-SIDES = {"a": 0, "b": 1}
+SIDES = "abcdefghijklmnopqrstuvwxyz"
 COMMITS = {"resolve": "resolved", "suggestion": "accepted a suggestion for"}
 IDS_NAMED = 8
 LISTED = 20
@@ -42,7 +43,7 @@ LISTED = 20
 
 class Resolution(Params):
     id: str
-    take: Literal["a", "b", "base", "accept", "reject"] | None = None
+    take: Annotated[str | None, Field(description="a side's letter, base, accept or reject")] = None
     fields: JsonObject | None = None
 
 
@@ -167,20 +168,28 @@ def _settleable(session: Session, workspace: Workspace, *, digest: str = "") -> 
 
 def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[str, Any]:
     if (resolution.take is None) == (resolution.fields is None):
-        raise Invalid("give either `take` or `fields`", at=at, next="`take` is a, b or base; `fields` has values.")
+        raise Invalid(
+            "give either `take` or `fields`",
+            at=at,
+            next="`take` is the letter of a side, or base; `fields` has values.",
+        )
     fields = found.conflict.fields
     if resolution.fields is not None:
         return resolution.fields
     if resolution.take in ("accept", "reject"):
         raise Invalid(
-            "accept and reject are for proposals and suggestions", at=at, next="Take a, b or base, or give fields."
+            "accept and reject are for proposals and suggestions", at=at, next="Take a side or base, or give fields."
         )
     if resolution.take == "base":
         return {name: field.base for name, field in fields.items()}
-    side = SIDES[resolution.take or "a"]
-    missing = [name for name, field in fields.items() if side >= len(field.sides)]
+    side = SIDES.find(letter) if len(letter := resolution.take or "") == 1 else -1
+    missing = [name for name, field in fields.items() if not 0 <= side < len(field.sides)]
     if missing:
-        raise Invalid(f"'{missing[0][:60]}' has no side {resolution.take}", at=f"{at}.take")
+        raise Invalid(
+            f"'{missing[0][:60]}' has no side {fenced_line(letter, 20)}",
+            at=f"{at}.take",
+            next=LIST_CONFLICTS,
+        )
     return {name: field.sides[side] for name, field in fields.items()}
 
 
@@ -276,7 +285,7 @@ def _chosen(session: Session, workspace: Workspace, choices: list[Choice]) -> tu
             before.append(settled)
             continue
         if choice.only:
-            raise Invalid("`only` is for proposals", at=at, next="Take a, b or base, or give fields.")
+            raise Invalid("`only` is for proposals", at=at, next="Take a side or base, or give fields.")
         edits.append(Settle(found.id, _decided(found, choice, at)))
     return edits, before
 
@@ -364,7 +373,7 @@ RESOLVE = Operation(
                 option(
                     "--take",
                     ("a side, as `kgd conflicts` shows it, or the base; for a suggestion accept or reject"),
-                    choices=("a", "b", "base", "accept", "reject"),
+                    "a|b|base|accept|reject",
                 ),
                 option("--fields", "JSON object: a value for each field", "JSON"),
                 MESSAGE,
