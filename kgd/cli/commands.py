@@ -141,7 +141,7 @@ _LOCAL: tuple[Verb, ...] = (
     Verb(
         "token",
         "Running",
-        "tokens of this hub: mint, list, narrow, replace, revoke",
+        "tokens of this hub: mint, list, rotate, revoke, and the audit log",
         (
             _arg(
                 "action",

@@ -77,6 +77,8 @@ def test_accepted_changes_are_not_shown_again(learned: Ask) -> None:
     assert [node["uri"] for by in learned.review()["authors"] for node in by["nodes"]] == ["concept://shop/notes/y"]
     with pytest.raises(Invalid, match="as a whole"):
         learned.review(accept=True, by="agent")
+    with pytest.raises(Invalid, match="either accepts or reverts"):
+        learned.review(accept=True, revert=["notes/x"])
 
 
 def test_a_part_is_reverted_by_one_commit_and_the_rest_stays(learned: Ask, person: Ask) -> None:

@@ -141,6 +141,8 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     Raises:
         NotFound: No listed commit, or none of the group, changed a node to revert.
     """
+    if params.accept and params.revert:
+        raise Invalid("a call either accepts or reverts", at="accept", next="Revert first, then accept the rest.")
     if params.group and not params.revert:
         raise Invalid(
             "`group` requires `revert`", at="group", next="Name the nodes to revert, or filter the list with `by`."

@@ -130,8 +130,8 @@ def answer_of(
     warnings += [
         Advice(
             f"{uri} has an open conflict: ",
-            Do("get"),
-            " shows both sides, ",
+            Do("conflicts"),
+            " shows its sides, ",
             Do("resolve_conflicts"),
             " resolves it",
         )
