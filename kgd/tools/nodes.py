@@ -86,8 +86,8 @@ class SideAnswer(TypedDict):
 
 
 class ConflictField(TypedDict):
-    """`shown` is the letter of the served side; `now` is the current value, given only for a single requested
-    conflict."""
+    """`shown` is the letter of the side in use, empty after a later write; `now` is the current value, given only for a
+    single requested conflict."""
 
     base: Any
     sides: list[SideAnswer]

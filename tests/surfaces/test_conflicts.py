@@ -31,6 +31,18 @@ def test_the_only_conflict_of_a_node_is_settled_by_any_name_of_the_node(ask: Ask
     assert ask.conflicts()["total"] == 0
 
 
+def test_no_side_is_shown_after_a_later_write(ask: Ask) -> None:
+    disagree(ask, "keys", "summary")
+    (conflict,) = ask.conflicts()["conflicts"]
+    field = conflict["fields"]["summary"]
+    (shown,) = [side["value"] for side in field["sides"] if side["side"] == field["shown"]]
+    assert ask.get(uris="keys")["nodes"][0]["summary"] == shown
+    ask.put(changes=upsert("keys", summary="four"))
+    assert ask.conflicts()["conflicts"][0]["fields"]["summary"]["shown"] == ""
+    (whole,) = ask.conflicts(id=conflict["id"])["conflicts"]
+    assert (whole["fields"]["summary"]["shown"], whole["fields"]["summary"]["now"]) == ("", "four")
+
+
 def test_several_conflicts_of_a_node_are_listed_by_id(ask: Ask) -> None:
     for field in ("summary", "name"):
         disagree(ask, "keys", field)

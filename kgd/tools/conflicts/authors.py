@@ -243,6 +243,14 @@ def present(workspace: Workspace, found: OpenConflict, name: str) -> Json:
     return _value_in(data, file, name) if file else None
 
 
+def is_written_since(workspace: Workspace, found: OpenConflict, name: str) -> bool:
+    """Whether a field of a node has another value than the side in use, because of a later write."""
+    if not is_of_node(name) or is_settings_uri(found.uri):
+        return False
+    in_use = found.conflict.fields[name].sides[found.conflict.shown[name]]
+    return canonical_json(present(workspace, found, name)) != canonical_json(in_use)
+
+
 def _file_of(found: OpenConflict, name: str) -> str | None:
     """The file of a disputed value that is not in a node; None for a field of a node."""
     if is_settings_uri(found.uri):

@@ -135,16 +135,25 @@ def _none(id: str) -> NotFound:
 
 def _whole(workspace: Workspace, found: OpenConflict, sees: visibility.Sees | None) -> ConflictAnswer:
     (answer,) = _with_authors(workspace, [found], sees)
-    if sees is None or sees(workspace.graph.resolve(found.uri)):  # the node may have moved to a hidden URI
+    if _is_seen(workspace, found, sees):
         for name, field in answer["fields"].items():
             field["now"] = authors.present(workspace, found, name)
     return answer
+
+
+def _is_seen(workspace: Workspace, found: OpenConflict, sees: visibility.Sees | None) -> bool:
+    """Whether the caller may read the node, which may have moved to a hidden URI since."""
+    return sees is None or sees(workspace.graph.resolve(found.uri))
 
 
 def _with_authors(
     workspace: Workspace, found: Sequence[OpenConflict], sees: visibility.Sees | None
 ) -> list[ConflictAnswer]:
     fields = authors.with_authors(workspace, found, sees=sees)
+    for one, named in zip(found, fields, strict=True):
+        for name, field in named.items():
+            if _is_seen(workspace, one, sees) and authors.is_written_since(workspace, one, name):
+                field["shown"] = ""
     return [{**nodes.conflict(one), "fields": named} for one, named in zip(found, fields, strict=True)]
 
 
