@@ -17,6 +17,7 @@ from kgd.index.database import IndexDamaged
 from kgd.model.uri import Uri
 from kgd.tools import call
 from kgd.tools.read.search import INDEXING, PARTIAL
+from kgd.tools.session import Session
 from kgd.workspace import child_process
 from kgd.workspace.child_process import CHILDREN, ChildProcess
 from kgd.workspace.derived import derived, indexed_text
@@ -170,6 +171,12 @@ def test_no_child_outlives_a_killed_daemon(tmp_path: Path) -> None:
     until(lambda: not Path(f"/proc/{child}").exists())
 
 
+def ages(session: Session) -> set[str]:
+    """The classes of age of all nodes."""
+    answer = call(session, "graph_view", {"group": "namespace", "colour": "age"})
+    return {age for group in answer["groups"] for age in group["tones"]}
+
+
 @pytest.mark.slow
 def test_search_answers_from_some_texts_while_a_long_index_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -190,8 +197,10 @@ def test_search_answers_from_some_texts_while_a_long_index_is_built(
         until(lambda: session.daemon.workspace("shop").is_text_partial)
         answer = call(session, "search", {"query": "lease"})
         assert (answer["hits"], answer["hint"]) == ([], INDEXING)
+        assert ages(session) == {"unknown"}
         gate.open("w").close()
         rebuild.join()
+        assert ages(session) == {"week"}
         answer = call(session, "search", {"query": "lease"})
         assert answer["hits"]
         assert "hint" not in answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ from kgd.graph.live_graph import LiveGraph
 from kgd.model.access import Principal, Scope, Verb
 from kgd.model.uri import Uri
 from kgd.tools import call
-from kgd.tools.read import grouping, groups
+from kgd.tools.read import grouping, groups, states
 from kgd.tools.read.graph_view import GRAPH_VIEW
 from kgd.tools.session import Session
-from tests.surfaces.conftest import upsert
+from kgd.workspace.workspace import Workspace
+from kgd.workspace.writing import settling
+from tests.surfaces.conftest import Ask, upsert
+from tests.surfaces.test_conflicts import disagree
 from tests.waiting import until
 
 PARTS = ("billing", "auth")
@@ -336,3 +340,76 @@ def test_a_sample_is_spread_over_the_whole_graph(known: Session) -> None:
     few = communities.sample(layers, 6)
     assert {uri.split("/")[3] for uri in few} >= set(PARTS)
     assert all(Uri(uri) in graph for uri in few)
+
+
+def in_trouble(session: Session, **asked: Any) -> dict[str, str]:
+    answer = GRAPH_VIEW.call(session, {"workspace": "shop", "colour": "trouble", **asked})
+    return {uri.rpartition("/")[2]: tone for uri, tone in answer["tones"].items()}
+
+
+OPENED = {"group": "namespace", "opened": ["billing"]}
+
+
+def test_an_answer_about_groups_ages_with_its_nodes(known: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    call(known, "put", {"changes": [upsert("billing/n5", data={"valid": {"until": "2030-06-15T11:59:59Z"}})]})
+    noon = 1907755200
+    monkeypatch.setattr(Workspace, "now", lambda _: noon - 1)
+    assert in_trouble(known, **OPENED)["n5"] == "fine"
+    monkeypatch.setattr(Workspace, "now", lambda _: noon)
+    assert in_trouble(known, **OPENED)["n5"] == "expired"
+
+
+def test_no_node_is_fine_while_the_text_index_is_partial(known: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as building:
+        building.setattr(Workspace, "is_text_partial", True)
+        assert set(in_trouble(known, **OPENED).values()) == {"unknown"}
+    assert set(in_trouble(known, **OPENED).values()) == {"fine"}
+
+
+@pytest.mark.parametrize("reads", [0, 500])
+def test_every_conflict_is_shown_without_reading_its_record(
+    known: Session, monkeypatch: pytest.MonkeyPatch, reads: int
+) -> None:
+    monkeypatch.setattr(states, "CONFLICTS", reads)
+    for name in ("billing/n1", "billing/n2"):
+        disagree(Ask(known), name, "summary")
+    tones = in_trouble(known, **OPENED)
+    assert (tones.pop("n1"), tones.pop("n2"), set(tones.values())) == ("conflict", "conflict", {"fine"})
+
+
+def test_no_node_is_fine_if_there_are_too_many_conflicts_to_look_at(
+    known: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("billing/n1", "billing/n2"):
+        disagree(Ask(known), name, "summary")
+    monkeypatch.setattr(settling, "SUBJECTS", 1)
+    tones = in_trouble(known, **OPENED)
+    assert (tones.pop("n1"), set(tones.values())) == ("conflict", {"unknown"})
+
+
+def test_a_restricted_caller_reads_few_records_and_is_not_told_that_a_node_is_fine(
+    known: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("auth/n1", "auth/n2", "billing/n1"):
+        disagree(Ask(known), name, "summary")
+    restricted = only_auth(known)
+    asked = {"group": "namespace", "opened": ["auth"]}
+    tones = in_trouble(restricted, **asked)
+    assert (tones.pop("n1"), tones.pop("n2"), set(tones.values())) == ("conflict", "conflict", {"unknown"})
+    monkeypatch.setattr(states, "CONFLICTS", 1)
+    tones = in_trouble(restricted, **asked)
+    assert (tones.pop("n1"), set(tones.values())) == ("conflict", {"unknown"})
+
+
+def test_a_kept_answer_is_not_shared_with_a_caller_who_may_read_less(known: Session) -> None:
+    asked = {"group": "namespace", "opened": ["auth", "billing"]}
+    whole, restricted = in_trouble(known, **asked), in_trouble(only_auth(known), **asked)
+    assert set(restricted.values()) == {"unknown"}
+    assert len(restricted) == PER_PART
+    assert in_trouble(known, **asked) == whole
+    assert set(whole.values()) == {"fine"}
+
+
+def only_auth(session: Session) -> Session:
+    scope = Scope.of("shop", [Verb.READ], ["/auth/**"])
+    return replace(session, principal=Principal("tok1", "agent", "agent", (scope,)), trusted=False)

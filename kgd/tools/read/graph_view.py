@@ -12,7 +12,7 @@ from kgd.areas.atlas import Atlas
 from kgd.drawing.scene import scene_of_groups, scene_of_walk
 from kgd.drawing.svg import draw
 from kgd.model.access import Verb
-from kgd.model.uri import Uri, workspace_of
+from kgd.model.uri import Uri
 from kgd.tools import addressing, visibility
 from kgd.tools.operation import Hints, Operation, as_json
 from kgd.tools.parameters import Many
@@ -121,21 +121,11 @@ def _near(session: Session, params: TraverseParams, colour: Colour) -> GraphView
     is_short = any(cut["limit"] == "budget" for cut in answer["cut"])
     whole: Any = traverse.at_once(session, params) if is_short else answer
     if colour != "type" and not params.as_of:
-        answer["tones"] = whole["tones"] = _tones(session, whole, colour)
+        answer["tones"] = whole["tones"] = states.tones_of_walk(session, whole, colour)
     scene = scene_of_walk(whole)
     begun = ", ".join(dot.name for dot in scene.dots if "start" in dot.marks)
     picture = draw(scene, title=f"Around {begun}"[:200], alone=True)
     return cast("GraphViewResult", {**answer, "drawing": picture})
-
-
-def _tones(session: Session, answer: TraverseResult, colour: Colour) -> dict[str, str]:
-    """The classes of the nodes of a walk. Those of other workspaces than its first are unknown."""
-    found: dict[str, str] = {node["uri"]: states.UNKNOWN for node in answer["nodes"]}
-    for workspace in session.daemon.opened([answer["workspace"]]):
-        here = [Uri(uri) for uri in found if workspace_of(uri) in (None, workspace.id)]
-        tones = states.tones(workspace, here, colour, visibility.sight(session, workspace.id))
-        found |= {str(uri): tone for uri, tone in tones.items()}
-    return found
 
 
 def _grouped(workspace: Workspace, params: GraphViewParams, sees: Sees | None) -> GraphViewResult:

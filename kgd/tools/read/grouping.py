@@ -70,9 +70,11 @@ class Groups:
         return workspace.beside(cls, cls)
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The answer for callers who may read everything, kept until nodes, citations or stale nodes change."""
+        """The answer for callers who may read everything, kept until nodes, citations or stale nodes change. An answer
+        made while the text index is partial is not kept."""
         freshness = Freshness.of(self._workspace)
         state = self._workspace.tip, freshness.citing_count, freshness.doubted
+        was_partial = self._workspace.is_text_partial
         with self._lock:
             if self._answered != state:
                 self._answered, self._answers = state, {}
@@ -80,7 +82,7 @@ class Groups:
                 return cast("T", self._answers[key])
         made = make()
         with self._lock:
-            if self._answered == state:
+            if self._answered == state and not (was_partial or self._workspace.is_text_partial):
                 self._answers[key] = made
                 if len(self._answers) > ANSWERS:
                     del self._answers[next(iter(self._answers))]

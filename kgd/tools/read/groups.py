@@ -1,7 +1,8 @@
 """Groups of a whole workspace: the groups of one grouping, their shown nodes, and the relations between them.
 
 The work is bounded: a large workspace is read as a sample, whose counts are estimates. Answers
-without links are kept until nodes, citations or stale nodes change.
+without links are kept until nodes, citations or stale nodes change; those with classes for at most a minute, because
+the classes change with time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing_extensions import TypedDict
 
 from kgd.areas.atlas import Atlas
 from kgd.graph import communities
-from kgd.model.dates import DAY
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, name_of, scheme_of
 from kgd.tools.nodes import overlay_of
@@ -44,6 +44,8 @@ MEMBERS, MEMBERS_IN_ALL = 60, 240
 """Largest number of nodes of an opened group in an answer, and of all opened groups: those with the most relations."""
 LINKS = 150
 NAMES = {OTHERS: "Smaller groups", TOP: "No namespace", OUTSIDE: "Outside areas", ALONE: "Without relations"}
+KEPT_FOR = 60
+"""Largest number of seconds for which an answer with classes is kept."""
 CITED = 2_000
 """Largest number of files and folders whose imports are looked up."""
 
@@ -107,7 +109,7 @@ def groups(
             nodes of its areas. While a group outside of it is opened, it is closed, and its id opens it.
         colour: The classes to count; see `kgd.tools.read.states.tones`.
     """
-    key = tuple(by), tuple(opened), colour, workspace.now() // DAY
+    key = tuple(by), tuple(opened), colour, workspace.now() // KEPT_FOR if colour != "type" else 0
     if sees is not None:
         found = _found(workspace, by, opened, sees, colour)
     else:
@@ -152,7 +154,7 @@ def _found(
     more = read.in_all / looked_at if looked_at else 1.0
     with_members = {id for id in shown if id in opened and not id.startswith("molecule:")}
     most = min(MEMBERS, MEMBERS_IN_ALL // max(1, len(with_members)))
-    conflicts, stale = states.disputed(workspace, sees), states.doubted(workspace, sees)
+    (conflicts, _), stale = states.disputed(workspace, sees), states.doubted(workspace, sees)
     in_conflict, in_doubt = (Counter(ids[uri] for uri in uris if uri in ids) for uris in (conflicts, stale))
     tones = states.tones(workspace, ids, colour, sees)
     answer: list[GroupShown] = []

@@ -72,9 +72,25 @@ class OpenConflicts:
         if about is not None:
             chosen = (path for path in chosen if (named := self._subject(path)) is None or about(named))
         found = (one for path in chosen if (one := self._read(path)))
-        if about is not None:
-            found = (one for one in found if about(one.uri) and all(map(about, one.conflict.mentioned_uris())))
-        return tuple(islice(found, limit))
+        return tuple(islice((one for one in found if _is_told(one, about)), limit))
+
+    def nodes(self, *, reads: int, about: Counts | None = None) -> tuple[set[Uri], bool]:
+        """The nodes with open conflicts, and whether these are all: at most `SUBJECTS` records are looked at, and only
+        `reads` of them are read. Without `about`, a record whose path identifies its node is not read."""
+        found, is_all = set[Uri](), self.total <= SUBJECTS
+        for path in self._paths(None)[:SUBJECTS] if self.total else ():
+            named = self._subject(path)
+            if named and about is None:
+                found.add(named)
+            elif named and about and not about(named):
+                continue
+            elif not reads:
+                is_all = False
+            else:
+                reads -= 1
+                if (one := self._read(path)) and _is_told(one, about):
+                    found.add(one.uri)
+        return found, is_all
 
     def count(self, uri: Uri | None = None, *, about: Counts | None = None) -> int:
         """The number of open conflicts of one node, or of nodes for which `about` holds. Reads a record only if its
@@ -118,6 +134,10 @@ class OpenConflicts:
         except KgdError:
             return None
         return OpenConflict(conflict.id, path, conflict) if conflict else None
+
+
+def _is_told(one: OpenConflict, about: Counts | None) -> bool:
+    return about is None or (about(one.uri) and all(map(about, one.conflict.mentioned_uris())))
 
 
 @lru_cache(maxsize=SUBJECTS)
