@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from kgd.drawing.scene import shown_type
 from kgd.model.uri import CODE_TREE, scheme_of
+from kgd.tools.read.states import Colour, tones_of_walk
 from kgd.ui.pages.graph_address import TYPE, Wanted
 from kgd.ui.visit import Visit
 
@@ -59,9 +60,8 @@ def path(visit: Visit, wanted: Wanted) -> Mapping[str, Any]:
     Raises:
         NotFound: One of them does not exist.
     """
-    return _asked(
-        visit,
-        wanted,
+    answer = visit.call(
+        "traverse",
         start=wanted.starts[:1],
         to=wanted.to,
         direction=wanted.direction,
@@ -69,13 +69,14 @@ def path(visit: Visit, wanted: Wanted) -> Mapping[str, Any]:
         budget=BUDGET,
         as_of=wanted.as_of or None,
     )
+    return _coloured(visit, wanted, answer)
 
 
-def _asked(visit: Visit, wanted: Wanted, **question: Any) -> Mapping[str, Any]:
-    """Return the answer of `traverse`, with the class of each node if the picture shows classes."""
-    if wanted.colour == TYPE:
-        return visit.call("traverse", **question)
-    return visit.call("graph_view", colour=wanted.colour, **question)
+def _coloured(visit: Visit, wanted: Wanted, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add the class of each node if the picture shows classes."""
+    if wanted.colour == TYPE or wanted.as_of:
+        return answer
+    return {**answer, "tones": tones_of_walk(visit.session(), answer, cast("Colour", wanted.colour))}
 
 
 def walk(visit: Visit, wanted: Wanted) -> tuple[Mapping[str, Any], list[str], list[str]]:
@@ -83,11 +84,11 @@ def walk(visit: Visit, wanted: Wanted) -> tuple[Mapping[str, Any], list[str], li
     plain = _traverse(visit, wanted, max(wanted.nodes, LOOKED_AT) if wanted.hidden else wanted.nodes)
     types, edges = _kinds(plain, wanted)
     if not wanted.hidden and not wanted.hidden_edges:
-        return plain, types, edges
+        return _coloured(visit, wanted, plain), types, edges
     shown = sorted(set(types) - set(wanted.hidden)) if wanted.hidden else None
     walked = sorted(set(edges) - set(wanted.hidden_edges)) if wanted.hidden_edges else None
     answer = _traverse(visit, wanted, wanted.nodes, _or_none(shown), _or_none(walked))
-    return answer, types, edges
+    return _coloured(visit, wanted, answer), types, edges
 
 
 def _or_none(wanted: list[str] | None) -> list[str] | None:
@@ -101,9 +102,8 @@ def _traverse(
     start = [*wanted.starts, *_members(visit, wanted.starts)]
 
     def ask(cursor: str | None, left: int) -> Mapping[str, Any]:
-        return _asked(
-            visit,
-            wanted,
+        return visit.call(
+            "traverse",
             start=start,
             max_cost=wanted.cost,
             max_nodes=left,
@@ -131,7 +131,6 @@ def _all_pages(ask: Callable[[str | None, int], Mapping[str, Any]], nodes: int) 
         if not more["nodes"]:
             break
         joined = {name: [*whole[name], *more[name]] for name in ("nodes", "edges", "broken_links", "conflicts")}
-        joined |= {"tones": whole["tones"] | more["tones"]} if "tones" in whole else {}
         whole = {**whole, **joined, "cut": more["cut"], "cursor": more.get("cursor")}
     return whole
 
