@@ -198,6 +198,7 @@ def test_the_relations_between_areas_include_their_files(known: Session, areas: 
     call(known, "put", {"changes": upsert("billing/n1", relations={"type": "about", "target": target})})
     assert sum(link["count"] for link in grouped(known, "area")["links"]) == before + 1
     own = {"type": "about", "target": "file://shop/src/billing/service.py"}
+    until(lambda: not call(known, "get", {"uris": [own["target"]], "include": []}).get("missing"))  # or it is stored
     call(known, "put", {"changes": upsert("billing/n2", relations=own)})
     until(lambda: sum(link["count"] for link in grouped(known, "area")["links"]) == before + 2)  # the import is read
 
