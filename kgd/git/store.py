@@ -289,6 +289,18 @@ class ObjectStore:
         ahead, behind = self._rev_list(a, "--count", "--left-right", f"{a.hex()}...{b.hex()}")
         return int(ahead), int(behind)
 
+    def merge_base(self, a: ObjectId, b: ObjectId) -> ObjectId | None:
+        """One best common ancestor; None for unrelated histories. Starts no process if libgit2 can read the history.
+
+        Raises:
+            Damaged: As `merge_bases`.
+        """
+        try:
+            base = self._repository.merge_base(pygit2.Oid(raw=a), pygit2.Oid(raw=b))
+        except _UNREADABLE:
+            return next(iter(self.merge_bases(a, b)), None)
+        return bytes(base.raw) if base else None
+
     def merge_bases(self, a: ObjectId, b: ObjectId) -> list[ObjectId]:
         """All best common ancestors, sorted by id; empty for unrelated histories.
 

@@ -215,6 +215,7 @@ class NodeAnswer(TypedDict):
     messages: NotRequired[list[MessageAnswer]]
     conflicts: NotRequired[list[ConflictAnswer]]
     proposals: NotRequired[list[str]]
+    more_proposals: NotRequired[int]
     invalid_file: NotRequired[InvalidAnswer]
     unverified: NotRequired[UnverifiedAnswer]
     lapsed: NotRequired[str]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 
-from kgd.errors import Invalid, Limit
+from kgd.errors import Damaged, Invalid, Limit
+from kgd.git import program
+from kgd.git.store import ObjectStore
 from kgd.model.access import Principal, Scope
 from kgd.tools import paging
 from kgd.tools.proposals.proposals import COMMENT, LISTED, PROPOSALS
 from kgd.tools.session import Session
-from kgd.workspace.proposals import comments, records
+from kgd.workspace.proposals import comments, marks, proposals, records
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, git, upsert
 
@@ -188,3 +192,102 @@ def test_get_names_the_open_proposals_that_change_a_node(ask: Ask, holds: As) ->
     assert "proposals" not in ask.get(uris=uris[:1])["nodes"][0]
     ask.put(changes=upsert("infra/one", summary="proposed"))
     assert proposed(ask) == {"two": [id]}, "nothing is left to accept for the other node"
+
+
+def lost_parent(ws: Workspace, name: str = "lost") -> str:
+    """Make an open proposal whose commit has a parent that the repository does not have; return its name."""
+    git_dir = ws.layout.git_dir
+    who = "Ann Person <ann@example.org> 1700000000 +0000"
+    tree = git(git_dir, "rev-parse", f"{ws.tip}^{{tree}}").strip()
+    text = f"tree {tree}\nparent {'1' * 40}\nauthor {who}\ncommitter {who}\n\nlost\n"
+    made = subprocess.run(
+        ["git", "-C", str(git_dir), "hash-object", "-t", "commit", "-w", "--literally", "--stdin"],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    (git_dir / "refs/heads/proposals").mkdir(parents=True, exist_ok=True)
+    (git_dir / "refs/heads/proposals" / name).write_text(f"{made}\n")
+    return name
+
+
+def test_many_proposals_are_compared_a_few_at_a_time_without_git_and_once(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = ask.put(changes=upsert("busy", name="Busy"))["commit"]
+    ask.put(changes=upsert("busy", name="Busier"))
+    for n in range(marks.COMPARED + 3):
+        ask.submit_subgraph(changes=upsert("busy", name=f"Busy {n}"), base=base)
+    asked = {"uris": ["concept://shop/busy"], "include": ["proposals"]}
+    monkeypatch.setattr(program, "run", lambda *_, **__: pytest.fail("a process of git"))
+    monkeypatch.setattr(proposals, "merge_commits", lambda *_: pytest.fail("a merge"))
+    first = ask.get(**asked)
+    assert first["proposals_left_out"] == 3
+    assert first["nodes"][0]["more_proposals"] == marks.COMPARED - 3
+    monkeypatch.setattr(marks, "COMPARED", 3)
+    assert ask.get(**asked)["nodes"][0]["more_proposals"] == 20
+    monkeypatch.setattr(marks, "COMPARED", 0)
+    ask.put(changes=upsert("other", name="Other"))
+    after = ask.get(**asked)
+    assert after["nodes"][0]["more_proposals"] == 20, "a new tip needs no new comparison"
+    assert "proposals_left_out" not in after
+
+
+def test_the_ids_of_proposals_share_the_room_of_the_answer(ask: Ask) -> None:
+    bases = [ask.put(changes=upsert(f"full/{n}", name="N"))["commit"] for n in range(9)]
+    ask.put(changes=[upsert(f"full/{n}", name="M") for n in range(9)])
+    for n in range(5):
+        ask.submit_subgraph(changes=[upsert(f"full/{m}", name=f"N{n}") for m in range(9)], base=bases[-1])
+    answer = ask.get(uris=[f"concept://shop/full/{n}" for n in range(9)], include=["proposals"], budget=600)
+    assert {(len(one["proposals"]), one["more_proposals"]) for one in answer["nodes"]} == {(3, 2)}
+    assert len(orjson.dumps(answer)) <= 600 * 4
+    assert "cursor" in answer
+
+
+def test_a_proposal_with_a_lost_commit_is_broken_and_hides_no_other(ask: Ask, holds: As, ws: Workspace) -> None:
+    base = ask.put(changes=upsert("infra/held", name="Held"))["commit"]
+    ask.put(changes=upsert("infra/held", name="Held here"))
+    id = ask.submit_subgraph(changes=upsert("infra/held", name="Held there"), base=base)["proposal"]
+    name = lost_parent(ws)
+    answer = ask.get(uris=["concept://shop/infra/held"], include=["proposals"])
+    assert answer["nodes"][0]["proposals"] == [id]
+    assert answer["proposals_left_out"] == 1
+    states = {one["id"].partition("@")[0]: one["state"] for one in ask.proposals()["proposals"]}
+    assert states[name] == "broken"
+    reader = holds("read,write", "/infra/**", id="tok00002")
+    assert [one["id"] for one in reader.resolve_conflicts(via="agent")["proposals"]] == [id]
+
+
+def test_a_failed_comparison_is_repeated_at_the_next_tip(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = ask.put(changes=upsert("shaky", name="Shaky"))["commit"]
+    ask.put(changes=upsert("shaky", name="Shaky here"))
+    id = ask.submit_subgraph(changes=upsert("shaky", name="Shaky there"), base=base)["proposal"]
+    asked = {"uris": ["concept://shop/shaky"], "include": ["proposals"]}
+
+    def fails(*_: Any) -> None:
+        raise Damaged("the disk does not answer")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(ObjectStore, "merge_base", fails)
+        answer = ask.get(**asked)
+        assert answer["proposals_left_out"] == 1
+        assert "proposals" not in answer["nodes"][0]
+    ask.put(changes=upsert("other", name="Other"))
+    assert ask.get(**asked)["nodes"][0]["proposals"] == [id]
+
+
+def test_a_long_description_is_cut_visibly_and_takes_room_from_the_differences(ask: Ask, ws: Workspace) -> None:
+    base = ask.put(changes=[upsert(f"long/{n}", name="N") for n in range(60)])["commit"]
+    ask.put(changes=upsert("long/0", name="M"))
+    changes = [upsert(f"long/{n}", name="O", content="word " * 190) for n in range(60)]
+    short = ask.proposals(name=ask.submit_subgraph(changes=changes, base=base, message="s")["proposal"])
+    commit = short["proposals"][0]["commit"]
+    who = ["-c", "user.name=Ann Person", "-c", "user.email=ann@example.org"]
+    text = f"long\n\n{'é' * 5_000}"
+    made = git(ws.layout.git_dir, *who, "commit-tree", f"{commit}^{{tree}}", "-p", base, "-m", text).strip()
+    git(ws.layout.git_dir, "update-ref", "refs/heads/proposals/long", made)
+    long = ask.proposals(name="long")
+    assert long["proposals"][0]["description"] == f"{'é' * 4_000}… (5000 characters)"
+    assert 0 < len(long["proposals"][0]["diff"]) < len(short["proposals"][0]["diff"]) < 60
+    assert len(orjson.dumps(long)) <= paging.HARD_LIMIT

@@ -17,7 +17,7 @@ from kgd.tools import addressing, paging, visibility
 from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.operation import CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, Hints, Operation, Reflects, option
-from kgd.tools.paging import HARD_LIMIT, Room
+from kgd.tools.paging import HARD_LIMIT, LEAST, Room, clip, size_of
 from kgd.tools.parameters import Many, Params, When, refuse_unseen
 from kgd.tools.proposals.outbound import decided_there, take_off
 from kgd.tools.proposals.seen import (
@@ -137,18 +137,8 @@ def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> P
         raise NotFound("the proposal does not change this node", at=uri, next=SEE_CHANGES)
     question = [found.id, uri]
     start = paging.index(paging.read("proposals", question, params.cursor), 0) if params.cursor else 0
-    room, diffs = Room(HARD_LIMIT), list[NodeDiff]()
-    for change in changes[start:]:
-        diff: NodeDiff = fenced_value(node_diff(change, whole=uri is not None))
-        if not room.take(diff, first=True) and diffs:
-            break
-        diffs.append(diff)
-    one["diff"] = diffs
     if said := comments.of(workspace, found):
         one["discussion"] = discussion(said)
-    if left := len(changes) - start - len(diffs):
-        one["more_diff"] = left
-        answer["cursor"] = paging.write("proposals", question, [start + len(diffs)])
     commit = workspace.past.commit(bytes.fromhex(found.commit))
     if told := records.read(commit.message):
         one["reasons"] = [
@@ -157,7 +147,18 @@ def _shown(session: Session, workspace: Workspace, params: ProposalsParams) -> P
             if not {change.uri for change in look.changes}.isdisjoint(one.nodes)
         ]
     elif description := workspace.past.entry(commit, ()).body:
-        one["description"] = fenced(description)[:LONGEST_MESSAGE]
+        one["description"] = clip(fenced(description), LONGEST_MESSAGE)
+    room, diffs = Room(HARD_LIMIT), list[NodeDiff]()
+    room.left = max(LEAST, room.left - size_of(one))
+    for change in changes[start:]:
+        diff: NodeDiff = fenced_value(node_diff(change, whole=uri is not None))
+        if not room.take(diff) and diffs:
+            break
+        diffs.append(diff)
+    one["diff"] = diffs
+    if left := len(changes) - start - len(diffs):
+        one["more_diff"] = left
+        answer["cursor"] = paging.write("proposals", question, [start + len(diffs)])
     return answer
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -16,7 +15,6 @@ from kgd.model.access import Principal
 from kgd.model.change import Author
 from kgd.model.escaping import fenced_line
 from kgd.model.globs import place_of
-from kgd.model.uri import Uri
 from kgd.tools import visibility
 from kgd.tools.differences import NodeDiff
 from kgd.tools.nodes import is_agent, is_by, moment
@@ -26,6 +24,7 @@ from kgd.tools.session import Session
 from kgd.workspace.proposals import comments, deciding, proposals
 from kgd.workspace.proposals.comments import Comment
 from kgd.workspace.proposals.deciding import decision
+from kgd.workspace.proposals.marks import Marks, marks
 from kgd.workspace.proposals.proposals import Look, Proposal
 from kgd.workspace.proposals.shared import shared
 from kgd.workspace.workspace import Workspace
@@ -200,50 +199,9 @@ def _is_seen(workspace: Workspace, one: Proposal, sees: visibility.Sees) -> bool
     return bool(touched.uris) and not touched.settings and all(map(sees, touched.uris))
 
 
-@dataclass(slots=True)
-class _Changed:
-    """The nodes that a commit of a proposal may change, and the nodes that acceptance at `tip` still changes."""
-
-    touched: frozenset[Uri]
-    tip: str = ""
-    left: frozenset[Uri] = frozenset()
-
-
-@dataclass(slots=True)
-class _Known:
-    """The nodes of pending proposals, by commit."""
-
-    commits: dict[str, _Changed] = field(default_factory=dict)
-
-
-def changing(session: Session, workspace: Workspace, uris: Collection[Uri]) -> dict[Uri, list[str]]:
-    """The ids of the open proposals that change these nodes, oldest first; none for a restricted caller.
-
-    Reads the commits of each proposal once. A proposal that may change one of the nodes is merged in memory, once for
-    each tip.
-    """
-    if visibility.sight(session, workspace.id) is not None:
-        return {}
-    known, found, tip = workspace.beside(_Known, lambda _: _Known()), dict[Uri, list[str]](), workspace.tip
-    before, known.commits = known.commits, {}
-    for one in proposals.listed(workspace):
-        changed = known.commits[one.commit] = before.get(one.commit) or _Changed(_touched(workspace, one))
-        if changed.touched.isdisjoint(uris):
-            continue
-        if changed.tip != tip:
-            changed.left = frozenset(change.uri for change in proposals.look(workspace, one).changes)
-            changed.tip = tip
-        for uri in changed.left.intersection(uris):
-            found.setdefault(uri, []).append(one.id)
-    return found
-
-
-def _touched(workspace: Workspace, one: Proposal) -> frozenset[Uri]:
-    """The nodes that a proposal changes in any of its commits; none if they are too many or cannot be read."""
-    try:
-        return deciding.touches(workspace, one).uris
-    except KgdError:
-        return frozenset()
+def changing(session: Session, workspace: Workspace) -> Marks | None:
+    """The open proposals by the nodes that they change; None for a restricted caller."""
+    return marks(workspace) if visibility.sight(session, workspace.id) is None else None
 
 
 def is_own(principal: Principal | None, one: Proposal) -> bool:

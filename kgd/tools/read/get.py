@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
@@ -29,11 +29,13 @@ from kgd.tools.proposals.seen import changing
 from kgd.tools.read import citations, mentions
 from kgd.tools.session import Session
 from kgd.tools.working_sets import enter, note
+from kgd.workspace.proposals.marks import Marks
 from kgd.workspace.workspace import Workspace
 
 LISTS = ("relations", "incoming")
 HISTORY_LINES = 5
 MISSING_SHOWN = 20
+PROPOSALS_NAMED = 3
 
 
 Part = Literal[
@@ -74,11 +76,15 @@ class Missing(TypedDict):
 
 
 class GetResult(TypedDict):
+    """`proposals_left_out` is the number of open proposals that the part `proposals` does not consider: broken or large
+    ones, and those that a later call compares."""
+
     workspace: str
     nodes: list[NodeAnswer]
     missing: list[Missing]
     context_id: NotRequired[str]
     as_of: NotRequired[str]
+    proposals_left_out: NotRequired[int]
     cursor: NotRequired[str]
     hint: NotRequired[dict[str, Any]]
     resolved: NotRequired[list[Resolved]]
@@ -100,6 +106,7 @@ def get(session: Session, params: GetParams) -> GetResult:
     answer["missing"] += [] if begin.node or begin.inside else [_refused(params.uris[n], refused[n]) for n in refused]
     if params.conflicts == "resolve" and not commit and workspace and (resolved := _settled(session, workspace, asked)):
         answer["resolved"] = resolved
+    marks = changing(session, workspace) if "proposals" in params.include and workspace and not commit else None
     seen, reads = [], HubReads(session, params.include, commit if far else None)
     for index in range(begin.node, len(asked)):
         found: Found | FarNode | Missing
@@ -113,7 +120,8 @@ def get(session: Session, params: GetParams) -> GetResult:
             room.take(found)
             continue
         start = begin if index == begin.node else Position(index)
-        node, rest = _fitted(found, asked[index], params.include, room, start, first=not answer["nodes"])
+        marked = _marked(marks, found) if marks is not None and not start.inside else {}
+        node, rest = _fitted(found, asked[index], params.include, room, start, marked, first=not answer["nodes"])
         if node is not None:
             if "citations" in params.include and isinstance(found, Found) and not start.inside:
                 citations.add(session, found, node, room)
@@ -122,17 +130,21 @@ def get(session: Session, params: GetParams) -> GetResult:
         if rest is not None:
             answer["cursor"] = paging.write("get", question, rest.written())
             break
-    if "proposals" in params.include and workspace is not None and not commit:
-        changed = changing(session, workspace, seen)
-        for node in answer["nodes"]:
-            if node["uri"] in changed:
-                node["proposals"] = changed[node["uri"]]
+    if marks is not None and marks.left_out:
+        answer["proposals_left_out"] = marks.left_out
     if commit:
         answer["as_of"] = commit
     answer.update(enter(session, params.context_id, seen))
     if workspace is not None and not commit:
         note(session, workspace, answer, seen)
     return answer  # type: ignore[return-value]
+
+
+def _marked(marks: Marks, found: Found | FarNode) -> dict[str, Any]:
+    """The first open proposals that change the node, and the number of the others."""
+    ids = marks.of(found.uri) if isinstance(found, Found) and found.workspace is marks.workspace else []
+    more = {"more_proposals": len(ids) - PROPOSALS_NAMED} if len(ids) > PROPOSALS_NAMED else {}
+    return {"proposals": ids[:PROPOSALS_NAMED], **more} if ids else {}
 
 
 def _spelt(session: Session, workspace: Workspace | None, home: str, text: str, number: int) -> Uri:
@@ -238,10 +250,21 @@ class Position:
 
 
 def _fitted(
-    found: Found | FarNode, asked: str, include: Sequence[str], room: Room, start: Position, *, first: bool
+    found: Found | FarNode,
+    asked: str,
+    include: Sequence[str],
+    room: Room,
+    start: Position,
+    marked: Mapping[str, Any],
+    *,
+    first: bool,
 ) -> tuple[dict[str, Any] | None, Position | None]:
-    """As much of the node as fits, and the position where the next page starts; (None, start) if nothing fits."""
-    answer = _head(found, asked, include, continued=start.inside)
+    """As much of the node as fits, and the position where the next page starts; (None, start) if nothing fits.
+
+    Args:
+        marked: Further fields of the node.
+    """
+    answer = {**_head(found, asked, include, continued=start.inside), **marked}
     if not room.take(answer, first=first):
         return None, start
     content = found.content if "content" in include else ""

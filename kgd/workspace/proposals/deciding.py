@@ -9,7 +9,7 @@ from typing import Literal
 
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import policy_in
-from kgd.errors import Forbidden, Invalid, KgdError, Limit, Unavailable
+from kgd.errors import Damaged, Forbidden, Invalid, KgdError, Limit, Unavailable
 from kgd.git import program
 from kgd.git.objects import ObjectId, Signature, signature, trailers
 from kgd.git.refs import HEAD, PROPOSALS, REJECTED, RefUpdate, list_refs, move_ref, read_log
@@ -148,6 +148,7 @@ def touches(workspace: Workspace, proposal: Proposal) -> Touched:
 
     Raises:
         Limit: The proposal has more than a thousand commits.
+        Damaged: One of them is missing or cannot be read.
     """
     tip = bytes.fromhex(workspace.tip)
     return _touched_by_commits(workspace, tip, bytes.fromhex(proposal.commit))
@@ -291,10 +292,17 @@ def _touched_by_commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -
 
 
 def _commits(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> Sequence[ObjectId]:
-    """The proposal's own commits, newest first."""
-    said = program.run(
-        workspace.layout.git_dir, ["rev-list", f"--max-count={MAX_COMMITS + 1}", commit.hex(), f"^{tip.hex()}"]
-    )
+    """The proposal's own commits, newest first.
+
+    Raises:
+        Damaged, Limit: A commit is missing, or there are too many.
+    """
+    try:
+        said = program.run(
+            workspace.layout.git_dir, ["rev-list", f"--max-count={MAX_COMMITS + 1}", commit.hex(), f"^{tip.hex()}"]
+        )
+    except program.GitFailed as error:
+        raise Damaged(f"a commit of the proposal cannot be read: {error.said[:100]}", at=commit.hex()) from error
     found = [bytes.fromhex(line) for line in said.decode().split()]
     if len(found) > MAX_COMMITS:
         raise Limit(f"a proposal has at most {MAX_COMMITS} commits", next="Squash them into fewer.")
