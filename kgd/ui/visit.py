@@ -13,7 +13,7 @@ from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
 from kgd.tools import EVERY, SERVED
 from kgd.tools import call as call_locally
-from kgd.tools.hubs.token_calls import call, visible
+from kgd.tools.hubs.token_calls import call, refusal, visible
 from kgd.tools.operation import Answer
 from kgd.tools.session import Session
 from kgd.ui.sessions import Visitor
@@ -132,6 +132,17 @@ class Visit:
         if self.record is None:
             return call_locally(self.session(), tool, given)
         return call(self.session(), self.record, SERVED, tool, given)
+
+    def refusal(self, tool: str, **arguments: Any) -> KgdError | None:
+        """Return the error that a call of a tool would raise, found by a dry run without quota and audit log."""
+        given = {"workspace": self.workspace, **arguments}
+        if self.record is not None:
+            return refusal(self.session(), self.record, SERVED, tool, given)
+        try:
+            call_locally(self.session(), tool, {**given, "dry_run": True})
+        except KgdError as error:
+            return error
+        return None
 
     def counts(self, status: Answer | None = None) -> Mapping[str, int]:
         """Return the pending work of this workspace by page; empty if the status is unavailable. O(1).

@@ -75,6 +75,26 @@ def test_comments_on_a_proposal_are_on_the_overview_of_its_author(browser: Brows
     hub.call("reject", workspace="infra", name=sent["proposal"].partition("@")[0])
 
 
+def test_reading_a_proposal_costs_no_quota_and_is_not_in_the_audit_log(browser: BrowserContext, hub: Hub) -> None:
+    author = hub.mint("read,propose", "/**", name="author")
+    ids = []
+    for uri in ("concept://infra/services/quota", "concept://infra/elsewhere/quota"):
+        change = {"op": "upsert", "uri": uri, "summary": "proposed"}
+        ids.append(hub.post(author, "infra/submit_subgraph", {"changes": [change]}).json["proposal"])
+    token = hub.mint("read", "/**", name="reviewer", also=["write:/services/**"], nodes_per_day=1)
+    page = signed_in(browser, hub, token, "w/infra/overview")
+    for _ in range(3):
+        page.goto(f"{hub.url}/ui/w/infra/proposal?id={ids[0]}")
+        expect(page.locator("main")).to_contain_text("ready You can accept it without a conflict.")
+    page.goto(f"{hub.url}/ui/w/infra/proposal?id={ids[1]}")
+    expect(page.locator(".warning")).to_contain_text("You cannot accept it as a whole")
+    expect(page.locator("main")).not_to_contain_text("without a conflict")
+    log = hub.call("token_log", id=id_of(token))["entries"]
+    assert [one for one in log if "accept" in str(one)] == []
+    assert hub.post(token, "infra/accept", {"name": ids[0]}).json["commit"], "the quota of one node is unused"
+    hub.call("reject", workspace="infra", name=ids[1])
+
+
 def id_of(token: str) -> str:
     return token.split("_")[2]
 

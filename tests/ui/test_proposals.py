@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from kgd.errors import NotFound
+from kgd.ui.pages.proposals import TRIED
 from tests.sync.people import Person, bare
 from tests.ui.conftest import Desk, Watched, at, axe
 from tests.ui.pictures import picture
@@ -226,6 +227,17 @@ def test_a_proposal_shows_its_description_and_branch_the_cited_code_and_whether_
     assert "A forged token was accepted in May." in desk("proposals", id)
     at(page, "proposals")
     expect(page.locator("article", has_text="check tokens")).to_contain_text("A forged token was accepted in May.")
+    desk.call("reject", name=id)
+
+
+def test_a_proposal_that_is_too_large_to_be_tried_is_not_called_ready(desk: Desk, page: Page) -> None:
+    id = propose(desk, "large", *(f"n{n}" for n in range(TRIED + 1)))
+    desk.put("concept://shop/large/n0", summary="was")
+    (one,) = desk.call("proposals", name=id)["proposals"]
+    assert one["state"] == "open"
+    at(page, f"proposal?id={id}")
+    expect(page.get_by_role("button", name=f"Accept all {TRIED + 1} nodes")).to_be_visible()
+    expect(page.locator("main")).not_to_contain_text("without a conflict")
     desk.call("reject", name=id)
 
 

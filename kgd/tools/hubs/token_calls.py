@@ -48,6 +48,22 @@ def call(
         return _call(session, record, tools, name, arguments)
 
 
+def refusal(
+    session: Session, record: TokenRecord, tools: Mapping[str, Operation], name: str, arguments: Mapping[str, Any]
+) -> KgdError | None:
+    """The error that an operation would raise, found by its dry run; None if it would succeed.
+
+    For a page that shows in advance what its visitor may do: it costs no quota, and is not in the audit log.
+    """
+    if (tool := visible(tools, record.holder).get(name)) is None:
+        return NotFound(f"there is no tool '{name[:60]}' here")
+    try:
+        tool.call(session, {**arguments, "dry_run": True})
+    except KgdError as error:
+        return error
+    return None
+
+
 @contextmanager
 def noted(session: Session, holder: Principal | None, action: str, workspace: str) -> Iterator[None]:
     """Write a refusal inside the context to the audit log, if the caller has a token."""

@@ -151,6 +151,8 @@ def _look(visit: Visit, id: str, part: Part, error: KgdError | None = None) -> H
     shown = rows(one["diff"], known)
     opened = {row.uri for row in shown} if of <= SHOWN or len(shown) == 1 else part.uris
     may_accept = visit.may("accept")
+    is_tried = may_accept and one["state"] == "open" and of <= TRIED
+    why_not = visit.refusal("accept", name=id) if is_tried else None
     return Page(
         "proposal.html",
         {
@@ -164,7 +166,8 @@ def _look(visit: Visit, id: str, part: Part, error: KgdError | None = None) -> H
             "opened": opened,
             "code": {row.uri: found for row in shown if row.uri in opened and (found := code_beside(visit, row.uri))},
             "names": known,
-            "why_not": _why_not(visit, id) if may_accept and one["state"] == "open" and of <= TRIED else None,
+            "is_ready": is_tried and not why_not,
+            "why_not": why_not,
             "only": part.only,
             "fields": part.fields,
             "message": part.message,
@@ -177,15 +180,6 @@ def _look(visit: Visit, id: str, part: Part, error: KgdError | None = None) -> H
         },
         422 if error else 200,
     )
-
-
-def _why_not(visit: Visit, id: str) -> KgdError | None:
-    """Return the reason why the visitor cannot accept the whole proposal, by trying it."""
-    try:
-        visit.call("accept", name=id, dry_run=True)
-    except KgdError as refusal:
-        return refusal
-    return None
 
 
 def _is_over(visit: Visit, id: str, error: KgdError) -> Handled:
