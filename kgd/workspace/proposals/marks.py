@@ -54,18 +54,30 @@ class Marks:
     found: tuple[tuple[str, ObjectId, _Changed], ...] = ()
     left_out: int = 0
 
+    merged: dict[ObjectId, bool] = field(default_factory=dict)
+    """Whether the tip contains a proposal, once it was asked for."""
+
     def of(self, uri: Uri) -> list[str]:
         """The ids of the proposals that change this node, oldest first, without those whose version of the node's file
         is at the tip."""
-        return [id for id, commit, changed in self.found if uri in changed.uris and self._is_left(uri, commit, changed)]
-
-    def _is_left(self, uri: Uri, commit: ObjectId, changed: _Changed) -> bool:
+        changing = [one for one in self.found if uri in one[2].uris]
+        if not changing:
+            return []
         store, path = self.workspace.store, self.workspace.path(uri)
         try:
-            is_there = path in changed.blobs and store.entry(store.tree_of(self.tip), path) == changed.blobs[path]
-            return not is_there and not store.is_ancestor(commit, self.tip)
+            here = store.entry(store.tree_of(self.tip), path)
+            return [
+                id
+                for id, commit, changed in changing
+                if not (path in changed.blobs and changed.blobs[path] == here) and not self._is_merged(commit)
+            ]
         except KgdError:
-            return True
+            return [id for id, _, _ in changing]
+
+    def _is_merged(self, commit: ObjectId) -> bool:
+        if commit not in self.merged:
+            self.merged[commit] = self.workspace.store.is_ancestor(commit, self.tip)
+        return self.merged[commit]
 
 
 def marks(workspace: Workspace) -> Marks:
