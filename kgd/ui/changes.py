@@ -14,6 +14,7 @@ from kgd.model.fields import split
 from kgd.model.node import NODE_FIELDS, Json
 from kgd.model.text_merge import common_parts
 from kgd.model.uri import name_of
+from kgd.tools.nodes import UNSEEN_MESSAGE
 from kgd.ui.node_reading import titles
 from kgd.ui.relation_words import words_of
 from kgd.ui.visit import Visit
@@ -98,6 +99,10 @@ DEEDS = {
     "review: take back": "reverted",
 }
 """Descriptions of generated commit subjects, by the words of the subject before the node's URI."""
+GENERATED = (*DEEDS, "change", "log", "revert")
+"""The words before the node's URI in a generated subject."""
+WITH_REASONS = ("put", "resolve", "submit", "accept", "commit")
+"""Operations whose commits have the author's message, if the author wrote one; ``commit`` is a commit made with git."""
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _WORD = re.compile(r"\w+(?:['’.-]\w+)*|\s+|[^\w\s]")
 _SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?!\s))+(?:[.!?]+|\Z)?\s*|\s+|[.!?]+\s*")
@@ -226,10 +231,13 @@ class NodeRow:
         return text if len(text) <= LONGEST_GIST else f"{text[:LONGEST_GIST]}…"
 
 
-def reason_of(message: str, uri: str) -> str:
-    """Return the message of a commit; empty if kgd generated it for a change to this node."""
-    subject = message.partition("\n")[0]
-    return "" if subject.startswith("put ") or deed_of(subject, uri) else message.strip()
+def reason_of(commit: Mapping[str, Any]) -> str:
+    """Return the message that the author of a commit wrote; empty if kgd generated it or the reader may not see it."""
+    message, nodes = str(commit["message"]).strip(), commit["nodes"]
+    if commit.get("operation") not in WITH_REASONS or not nodes or message == UNSEEN_MESSAGE:
+        return ""
+    is_generated = any(message.startswith(f"{verb} {uri}"[:100]) for verb in GENERATED for uri in nodes)
+    return "" if is_generated else message
 
 
 def deed_of(subject: str, uri: str) -> str:
@@ -378,16 +386,19 @@ def marks(old: str, new: str) -> tuple[Mark, ...]:
 def shortened(found: Sequence[Mark], most: int, around: int) -> tuple[Mark, ...]:
     """Shorten marked text to its first differences.
 
+    A deleted text is never the last stretch if an inserted text replaces it.
+
     Args:
-        most: Largest number of characters, a third of them for each stretch.
+        most: Approximate largest number of characters, at most a third of them for each stretch.
         around: Characters of unchanged text before and after a change.
     """
     shown, room = list[Mark](), most
     for number, mark in enumerate(found):
         text = _cut(mark, number, len(found), around).text
-        longest = min(room, most // 3)
+        longest = min(max(room, around), most // 3)
         shown.append(Mark(mark.kind, text if len(text) <= longest else f"{text[:longest]}…"))
-        if (room := room - len(text)) <= 0:
+        room -= min(len(text), longest)
+        if room <= 0 and mark.kind != "del":
             break
     return tuple(shown)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,6 +13,7 @@ from kgd.errors import KgdError
 from kgd.model.uri import name_of
 from kgd.tools import entries
 from kgd.tools.nodes import is_agent
+from kgd.ui.changes import reason_of
 from kgd.ui.node_reading import lead
 from kgd.ui.visit import Visit
 
@@ -29,8 +30,6 @@ BY_HAND = "edited by hand"
 OTHER_DEEDS = {"merge": "merged", "commit": BY_HAND, "hand-edit": BY_HAND}
 """Verbs of commits that no operation makes."""
 USUAL = "wrote"
-OWN_WORDS = ("put",)
-"""Operations whose commit subject is the author's reason, or names the node."""
 HOUR = len("2026-11-20T13")
 
 
@@ -107,7 +106,7 @@ def _group_of(commit: Mapping[str, Any]) -> Group:
 
 def _add(group: Group, commit: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> None:
     if why := reason_of(commit):
-        group.reasons.append(why)
+        group.reasons.append(why.partition("\n")[0])
     seen = {one.uri for one in group.changes}
     for uri in commit["nodes"][:NAMED]:
         if uri not in seen:
@@ -148,11 +147,3 @@ def _nodes(visit: Visit, commits: Mapping[str, str]) -> dict[str, Mapping[str, A
 def deeds() -> Mapping[str, str]:
     """Verbs of commits by their `Kgd-Op` trailer."""
     return {word: verb for one in entries().values() for word, verb in one["commits"].items()} | OTHER_DEEDS
-
-
-def reason_of(commit: Mapping[str, Any]) -> str:
-    """Return the author's reason; empty for a generated subject."""
-    subject: str = commit["message"].partition("\n")[0]
-    nodes: Sequence[str] = commit["nodes"]
-    own = commit.get("operation") in OWN_WORDS and not any(uri in subject for uri in nodes)
-    return subject if own and nodes else ""

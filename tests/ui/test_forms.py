@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.errors import Invalid
-from kgd.ui.changes import Mark, as_text, deed_of, mapping_of, mapping_text, marked, side_by_side
+from kgd.tools.nodes import UNSEEN_MESSAGE
+from kgd.ui.changes import (
+    Mark,
+    as_text,
+    deed_of,
+    mapping_of,
+    mapping_text,
+    marked,
+    reason_of,
+    shortened,
+    side_by_side,
+)
 from kgd.ui.pages.node_form import FIELDS, changes, meet, texts_of, typed_of
 
 NODE = {
@@ -141,3 +152,31 @@ def test_values_are_shown_as_editable_text() -> None:
 )
 def test_a_generated_subject_is_described_by_its_change(subject: str, said: str) -> None:
     assert deed_of(subject, "concept://shop/a") == said
+
+
+@pytest.mark.parametrize(
+    ("operation", "message", "reason"),
+    [
+        ("put", "put the limit into the settings", "put the limit into the settings"),
+        ("put", "Cards since May: see concept://shop/a", "Cards since May: see concept://shop/a"),
+        ("commit", "Seen in the logs\n\nOf May.", "Seen in the logs\n\nOf May."),
+        ("put", "put concept://shop/a and 3 more", ""),
+        ("put", "change concept://shop/a and 1 more", ""),
+        ("resolve", "resolve concept://shop/a", ""),
+        ("import", "3 threads of mail", ""),
+        ("put", UNSEEN_MESSAGE, ""),
+    ],
+)
+def test_a_commit_has_the_reason_that_its_author_wrote(operation: str, message: str, reason: str) -> None:
+    commit = {"operation": operation, "message": message, "nodes": ["concept://shop/a", "concept://shop/b"]}
+    assert reason_of(commit) == reason
+
+
+def test_a_shortened_difference_shows_the_old_and_the_new_text() -> None:
+    old, new = "One worker drains the queue by batches. " * 9, "Many processes take jobs from a table. " * 9
+    assert shortened(marked(old, new), 240, 30) == (Mark("del", f"{old[:80]}…"), Mark("ins", f"{new[:80]}…"))
+
+
+def test_a_shortened_difference_never_ends_between_a_deleted_text_and_its_replacement() -> None:
+    found = [Mark("ins", "a" * 80), Mark("same", "b" * 80), Mark("del", "c" * 80), Mark("ins", "d" * 80)]
+    assert [one.kind for one in shortened(found, 120, 20)] == ["ins", "same", "del", "ins"]

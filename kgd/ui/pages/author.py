@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from kgd.model.uri import name_of
-from kgd.ui.feed import USUAL, deeds, reason_of
+from kgd.ui.changes import reason_of
+from kgd.ui.feed import USUAL, deeds
 from kgd.ui.node_reading import listed, names
 from kgd.ui.rendering import sentence
 from kgd.ui.visit import Entry, Handled, Page, Visit
@@ -33,7 +34,7 @@ def _title(commit: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) ->
     named = [known.get(uri, {}).get("name") or name_of(uri) for uri in commit["nodes"]]
     more = [f"{commit['more_nodes']} more"] if "more_nodes" in commit else []
     deed = deeds().get(commit["operation"], USUAL)
-    return reason_of(commit) or sentence(f"{deed} {', '.join([*named, *more])}")
+    return reason_of(commit).partition("\n")[0] or sentence(f"{deed} {', '.join([*named, *more])}")
 
 
 ENTRIES = (Entry("review", "author", author),)

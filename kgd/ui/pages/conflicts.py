@@ -9,7 +9,6 @@ from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.access import Verb
-from kgd.tools.nodes import UNSEEN_MESSAGE
 from kgd.ui.changes import (
     Mark,
     are_lists,
@@ -209,11 +208,11 @@ def _decide(visit: Visit, found: Sequence[Mapping[str, Any]], chosen: Chosen, er
 def _reasons(visit: Visit, groups: Sequence[Sequence[Dispute]]) -> dict[str, str]:
     """Return the messages that the authors of the sides wrote, by commit."""
     found = {}
-    sides = [(one.uri, side.by.get("commit", "")) for fields in groups for one in fields for side in one.sides]
-    for uri, commit in dict.fromkeys(one for one in sides if one[1]):
+    sides = [side.by.get("commit", "") for fields in groups for one in fields for side in one.sides]
+    for commit in dict.fromkeys(filter(None, sides)):
         with suppress(KgdError):  # a restricted reader may not see the commit
             (one,) = visit.call("history", commit=commit)["commits"]
-            if one["message"] != UNSEEN_MESSAGE and (reason := reason_of(one["message"], uri)):
+            if reason := reason_of(one):
                 found[commit] = reason
     return found
 
