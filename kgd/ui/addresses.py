@@ -61,6 +61,15 @@ def nearest(path: str) -> str | None:
     return None if found is None else f"w/{workspace}/{found}"
 
 
+def above(path: str) -> str:
+    """Return the address of the nearest page above a path, such as that of a form.
+
+    >>> above("/ui/w/shop/review/take-back"), above("/ui/theme")
+    ('/ui/w/shop/review', '/ui/')
+    """
+    return f"{ROOT}/{quote(nearest(path.removeprefix(ROOT).rpartition('/')[0]) or '')}"
+
+
 def shown_as(entry: Entry) -> str:
     """Return the name of the navigation's entry to mark: of the page itself, or of the page that it belongs to."""
     return entry.place if entry.place in NAVIGATION else entry.name

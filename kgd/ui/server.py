@@ -337,6 +337,7 @@ class Ui:
             served=(lambda: tokens.workspaces(record)) if tokens and record else None,
             is_refresh="hx-request" in request.headers,
             theme=theme if (theme := request.cookies.get(THEME, "")) in THEMES else "",
+            back=addresses.above(request.url.path) if request.method == "POST" else _here(request),
         )
         if visit.workspace and visit.workspace not in visit.workspaces():
             raise NotFound("you have no workspace with that name", next="The start page lists your workspaces.")

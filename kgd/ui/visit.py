@@ -70,6 +70,7 @@ class Visit:
 
     `query` and `form` hold the last value of each name; `many` returns all values of a name in `query` or `form`.
     `record` is the visitor's token at this moment; None for the user of this machine, with all permissions.
+    `here` is the requested address, and `back` the page to return to: the same, or the page above for a form.
     `is_refresh`: the request comes from a script of an open page. `theme` is one of `THEMES`; empty for the system's
     theme.
     """
@@ -87,6 +88,7 @@ class Visit:
     served: Callable[[], list[str]] | None = None
     is_refresh: bool = False
     theme: str = ""
+    back: str = ""
 
     @property
     def may_do_all(self) -> bool:
@@ -227,6 +229,8 @@ def address(workspace: str, page: str, **query: Any) -> str:
 
 
 def own(place: str) -> str:
-    """Return the address if it is one of our pages, otherwise the start page."""
+    """Return the address if it is one of our pages, without its query if it is too long; otherwise the start page."""
     is_ours = place.startswith(f"{ROOT}/") and place.isascii() and place.isprintable() and "\\" not in place
+    if len(place) > LONGEST_PLACE:
+        place = place.partition("?")[0]
     return place if is_ours and len(place) <= LONGEST_PLACE else f"{ROOT}/"

@@ -14,9 +14,10 @@ from playwright.sync_api import Browser, Page, expect
 from kgd.ui.addresses import nearest
 from kgd.ui.navigation import NAVIGATION
 from kgd.ui.rendering import short
+from kgd.ui.visit import LONGEST_PLACE, own
 from tests.conftest import ROOT
 from tests.ui.colleague import Colleague
-from tests.ui.conftest import Desk, at
+from tests.ui.conftest import Desk, Watched, at
 
 chromium_only = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
@@ -40,6 +41,32 @@ AUTH = "concept://shop/services/auth"
 )
 def test_the_beginning_of_an_address_has_a_nearest_page(address: str, page: str | None) -> None:
     assert nearest(address) == page
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "//other.example/ui/",
+        "/\\\\other.example",
+        "/ui\\..\\other.example",
+        "/ui/\\other.example",
+        "https://other.example/ui/",
+        "javascript:alert(1)",
+        " /ui/w/shop/graph",
+        "/ui/\n//other.example",
+        "/elsewhere",
+        "ui/w/shop/graph",
+        "",
+    ],
+)
+def test_a_page_to_return_to_is_a_path_of_these_pages(place: str) -> None:
+    assert own(place) == "/ui/"
+
+
+def test_a_long_address_to_return_to_is_shortened_to_its_page() -> None:
+    assert own("/ui/w/shop/graph?from=a") == "/ui/w/shop/graph?from=a"
+    assert own(f"/ui/w/shop/graph?from={'a' * LONGEST_PLACE}") == "/ui/w/shop/graph"
+    assert own(f"//other.example/ui/?{'a' * LONGEST_PLACE}") == "/ui/"
 
 
 @pytest.mark.parametrize("label", NAVIGATION.values())
@@ -138,3 +165,38 @@ def test_a_theme_is_kept_in_the_browser_and_chosen_without_scripts(desk: Desk, c
     themes.get_by_role("button", name="Light").click()
     expect(body).to_have_css("background-color", light)
     context.close()
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium")
+def test_a_theme_keeps_the_view_that_a_form_has_changed(desk: Desk, page: Page) -> None:
+    desk.put(AUTH, name="Auth")
+    at(page, f"graph?from={AUTH}")
+    page.get_by_role("spinbutton", name="Maximum cost").fill("3")
+    page.get_by_role("spinbutton", name="Maximum cost").press("Enter")
+    page.wait_for_url("**cost=3*")
+    view = page.url
+    page.get_by_role("group", name="Theme").get_by_role("button", name="Dark").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert page.url == view
+    page.get_by_role("group", name="Theme").get_by_role("button", name="System").click()
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium")
+def test_a_theme_chosen_on_the_answer_to_a_form_leads_to_the_page_above(page: Page, watched: Watched) -> None:
+    at(page, "review")
+    page.evaluate("""() => {
+        const form = document.createElement("form");
+        Object.assign(form, { method: "post", action: "/ui/w/shop/review/take-back" });
+        form.append(document.querySelector("[name=proof]").cloneNode());
+        form.append(Object.assign(document.createElement("input"), { name: "uri", value: "concept://shop/nothing" }));
+        document.body.append(form);
+        form.submit();
+    }""")
+    page.wait_for_url("**/review/take-back")
+    page.get_by_role("group", name="Theme").get_by_role("button", name="Dark").click()
+    page.wait_for_url("**/w/shop/review")
+    expect(page.locator("h1")).not_to_contain_text("failed")
+    watched.troubles.clear()  # the browser notes the refused form
+    page.get_by_role("group", name="Theme").get_by_role("button", name="System").click()

@@ -6,6 +6,12 @@
   const tell = (text) => { connection.textContent = text; connection.hidden = !text; };
   const written = () => main().querySelector("form[data-written]");
 
+  // A theme keeps the page as it is now: a form may have changed its address. The answer to a form has no such address.
+  document.addEventListener("submit", ({ target }) => {
+    const back = target.matches(".themes") && target.elements.back;
+    if (back && new URL(back.value, location).pathname === location.pathname) back.value = location.href.slice(location.origin.length);
+  });
+
   // Follow a sign-in link at once.
   const enter = document.getElementById("enter");
   if (enter) enter.requestSubmit();
