@@ -95,6 +95,40 @@ def test_reading_a_proposal_costs_no_quota_and_is_not_in_the_audit_log(browser: 
     hub.call("reject", workspace="infra", name=ids[1])
 
 
+def test_a_node_that_the_viewer_may_not_read_does_not_empty_the_last_nodes(browser: BrowserContext, hub: Hub) -> None:
+    token = hub.mint("read", "/services/**", name="walker")
+    page = signed_in(browser, hub, token)
+    seen = "seen=concept://infra/secret/plan&seen=concept://infra/services/auth"
+    page.goto(f"{hub.url}/ui/w/infra/palette?{seen}")
+    expect(page.get_by_role("group", name="Recent").get_by_role("option")).to_have_count(1)
+    expect(page.get_by_role("group", name="Recent")).to_contain_text("Auth")
+    log = hub.call("token_log", id=id_of(token))["entries"]
+    assert not [one["action"] for one in log if "refused" in one["action"]]
+
+
+def test_the_last_nodes_of_one_viewer_are_not_shown_to_the_next(browser: BrowserContext, hub: Hub) -> None:
+    token = hub.mint("read", "/services/**", name="first")
+    page = signed_in(browser, hub, token, "w/infra/node?uri=concept://infra/services/auth")
+    assert "concept" in page.evaluate("Object.values(localStorage).join()")
+    remembered = page.evaluate("JSON.stringify(localStorage)")
+    hub.call("token_revoke", id=id_of(token))
+    page.goto(f"{hub.url}/ui/")
+    assert "concept" not in page.evaluate("Object.values(localStorage).join()"), "the sign-in page forgets them"
+    page.evaluate(
+        "kept => Object.entries(JSON.parse(kept)).forEach(([key, value]) => localStorage.setItem(key, value))",
+        remembered,
+    )
+    other = browser.new_page()
+    other.route("**/kgd.js*", lambda route: route.abort())
+    other.goto(f"{hub.url}/ui/")
+    other.get_by_label("enter your token").fill(hub.mint("read", "/services/**", name="second"))
+    other.get_by_role("button", name="Sign in").click()
+    other.wait_for_url("**/overview")
+    other.unroute_all()
+    other.reload()
+    assert "concept" not in other.evaluate("Object.values(localStorage).join()"), "another viewer's page forgets them"
+
+
 def id_of(token: str) -> str:
     return token.split("_")[2]
 

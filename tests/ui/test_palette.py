@@ -74,6 +74,44 @@ def test_a_palette_without_words_begins_with_the_last_nodes_and_searches_until_t
     assert "kgd-last" not in page.evaluate("Object.keys(localStorage).join()")
 
 
+@pytest.mark.parametrize("place", ["", "manual", "glossary"])
+def test_signing_out_on_any_page_forgets_the_last_nodes(page: Page, watched: Watched, place: str) -> None:
+    at(page, f"node?uri={AUTH}")
+    assert "concept" in page.evaluate("Object.values(localStorage).join()")
+    page.goto(page.url.partition("/ui/")[0] + f"/ui/{place}")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("main")).to_contain_text("Sign in")
+    watched.troubles.clear()
+    assert "concept" not in page.evaluate("Object.values(localStorage).join()")
+
+
+def test_only_pages_of_existing_nodes_are_remembered(page: Page, watched: Watched) -> None:
+    for place in (
+        "node?uri=concept://shop/gone",
+        "node?uri=nonsense",
+        "file?path=src/gone.py",
+        "area?uri=atom://shop/no",
+    ):
+        at(page, place)
+    watched.troubles.clear()
+    assert page.evaluate("Object.keys(localStorage).length") == 0
+
+
+def test_a_deleted_file_is_not_among_the_last_nodes(desk: Desk, page: Page) -> None:
+    short_lived = desk.code / "src/auth/short_lived.py"
+    short_lived.write_text("X = 1\n")
+    until(lambda: desk.call("get", uris=["file://shop/src/auth/short_lived.py"])["nodes"])
+    for place in ("file?path=src/auth/short_lived.py", "file?path=src/auth/session.py"):
+        at(page, place)
+    at(page, "overview")
+    recent = palette(page).get_by_role("group", name="Recent").get_by_role("option")
+    expect(recent).to_have_count(2)
+    page.keyboard.press("Escape")
+    short_lived.unlink()
+    until(lambda: not desk.call("get", uris=["file://shop/src/auth/short_lived.py"])["nodes"])
+    expect(palette(page).get_by_role("group", name="Recent").get_by_role("option")).to_have_count(1)
+
+
 def test_shift_enter_searches_for_the_words(page: Page) -> None:
     palette(page)
     page.keyboard.type("auth keys")

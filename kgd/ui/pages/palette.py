@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from kgd.errors import KgdError
 from kgd.model.uri import CODE_TREE, parse, path_of, scheme_of, workspace_of
+from kgd.tools.visibility import sight
 from kgd.ui.navigation import DESTINATIONS
-from kgd.ui.node_reading import Row, is_called, listed
+from kgd.ui.node_reading import ROWS, Row, is_called, listed
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
 FOUND, LOOKED = 6, 20
@@ -94,19 +96,27 @@ def _actions(visit: Visit) -> Iterator[Choice]:
 
 
 def _recent(visit: Visit) -> list[Choice]:
-    """The nodes and searches that this browser remembers, without nodes that are gone."""
-    uris = [uri for uri in dict.fromkeys(visit.many("seen")) if _is_here(visit, uri)]
-    rows = listed(visit, [{"uri": uri} for uri in uris[:RECENT]])
+    """The nodes and searches that this browser remembers, without nodes that are gone or hidden from the visitor."""
+    seen = [uri for uri in dict.fromkeys(visit.many("seen")) if _is_readable(visit, uri)][:RECENT]
+    there: set[str] = set()
+    with suppress(KgdError):  # the rows only help the reader
+        found = visit.call("get", uris=seen, include=[], budget=ROWS)["nodes"] if seen else []
+        there = {uri for one in found for uri in (one["uri"], one.get("asked"))}
+    rows = listed(visit, [{"uri": uri} for uri in seen if uri in there])
+    nodes = [_choice(visit, {"uri": row.uri}, row) for row in rows]
     asked = list(filter(None, dict.fromkeys(text.strip()[:MOST_WORDS] for text in visit.many("asked"))))
-    nodes = [_choice(visit, {"uri": row.uri}, row) for row in rows if row.updated or scheme_of(row.uri) in CODE_TREE]
     return [*nodes, *(Choice(f"Search “{text}”", visit.to("search", q=text)) for text in asked[:ASKED])]
 
 
-def _is_here(visit: Visit, text: str) -> bool:
+def _is_readable(visit: Visit, text: str) -> bool:
+    """Whether a text is the URI of a node of this workspace that the visitor may read: one other URI would make `get`
+    refuse all of them."""
     try:
-        return workspace_of(parse(text)) == visit.workspace
+        uri = parse(text)
     except KgdError:
         return False
+    sees = sight(visit.session(), visit.workspace)
+    return workspace_of(uri) == visit.workspace and (sees is None or sees(uri))
 
 
 def _found(visit: Visit, question: str, typed: list[str]) -> tuple[list[Choice], list[Choice]]:

@@ -115,4 +115,9 @@
     if (event.detail.xhr.status === 401) location.reload();
   });
   document.body.addEventListener("htmx:afterSwap", () => document.dispatchEvent(new Event("kgd:shown")));
+
+  // The palette's last nodes and searches are of one viewer: the sign-in page and another viewer's page forget them.
+  const { viewer } = document.body.dataset;
+  Object.keys(localStorage).filter((key) => key.startsWith("kgd-last ") && viewer !== undefined)
+    .filter((key) => !viewer || !key.endsWith(` ${viewer}`)).forEach((key) => localStorage.removeItem(key));
 })();

@@ -11,19 +11,15 @@
     line.hidden = false;
     setTimeout(() => { if (line.textContent === text) line.hidden = true; }, 4000);
   };
-  // The last nodes and searches of this browser: the rows of a palette without words. Signing out forgets them.
-  const LAST = "kgd-last", KEPT = 6, PAGES = { node: "uri", area: "uri", file: "uri", search: "q" };
-  const last = () => JSON.parse(localStorage.getItem(`${LAST} ${dialog.dataset.rows}`)) ?? { seen: [], asked: [] };
-  const here = location.pathname.split("/").pop(), shown = new URLSearchParams(location.search).get(PAGES[here])?.trim();
-  if (PAGES[here] && shown) {
-    const kept = last(), kind = here === "search" ? "asked" : "seen";
+  // The viewer's last nodes and searches in this workspace: the rows of a palette without words. kgd.js forgets them.
+  const LAST = `kgd-last ${dialog.dataset.rows} ${document.body.dataset.viewer}`, KEPT = 6;
+  const last = () => JSON.parse(localStorage.getItem(LAST)) ?? { seen: [], asked: [] };
+  const page = { ...document.getElementById("main").dataset }, shown = page.seen ?? page.asked;
+  if (shown) {
+    const kept = last(), kind = page.seen ? "seen" : "asked";
     kept[kind] = [...new Set([shown, ...kept[kind]])].slice(0, KEPT);
-    localStorage.setItem(`${LAST} ${dialog.dataset.rows}`, JSON.stringify(kept));
+    localStorage.setItem(LAST, JSON.stringify(kept));
   }
-  document.addEventListener("submit", (event) => {
-    if (!event.target.action.endsWith("/ui/out")) return;
-    Object.keys(localStorage).filter((key) => key.startsWith(LAST)).forEach((key) => localStorage.removeItem(key));
-  });
   const DOES = {
     copy: () => navigator.clipboard.writeText(location.href).then(() => say("Link copied."), () => say(location.href)),
     keys: () => document.dispatchEvent(new Event("kgd:keys")),
@@ -60,8 +56,7 @@
     }
     async look(asking) {
       const words = new URLSearchParams({ q: this.field.value });
-      const uri = here === "node" && shown;
-      if (uri) words.set("at", uri);
+      if (page.seen && location.pathname.endsWith("/node")) words.set("at", page.seen);
       for (const [kind, texts] of Object.entries(this.field.value ? {} : last())) {
         texts.filter((text) => text !== shown).forEach((text) => words.append(kind, text));
       }
