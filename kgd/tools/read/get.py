@@ -76,8 +76,8 @@ class Missing(TypedDict):
 
 
 class GetResult(TypedDict):
-    """`proposals_left_out` is the number of open proposals that the part `proposals` does not consider: broken or large
-    ones, and those that a later call compares."""
+    """`proposals_left_out` is the number of open proposals that the part `proposals` does not consider: they are
+    broken or large, or a later call compares them."""
 
     workspace: str
     nodes: list[NodeAnswer]

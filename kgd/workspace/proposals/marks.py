@@ -1,7 +1,7 @@
 """Marks of nodes that open proposals change: bounded work for each request, and no merge.
 
-What a proposal changes is its difference from its merge base, computed once for each of its commits. A large or broken
-proposal is left out.
+A proposal changes the files that differ from its merge base; they are computed once for each of its commits. A large or
+broken proposal is left out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Changed:
 
 @dataclass(slots=True)
 class _Known:
-    """What is known about open proposals, by commit. `failed` has the tip at which a commit could not be compared."""
+    """The compared proposals by commit. `failed` has the tip at which a commit could not be compared."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     changed: dict[ObjectId, _Changed] = field(default_factory=dict)
