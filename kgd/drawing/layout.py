@@ -65,7 +65,6 @@ class Sector:
     """The part of the circle with the neighbours of one type, or the missing ones, between two angles."""
 
     type: str
-    count: int
     begin: float
     end: float
 
@@ -207,8 +206,8 @@ def _sectors(dots: Sequence[Dot], below: Mapping[str, Sequence[Dot]], angles: Ma
     first = (ends[-1][1] - 2 * pi + ends[0][0]) / 2
     edges = [first, *edges, first + 2 * pi]
     return [
-        Sector("missing" if kind[0] else kind[1][1], len(members), begin, end)
-        for (kind, members), (begin, end) in zip(kinds, pairwise(edges), strict=True)
+        Sector("missing" if kind[0] else kind[1][1], begin, end)
+        for (kind, _), (begin, end) in zip(kinds, pairwise(edges), strict=True)
     ]
 
 

@@ -145,7 +145,7 @@ def _ring(ring: Ring) -> str:
 
 
 def _sectors(scene: Scene, layout: Layout, labels: Mapping[str, Label]) -> Iterator[str]:
-    """The edges of the sectors around a start, and the type and number of the nodes in each, where there is room."""
+    """The edges of the sectors around a start, and the type of the neighbours in each, where there is room."""
     if not layout.sectors:
         return
     far, taken = layout.rings[-1].radius, occupied(scene.dots, layout, labels)
@@ -154,7 +154,7 @@ def _sectors(scene: Scene, layout: Layout, labels: Mapping[str, Label]) -> Itera
         x, y = far * cos(sector.begin), far * sin(sector.begin)
         yield f'<path d="M{x * 0.12:.1f} {y * 0.12:.1f}L{x:.1f} {y:.1f}" stroke="{FAINT}" stroke-dasharray="1 5"/>'
     for sector in layout.sectors:
-        text = f"{in_words(sector.type)} {sector.count:,}"
+        text = in_words(sector.type)
         half, middle = width(text) * CHARACTER / 2, (sector.begin + sector.end) / 2
         spots = [(far * share * cos(middle), far * share * sin(middle)) for share in AWAY]
         areas = [(x - half - APART, y - HEIGHT, x + half + APART, y + HEIGHT) for x, y in spots]

@@ -67,7 +67,7 @@ def test_a_file_that_is_reverted_again_and_again_is_a_finding(code: Code) -> Non
 def test_the_file_that_needs_most_fixes_is_a_finding(code: Code) -> None:
     code.commits([*other(100), *[("Fix a crash in the parser", "src/parser.py")] * 9, ("Add it", "src/parser.py")])
     one = found(code)["fixes"]
-    assert one.text == "src/parser.py needs the most fixes: 9 of its 10 commits are fixes, and 9 of all 110"
+    assert one.text == "src/parser.py needs the most fixes: 9 of its 10 commits are fixes, and 9 of all 110 commits"
 
 
 def test_a_deleted_file_is_no_finding(code: Code) -> None:

@@ -235,7 +235,6 @@ WRONG = [
     Wrong(["whoami", "too", "much"], BAD, r"much"),
     Wrong(["token", "revoke", "0123abcd"], GONE, r"0123abcd|token"),
     Wrong(["resolve", "0123abcd", "--take", "a"], GONE, r"not open"),
-    Wrong(["resolve", "0123abcd", "--take", "c"], BAD, r"take"),
     Wrong(["resolve", "0123abcd", "--take", "a", "--fields", "{}"], BAD, r"--take or --fields"),
     Wrong(["undo", "twice"], BAD, r"twice"),
     Wrong(["down", "now"], BAD, r"now"),

@@ -64,7 +64,7 @@ PAGES = (
     Pictured("node-history", "node/history?uri=decision://shop/one-retry-with-an-idempotency-key", "third"),
     Pictured("edit", f"node/edit?uri={NODE}", "More fields"),
     Pictured("new", "node/new?summary=Vouchers+end+at+midnight", "Create"),
-    Pictured("blame", f"node/lines?uri={NODE}#knows-1", "Blame of"),
+    Pictured("blame", f"node/lines?uri={NODE}#knows-1", "Author of each line"),
     Pictured("change", "change?commit={commit}", "Revert…"),
     Pictured("broken", "broken", "Broken links"),
     Pictured("areas-all", "areas/all", "Payments"),

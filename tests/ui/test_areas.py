@@ -8,7 +8,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.ui.conftest import Desk, Watched, at, axe
-from tests.ui.pictures import picture
 from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
@@ -51,13 +50,11 @@ def test_a_user_creates_an_area_for_an_uncovered_folder(desk: Desk, page: Page, 
     expect(page.locator("main")).to_contain_text("5 have none")
 
 
-@pytest.mark.picture
 def test_the_page_opens_folders_and_lists_overlaps(desk: Desk, page: Page) -> None:
     area(desk, "Auth", "src/auth/**", knowledge="Signs tokens")
     area(desk, "Python", "**/*.py")
     at(page, "areas")
     expect(page.locator("main")).to_contain_text("Auth, Python have 2 files in common")
-    picture(page, "areas")
     assert axe(page) == []
     expect(page.get_by_role("link", name="Covered first", exact=True)).to_have_attribute("aria-current", "true")
     expect(page.get_by_role("row", name="src/").get_by_role("link", name="Python")).to_have_class("badge")

@@ -12,7 +12,6 @@ from playwright.sync_api import Page, expect
 from tests.resolution.test_provider import Endpoint
 from tests.ui.colleague import Colleague
 from tests.ui.conftest import Desk, Watched, at, axe
-from tests.ui.pictures import picture
 from tests.waiting import until
 from tests.workspace.people import git
 
@@ -40,7 +39,6 @@ def message(desk: Desk) -> str:
 
 @pytest.mark.requirement("B6")
 @pytest.mark.requirement("E13")
-@pytest.mark.picture
 def test_a_conflict_of_a_real_sync_is_previewed_and_resolved_by_keyboard(
     desk: Desk, bob: Colleague, page: Page
 ) -> None:
@@ -53,7 +51,6 @@ def test_a_conflict_of_a_real_sync_is_previewed_and_resolved_by_keyboard(
         expect(version).to_contain_text(author)
         expect(version.locator(".words").first.locator("ins")).to_have_text(text, use_inner_text=True)
     assert axe(page) == []
-    picture(page, "conflict", height=760)
     page.keyboard.press("b")
     result = page.get_by_label("Result, summary")
     expect(result).to_have_value("Issues tokens for an hour")
@@ -198,7 +195,7 @@ def test_the_page_of_a_change_links_to_the_conflict_that_it_caused_or_resolved(
     bob.disagree(uri, "summary", "ours", "theirs", was="was")
     ours = next(one for one in desk.call("history", uri=uri)["commits"] if one["author"] == "Ann Person")["commit"]
     at(page, f"change?commit={ours}")
-    expect(page.get_by_role("note")).to_contain_text("This change is one side of an open conflict about linked.")
+    expect(page.get_by_role("note")).to_contain_text("This change is one side of an open conflict about “linked”.")
     assert axe(page) == []
     page.get_by_role("link", name="Open the conflict").click()
     page.get_by_label("Choose B").check()

@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.ui.conftest import Desk, at, axe
-from tests.ui.pictures import picture
 from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
@@ -62,7 +61,6 @@ def shop(desk: Desk) -> Desk:
     return desk
 
 
-@pytest.mark.picture
 def test_the_page_of_a_file_shows_its_knowledge_before_its_code(shop: Desk, page: Page) -> None:
     at(page, f"node?uri=file://shop/{ORDERS}")
     expect(page.locator("h1")).to_have_text("orders.py")
@@ -75,7 +73,6 @@ def test_the_page_of_a_file_shows_its_knowledge_before_its_code(shop: Desk, page
     expect(page.locator("#L6 .k").first).to_have_text("def ")
     expect(page.locator(".listing script")).to_have_count(0)
     expect(page.locator("#L16")).to_contain_text("<script>alert(1)</script>")
-    picture(page, "file")
     assert axe(page) == []
     expect(page.locator("#L1")).to_be_in_viewport()  # beside the knowledge
 

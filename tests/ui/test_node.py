@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.ui.conftest import Desk, Watched, at, axe
-from tests.ui.pictures import picture
 from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
@@ -230,7 +229,7 @@ def test_a_node_is_appended_to_moved_deleted_and_restored(desk: Desk, page: Page
     page.get_by_label("New address").fill("concept:new")
     press(page, "Rename")
     expect(page.get_by_label("About this node")).to_contain_text("concept://shop/new")
-    choose(page, "Blame")
+    page.get_by_role("link", name="Author of each line").click()
     expect(page.locator("table.lines .start")).to_have_count(2)
     page.go_back()
     choose(page, "Delete")
@@ -509,7 +508,6 @@ def test_a_node_with_ten_thousand_relations_and_a_quarter_of_a_megabyte_opens(de
     expect(page.locator("section[aria-labelledby=out] dd a").first).to_contain_text("Spoke")
 
 
-@pytest.mark.picture
 def test_a_narrow_window_shows_the_whole_node(desk: Desk, page: Page) -> None:
     desk.put(
         "concept://shop/shown",
@@ -524,7 +522,6 @@ def test_a_narrow_window_shows_the_whole_node(desk: Desk, page: Page) -> None:
         ],
     )
     at(page, "node?uri=concept://shop/shown")
-    picture(page, "node")
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert axe(page) == []

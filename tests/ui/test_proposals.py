@@ -12,7 +12,6 @@ from kgd.errors import NotFound
 from kgd.ui.pages.proposals import TRIED
 from tests.sync.people import Person, bare
 from tests.ui.conftest import Desk, Watched, at, axe
-from tests.ui.pictures import picture
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
@@ -38,7 +37,6 @@ def waiting(desk: Desk) -> list[str]:
 
 
 @pytest.mark.requirement("E16")
-@pytest.mark.picture
 def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_stays_pending(desk: Desk, page: Page) -> None:
     id = propose(desk, "payments", "card", "invoice", "voucher")
     at(page, "proposals")
@@ -47,7 +45,6 @@ def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_stays_pending
     page.keyboard.press("Enter")
     expect(page.locator(".warning")).to_contain_text("Changed here since: card")
     assert axe(page) == []
-    picture(page, "proposal", height=900)
     page.get_by_role("checkbox", name="Select invoice by a team").focus()
     page.keyboard.press("Space")
     expect(page.get_by_role("button", name="Accept 1 selected")).to_be_visible()

@@ -12,7 +12,6 @@ from playwright.sync_api import Browser, Page, Route, expect
 from kgd.client.connection import Connection
 from tests.ui.colleague import Colleague
 from tests.ui.conftest import Desk, Watched, at, axe
-from tests.ui.pictures import picture
 from tests.waiting import until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
@@ -37,7 +36,6 @@ def upsert(uri: str, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("E14")
-@pytest.mark.picture
 def test_a_part_of_an_agents_changes_is_reverted_by_keyboard(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/auth", name="Auth", summary="Signs tokens with a key")
     agent_writes(
@@ -56,7 +54,6 @@ def test_a_part_of_an_agents_changes_is_reverted_by_keyboard(desk: Desk, page: P
     expect(changed.locator(".field del")).to_have_text("a")
     expect(changed.locator(".field ins")).to_have_text("no")
     assert axe(page) == []
-    picture(page, "review")
     page.get_by_role("checkbox", name="Select Auth to revert").focus()
     page.keyboard.press("Space")
     page.get_by_role("button", name="Revert 1 node…").focus()
@@ -258,7 +255,7 @@ def test_a_date_in_the_address_is_in_the_form_and_the_way_to_mark_all_is_told(de
     expect(page.get_by_role("button", name=MARK)).to_have_count(0)
     at(page, "review?since=last+week")
     expect(page.locator("#since")).to_have_value("last week")
-    page.get_by_role("link", name="remove the filter").click()
+    page.get_by_role("link", name="remove the filter by date, author or path").click()
     expect(page.get_by_role("button", name=MARK)).to_be_visible()
 
 

@@ -166,11 +166,13 @@ def _proposals(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
     for one in found:
         title = one["message"].partition("\n")[0] or one["id"]
         nodes = one.get("nodes", [])
-        named = ", ".join(known.get(uri, {}).get("name") or name_of(uri) for uri in nodes[:NODES])
-        more = f" and {len(nodes) - NODES} more" if len(nodes) > NODES else ""
+        changed = [f"“{known[uri].get('name') or name_of(uri)}”" for uri in nodes[:NODES] if uri in known]
+        created = [f"“{name_of(uri)}”" for uri in nodes[:NODES] if uri not in known]
+        said = [f"{verb} {', '.join(some)}." for verb, some in (("Creates", created), ("Changes", changed)) if some]
+        said += [f"{len(nodes) - NODES} more nodes."] if len(nodes) > NODES else []
         to = visit.to("proposal", id=one["id"])
         actions = (Action("Review" if visit.may("accept") else "View", to, hint=title),)
-        cards.append(Card(title, to, f"Changes {named}{more}." if nodes else "", one["author"], one["at"], (), actions))
+        cards.append(Card(title, to, " ".join(said), one["author"], one["at"], (), actions))
     return cards
 
 

@@ -227,8 +227,8 @@ def _around(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     return {
         "wanted": wanted,
         "title": title,
-        "hint": f"{counted(len(scene.dots), 'node')}; closer means more related"
-        + (f"; most lines: {scene.usual}" if scene.usual else ""),
+        "hint": f"{counted(len(scene.dots), 'node')}; closer is cheaper"
+        + (f"; lines without a name: {scene.usual}" if scene.usual else ""),
         "types": _offered(types, wanted.hidden),
         "edges": _offered(edges, wanted.hidden_edges),
         "starts": _starts(visit, wanted, scene),
