@@ -230,7 +230,7 @@ def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any]) -
         _base_label(kind, base),
         values,
         _parts(kind, sides),
-        _own_begin(kind, sides, letters[shown_now]),
+        _own_begin(kind, sides, letters[shown_now] if shown_now else now),
         written_since,
     )
 

@@ -96,6 +96,22 @@ def test_a_conflict_shows_the_reasons_of_its_authors_and_the_cited_code(desk: De
     expect(listed.get_by_role("link", name="Choose")).to_have_count(0)
 
 
+def test_a_value_that_was_written_since_can_be_kept(desk: Desk, bob: Colleague, page: Page) -> None:
+    uri = "concept://shop/thrice"
+    id = bob.disagree(uri, "summary", "Mine alone", "Theirs alone")
+    desk.put(uri, summary="A third value")
+    at(page, "conflicts")
+    expect(page.locator("article", has_text="Theirs alone")).not_to_contain_text("shown now")
+    look(page, id)
+    expect(page.get_by_role("region", name="Written since")).to_contain_text("A third value")
+    page.get_by_label("Choose the current value").check()
+    page.get_by_role("button", name="Preview commit").click()
+    page.get_by_role("button", name="Commit").click()
+    expect(page.locator(".said")).to_contain_text("Resolved with commit")
+    assert desk.node(uri)["summary"] == "A third value"
+    assert not bob.open_about(uri)
+
+
 def test_a_conflict_is_resolved_in_three_clicks_and_undone_in_one(desk: Desk, bob: Colleague, page: Page) -> None:
     uri, was = "concept://shop/three", "Cards are charged. " * 20
     bob.disagree(uri, "content", "Nova Bank settles at night.", "Ann pays all invoices by hand.", was=was)
