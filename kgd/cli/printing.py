@@ -86,7 +86,8 @@ def search(answer: Answer) -> None:
         say(absent)
     _hits(answer["hits"])
     if not answer["hits"]:
-        say(f"nothing is known about this{tail(answer.get('hint', '').removeprefix('Nothing is known about this.'))}")
+        hint = answer.get("hint", "").removeprefix("Nothing is known about this.")
+        say(f"nothing is known about this{tail(hint.strip())}")
         for uri in answer.get("nearest", ()):
             say(f"    nearest: {address(uri)}")
     if answer.get("code"):

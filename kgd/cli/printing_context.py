@@ -22,8 +22,8 @@ _HEADINGS = {
 }
 _NAMED = 20
 NO_LINE = (
-    "no line is given",
-    "Write a file and one of its lines, as in `kgd why src/app.py:12`; `kgd context FILE` is about the whole file.",
+    "this names no line of a file in the code tree",
+    "Write the file and one of its lines, as in `kgd why src/app.py:12`; `kgd context FILE` is about the whole file.",
 )
 """An error and its next step."""
 _OF_THE_FILE = ("code", "changes", "changed_together", "known_by", "unmatched_paths", "described")
@@ -76,13 +76,12 @@ def why(answer: Answer) -> None:
     unknown = answer.get("unknown_lines", ())
     for one in unknown:
         complain(one, NO_LINE[1])
-    if unknown and not answer.get("lines"):
+    if not answer.get("lines"):
+        if not unknown:
+            complain(*NO_LINE)
         return
     _lines(answer)
     _items(answer)
-    if not answer.get("lines"):
-        _changes(answer)
-        complain(*NO_LINE)
     _cut([one for one in answer["cut"] if one["what"] not in _OF_THE_FILE])
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kgd.client import start
-from kgd.errors import Advice, KgdError, Limit, Unavailable, from_dict
+from kgd.errors import Advice, Invalid, KgdError, Limit, Unavailable, from_dict
 
 if TYPE_CHECKING:
     from kgd.config import Home
@@ -51,11 +51,16 @@ class Connection:
             Absent: No daemon is running, and this connection does not start one.
             Gone: The daemon ended before it answered. The call may have been executed; repeating it with the same
                 request_id is safe.
+            Invalid: JSON has no form for an argument.
             KgdError: The daemon's error.
         """
         self._last += 1
-        line = json.dumps({"id": self._last, "call": name, "args": args}, ensure_ascii=False)
-        request = line.encode("utf-8", "surrogatepass") + b"\n"
+        try:
+            line = json.dumps({"id": self._last, "call": name, "args": args}, ensure_ascii=False, allow_nan=False)
+            request = line.encode() + b"\n"
+        except ValueError as error:
+            fault = "not valid UTF-8" if isinstance(error, UnicodeEncodeError) else "not a finite number"
+            raise Invalid(f"an argument is {fault}", at=name) from error
         if len(request) > LINE_LIMIT:
             raise Limit(f"a call has at most {LINE_LIMIT // 2**20} MiB", at=name, next="Send it in parts.")
         while (answer := self._exchange(request, on_progress)) is None:

@@ -579,13 +579,29 @@ def test_a_line_that_does_not_exist_is_not_found(kgd: Kgd) -> None:
         ("src/auth/session.py:99999", r"src/auth/session.py has 2 lines, so there is no line 99999"),
         ("src/auth/nosuch.py:1", "there is no readable file src/auth/nosuch.py in the code tree"),
         ("src/auth/sesion.py:1", ".* src/auth/sesion.py in the code tree; similar: src/auth/session.py"),
-        ("src/auth/session.py", "no line is given"),
+        ("src/auth/session.py", ".* names no line of a file in the code tree"),
+        ("src/auth/session.py:x", ".* names no line of a file in the code tree"),
+        ("../session.py:1", ".* names no line of a file in the code tree"),
     ):
         asked = kgd.run("why", named)
         assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]
-        assert re.fullmatch(f"kgd: {said}\n     Write a file .*\n", asked.stderr)
-        assert not asked.stdout or ":" not in named, "the error alone"
+        assert re.fullmatch(f"kgd: {said}\n     Write the file .*\n", asked.stderr)
+        assert not asked.stdout, "the error alone"
     assert kgd.run("why", "src/auth/session.py:1", "-q").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (["why", "\udcff:1"], "not valid UTF-8"),
+        (["search", "\udcff"], "not valid UTF-8"),
+        (["search", "x", "--min-score", "nan"], "not a finite number"),
+    ],
+)
+def test_an_argument_that_json_cannot_hold_is_refused(kgd: Kgd, words: list[str], fault: str) -> None:
+    asked = kgd.run(*words)
+    assert asked.returncode == EXIT_CODES["VALIDATION_ERROR"][0]
+    assert f"an argument is {fault}" in asked.stderr
 
 
 def test_a_variable_missing_in_the_command_is_not_taken_from_the_daemon(kgd: Kgd) -> None:

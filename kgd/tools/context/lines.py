@@ -84,7 +84,9 @@ def separated(session: Session, workspace: Workspace, texts: Sequence[str]) -> t
         last = int(found["last"]) if is_range else first
         if not 1 <= first <= last < first + LINES:
             raise Invalid(
-                f"a range has at most {LINES} lines, counted from 1", at="paths", next="Write it as in FILE:12-20."
+                f"lines are counted from 1, and a range has at most {LINES}, the first one first",
+                at="paths",
+                next="Write them as in FILE:12-20.",
             )
         plain.append(found["path"])
         asked.append(AskedLines(found["path"], first, last))
