@@ -75,8 +75,6 @@ COUNT_TYPES = Operation(
     name="count_types",
     title="Count types",
     description="Counts the nodes of each type.",
-    Params=CountParams,
-    Result=CountResult,
     hints=Hints(read_only=True),
     run=count_types,
     offered="tasks",

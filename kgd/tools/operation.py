@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Flag, auto
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import orjson
 from pydantic import BaseModel
@@ -228,10 +228,9 @@ def refused(error: KgdError) -> Refusal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """One operation, without a transport.
+    """One operation, without a transport. Its parameters and its answer are those of the function `run`.
 
     Args:
-        Result: A TypedDict. Answers are built as plain data and checked by the type checker, not on each call.
         offered: `USUAL`, or the MCP toolset that contains the operation; empty if only the command line and Python have
             it.
         place: Its order among the operations offered with it.
@@ -255,8 +254,6 @@ class Operation:
     name: str
     title: str
     description: str
-    Params: type[Params]
-    Result: Any
     hints: Hints
     run: Callable[[Session, Any], Answer]
     offered: str = ""
@@ -272,6 +269,14 @@ class Operation:
     refusal: Callable[[KgdError], Refusal] = refused
     app: str = ""
     for_app: tuple[str, ...] = ()
+    Params: type[Params] = field(init=False)
+    Result: Any = field(init=False)
+    """A TypedDict. Answers are built as plain data and checked by the type checker, not on each call."""
+
+    def __post_init__(self) -> None:
+        declared = get_type_hints(self.run)
+        object.__setattr__(self, "Params", declared["params"])
+        object.__setattr__(self, "Result", declared["return"])
 
     def call(self, session: Session, arguments: Mapping[str, Any] | None) -> Answer:
         """Read the arguments and answer.

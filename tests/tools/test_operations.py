@@ -52,7 +52,7 @@ def test_an_operation_is_declared_whole(name: str) -> None:
     assert one.title[-1] not in ".,:"
     assert len(one.description) > 10
     assert issubclass(one.Params, Params)
-    assert is_typeddict(one.Result)
+    assert is_typeddict(get_origin(one.Result) or one.Result)
     assert one.reflects & (Reflects.WORKSPACE | Reflects.NOW)
     assert (one.place > 0) == bool(one.offered), "operations offered together have an order"
     if one.scope:

@@ -7,7 +7,7 @@ hub of the workspace.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NotRequired
+from typing import Any, Generic, NotRequired, TypeVar
 
 import orjson
 from typing_extensions import TypedDict
@@ -32,12 +32,15 @@ LARGEST = 8 * 1024 * 1024
 """Largest size of an answer in bytes. The specification has no partial answers, so a larger one is refused."""
 
 
-class Envelope(TypedDict):
+T = TypeVar("T")
+
+
+class Envelope(TypedDict, Generic[T]):
     success: bool
-    data: dict[str, Any]
+    data: T
 
 
-def answered(data: Mapping[str, Any]) -> Envelope:
+def answered(data: Mapping[str, Any]) -> Envelope[Any]:
     """The data in its envelope.
 
     Raises:
@@ -82,7 +85,7 @@ def enveloped(error: KgdError) -> Refusal:
     return Refusal(as_json(answer), answer)
 
 
-def from_hub(session: Session, workspace: str, tool: str, params: Params) -> Envelope:
+def from_hub(session: Session, workspace: str, tool: str, params: Params) -> Envelope[Any]:
     """The hub's answer; text by other people is fenced.
 
     Raises:
@@ -90,7 +93,7 @@ def from_hub(session: Session, workspace: str, tool: str, params: Params) -> Env
     """
     given = params.model_dump(exclude_unset=True, exclude={"workspace", "projectId"})
     said = session.daemon.elsewhere.call(workspace, tool, given)
-    answer: dict[str, Any] = checked(Envelope, said)
+    answer: dict[str, Any] = checked(Envelope[dict[str, Any]], said)
     if answer.get("success") is not True:
         raise Unavailable("the hub's answer does not match its tool", next="The hub may run an older kgd.")
     return answered(origins.fence(answer["data"]))

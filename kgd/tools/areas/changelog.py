@@ -55,12 +55,7 @@ class ManageChangelogData(TypedDict, total=False):
     total: int
 
 
-class ManageChangelogResult(TypedDict):
-    success: bool
-    data: ManageChangelogData
-
-
-def manage_changelog(session: Session, params: ManageChangelogParams) -> Envelope:
+def manage_changelog(session: Session, params: ManageChangelogParams) -> Envelope[ManageChangelogData]:
     """`append` adds one immutable entry; `search` returns a page of entries and their total."""
     return answered(_append(session, params) if params.operation == "append" else _search(session, params))
 
@@ -82,7 +77,7 @@ def _append(session: Session, params: ManageChangelogParams) -> dict[str, Any]:
 
 def _search(session: Session, params: ManageChangelogParams) -> dict[str, Any]:
     if far := addressing.far(session, params.workspace or params.projectId, [params.parentId]):
-        return from_hub(session, far, "manage_changelog", params)["data"]
+        return {**from_hub(session, far, "manage_changelog", params)["data"]}
     workspace = ids.project(session, params.workspace, params.projectId, [params.parentId])
     parent = ids.area(session, workspace, params.parentType, params.parentId, at="parentId")
     since, until = period(params.since, params.until)
@@ -97,8 +92,6 @@ MANAGE_CHANGELOG = Operation(
     name="manage_changelog",
     title="Changelog of an area",
     description="append: record what changed in an area and why (taskId, summary). search: its entries, newest first.",
-    Params=ManageChangelogParams,
-    Result=ManageChangelogResult,
     hints=Hints(),
     run=manage_changelog,
     commits={"manage_changelog": "added to the changelog of"},

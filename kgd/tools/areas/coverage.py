@@ -295,8 +295,6 @@ COVERAGE = Operation(
     name="coverage",
     title="What areas cover",
     description="Coverage of the code tree by areas, per folder; overlapping areas; the files of an area.",
-    Params=CoverageParams,
-    Result=CoverageResult,
     hints=Hints(read_only=True, idempotent=True),
     run=coverage,
     commands=(
@@ -497,8 +495,6 @@ AREA_FACTS = Operation(
     name="area_facts",
     title="Facts of an area",
     description="Facts about an area of the code and its files, stale ones first, and who wrote them.",
-    Params=AreaFactsParams,
-    Result=AreaFactsResult,
     hints=Hints(read_only=True, idempotent=True),
     run=area_facts,
 )

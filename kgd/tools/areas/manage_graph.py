@@ -109,12 +109,7 @@ class ManageGraphData(TypedDict, total=False):
     warnings: list[str]
 
 
-class ManageGraphResult(TypedDict):
-    success: bool
-    data: ManageGraphData
-
-
-def manage_graph(session: Session, params: ManageGraphParams) -> Envelope:
+def manage_graph(session: Session, params: ManageGraphParams) -> Envelope[ManageGraphData]:
     """Carry out one of the three operations. A refused call writes nothing."""
     return answered(_OPERATIONS[params.operation](session, params))
 
@@ -278,8 +273,6 @@ MANAGE_GRAPH = Operation(
         "atom or molecule. knowledgeMode append adds a dated block. Deleting a molecule keeps its atoms unless "
         "cascade."
     ),
-    Params=ManageGraphParams,
-    Result=ManageGraphResult,
     hints=Hints(destructive=True),
     run=manage_graph,
     commits={"manage_graph": "wrote"},

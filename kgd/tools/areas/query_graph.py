@@ -128,15 +128,10 @@ class QueryGraphData(TypedDict, total=False):
     unmatchedPaths: list[str]
 
 
-class QueryGraphResult(TypedDict):
-    success: bool
-    data: QueryGraphData
-
-
 Found = tuple["Workspace", dict[str, Any]]
 
 
-def query_graph(session: Session, params: QueryGraphParams) -> Envelope:
+def query_graph(session: Session, params: QueryGraphParams) -> Envelope[QueryGraphData]:
     """Answer one of the three operations. Text by other people is fenced, so that every character is visible."""
     if far := addressing.far(session, params.workspace or params.projectId, [params.id] if params.id else []):
         return from_hub(session, far, "query_graph", params)
@@ -267,8 +262,6 @@ QUERY_GRAPH = Operation(
         "about these files, and files without an area. get (entityType, id). search (entityType; query, moleculeId, "
         "orphansOnly)."
     ),
-    Params=QueryGraphParams,
-    Result=QueryGraphResult,
     hints=Hints(read_only=True, idempotent=True),
     run=query_graph,
     refusal=enveloped,

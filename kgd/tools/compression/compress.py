@@ -308,8 +308,6 @@ COMPRESS = Operation(
     description=(
         "Proposes merges of duplicates, marks on stale facts, prunings of idle relations and summaries of old nodes."
     ),
-    Params=CompressParams,
-    Result=CompressResult,
     hints=Hints(idempotent=True),
     run=compress,
     commits={"compress": "wrote"},

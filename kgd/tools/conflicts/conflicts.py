@@ -201,8 +201,6 @@ CONFLICTS = Operation(
     page="the page Conflicts",
     title="Open conflicts",
     description="Conflicting values from two people: each side with its letter, author and commit.",
-    Params=ConflictsParams,
-    Result=ConflictsResult,
     hints=Hints(read_only=True, idempotent=True),
     run=conflicts,
     scope=Verb.READ,

@@ -353,8 +353,6 @@ RESOLVE = Operation(
     name="resolve",
     title="Resolve conflicts",
     description="Takes a side, or sets a value for each field.",
-    Params=ResolveParams,
-    Result=ResolveResult,
     hints=Hints(destructive=True),
     run=resolve,
     commits=COMMITS,
@@ -394,8 +392,6 @@ RESOLVE_CONFLICTS = Operation(
         "with both sides. Decide yourself with {id, take} or {id, fields: {field: value}}. For proposals, and the "
         "suggestions that ids [suggestions] lists: take accept or reject; only: some URIs."
     ),
-    Params=ResolveConflictsParams,
-    Result=ResolveConflictsResult,
     hints=Hints(destructive=True, idempotent=True),
     run=resolve_conflicts,
     commits=COMMITS,

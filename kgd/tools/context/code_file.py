@@ -318,8 +318,6 @@ CODE_FILE = Operation(
     name="code_file",
     title="Code of a file",
     description="Lines of a file of the code tree, and the nodes that cite them or are about the file.",
-    Params=CodeParams,
-    Result=CodeResult,
     hints=Hints(read_only=True, idempotent=True),
     run=code_text,
     reflects=Reflects.WORKSPACE | Reflects.NOW,

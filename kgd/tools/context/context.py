@@ -358,8 +358,6 @@ CONTEXT = Operation(
         "patterns, decisions, neighbours, recent changes, undescribed files. Give paths, task or question. `more` has "
         "the get arguments for the full text."
     ),
-    Params=ContextParams,
-    Result=ContextResult,
     hints=Hints(read_only=True, idempotent=True),
     run=context,
     text=as_markdown.briefing,

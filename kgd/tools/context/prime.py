@@ -243,8 +243,6 @@ PRIME = Operation(
     name="prime",
     title="What to start with",
     description="Knowledge for the start of an agent's session, within a budget.",
-    Params=PrimeParams,
-    Result=PrimeResult,
     hints=Hints(read_only=True, idempotent=True),
     run=prime,
     commands=(

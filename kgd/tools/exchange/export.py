@@ -139,8 +139,6 @@ EXPORT = Operation(
     name="export",
     title="Export",
     description="Writes nodes as files of another program.",
-    Params=ExportParams,
-    Result=ExportResult,
     hints=Hints(idempotent=True),
     run=give,
     commands=(

@@ -206,8 +206,6 @@ IMPORT = Operation(
     name="import",
     title="Import",
     description="Imports the files of another program.",
-    Params=ImportParams,
-    Result=ImportResult,
     hints=Hints(idempotent=True),
     run=take,
     commits={"import": "imported"},

@@ -150,8 +150,6 @@ NODES = Operation(
         "Complete nodes by URI, by namespace or by source, for programs. `cursor` continues. With none of these, "
         "the answer only names the workspace."
     ),
-    Params=NodesParams,
-    Result=NodesResult,
     hints=Hints(read_only=True, idempotent=True),
     run=read,
 )
@@ -188,8 +186,6 @@ GRAPH_SNAPSHOT = Operation(
     name="graph_snapshot",
     title="Map the graph",
     description="A file with the graph for programs on this machine, and the changes since it was written.",
-    Params=SnapshotParams,
-    Result=SnapshotResult,
     hints=Hints(read_only=True, idempotent=True),
     run=snapshot,
     reflects=Reflects.WORKSPACE | Reflects.NOW,

@@ -124,8 +124,6 @@ RETRIEVE = Operation(
     name="retrieve",
     title="Find complete nodes",
     description="The results of search for programs: complete nodes, their edges, and the path from a seed to each.",
-    Params=RetrieveParams,
-    Result=RetrieveResult,
     hints=Hints(read_only=True, idempotent=True),
     run=run,
 )

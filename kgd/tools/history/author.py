@@ -280,8 +280,6 @@ AUTHOR = Operation(
     name="author",
     title="An author's recent work",
     description="The nodes that a person or an agent wrote recently, their areas, open proposals and stale facts.",
-    Params=AuthorParams,
-    Result=AuthorResult,
     hints=Hints(read_only=True, idempotent=True),
     run=author,
     scope=Verb.READ,

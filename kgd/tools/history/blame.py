@@ -192,8 +192,6 @@ BLAME = Operation(
     name="blame",
     title="Author of each line",
     description="The lines of a node's content, each with the commit that wrote it.",
-    Params=BlameParams,
-    Result=BlameResult,
     hints=Hints(read_only=True, idempotent=True),
     run=blame,
     forwards=True,

@@ -345,8 +345,6 @@ HISTORY = Operation(
         "Commits with author, message and changed nodes, newest first; for a node, an author or a period. `diff`"
         " adds each changed field before and after."
     ),
-    Params=HistoryParams,
-    Result=HistoryResult,
     hints=Hints(read_only=True, idempotent=True),
     run=history,
     forwards=True,
@@ -391,8 +389,6 @@ DIFF = Operation(
     name="diff",
     title="Differences between two commits",
     description="By node and field.",
-    Params=DiffParams,
-    Result=DiffResult,
     hints=Hints(read_only=True, idempotent=True),
     run=diff,
     commands=(
@@ -413,8 +409,6 @@ REVERT = Operation(
     name="revert",
     title="Revert a commit",
     description="Applies the inverse change through the merge; later changes are kept.",
-    Params=RevertParams,
-    Result=RevertResult,
     hints=Hints(destructive=True),
     run=revert,
     commits={"revert": "reverted"},
@@ -432,8 +426,6 @@ UNDO = Operation(
     name="undo",
     title="Undo the last change",
     description="Reverts the newest change that is not undone yet; a revert counts as a change.",
-    Params=UndoParams,
-    Result=RevertResult,
     hints=Hints(destructive=True),
     run=undo,
     commits={"undo": "reverted"},

@@ -449,8 +449,6 @@ REVIEW = Operation(
     name="review",
     title="Review new knowledge",
     description="A diff of the graph by author, to accept or to revert in part.",
-    Params=ReviewParams,
-    Result=ReviewResult,
     hints=Hints(destructive=True),
     run=review,
     commits={"revert": "reverted"},

@@ -138,8 +138,6 @@ UI = Operation(
     name="ui",
     title="Open the pages",
     description="A single-use link that signs in one browser to the user's workspaces.",
-    Params=OpenParams,
-    Result=OpenResult,
     hints=Hints(open_world=True),
     run=open_pages,
     commands=(
@@ -160,8 +158,6 @@ BROWSERS = Operation(
     name="browsers",
     title="Browsers",
     description="Lists signed-in browsers, or signs them out.",
-    Params=BrowsersParams,
-    Result=BrowsersResult,
     hints=Hints(destructive=True, idempotent=True),
     run=browsers,
 )

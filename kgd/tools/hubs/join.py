@@ -280,8 +280,6 @@ JOIN = Operation(
     name="join",
     title="Join a hub",
     description="Stores a token for a hub and registers its workspaces.",
-    Params=JoinParams,
-    Result=JoinResult,
     hints=Hints(idempotent=True, open_world=True),
     run=join,
     commands=(
@@ -302,8 +300,6 @@ LEAVE = Operation(
     name="leave",
     title="Leave a hub",
     description="Removes a hub's workspaces and its token.",
-    Params=LeaveParams,
-    Result=LeaveResult,
     hints=Hints(idempotent=True),
     run=leave,
     commands=(
@@ -320,8 +316,6 @@ WHOAMI = Operation(
     name="whoami",
     title="Who am I",
     description="The caller's identity here and on each joined hub.",
-    Params=WhoamiParams,
-    Result=WhoamiResult,
     hints=Hints(read_only=True, open_world=True),
     run=whoami,
     commands=(

@@ -48,8 +48,6 @@ HUB_MIGRATE = Operation(
     name="hub_migrate",
     title="Move a hub's state",
     description="Moves this hub's tokens and audit log into PostgreSQL.",
-    Params=MigrateParams,
-    Result=MigrateResult,
     hints=Hints(destructive=True, idempotent=True),
     run=migrate,
 )
@@ -74,8 +72,6 @@ HUB_METRICS = Operation(
     name="hub_metrics",
     title="Metrics",
     description="Metrics of this daemon in the Prometheus format.",
-    Params=MetricsParams,
-    Result=MetricsResult,
     hints=Hints(read_only=True, idempotent=True),
     run=hub_metrics,
 )

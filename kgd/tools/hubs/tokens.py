@@ -362,8 +362,6 @@ TOKEN_MINT = Operation(
     name="token_mint",
     title="Mint a token",
     description="Creates a token for one workspace of this hub; shown once.",
-    Params=MintParams,
-    Result=MintResult,
     hints=Hints(),
     run=mint,
 )
@@ -371,8 +369,6 @@ TOKEN_CHILD = Operation(
     name="token_child",
     title="Narrow a token",
     description="Creates a token with at most the permissions of another.",
-    Params=ChildParams,
-    Result=MintResult,
     hints=Hints(),
     run=child,
 )
@@ -380,8 +376,6 @@ TOKEN_LIST = Operation(
     name="token_list",
     title="Tokens",
     description="Lists the tokens of this hub, without their text.",
-    Params=ListParams,
-    Result=ListResult,
     hints=Hints(read_only=True, idempotent=True),
     run=listed,
 )
@@ -389,8 +383,6 @@ TOKEN_REVOKE = Operation(
     name="token_revoke",
     title="Revoke a token",
     description="Revokes a token and all tokens made from it, at once.",
-    Params=TokenParams,
-    Result=RevokeResult,
     hints=Hints(destructive=True, idempotent=True),
     run=revoke,
 )
@@ -398,8 +390,6 @@ TOKEN_ROTATE = Operation(
     name="token_rotate",
     title="Replace a token",
     description="Creates a token for the same holder; revokes the old.",
-    Params=RotateParams,
-    Result=MintResult,
     hints=Hints(destructive=True),
     run=rotate,
 )
@@ -407,8 +397,6 @@ TOKEN_LOG = Operation(
     name="token_log",
     title="Token activity",
     description="The audit trail of this hub, newest first.",
-    Params=LogParams,
-    Result=LogResult,
     hints=Hints(read_only=True, idempotent=True),
     run=trail,
 )
@@ -416,8 +404,6 @@ TOKEN_AUDIT = Operation(
     name="token_audit",
     title="Audit log",
     description="The audit log of this hub, oldest first, page by page.",
-    Params=AuditParams,
-    Result=AuditResult,
     hints=Hints(read_only=True, idempotent=True),
     run=audit,
 )
@@ -425,8 +411,6 @@ TOKEN_VERIFY = Operation(
     name="token_verify",
     title="Check the audit log",
     description="Checks that no line of the audit log was changed, removed or moved.",
-    Params=VerifyParams,
-    Result=VerifyResult,
     hints=Hints(read_only=True, idempotent=True),
     run=verify,
 )

@@ -300,8 +300,6 @@ INGEST = Operation(
         "them. Repeating it stores only what changed. kind entities: your host's model proposes nodes for names in "
         "`uri`. kind compression: proposes merging duplicates and dropping old nodes."
     ),
-    Params=IngestParams,
-    Result=IngestResult,
     hints=Hints(idempotent=True, open_world=True),
     run=ingest,
     commits={"ingest": "ingested", "extract": "wrote", "compress": "wrote"},

@@ -88,8 +88,6 @@ JOB = Operation(
     name="job",
     title="Progress of a job",
     description="The progress of an ingestion.",
-    Params=JobParams,
-    Result=JobAnswer,
     hints=Hints(read_only=True, idempotent=True),
     run=job,
 )

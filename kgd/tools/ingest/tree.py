@@ -137,8 +137,6 @@ BOOTSTRAP = Operation(
     name="bootstrap",
     title="Walk the code tree",
     description="Counts the files of the code tree; with `store`, also writes them as nodes.",
-    Params=BootstrapParams,
-    Result=TreeResult,
     hints=Hints(idempotent=True),
     run=bootstrap,
     commits={"bootstrap": "wrote"},

@@ -178,8 +178,6 @@ WOULD_SUBMIT = Operation(
     name="would_submit",
     title="Preview a submission",
     description="The changes that `submit_subgraph` would send, and the outcome of each under the caller's scopes.",
-    Params=SubmitParams,
-    Result=PlanResult,
     hints=Hints(read_only=True, open_world=True),
     run=would_submit,
 )

@@ -234,8 +234,6 @@ SUBMIT_SUBGRAPH = Operation(
         "or roots. They merge at once if you may write there, else they wait as a proposal. The answer lists the "
         "outcome of each change."
     ),
-    Params=SubmitParams,
-    Result=SubmitResult,
     hints=Hints(open_world=True, idempotent=False, destructive=True),
     run=submit,
     commits={"submit": "wrote"},

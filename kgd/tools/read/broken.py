@@ -73,8 +73,6 @@ BROKEN = Operation(
     name="broken",
     title="Broken links",
     description="Relations to missing nodes, by missing node.",
-    Params=BrokenParams,
-    Result=BrokenResult,
     hints=Hints(read_only=True, idempotent=True),
     run=broken,
     commands=(

@@ -77,8 +77,6 @@ COMPLETE = Operation(
     name="complete",
     title="Complete an address",
     description="Nodes or workspaces whose addresses begin with a text.",
-    Params=CompleteParams,
-    Result=CompleteResult,
     hints=Hints(read_only=True, idempotent=True),
     run=complete,
 )

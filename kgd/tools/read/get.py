@@ -407,8 +407,6 @@ GET = Operation(
         "commits, mentions, citations with their code, the messages of a thread, or open proposals. `missing` lists "
         "absent nodes with similar names. A long answer continues with `cursor`."
     ),
-    Params=GetParams,
-    Result=GetResult,
     hints=Hints(read_only=True, idempotent=True),
     run=get,
     from_memory=from_memory,

@@ -210,8 +210,6 @@ GRAPH_VIEW = Operation(
         "A picture for a person: the nodes near one or more nodes, by cost; without a start the workspace by area, "
         "with counts. The answer also has this as text, like traverse."
     ),
-    Params=GraphViewParams,
-    Result=GraphViewResult,
     hints=Hints(read_only=True, idempotent=True),
     run=graph_view,
     text=_in_words,

@@ -228,8 +228,6 @@ QUESTIONS = Operation(
     name="questions",
     title="Questions without an answer",
     description="Questions that found nothing on this machine in the last 30 days, newest first.",
-    Params=QuestionsParams,
-    Result=QuestionsResult,
     hints=Hints(idempotent=True),
     run=questions,
     commands=(

@@ -378,8 +378,6 @@ SEARCH = Operation(
         "tags, type or namespace. Exact names come first; `why` gives the reason for a hit. A document is one hit; "
         "types=chunk lists its chunks."
     ),
-    Params=SearchParams,
-    Result=SearchResult,
     hints=Hints(read_only=True, idempotent=True),
     run=search,
     text=as_markdown.hits,

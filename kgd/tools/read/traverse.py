@@ -458,8 +458,6 @@ TRAVERSE = Operation(
         "links and open conflicts. A relation's weight is its cost: 0 belongs together, 1 is a full step. direction "
         "in finds dependents. `cut` counts the nodes that a limit left out."
     ),
-    Params=TraverseParams,
-    Result=TraverseResult,
     hints=Hints(read_only=True, idempotent=True),
     run=settling,
     from_memory=from_memory,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any, get_type_hints
+from typing import Any
 
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.server_memory import reading, writing
@@ -28,14 +28,12 @@ def _message(answer: Any) -> str:
 
 
 def _tool(description: str, run: Callable[[Any, Any], Any], hints: Hints, text: Callable[[Any], str]) -> Operation:
-    """A tool of the official server. Its name, parameters and answer are those of the function."""
-    name, declared = run.__name__, get_type_hints(run)
+    """A tool of the official server, with the name of the function."""
+    name = run.__name__
     return Operation(
         name,
         name.replace("_", " ").title(),
         description,
-        declared["params"],
-        declared["return"],
         hints,
         run,
         commits={} if hints.read_only else {name: "wrote"},

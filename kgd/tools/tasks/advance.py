@@ -145,12 +145,7 @@ class AdvanceData(TypedDict):
     warnings: NotRequired[list[str]]
 
 
-class AdvanceResult(TypedDict):
-    success: bool
-    data: AdvanceData
-
-
-def advance(session: Session, params: AdvanceParams) -> Envelope:
+def advance(session: Session, params: AdvanceParams) -> Envelope[AdvanceData]:
     """Change the task's status and sections and, on completion, record its lessons, all in one commit."""
     workspace = ids.project(session, params.workspace, params.projectId, [params.id], writing=True)
     _check_texts(params)
@@ -312,8 +307,6 @@ ADVANCE = Operation(
         "replaced. On completion each line of the sections Patterns and Gotchas becomes a node. Needs the "
         "version you read."
     ),
-    Params=AdvanceParams,
-    Result=AdvanceResult,
     hints=Hints(),
     run=advance,
     commits={"advance": "wrote"},

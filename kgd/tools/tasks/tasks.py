@@ -238,12 +238,7 @@ class QueryContainerData(TypedDict):
     total: NotRequired[int]
 
 
-class QueryContainerResult(TypedDict):
-    success: bool
-    data: QueryContainerData
-
-
-def query_container(session: Session, params: QueryContainerParams) -> Envelope:
+def query_container(session: Session, params: QueryContainerParams) -> Envelope[QueryContainerData]:
     """`get` returns a task with its sections and, if requested, the areas of its files; `search` returns a list."""
     if params.operation == "search":
         workspace = ids.project(session, params.workspace, params.projectId)
@@ -308,8 +303,6 @@ QUERY_CONTAINER = Operation(
         "Reads tasks. get: one task by id, with its sections, and with includeGraphContext also the areas of its "
         "Context Files. search: tasks by words and status, those in progress first."
     ),
-    Params=QueryContainerParams,
-    Result=QueryContainerResult,
     hints=Hints(read_only=True, idempotent=True),
     run=query_container,
     refusal=enveloped,
@@ -409,8 +402,6 @@ ADD_TASK = Operation(
     name="add_task",
     title="Add a task",
     description="Creates a pending task with objective, acceptance criteria and context files.",
-    Params=AddTaskParams,
-    Result=AddTaskResult,
     hints=Hints(),
     run=add_task,
     commits={"task": "wrote"},

@@ -271,8 +271,6 @@ FSCK = Operation(
     name="fsck",
     title="Check a workspace",
     description="Reads all stored data and compares the derived data with it.",
-    Params=WorkspaceParams,
-    Result=FsckResult,
     hints=Hints(read_only=True, idempotent=True),
     run=fsck,
     commands=(Command("Care", "check every stored object and node", place=60, print="printing_running.fsck"),),
@@ -281,8 +279,6 @@ DOCTOR = Operation(
     name="doctor",
     title="Find problems",
     description="Checks the home and its workspaces, and repairs with `fix`.",
-    Params=DoctorParams,
-    Result=DoctorResult,
     hints=Hints(idempotent=True),
     run=doctor,
     commands=(
@@ -302,8 +298,6 @@ REINDEX = Operation(
     name="reindex",
     title="Rebuild derived data",
     description="Deletes the text index, versions and snapshot, and builds them again.",
-    Params=WorkspaceParams,
-    Result=ReindexResult,
     hints=Hints(idempotent=True),
     run=reindex,
     commands=(

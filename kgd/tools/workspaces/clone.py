@@ -115,8 +115,6 @@ CLONE = Operation(
     name="clone",
     title="Clone a workspace",
     description="Clones a shared workspace and keeps it in sync.",
-    Params=CloneParams,
-    Result=UpResult,
     hints=Hints(open_world=True),
     run=clone,
     commands=(

@@ -165,8 +165,6 @@ FORGET = Operation(
     name="forget",
     title="Remove a secret",
     description="Removes a leaked secret from the whole history, with a record of what was removed.",
-    Params=ForgetParams,
-    Result=ForgetResult,
     hints=Hints(destructive=True, idempotent=True),
     run=forget,
     commits={"forget": "removed a secret"},

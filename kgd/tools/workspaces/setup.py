@@ -493,8 +493,6 @@ UP = Operation(
     name="up",
     title="Set up a workspace",
     description="Finds, clones or creates the workspace of a directory.",
-    Params=UpParams,
-    Result=UpResult,
     hints=Hints(idempotent=True),
     run=up,
     commands=(
@@ -531,8 +529,6 @@ UNINSTALL = Operation(
     name="uninstall",
     title="Remove a workspace",
     description="Removes kgd from here and reports where the knowledge is kept.",
-    Params=UninstallParams,
-    Result=UninstallResult,
     hints=Hints(destructive=True),
     run=uninstall,
     commands=(
@@ -549,8 +545,6 @@ WORKSPACES = Operation(
     name="workspaces",
     title="Registered workspaces",
     description="Lists registered workspaces without opening any.",
-    Params=WorkspaceParams,
-    Result=WorkspacesResult,
     hints=Hints(read_only=True, idempotent=True),
     run=workspaces,
 )

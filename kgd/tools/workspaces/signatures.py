@@ -113,8 +113,6 @@ VERIFY_HISTORY = Operation(
     name="verify_history",
     title="Check signatures",
     description="Reports the signer of each commit, and commits without a signature.",
-    Params=VerifyHistoryParams,
-    Result=VerifyHistoryResult,
     hints=Hints(read_only=True, idempotent=True),
     run=verify_history,
     commands=(

@@ -309,8 +309,6 @@ STATUS = Operation(
         "Health of the daemon and a workspace: stages and their blockers, conflicts, invalid files, counts, stale "
         "nodes."
     ),
-    Params=WorkspaceParams,
-    Result=StatusResult,
     hints=Hints(read_only=True, idempotent=True),
     run=status,
     offered=USUAL,

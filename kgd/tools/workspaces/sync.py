@@ -335,8 +335,6 @@ SYNC = Operation(
         "Fetch, merge and push now; the daemon also does this by itself. Reports transferred and held-back changes. "
         "To accept a held-back change, pass its commit as confirm."
     ),
-    Params=SyncParams,
-    Result=RemotesResult,
     hints=Hints(idempotent=True, open_world=True),
     run=sync,
     offered=USUAL,
@@ -366,8 +364,6 @@ SHARE = Operation(
     name="share",
     title="Share a workspace",
     description="Publishes to the repository's own remote.",
-    Params=ShareParams,
-    Result=RemotesResult,
     hints=Hints(idempotent=True, open_world=True),
     run=share,
     commands=(
@@ -385,8 +381,6 @@ REMOTE = Operation(
     name="remote",
     title="Remotes",
     description="Lists, adds and removes the remotes of a workspace.",
-    Params=RemoteParams,
-    Result=RemotesResult,
     hints=Hints(idempotent=True, open_world=True),
     run=remote,
     commands=(
@@ -437,8 +431,6 @@ NOTICE = Operation(
     name="notice",
     title="A branch moved",
     description="A git hook reports a moved branch; the daemon checks at once.",
-    Params=NoticeParams,
-    Result=NoticeResult,
     hints=Hints(idempotent=True),
     run=notice,
 )

@@ -265,8 +265,6 @@ PUT = Operation(
         "tag, untag (uri, tags); move (to); revert (commit); verify (uri still holds). Replacing content needs "
         "expect_version."
     ),
-    Params=PutParams,
-    Result=PutResult,
     hints=Hints(destructive=True, idempotent=False),
     run=put,
     commits={"put": "wrote", VERIFY: "verified"},
@@ -374,8 +372,6 @@ REMEMBER = Operation(
     name="remember",
     title="Remember a fact",
     description="Stores one fact about paths or nodes.",
-    Params=RememberParams,
-    Result=PutResult,
     hints=Hints(),
     run=remember,
     commits={"remember": "wrote"},
