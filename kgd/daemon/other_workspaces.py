@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from kgd.config.entries import Entry
 from kgd.config.registry import RegistryFile
@@ -29,6 +29,9 @@ from kgd.sync.hub_traversal import patch_from
 from kgd.sync.hubs import DEADLINE, Hub, HubClient
 from kgd.workspace.workspace import Workspace
 
+if TYPE_CHECKING:
+    from kgd.daemon.daemon import Daemon
+
 PAGES = 60
 PAGE_TOKENS = 10_000
 SEEN_EVERY = 30.0
@@ -39,13 +42,6 @@ _FULL = Reach(FAR, FAR)
 log = logging.getLogger("kgd.elsewhere")
 
 
-class Opener(Protocol):
-    """The workspaces of a daemon."""
-
-    def workspace(self, id: str | None = None, *, directory: Path | None = None) -> Workspace: ...
-    def opened(self, ids: Collection[str] | None = None) -> list[Workspace]: ...
-
-
 class Elsewhere:
     """Other workspaces, for one daemon. Safe for threads.
 
@@ -54,7 +50,7 @@ class Elsewhere:
         seen: Folder for the times when hubs and remotes were last reached.
     """
 
-    def __init__(self, daemon: Opener, registry: RegistryFile, seen: Path, secret: Callable[[str], str]) -> None:
+    def __init__(self, daemon: Daemon, registry: RegistryFile, seen: Path, secret: Callable[[str], str]) -> None:
         self._daemon, self._registry, self._secret = daemon, registry, secret
         self._seen = LastSeen(seen, time.time)
         self._hubs: dict[tuple[str, str], Hub] = {}
@@ -194,7 +190,7 @@ class Elsewhere:
 class World:
     """The other workspaces as one caller's walk sees them (`kgd.graph.cross_workspace.World`)."""
 
-    def __init__(self, elsewhere: Elsewhere, daemon: Opener, principal: Principal | None) -> None:
+    def __init__(self, elsewhere: Elsewhere, daemon: Daemon, principal: Principal | None) -> None:
         self._elsewhere, self._daemon, self._principal = elsewhere, daemon, principal
         self._spent: dict[str, float] = {}
         self._allowed = None if principal is None else {scope.workspace for scope in principal.scopes}

@@ -15,12 +15,10 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
 
 from kgd.daemon.syncing import Syncing
 from kgd.errors import KgdError, NotFound, Unavailable
 from kgd.git.incoming import Allowance, measure
-from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, Signature
 from kgd.git.refs import REVOKED, RefMoved
 from kgd.git.remote_errors import LostRace
@@ -128,16 +126,7 @@ def _workspaces(holder: Principal) -> set[str]:
     return {scope.workspace for scope in holder.scopes}
 
 
-class Host(Protocol):
-    """A workspace."""
-
-    @property
-    def layout(self) -> Layout: ...
-    @property
-    def store(self) -> ObjectStore: ...
-
-
-def exchange(host: Host, transport: Transport, ours: Mapping[str, int], now: int) -> dict[str, int]:
+def exchange(host: Workspace, transport: Transport, ours: Mapping[str, int], now: int) -> dict[str, int]:
     """Add revoked tokens to the upstream's list. Returns the whole list: expiry in Unix seconds by token id.
 
     Raises:
@@ -187,7 +176,7 @@ def _read(store: ObjectStore, tip: ObjectId | None) -> dict[str, int]:
     return found
 
 
-def _add(host: Host, tip: ObjectId | None, added: Mapping[str, int], dropped: list[str], now: int) -> ObjectId:
+def _add(host: Workspace, tip: ObjectId | None, added: Mapping[str, int], dropped: list[str], now: int) -> ObjectId:
     """A commit on `tip` with these changes, or `tip` if nothing changes. Our ref protects it from git's garbage
     collection."""
     staging = Staging(host.store, host.store.tree_of(tip) if tip else None)

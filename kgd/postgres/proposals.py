@@ -12,7 +12,7 @@ _NUMBERED = re.compile(r"([^/]+)-(\d{1,9})").fullmatch
 
 
 class PostgresProposals:
-    """The tables `rejections` and `proposal_numbers`. Implements `kgd.sync.upstream_proposals.Shared`."""
+    """The tables `rejections` and `proposal_numbers`. Every method raises Unavailable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -32,6 +32,7 @@ class PostgresProposals:
             db.execute(sql, (workspace, name, commit))
 
     def rejection(self, workspace: str, name: str, commit: str) -> tuple[str, int, str] | None:
+        """The newest (by, at, reason) of a proposal; `commit` is the beginning of its commit's id."""
         sql = """
         SELECT by, at, reason FROM rejections
         WHERE workspace = %s AND name = %s AND starts_with(commit, %s) ORDER BY at DESC LIMIT 1

@@ -15,7 +15,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from kgd.errors import KgdError, Unavailable
 from kgd.git import program
@@ -33,6 +33,9 @@ from kgd.workspace.proposals.shared import Rejection
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.writer import Overruled
 
+if TYPE_CHECKING:
+    from kgd.postgres.proposals import PostgresProposals
+
 BUSY_SECONDS = 45.0
 """Longest wait for another call of this hub to end."""
 TOGETHER = 50
@@ -47,19 +50,6 @@ OF_ONE = (*REMEMBERED, "gone", "vanished", "other")
 log = logging.getLogger("kgd.hubs")
 
 
-class Shared(Protocol):
-    """What all hubs know about proposals; implemented by `kgd.postgres.proposals`. Every method raises Unavailable.
-
-    `rejection` takes the beginning of a commit's id, and returns the newest (by, at, reason).
-    """
-
-    def add_rejection(self, workspace: str, name: str, commit: str, by: str, at: int, reason: str) -> None: ...
-    def discard_rejection(self, workspace: str, name: str, commit: str) -> None: ...
-    def rejection(self, workspace: str, name: str, commit: str) -> tuple[str, int, str] | None: ...
-    def use_number(self, workspace: str, name: str) -> None: ...
-    def last_number(self, workspace: str, holder: str) -> int: ...
-
-
 class UpstreamProposals:
     """One instance serves one open workspace.
 
@@ -72,7 +62,7 @@ class UpstreamProposals:
         self,
         workspace: Workspace,
         upstream: Upstream,
-        known: Shared,
+        known: PostgresProposals,
         *,
         turn: Callable[[], AbstractContextManager[object]],
         tell: Callable[[], object],

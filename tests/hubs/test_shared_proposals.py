@@ -213,7 +213,7 @@ def test_proposals_from_before_the_hubs_shared_the_workspace_are_shared_and_keep
     tmp_path: Path, hubs: list[Hub], upstream: Path
 ) -> None:
     taken = hubs[0].propose("a")
-    late = Hub(tmp_path / "late", upstream, hubs[0].key, hubs[0].proposals._known._database)  # type: ignore[attr-defined]
+    late = Hub(tmp_path / "late", upstream, hubs[0].key, hubs[0].proposals._known._database)
     own = late.propose("b")
     assert own.name == taken.name
     late.share()
