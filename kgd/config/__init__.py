@@ -222,23 +222,12 @@ def has_screen() -> bool:
 def person_environment() -> dict[str, str]:
     """The part of the environment that git needs to act for the user: identity, agents, proxies, language."""
     prefixes = ("GIT_", "SSH_", "XDG_", "LC_")
-    names = {
-        "HOME",
-        "PATH",
-        "USER",
-        "LOGNAME",
-        "LANG",
-        "TMPDIR",
-        "DISPLAY",
-        "http_proxy",
-        "https_proxy",
-        "no_proxy",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "NO_PROXY",
-        "ALL_PROXY",
-        "all_proxy",
-    }
+    names = set(
+        """
+        HOME PATH USER LOGNAME LANG TMPDIR DISPLAY http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY
+        ALL_PROXY all_proxy
+        """.split()
+    )
     return {name: value for name, value in os.environ.items() if name in names or name.startswith(prefixes)}
 
 

@@ -23,18 +23,13 @@ from kgd.model.node import Json
 
 JOURNAL = "journal/"
 INDEX = "journal/index.md"
-STATES = (
-    "orchestrator_state.json",
-    "orchestrator_state.yaml",
-    "orchestrator_state.yml",
-    "orchestrator_state.md",
-    "state.json",
-    "state.yaml",
-    "state.yml",
-    "state.md",
-    "orchestrator_memory.md",
-    "session_state.md",
+STATES = tuple(
+    """
+    orchestrator_state.json orchestrator_state.yaml orchestrator_state.yml orchestrator_state.md state.json state.yaml
+    state.yml state.md orchestrator_memory.md session_state.md
+    """.split()
 )
+_STATUSES = "completed complete done in-progress in_progress pending blocked failed cancelled todo".split()
 COMPLETED = frozenset({"completed", "complete", "done"})
 WORDS = 6
 KINDS: Mapping[str, str] = {
@@ -199,25 +194,7 @@ def _index(text: str) -> dict[str, str]:
         if id is None:
             continue
         words = set(re.findall(r"[a-z]+(?:[-_][a-z]+)?", line[: id.start()].lower() + " " + line[id.end() :].lower()))
-        status = next(
-            (
-                word
-                for word in (
-                    "completed",
-                    "complete",
-                    "done",
-                    "in-progress",
-                    "in_progress",
-                    "pending",
-                    "blocked",
-                    "failed",
-                    "cancelled",
-                    "todo",
-                )
-                if word in words
-            ),
-            "",
-        )
+        status = next((word for word in _STATUSES if word in words), "")
         if not status and re.search(r"\[x\]|✅|✓", line, re.I):
             status = "completed"
         elif not status and "[ ]" in line:

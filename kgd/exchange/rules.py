@@ -84,16 +84,11 @@ FILES: tuple[RuleFile, ...] = (
 )
 
 
-PLACES = (
-    "AGENTS.md",
-    "CLAUDE.md",
-    "GEMINI.md",
-    ".cursorrules",
-    ".cursor/rules",
-    ".claude/CLAUDE.md",
-    ".claude/rules",
-    ".github/instructions",
-    ".github/copilot-instructions.md",
+PLACES = tuple(
+    """
+    AGENTS.md CLAUDE.md GEMINI.md .cursorrules .cursor/rules .claude/CLAUDE.md .claude/rules .github/instructions
+    .github/copilot-instructions.md
+    """.split()
 )
 """Rule files and folders of the top of a code tree."""
 

@@ -24,41 +24,10 @@ SPOKE = 2
 
 _SPEAKER = re.compile(r"^[ \t>*_-]{0,4}([^\W\d_][\w.'-]*(?: [\w.'-]+){0,2})[*_]{0,2}:[*_]{0,2}(?=\s)", re.MULTILINE)
 _NO_NAME = frozenset(
-    [
-        "note",
-        "notes",
-        "example",
-        "examples",
-        "warning",
-        "todo",
-        "see",
-        "also",
-        "returns",
-        "args",
-        "raises",
-        "http",
-        "https",
-        "default",
-        "type",
-        "user",
-        "assistant",
-        "system",
-        "human",
-        "tool",
-        "date",
-        "time",
-        "from",
-        "to",
-        "cc",
-        "subject",
-        "title",
-        "name",
-        "summary",
-        "input",
-        "output",
-        "yes",
-        "no",
-    ]
+    """
+    note notes example examples warning todo see also returns args raises http https default type user assistant system
+    human tool date time from to cc subject title name summary input output yes no
+    """.split()
 )
 
 

@@ -225,25 +225,10 @@ _PLACE = re.compile(r"(?:::.*|#L?\d.*|:\d+(?::\d+|-\d+)?)\Z", re.S)
 _ENDING = re.compile(r"[^.\s]\.[A-Za-z0-9_+-]*[A-Za-z][A-Za-z0-9_+-]*\Z")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _WITHOUT_ENDING = frozenset(
-    [
-        "makefile",
-        "dockerfile",
-        "containerfile",
-        "justfile",
-        "procfile",
-        "gemfile",
-        "rakefile",
-        "vagrantfile",
-        "brewfile",
-        "jenkinsfile",
-        "license",
-        "licence",
-        "copying",
-        "authors",
-        "codeowners",
-        "readme",
-        "changelog",
-    ]
+    """
+    makefile dockerfile containerfile justfile procfile gemfile rakefile vagrantfile brewfile jenkinsfile license
+    licence copying authors codeowners readme changelog
+    """.split()
 )
 _NO_PATH = frozenset(["e.g", "i.e", "n/a", "and/or", "etc", "w/o", "a.k.a", "vs"])
 

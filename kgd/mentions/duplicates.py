@@ -27,22 +27,9 @@ LEAST_LETTERS = 6
 MOST_OF_ONE = 20
 """Maximum number of nodes with one name that are compared; more nodes share a name deliberately."""
 NOT_THINGS = frozenset(
-    [
-        "chunk",
-        "message",
-        "symbol",
-        "file",
-        "dir",
-        "document",
-        "thread",
-        "task",
-        "decision",
-        "gotcha",
-        "insight",
-        "pattern",
-        "atom",
-        "molecule",
-    ]
+    """
+    chunk message symbol file dir document thread task decision gotcha insight pattern atom molecule
+    """.split()
 )
 """Schemes and types whose nodes often share a name."""
 _NUMBER = re.compile(r"\d+")

@@ -23,25 +23,9 @@ Uri = NewType("Uri", str)
 """A canonical URI: exactly one such string per node."""
 
 OWNED = frozenset(
-    [
-        "concept",
-        "file",
-        "dir",
-        "entity",
-        "atom",
-        "molecule",
-        "task",
-        "decision",
-        "pattern",
-        "gotcha",
-        "insight",
-        "document",
-        "chunk",
-        "thread",
-        "message",
-        "symbol",
-        "tag",
-    ]
+    """
+    concept file dir entity atom molecule task decision pattern gotcha insight document chunk thread message symbol tag
+    """.split()
 )
 """Schemes whose form and files kgd defines."""
 

@@ -11,19 +11,9 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _COLLECTIONS = frozenset(
-    {
-        "List",
-        "Set",
-        "Collection",
-        "Iterable",
-        "Iterator",
-        "ArrayList",
-        "LinkedList",
-        "HashSet",
-        "TreeSet",
-        "Queue",
-        "Deque",
-    }
+    """
+    List Set Collection Iterable Iterator ArrayList LinkedList HashSet TreeSet Queue Deque
+    """.split()
 )
 _MAPPINGS = frozenset(["Map", "HashMap", "TreeMap", "LinkedHashMap", "ConcurrentHashMap"])
 

@@ -16,27 +16,10 @@ DOTS = 500
 """Maximum length of a chain of names joined by dots: for an import, Python's parser keeps every prefix of the chain."""
 _CHAIN = re.compile(r"(?:\.[\s\\]*\w*[\s\\]*)+")
 _COLLECTIONS = frozenset(
-    {
-        "list",
-        "set",
-        "frozenset",
-        "tuple",
-        "List",
-        "Set",
-        "FrozenSet",
-        "Tuple",
-        "Sequence",
-        "MutableSequence",
-        "Iterable",
-        "Iterator",
-        "Collection",
-        "Generator",
-        "AsyncIterator",
-        "AsyncIterable",
-        "AbstractSet",
-        "deque",
-        "Deque",
-    }
+    """
+    list set frozenset tuple List Set FrozenSet Tuple Sequence MutableSequence Iterable Iterator Collection Generator
+    AsyncIterator AsyncIterable AbstractSet deque Deque
+    """.split()
 )
 _PARSING = threading.Lock()
 """One parse at a time, because warning filters are global to all threads."""

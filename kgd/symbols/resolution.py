@@ -19,18 +19,9 @@ _BUDGET = 4_000
 """Maximum steps for one chain; only code crafted to exhaust the resolver needs more."""
 _BUDGET_OF_FILE = 400_000
 _CLASSES = frozenset(
-    {
-        "class",
-        "struct",
-        "interface",
-        "trait",
-        "enum",
-        "record",
-        "annotation",
-        "type",
-        "namespace",
-        "module",
-    }
+    """
+    class struct interface trait enum record annotation type namespace module
+    """.split()
 )
 _HOLDS_OTHERS = frozenset({"namespace", "module"})
 

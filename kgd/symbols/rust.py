@@ -13,38 +13,15 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _HOLDERS = frozenset(
-    {
-        "Box",
-        "Rc",
-        "Arc",
-        "Option",
-        "Result",
-        "RefCell",
-        "Cell",
-        "Mutex",
-        "RwLock",
-        "Ref",
-        "RefMut",
-        "Cow",
-        "Pin",
-    }
+    """
+    Box Rc Arc Option Result RefCell Cell Mutex RwLock Ref RefMut Cow Pin
+    """.split()
 )
 _COLLECTIONS = frozenset(["Vec", "VecDeque", "HashSet", "BTreeSet", "HashMap", "BTreeMap"])
 _SAME = frozenset(
-    {
-        "unwrap",
-        "expect",
-        "clone",
-        "as_ref",
-        "as_mut",
-        "borrow",
-        "borrow_mut",
-        "to_owned",
-        "iter",
-        "iter_mut",
-        "into_iter",
-        "values",
-    }
+    """
+    unwrap expect clone as_ref as_mut borrow borrow_mut to_owned iter iter_mut into_iter values
+    """.split()
 )
 """Methods whose result has, for name resolution, the type of their receiver."""
 

@@ -38,27 +38,9 @@ _WRITTEN = {
 _CONFIGS = ("tsconfig.json", "jsconfig.json")
 _WORKSPACES = ("package.json", "pnpm-workspace.yaml", "lerna.json")
 _OUTPUT = frozenset(
-    {
-        "dist",
-        "lib",
-        "build",
-        "out",
-        "output",
-        "esm",
-        "esm5",
-        "esm2015",
-        "cjs",
-        "es",
-        "types",
-        "typings",
-        "dts",
-        "umd",
-        "mjs",
-        "node",
-        "browser",
-        "development",
-        "production",
-    }
+    """
+    dist lib build out output esm esm5 esm2015 cjs es types typings dts umd mjs node browser development production
+    """.split()
 )
 _DEEPEST = 8
 """Maximum length of a chain of configurations that extend one another."""

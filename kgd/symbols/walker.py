@@ -40,43 +40,10 @@ KNOWN = {
 tag query."""
 
 OTHERS = frozenset(
-    {
-        "ada",
-        "c",
-        "clojure",
-        "cpp",
-        "crystal",
-        "csharp",
-        "d",
-        "dart",
-        "elixir",
-        "elm",
-        "erlang",
-        "fortran",
-        "fsharp",
-        "haskell",
-        "julia",
-        "kotlin",
-        "lua",
-        "matlab",
-        "nim",
-        "objective-c",
-        "ocaml",
-        "pascal",
-        "perl",
-        "php",
-        "r",
-        "racket",
-        "ruby",
-        "scala",
-        "scheme",
-        "shell",
-        "solidity",
-        "swift",
-        "verilog",
-        "vhdl",
-        "zig",
-    }
+    """
+    ada c clojure cpp crystal csharp d dart elixir elm erlang fortran fsharp haskell julia kotlin lua matlab nim
+    objective-c ocaml pascal perl php r racket ruby scala scheme shell solidity swift verilog vhdl zig
+    """.split()
 )
 """Languages that are read if a wheel with ``queries/tags.scm`` is installed."""
 _NAMES = {"csharp": "c_sharp", "shell": "bash", "objective-c": "objc"}

@@ -22,19 +22,11 @@ NEAR, FAR = 5.0, 15.0
 LAZY, LAZY_AFTER = 60.0, 600.0
 """The interval between polls once there was no change for `LAZY_AFTER` seconds."""
 FIRST_BACKOFF, LAST_BACKOFF = 1.0, 300.0
-PATIENT = (
-    "host-key",
-    "certificate",
-    "redirect",
-    "credentials",
-    "refused",
-    "newer",
-    "unrelated",
-    "other-workspace",
-    "vanished",
-    "protocol",
-    "ownership",
-    "bad-objects",
+PATIENT = tuple(
+    """
+    host-key certificate redirect credentials refused newer unrelated other-workspace vanished protocol ownership
+    bad-objects
+    """.split()
 )
 """Troubles that a person has to fix; retried at a slower rate."""
 PATIENT_BACKOFF = 30.0

@@ -17,30 +17,10 @@ COMMIT = 12
 Answer = Mapping[str, Any]
 
 _NODE = frozenset(
-    {
-        "uri",
-        "type",
-        "name",
-        "version",
-        "continued",
-        "summary",
-        "tags",
-        "created",
-        "updated",
-        "origin",
-        "content",
-        "content_cut",
-        "detail",
-        "detail_cut",
-        "relations",
-        "relations_cut",
-        "incoming",
-        "incoming_cut",
-        "history",
-        "mentions",
-        "citations",
-        "messages",
-    }
+    """
+    uri type name version continued summary tags created updated origin content content_cut detail detail_cut relations
+    relations_cut incoming incoming_cut history mentions citations messages
+    """.split()
 )
 
 _CONTEXT_ITEM = frozenset({"uri", "kind", "name", "why", "summary", "text", "more"})

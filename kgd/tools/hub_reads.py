@@ -33,16 +33,10 @@ ENOUGH = 2 * HARD_LIMIT
 """Bytes after which more pages are read only to complete a single node."""
 LARGEST = 1 << 20
 """Bytes after which reading stops, even within a node. A node file is at most a quarter of this."""
-_PARTS = (
-    "content",
-    "content_cut",
-    "detail",
-    "detail_cut",
-    "relations",
-    "relations_cut",
-    "incoming",
-    "incoming_cut",
-    "continued",
+_PARTS = tuple(
+    """
+    content content_cut detail detail_cut relations relations_cut incoming incoming_cut continued
+    """.split()
 )
 
 

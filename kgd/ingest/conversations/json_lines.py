@@ -21,17 +21,10 @@ SENDER = ("senderId", "sender_id", "sender", "speaker", "author", "from", "name"
 MOMENT = ("timestamp", "ts", "time", "at", "date", "datetime", "created_at", "createdAt", "create_time", "sent_at")
 ID = ("id", "uuid", "message_id", "messageId", "uid")
 PARENT = ("parent", "parent_id", "parentId", "parentUuid", "reply_to", "replyTo", "in_reply_to", "parent_message_uuid")
-THREAD = (
-    "thread",
-    "thread_id",
-    "threadId",
-    "conversation",
-    "conversation_id",
-    "conversationId",
-    "session_id",
-    "sessionId",
-    "channel",
-    "group",
+THREAD = tuple(
+    """
+    thread thread_id threadId conversation conversation_id conversationId session_id sessionId channel group
+    """.split()
 )
 CALLS = ("tool_calls", "toolCalls")
 LOOKED_AT = 20

@@ -10,32 +10,10 @@ from kgd.ingest.readers.result import Text, Unreadable, clean, one_line
 DEEPEST_LIST = 6
 _LEFT_OUT = frozenset({"script", "style", "noscript", "template", "svg", "iframe", "object", "nav", "head", "select"})
 _BLOCKS = frozenset(
-    {
-        "p",
-        "div",
-        "section",
-        "article",
-        "main",
-        "header",
-        "footer",
-        "aside",
-        "blockquote",
-        "figure",
-        "figcaption",
-        "dl",
-        "dt",
-        "dd",
-        "address",
-        "details",
-        "summary",
-        "form",
-        "fieldset",
-        "table",
-        "ul",
-        "ol",
-        "hr",
-        "body",
-    }
+    """
+    p div section article main header footer aside blockquote figure figcaption dl dt dd address details summary form
+    fieldset table ul ol hr body
+    """.split()
 )
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})", re.I)
