@@ -52,13 +52,7 @@ class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOpera
         """Close the connections. A second call does nothing."""
         self._connections.close()
 
-    def put(
-        self,
-        *changes: Change,
-        message: str = "",
-        request_id: str | None = None,
-        dry_run: bool = False,
-    ) -> Written:
+    def put(self, *changes: Change, message: str = "", request_id: str | None = None, dry_run: bool = False) -> Written:
         """Apply changes of any kind in one commit, or none; at most 1,000. docs/mcp.md describes each `op`.
 
         Args:
@@ -72,12 +66,7 @@ class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOpera
         return self.put_many(changes, message=message, request_id=request_id, dry_run=dry_run)
 
     def put_many(
-        self,
-        changes: Iterable[Change],
-        *,
-        message: str = "",
-        request_id: str | None = None,
-        dry_run: bool = False,
+        self, changes: Iterable[Change], *, message: str = "", request_id: str | None = None, dry_run: bool = False
     ) -> Written:
         """`put` for a list."""
         given: dict[str, Any] = {"request_id": request_id} if request_id else {}

@@ -29,13 +29,7 @@ _LATEST = 253_402_300_799_999
 
 
 def entries(
-    workspace: Workspace,
-    uri: Uri,
-    *,
-    limit: int,
-    offset: int = 0,
-    since: int | None = None,
-    until: int | None = None,
+    workspace: Workspace, uri: Uri, *, limit: int, offset: int = 0, since: int | None = None, until: int | None = None
 ) -> tuple[list[LogEntry], int]:
     """A page of a node's changelog, newest first, and the total number of entries in the period, if one is given.
 

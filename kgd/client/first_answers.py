@@ -74,12 +74,7 @@ def read(home: Home, installation: str) -> FirstAnswers | None:
 
 def write(home: Home, installation: str, kept: FirstAnswers) -> None:
     """Replace the file atomically. The file is not flushed: after a power cut, its checksum may be wrong."""
-    fields = {
-        "installation": installation,
-        "registry": kept.registry,
-        "usual": kept.usual,
-        "answers": kept.answers,
-    }
+    fields = {"installation": installation, "registry": kept.registry, "usual": kept.usual, "answers": kept.answers}
     body = json.dumps(fields).encode()
     fresh = f"{path_of(home)}.{os.getpid()}.tmp"
     with open(fresh, "wb") as file:

@@ -85,16 +85,7 @@ class Home:
 
     def daemon_command(self) -> list[str]:
         """The command that starts a daemon. `-P` ignores a folder named kgd in the caller's directory."""
-        return [
-            sys.executable,
-            "-P",
-            "-m",
-            "kgd.serve",
-            "--home",
-            self.config,
-            self.state,
-            self.logs,
-        ]
+        return [sys.executable, "-P", "-m", "kgd.serve", "--home", self.config, self.state, self.logs]
 
     def prepare(self) -> None:
         """Create the folders, readable only by this user.

@@ -133,12 +133,7 @@ class Syncing:
         return [one.machine for one in self._all()]
 
     def sync(
-        self,
-        name: str | None = None,
-        *,
-        direction: str = "both",
-        confirm: str = "",
-        progress: Progress | None = None,
+        self, name: str | None = None, *, direction: str = "both", confirm: str = "", progress: Progress | None = None
     ) -> list[Answer]:
         """Run a round with one remote or all, once a running round has ended. `progress` is called from another
         thread with the steps of each transfer.

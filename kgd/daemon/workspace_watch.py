@@ -77,10 +77,7 @@ class WorkspaceWatch:
             self._watches = [watch]
         if layout.code_tree is not None:
             self._overlay = Overlay(
-                layout.code_tree,
-                workspace.id,
-                environment=person_environment(),
-                cache=layout.derived_dir / "overlay",
+                layout.code_tree, workspace.id, environment=person_environment(), cache=layout.derived_dir / "overlay"
             )
             workspace.overlay = overlay = self._overlay
             workspace.code_files = lambda: _files(overlay, overlay.uris())

@@ -59,22 +59,8 @@ FORMATS: tuple[Format, ...] = (
         for name, one in rules.PROGRAMS.items()
     ),
     Format("agents-md", "every area in a block of AGENTS.md", "folder", write=rules.agents_md),
-    Format(
-        "vault",
-        "a folder of Markdown notes, such as Obsidian's",
-        "folder",
-        vault.sniff,
-        vault.read,
-        vault.write,
-    ),
-    Format(
-        jsonl.NAME,
-        "the memory.jsonl of the official memory server",
-        "file",
-        jsonl.sniff,
-        jsonl.read,
-        jsonl.write,
-    ),
+    Format("vault", "a folder of Markdown notes, such as Obsidian's", "folder", vault.sniff, vault.read, vault.write),
+    Format(jsonl.NAME, "the memory.jsonl of the official memory server", "file", jsonl.sniff, jsonl.read, jsonl.write),
     Format(
         "graphml", "GraphML, for graph viewers", "file", write=drawings.graphml, own=drawings.is_graphml, most=50_000
     ),
@@ -120,8 +106,4 @@ def sniffed(path: Path) -> Format:
         if one.read is not None and one.sniff(path):
             return one
     names = ", ".join(one.name for one in FORMATS if one.read is not None)
-    raise Invalid(
-        f"'{path.name[:60]}' is not in a known format",
-        at="source",
-        next=f"Use --from with one of: {names}.",
-    )
+    raise Invalid(f"'{path.name[:60]}' is not in a known format", at="source", next=f"Use --from with one of: {names}.")

@@ -50,10 +50,7 @@ PATTERNS, KNOWLEDGE = 20, 32 * 1024
 HIDDEN = frozenset({".cursor", ".claude", ".github"})
 OWN_KEYS = frozenset({"description", "globs", "paths", "applyTo", "alwaysApply"})
 
-BLOCKS = (
-    ("<!-- kgd: written by ", "<!-- kgd: end -->"),
-    ("<!-- kgd export begin -->", "<!-- kgd export end -->"),
-)
+BLOCKS = (("<!-- kgd: written by ", "<!-- kgd: end -->"), ("<!-- kgd export begin -->", "<!-- kgd export end -->"))
 """Marker lines around parts of a user's file that kgd wrote, either by `kgd agents install` or by an export."""
 
 _BARE = re.compile(r"^(globs|paths|applyTo):[ \t]*([^\s\[\"'#|>&][^\n#]*)$", re.M)

@@ -45,11 +45,7 @@ class Adopted:
 
 
 def adopt(
-    directory: Path,
-    *,
-    environment: Mapping[str, str],
-    deadline: float = DEADLINE,
-    allow: _Allow | None = None,
+    directory: Path, *, environment: Mapping[str, str], deadline: float = DEADLINE, allow: _Allow | None = None
 ) -> Adopted:
     """Adopt the workspace that a remote of the code repository already has, with all its history.
 

@@ -149,10 +149,7 @@ def _settle_packs(layout: Layout, report: Report) -> None:
     """
     pack_dir = layout.git_dir / "objects" / "pack"
     graph_lock = layout.git_dir / "objects" / "info" / "commit-graph.lock"
-    for leftover in (
-        *pack_dir.glob("tmp_*"),
-        graph_lock,
-    ):  # left by a killed gc or roll-up; git's own pruning is off
+    for leftover in (*pack_dir.glob("tmp_*"), graph_lock):  # left by a killed gc or roll-up; git's own pruning is off
         with contextlib.suppress(OSError):
             if time.time() - leftover.stat().st_mtime > _ABANDONED:
                 leftover.unlink()

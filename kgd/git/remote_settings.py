@@ -118,8 +118,7 @@ def remote(layout: Layout, name: str) -> Remote:
             return one
     names = ", ".join(one.name for one in known)
     raise NotFound(
-        f"there is no remote '{name[:60]}'",
-        next=f"Known: {names}." if names else "Add one: `kgd remote add NAME URL`.",
+        f"there is no remote '{name[:60]}'", next=f"Known: {names}." if names else "Add one: `kgd remote add NAME URL`."
     )
 
 

@@ -97,12 +97,7 @@ class Report:
 
 
 def install(
-    clone: Clone,
-    program: Sequence[str],
-    environment: Mapping[str, str],
-    *,
-    strategy: str | None,
-    dry_run: bool = False,
+    clone: Clone, program: Sequence[str], environment: Mapping[str, str], *, strategy: str | None, dry_run: bool = False
 ) -> Report:
     """Set up the clone, or update the setup of an earlier kgd. Repeating it changes nothing.
 

@@ -85,11 +85,7 @@ def _document(title: str, rights: str, tools: Mapping[str, Operation], more: Map
     }
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": title,
-            "version": __version__,
-            "description": f"Each kgd tool is one request. {rights}",
-        },
+        "info": {"title": title, "version": __version__, "description": f"Each kgd tool is one request. {rights}"},
         "security": [{"token": []}],
         "paths": paths,
         "components": {

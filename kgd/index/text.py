@@ -396,12 +396,7 @@ class TextIndex:
             return exact_names.find_files(connection, name, sees, stored=stored)
 
     def bare_files(
-        self,
-        query: str,
-        *,
-        limit: int = 10,
-        sees: Sees | None = None,
-        **filters: Unpack[Filters],
+        self, query: str, *, limit: int = 10, sees: Sees | None = None, **filters: Unpack[Filters]
     ) -> list[Found]:
         """Files and directories whose path has words of the query, best first; paths with all words come before the
         others."""

@@ -251,10 +251,7 @@ class Surface:
     ) -> AsyncIterator[Session]:
         """The session of one tool call, with functions for questions and progress."""
         restricted = session.principal is not None
-        async with (
-            asker(ctx, params, self._seconds) as ask,
-            self._logs.of_call(ctx, restricted=restricted) as progress,
-        ):
+        async with asker(ctx, params, self._seconds) as ask, self._logs.of_call(ctx, restricted=restricted) as progress:
             if ask is not None or progress is not None:
                 session = replace(session, ask=ask, progress=progress or session.progress)
             yield session

@@ -359,10 +359,7 @@ def _choose_list(base: list[Json], a: list[Json], b: list[Json]) -> list[Json]:
 
 
 def _by_key(
-    base: Mapping[str, Json],
-    a: Mapping[str, Json],
-    b: Mapping[str, Json],
-    one: Callable[[str, Json, Json, Json], Json],
+    base: Mapping[str, Json], a: Mapping[str, Json], b: Mapping[str, Json], one: Callable[[str, Json, Json, Json], Json]
 ) -> dict[str, Json]:
     """Merge mappings key by key. None means absent, so a key that one side removed and the other edited is an ordinary
     clash."""

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from kgd.model.browser_state import (
-    LINKS_EACH,
-    LINKS_LIMIT,
-    SESSIONS_EACH,
-    SESSIONS_LIMIT,
-    Link,
-    SignedIn,
-    Visitor,
-)
+from kgd.model.browser_state import LINKS_EACH, LINKS_LIMIT, SESSIONS_EACH, SESSIONS_LIMIT, Link, SignedIn, Visitor
 from kgd.model.token import storable
 from kgd.postgres.database import Database
 

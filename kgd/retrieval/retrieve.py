@@ -359,11 +359,7 @@ def _files_called(workspace: Workspace, question: Question, sees: Sees | None) -
 
 
 def _surroundings(
-    workspace: Workspace,
-    question: Question,
-    sources: Sequence[EdgeSource],
-    mentions: Once | None,
-    sees: Sees | None,
+    workspace: Workspace, question: Question, sources: Sequence[EdgeSource], mentions: Once | None, sees: Sees | None
 ) -> Surroundings:
     index = workspace.text_so_far()
 

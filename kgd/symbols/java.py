@@ -20,10 +20,7 @@ _MAPPINGS = frozenset(["Map", "HashMap", "TreeMap", "LinkedHashMap", "Concurrent
 
 class Java(Walker):
     words: ClassVar = {"this": "@self", "super": "@super"}
-    members: ClassVar = {
-        "field_access": ("object", "field"),
-        "scoped_identifier": ("scope", "name"),
-    }
+    members: ClassVar = {"field_access": ("object", "field"), "scoped_identifier": ("scope", "name")}
     calls: ClassVar = {"object_creation_expression": "type"}
     items: ClassVar = {"array_access": "array"}
     through: ClassVar = {"parenthesized_expression": ""}

@@ -17,13 +17,7 @@ _WRAPPERS = frozenset({"Promise", "Readonly", "Partial", "Required", "Awaited", 
 
 class JavaScript(Walker):
     names = frozenset(
-        {
-            "identifier",
-            "type_identifier",
-            "property_identifier",
-            "private_property_identifier",
-            "jsx_identifier",
-        }
+        {"identifier", "type_identifier", "property_identifier", "private_property_identifier", "jsx_identifier"}
     )
     words: ClassVar = {"this": "@self", "super": "@super"}
     members: ClassVar = {

@@ -454,11 +454,7 @@ def source(stored: Source) -> dict[str, Any]:
 
 
 def _relation(workspace: Workspace, stored: Relation, unchecked: bool) -> RelationAnswer:
-    answer: RelationAnswer = {
-        "type": stored.type,
-        "target": stored.target,
-        "weight": plain_weight(stored.weight),
-    }
+    answer: RelationAnswer = {"type": stored.type, "target": stored.target, "weight": plain_weight(stored.weight)}
     if stored.data:
         answer["data"] = dict(stored.data)
     if stored.others:

@@ -242,11 +242,7 @@ def _sentence(message: str) -> str:
     return text[:1].lower() + text[1:200]
 
 
-_OURS = (
-    ("greater than or equal to", "at least"),
-    ("less than or equal to", "at most"),
-    (" after validation", ""),
-)
+_OURS = (("greater than or equal to", "at least"), ("less than or equal to", "at most"), (" after validation", ""))
 
 When = str | None
 """The type of `since` and `until`. It has no description, since agents pay for every character of a schema."""

@@ -223,10 +223,7 @@ def _ref(workspace: Workspace, beat: Beat) -> Iterator[Finding]:
     head = workspace.store.ref(HEAD)
     if head is None or head.hex() != workspace.tip:
         yield Finding(
-            "error",
-            HEAD,
-            "the ref is not at the tip that kgd last wrote",
-            "Restart the daemon with `kgd down`.",
+            "error", HEAD, "the ref is not at the tip that kgd last wrote", "Restart the daemon with `kgd down`."
         )
 
 

@@ -159,12 +159,7 @@ class Workspace:
         around = (self.past, self._served, self.sent, self.version, self.in_overlay, known)
         self.around, self._pending = Surroundings(*around), PendingBatch(*around)
         self._writer = Writer(
-            self._store,
-            derived_dir,
-            pending=self._pending,
-            flushed=self._flushed,
-            moved=self._moved,
-            sign=self.signing,
+            self._store, derived_dir, pending=self._pending, flushed=self._flushed, moved=self._moved, sign=self.signing
         )
         opened.callback(self._writer.close)
         self._read_tip = self._writer.tip

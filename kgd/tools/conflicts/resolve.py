@@ -186,9 +186,7 @@ def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[st
     missing = [name for name, field in fields.items() if not 0 <= side < len(field.sides)]
     if missing:
         raise Invalid(
-            f"'{missing[0][:60]}' has no side {fenced_line(letter, 20)}",
-            at=f"{at}.take",
-            next=LIST_CONFLICTS,
+            f"'{missing[0][:60]}' has no side {fenced_line(letter, 20)}", at=f"{at}.take", next=LIST_CONFLICTS
         )
     return {name: field.sides[side] for name, field in fields.items()}
 

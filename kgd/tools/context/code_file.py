@@ -222,12 +222,7 @@ def _even(data: bytes) -> bytes:
 
 
 def _add_notes(
-    answer: CodeResult,
-    workspace: Workspace,
-    path: str,
-    text: str | None,
-    symbols: Sequence[Node],
-    sees: Sees | None,
+    answer: CodeResult, workspace: Workspace, path: str, text: str | None, symbols: Sequence[Node], sees: Sees | None
 ) -> None:
     found: dict[Uri, NoteAnswer] = {}
     more = set[Uri]()

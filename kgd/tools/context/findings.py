@@ -175,11 +175,7 @@ class Findings:
     def tagged(self, tags: Sequence[str], limit: int, types: Sequence[str]) -> list[Hit]:
         """The nodes with any of these tags, best first."""
         found = self.workspace.text().by_tags(
-            tags,
-            types=types,
-            since=self.since,
-            until=self.until,
-            limit=limit if self.sees is None else LOOKED_THROUGH,
+            tags, types=types, since=self.since, until=self.until, limit=limit if self.sees is None else LOOKED_THROUGH
         )
         return [hit for hit in found if self.may_see(hit.uri)][:limit]
 

@@ -99,12 +99,7 @@ def take(session: Session, params: ImportParams) -> ImportResult:
         "source": str(path),
         "format": chosen.name,
         "read": dict(plan.counts),
-        "nodes": {
-            "new": done["new"],
-            "changed": done["changed"],
-            "unchanged": found.unchanged,
-            "kept": found.kept,
-        },
+        "nodes": {"new": done["new"], "changed": done["changed"], "unchanged": found.unchanged, "kept": found.kept},
         "commits": [] if params.dry_run else changes.carry_out(batches),
         "troubles": [],
     }

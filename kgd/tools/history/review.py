@@ -325,13 +325,7 @@ class _Learned:
         group, last = name_of_group(who), answer["authors"][-1] if answer["authors"] else None
         if last and last["group"] == group:
             return last
-        one: ByAuthor = {
-            "group": group,
-            "author": author,
-            "agent": agent,
-            "commits": len(self._by[who]),
-            "nodes": [],
-        }
+        one: ByAuthor = {"group": group, "author": author, "agent": agent, "commits": len(self._by[who]), "nodes": []}
         if pusher:
             one["pushed_by"] = pusher
         if client:
@@ -472,10 +466,7 @@ REVIEW = Operation(
             ),
             place=70,
             print="printing_history.review",
-            examples=(
-                ("kgd review", "new knowledge by author"),
-                ("kgd review --accept", "mark all of it as reviewed"),
-            ),
+            examples=(("kgd review", "new knowledge by author"), ("kgd review --accept", "mark all of it as reviewed")),
         ),
     ),
 )

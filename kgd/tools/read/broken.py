@@ -77,11 +77,7 @@ BROKEN = Operation(
     run=broken,
     commands=(
         Command(
-            "Care",
-            "list broken links, by missing node",
-            (LIMIT, CURSOR),
-            place=90,
-            print="printing_context.broken",
+            "Care", "list broken links, by missing node", (LIMIT, CURSOR), place=90, print="printing_context.broken"
         ),
     ),
 )

@@ -234,10 +234,7 @@ QUESTIONS = Operation(
         Command(
             "Care",
             "list questions without an answer",
-            (
-                option("--dismiss", "forget this question", "ID"),
-                LIMIT,
-            ),
+            (option("--dismiss", "forget this question", "ID"), LIMIT),
             place=95,
             print="printing_context.questions",
         ),

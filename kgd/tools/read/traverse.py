@@ -78,8 +78,7 @@ class TraverseParams(Params):
     as_of: Annotated[str | None, Field(description="a commit")] = None
     conflicts: Literal["show", "resolve"] = "show"
     include: Annotated[
-        Many[Literal["edges", "path"]],
-        Field(description="the relations among the nodes; each node's whole path"),
+        Many[Literal["edges", "path"]], Field(description="the relations among the nodes; each node's whole path")
     ] = Field(default_factory=list)
     cursor: str | None = None
     context_id: str | None = None
@@ -221,13 +220,7 @@ def _walked(
     if asked.to in found.missing:
         raise nowhere(session, asked, asked.to, why(asked.to))
     page = _Page(
-        crossing,
-        behind,
-        room,
-        Sources(session, crossing),
-        asked.also,
-        path="path" in params.include,
-        edges=edges,
+        crossing, behind, room, Sources(session, crossing), asked.also, path="path" in params.include, edges=edges
     )
     answered = {node.uri for node in page.nodes}
     if not asked.commit:

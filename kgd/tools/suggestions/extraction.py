@@ -15,18 +15,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.ingest.document_diff import PART_OF
-from kgd.mentions.extraction import (
-    MAX_TOKENS,
-    RELATIONS,
-    TYPES,
-    Batch,
-    Judged,
-    Thing,
-    Tie,
-    batches,
-    judge,
-    question,
-)
+from kgd.mentions.extraction import MAX_TOKENS, RELATIONS, TYPES, Batch, Judged, Thing, Tie, batches, judge, question
 from kgd.mentions.mentions import Mentions
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Upsert

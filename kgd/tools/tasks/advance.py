@@ -187,11 +187,7 @@ def _answer(
     """The new state of the task, the recorded nodes, and hints after its end."""
     now = task_at(session, workspace, before.uri)
     task = task_of(now)
-    data: AdvanceData = {
-        "task": task_answer(now, task),
-        "sections": sections_answer(task),
-        "commit": outcome.commit,
-    }
+    data: AdvanceData = {"task": task_answer(now, task), "sections": sections_answer(task), "commit": outcome.commit}
     if task_of(before).status == to and (already := _since(workspace, now.uri, to)):
         data["already"] = already
     if to == "completed":

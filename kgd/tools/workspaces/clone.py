@@ -124,10 +124,7 @@ CLONE = Operation(
             (
                 option("source", value="ID|URL"),
                 option(
-                    "path",
-                    "the folder (default: the registry's path, or one named after ID or URL)",
-                    "PATH",
-                    nargs="?",
+                    "path", "the folder (default: the registry's path, or one named after ID or URL)", "PATH", nargs="?"
                 ),
                 option("--ref", "the ref on the remote", "REF"),
                 TOKEN,

@@ -260,11 +260,7 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
     answer["broken_links"] = [
         {"source": one.source, "type": one.type, "target": one.target} for one in broken[:BROKEN_SHOWN]
     ]
-    counts = {
-        "nodes": len(workspace.graph),
-        "broken_links": len(broken),
-        "invalid_files": len(invalid),
-    }
+    counts = {"nodes": len(workspace.graph), "broken_links": len(broken), "invalid_files": len(invalid)}
     if doubted := Freshness.of(workspace).doubted:
         counts["unverified"] = len(doubted)
     answer["counts"] = counts | tree_counts(workspace)

@@ -189,8 +189,7 @@ class Verify(Params):
 
 
 Change = Annotated[
-    Upsert | Append | Delete | Relate | Unrelate | Tag | Untag | Move | Revert | Verify,
-    Field(discriminator="op"),
+    Upsert | Append | Delete | Relate | Unrelate | Tag | Untag | Move | Revert | Verify, Field(discriminator="op")
 ]
 
 OPS = ["upsert", "append", "delete", "relate", "unrelate", "tag", "untag", "move", "revert", "verify"]

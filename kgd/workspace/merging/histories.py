@@ -147,12 +147,7 @@ def _written(view: Unwritten, ours: ObjectId, merged: MergedTree) -> ObjectId:
 
 
 def common_content(
-    a: C,
-    b: C,
-    *,
-    bases: Callable[[C, C], Sequence[C]],
-    held: Callable[[C], T],
-    merge: Callable[[T | None, T, T], T],
+    a: C, b: C, *, bases: Callable[[C, C], Sequence[C]], held: Callable[[C], T], merge: Callable[[T | None, T, T], T]
 ) -> T | None:
     """The common content of commits a and b; None if their histories are unrelated.
 

@@ -113,7 +113,5 @@ def _with_value(node: Node, name: str, value: Any) -> Node:
 
 def _incomplete(other: Uri) -> Invalid:
     return Invalid(
-        "one of these nodes cannot be accepted alone",
-        at="only",
-        next=f"Accept {other[:160]} too: they are one change.",
+        "one of these nodes cannot be accepted alone", at="only", next=f"Accept {other[:160]} too: they are one change."
     )

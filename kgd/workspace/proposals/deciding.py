@@ -187,12 +187,7 @@ def _whole(
         _authorize(permit, staging, workspace, touched | _touched_by_commits(workspace, tip, commit))
         subject = message.strip() or f"accept {proposal.subject}"[:100]
         changes = ChangeSet(
-            (),
-            author,
-            subject,
-            operation="accept",
-            origin=f"proposals/{proposal.id}",
-            accepted_by=author.name,
+            (), author, subject, operation="accept", origin=f"proposals/{proposal.id}", accepted_by=author.name
         )
         text = message_of(changes, touched.uris)
         would = dry_run_effect(text, author.name, files, staging.read) if dry_run else None
