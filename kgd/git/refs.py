@@ -14,12 +14,13 @@ import re
 import shlex
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from kgd.errors import Damaged, Unavailable
+from kgd.git import program
 from kgd.git.files import replace, same_file, sync_folder, write_new
 from kgd.git.objects import ObjectId, moment, parse_id, raw, text, words
 
@@ -170,6 +171,28 @@ def move_ref(
         if same_file(mine, lock):
             lock.unlink(missing_ok=True)
         mine.unlink(missing_ok=True)
+
+
+def move_refs(git_dir: Path, moved: Mapping[str, tuple[ObjectId, ObjectId | None]]) -> None:
+    """Move refs from their first value to the second (None: remove them), all or none. Runs git (some ms).
+
+    Raises:
+        Unavailable: A ref changed in the meantime, or cannot be written; no ref was moved.
+    """
+    lines = [
+        f"update {name} {new.hex()} {old.hex()}\n" if new else f"delete {name} {old.hex()}\n"
+        for name, (old, new) in moved.items()
+    ]
+    try:
+        program.run(git_dir, ["update-ref", "--no-deref", "--stdin"], input="".join(lines).encode())
+    except program.GitFailed as error:
+        raise Unavailable(f"the refs cannot be moved: {error.said}", next="Try again.") from error
+
+
+def delete_refs(git_dir: Path, known: Mapping[str, ObjectId]) -> None:
+    """Delete refs that have these values, all or none. Raises as `move_refs`."""
+    if known:
+        move_refs(git_dir, {name: (old, None) for name, old in known.items()})
 
 
 def drop_stale_locks(git_dir: Path, scratch_dir: Path) -> list[str]:

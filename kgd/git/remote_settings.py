@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pygit2
 
 from kgd.errors import Invalid, InvariantViolation, NotFound, Unavailable
-from kgd.git import program, refs
+from kgd.git import refs
 from kgd.git.layout import Layout
 from kgd.git.refs import INCOMING, PROPOSALS
 
@@ -188,20 +188,8 @@ def forget(layout: Layout, name: str) -> None:
 
 
 def drop(layout: Layout, prefix: str) -> None:
-    """Remove all refs with this prefix.
-
-    Raises:
-        Unavailable: The refs cannot be removed.
-    """
-    lines = [f"delete {ref} {tip.hex()}\n" for ref, tip in refs.list_refs(layout.git_dir, prefix).items()]
-    if not lines:
-        return
-    try:
-        program.run(layout.git_dir, ["update-ref", "--stdin"], input="".join(lines).encode())
-    except program.GitFailed as error:
-        raise Unavailable(
-            f"the refs of a remote cannot be removed: {error.said}", at=prefix, next="Try again."
-        ) from error
+    """Remove all refs with this prefix. Raises Unavailable."""
+    refs.delete_refs(layout.git_dir, refs.list_refs(layout.git_dir, prefix))
 
 
 def settings_of(layout: Layout, name: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, count
 from pathlib import Path
 
@@ -187,22 +187,6 @@ def commits_of(store: ObjectStore, leaving_out: Iterable[str] = ()) -> Iterator[
             yield bytes.fromhex(line.decode())
     except program.GitFailed as error:
         raise Damaged(f"history cannot be read: {error.said}", next="Run `kgd fsck`.") from error
-
-
-def move_refs(git_dir: Path, moved: Mapping[str, tuple[ObjectId, ObjectId | None]]) -> None:
-    """Move refs from their first value to the second (None: remove them), all or none.
-
-    Raises:
-        Unavailable: A ref changed in the meantime, or cannot be written; no ref was moved.
-    """
-    lines = [
-        f"update {name} {new.hex()} {old.hex()}\n" if new else f"delete {name} {old.hex()}\n"
-        for name, (old, new) in moved.items()
-    ]
-    try:
-        program.run(git_dir, ["update-ref", "--no-deref", "--stdin"], input="".join(lines).encode())
-    except program.GitFailed as error:
-        raise Unavailable(f"the refs cannot be moved: {error.said}", next="Repeat the command.") from error
 
 
 def logs(git_dir: Path) -> list[Path]:

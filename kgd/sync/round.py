@@ -15,7 +15,7 @@ from random import Random
 from typing import Protocol
 
 from kgd.errors import Advice, Damaged, Do, KgdError, Unavailable
-from kgd.git import program, refs
+from kgd.git import refs
 from kgd.git.files import replace
 from kgd.git.incoming import Allowance, Incoming, measure
 from kgd.git.objects import ObjectId
@@ -301,7 +301,8 @@ def _take_proposals(
     names = {name[len(remote.proposals) :]: (name, tip) for name, tip in listed.items()}
     there = {base + short: found for short, found in names.items() if is_name(short)}
     for local in known.keys() - there.keys():
-        _drop_ref(host, local, known[local])
+        with contextlib.suppress(KgdError):
+            refs.delete_refs(host.layout.git_dir, {local: known[local]})
         done.withdrawn += 1
     for local, (name, tip) in sorted(there.items())[:PROPOSALS_LIMIT]:
         if known.get(local) == tip:
@@ -455,12 +456,6 @@ def _move(host: Host, name: str, old: ObjectId | None, new: ObjectId) -> None:
         refs.move_ref(host.layout.git_dir, host.layout.derived_dir, name, host.store.ref(name), new, note="kgd: sync")
     except OSError as error:
         raise Unavailable(f"a ref cannot be written: {error.strerror}", at=name) from error
-
-
-def _drop_ref(host: Host, name: str, old: ObjectId) -> None:
-    """Delete the ref of a proposal that was decided on the remote."""
-    with contextlib.suppress(KgdError, program.GitFailed):
-        program.run(host.layout.git_dir, ["update-ref", "-d", name, old.hex()])
 
 
 def _confirms(confirm: str, commit: ObjectId) -> bool:

@@ -18,9 +18,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from kgd.errors import KgdError, Unavailable
-from kgd.git import program
 from kgd.git.objects import ObjectId, Signature, trailers
-from kgd.git.refs import PENDING, PROPOSALS, RefMoved, RefUpdate, list_refs, move_ref, read_log
+from kgd.git.refs import PENDING, PROPOSALS, RefMoved, RefUpdate, delete_refs, list_refs, move_ref, read_log
 from kgd.git.remote_errors import LostRace, Trouble
 from kgd.git.staging import KGD, Staging
 from kgd.sync.round import REMEMBERED
@@ -314,12 +313,8 @@ class UpstreamProposals:
 
     def _drop(self, name: str) -> None:
         git_dir = self._workspace.layout.git_dir
-        found = {ref: id for ref in (PROPOSALS + name, self._prefix + name) if (id := self._workspace.store.ref(ref))}
-        lines = [f"delete {ref} {id.hex()}\n" for ref, id in found.items()]
-        try:
-            program.run(git_dir, ["update-ref", "--stdin"], input="".join(lines).encode())
-        except program.GitFailed as error:
-            raise Unavailable(f"a ref cannot be removed: {error.said[:100]}", at=name, next="Try again.") from None
+        names = (PROPOSALS + name, self._prefix + name)
+        delete_refs(git_dir, {ref: id for ref in names if (id := self._workspace.store.ref(ref))})
         self._workspace.tell_uncommitted()
 
     def _add_own(self, there: Mapping[str, ObjectId], here: Mapping[str, ObjectId]) -> None:
@@ -335,7 +330,7 @@ class UpstreamProposals:
             if self._prefix + name in there:
                 name = free_name(workspace, name.replace("/", "-"))
                 move_ref(git_dir, workspace.derived_dir, PROPOSALS + name, None, tip, note=note)
-                program.run(git_dir, ["update-ref", "-d", ref, tip.hex()])
+                delete_refs(git_dir, {ref: tip})
             self.put(name, tip, note)
             for line in said:
                 self._replace(name, tip, workspace.store.ref(self._prefix + name), note, line)

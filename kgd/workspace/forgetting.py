@@ -247,7 +247,7 @@ class _Move:
             trees = store.tree_of(head), store.tree_of(record)
             checkout.move(layout, head, record, [path for path, was, _ in store.diff(*trees) if was is None])
         _clear(layout)  # first: the next start would keep a tip that the checkpoint names
-        rewriting.move_refs(layout.git_dir, moved)
+        refs.move_refs(layout.git_dir, moved)
         listed = {name: (old.hex(), new.hex() if new else "") for name, (old, new) in moved.items()}
         return Forgotten(
             found.workspace, found.rewritten, found.paths, found.before, record.hex(), self._signing.is_on, listed

@@ -7,13 +7,14 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from kgd.daemon.jobs import FILE, Job
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unavailable
-from kgd.git import checkout, rewriting
+from kgd.git import checkout, refs, rewriting
 from kgd.git.layout import Layout
 from kgd.hooks.push_check import Pushed, Update, check_push
 from kgd.model.change import Upsert
@@ -203,9 +204,9 @@ def test_proposals_and_conflicts_lose_the_secret_and_stay_open(ann: Person, bob:
     assert ann.call("fsck")["ok"]
 
 
-@pytest.mark.parametrize("step", ["move_refs", "scrub"])
+@pytest.mark.parametrize(("room", "step"), [(refs, "move_refs"), (rewriting, "scrub")], ids=["refs", "objects"])
 def test_an_interrupted_removal_is_completed_by_the_same_call(
-    ann: Person, monkeypatch: pytest.MonkeyPatch, step: str
+    ann: Person, monkeypatch: pytest.MonkeyPatch, room: ModuleType, step: str
 ) -> None:
     ann.put("a", summary=SECRET)
     git_dir = ann.workspace.layout.git_dir
@@ -214,7 +215,7 @@ def test_an_interrupted_removal_is_completed_by_the_same_call(
         raise Unavailable("killed here")
 
     with monkeypatch.context() as patched:
-        patched.setattr(rewriting, step, killed)
+        patched.setattr(room, step, killed)
         with pytest.raises(Unavailable, match="killed here"):
             forget(ann)
     ann.restart()

@@ -12,7 +12,7 @@ from kgd.codec.settings import policy_in
 from kgd.errors import Damaged, Forbidden, Invalid, KgdError, Limit, Unavailable
 from kgd.git import program
 from kgd.git.objects import ObjectId, Signature, signature, trailers
-from kgd.git.refs import HEAD, PROPOSALS, REJECTED, RefUpdate, list_refs, move_ref, read_log
+from kgd.git.refs import HEAD, PROPOSALS, REJECTED, RefUpdate, delete_refs, list_refs, move_ref, read_log
 from kgd.git.staging import Staging
 from kgd.model.change import Author, ChangeSet
 from kgd.model.uri import Uri
@@ -134,12 +134,12 @@ def drop_merged(workspace: Workspace) -> None:
     """Remove pending proposals that the tip already contains, because they were accepted elsewhere."""
     tip, hubs = bytes.fromhex(workspace.tip), shared(workspace)
     for ref, commit in list_refs(workspace.layout.git_dir, PROPOSALS).items():
-        with contextlib.suppress(KgdError, program.GitFailed):
+        with contextlib.suppress(KgdError):
             if workspace.store.is_ancestor(commit, tip):
                 if hubs:
                     hubs.remove(ref.removeprefix(PROPOSALS), commit)
                     continue
-                program.run(workspace.layout.git_dir, ["update-ref", "-d", ref, commit.hex()])
+                delete_refs(workspace.layout.git_dir, {ref: commit})
                 workspace.tell_uncommitted()
 
 
@@ -158,10 +158,10 @@ def _remove(workspace: Workspace, proposal: Proposal) -> None:
     if hubs := shared(workspace):
         return hubs.remove(proposal.name, bytes.fromhex(proposal.commit))
     try:
-        program.run(workspace.layout.git_dir, ["update-ref", "-d", proposal.ref, proposal.commit])
-    except program.GitFailed as error:
+        delete_refs(workspace.layout.git_dir, {proposal.ref: bytes.fromhex(proposal.commit)})
+    except Unavailable as error:
         raise Unavailable(
-            f"the proposal is still listed: {error.said[:100]}",
+            f"the proposal is still listed: {error.message[:100]}",
             at=proposal.name,
             next="It may have changed: read it again.",
         ) from None
