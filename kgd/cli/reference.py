@@ -32,6 +32,8 @@ shows its progress. A pipe gets plain lines with full addresses and exact dates.
 
 A command that needs the daemon starts it. A command marked *local* does not need or start it.
 A URI may be written as a path or in short, such as `./src/auth` or `atom:checkout-page`; answers give it in full.
+A path starts at the top of the code tree, or in your directory if only that directory has it; `./` is always your
+directory.
 """
 
 

@@ -9,7 +9,7 @@ Because verifications are keys, there is no conflict when two users verify the s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgd.errors import KgdError
@@ -51,6 +51,13 @@ def parse(text: str, workspace: str) -> Citation | None:
     if found is None or path is None:
         return None
     return Citation(text, path, found["symbol"] or "", found["at"] or found["late"] or "")
+
+
+def placed(text: str, locate: Callable[[str], str | None]) -> str:
+    """The citation with its path as `locate` gives it from the top of the code tree; unchanged if that is None."""
+    found = _FORM(text.strip())
+    path = locate(found["path"]) if found and "://" not in found["path"] else None
+    return f"{path}{text.strip()[found.end('path') :]}" if found and path else text
 
 
 def may_cite(data: bytes) -> bool:

@@ -334,12 +334,12 @@ def _spell(session: Session, workspace: Workspace, text: str) -> Uri:
     scheme, colon, rest = text.partition(":")
     if colon and scheme in uris.OWNED:
         return _owned(scheme, rest[2:]) if rest.startswith("//") else _short(scheme, workspace.id, rest)
-    if text.startswith(("./", "../")) or text == "." or os.path.isabs(text):
+    if text.startswith(("./", "../")) or text in (".", "..") or os.path.isabs(text):
         _refuse_place(session)
         return _in_tree(session, workspace, text)
     if uris.is_external(text):
         return uris.parse(text)
-    return _bare(workspace, text)
+    return _bare(session, workspace, text)
 
 
 def _owned(scheme: str, rest: str) -> Uri:
@@ -366,7 +366,9 @@ def _short(scheme: str, workspace: str, path: str) -> Uri:
     return _owned(scheme, f"{workspace}/{path.strip('/')}")
 
 
-def _bare(workspace: Workspace, text: str) -> Uri:
+def _bare(session: Session, workspace: Workspace, text: str) -> Uri:
+    """An existing concept; otherwise an existing path of the code tree, from its top or from the client's directory;
+    otherwise the concept."""
     path = text.strip("/")
     if not path:
         return uris.build("dir", workspace.id, [])
@@ -374,10 +376,13 @@ def _bare(workspace: Workspace, text: str) -> Uri:
     concept = uris.from_path("concept", workspace.id, path)
     if not wants_directory and workspace.exists(concept):
         return concept
-    for scheme in ("dir",) if wants_directory else ("file", "dir"):
-        candidate = uris.from_path(scheme, workspace.id, path)
-        if workspace.exists(candidate):
-            return candidate
+    root, cwd = workspace.layout.code_tree, session.cwd if session.principal is None else None
+    near = _below(root, cwd, path) if root is not None and cwd is not None else None
+    for place in dict.fromkeys((path, near or path)):
+        for scheme in ("dir",) if wants_directory else ("file", "dir"):
+            candidate = uris.from_path(scheme, workspace.id, place)
+            if workspace.exists(candidate):
+                return candidate
     return concept
 
 

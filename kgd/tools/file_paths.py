@@ -8,16 +8,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from kgd.areas.paths import normalise
-from kgd.errors import KgdError, Limit
+from kgd.errors import Advice, Do, Invalid, KgdError, Limit
 from kgd.git.discovery import find_place
+from kgd.model.globs import Glob, place_of
 from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, uri_at
 from kgd.overlay.tree import Directory, below
 from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import QUOTES
 from kgd.tools import addressing, visibility
 from kgd.tools.nodes import overlay_of
+from kgd.tools.parameters import Many
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 
@@ -27,6 +32,10 @@ MOST_FILES = 2_000
 """Largest number of files examined per question, including the files of its directories."""
 MOST_NAMED = 3
 """Largest number of files that one name or end of a path stands for."""
+PathFilter = Annotated[
+    Many[str], Field(description="only nodes below this path, such as /services, or about code there")
+]
+"""The parameter `path` of lists, which `Below` reads."""
 _SEPARATORS = re.compile(r"[,\n]")
 
 
@@ -89,6 +98,61 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
             elif path not in kept.files:
                 kept.more += 1
     return Places(tuple(kept.asked), tuple(kept.files), tuple(kept.outside), kept.more, tuple(kept.absent))
+
+
+def place(session: Session, workspace: Workspace, text: str) -> str | None:
+    """The path from the top of the code tree, of any spelling; None if it is outside. A path that exists only in the
+    caller's directory starts there. The file need not exist."""
+    return _Caller.of(session, workspace).place(text)
+
+
+def existing(session: Session, workspace: Workspace, text: str) -> str | None:
+    """Like `place`, but None if the code tree has nothing at the path."""
+    caller = _Caller.of(session, workspace)
+    found = caller.place(text)
+    return None if found is None or caller.misses(found) else found
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """The parameter `path` of lists: the nodes at or below one of some paths, and nodes with a relation to code there.
+
+    A path may be a glob, with or without a slash at its beginning.
+    """
+
+    globs: tuple[Glob, ...]
+
+    @classmethod
+    def of(cls, session: Session, workspace: Workspace, texts: Sequence[str]) -> Below:
+        """The filter of these texts.
+
+        Raises:
+            Invalid: One is a URI or cannot be a path.
+        """
+        return cls(tuple(_glob(session, workspace, text) for text in texts))
+
+    def has(self, uri: Uri) -> bool:
+        """Whether the node is at or below one of the paths."""
+        return any(glob.covers(place_of(uri)) for glob in self.globs)
+
+    def concerns(self, uri: Uri, targets: Iterable[Uri]) -> bool:
+        """Whether the node, or code among the targets of its relations, is at or below one of the paths."""
+        return self.has(uri) or any(self.has(one) for one in targets if scheme_of(one) in (*CODE_TREE, "symbol"))
+
+
+def _glob(session: Session, workspace: Workspace, text: str) -> Glob:
+    if "://" in text:
+        advice = Advice("Write its path, or see one node with ", Do("history", uri=text), ".")
+        raise Invalid("a path is expected, not a URI", at="path", next=advice)
+    found = None if "*" in text else existing(session, workspace, text)
+    uri = uri_at("dir", workspace.id, found) if found else None
+    path = "/".join(place_of(uri)) if uri is not None else text if found is None else ""
+    path = path.removeprefix("./").removesuffix("/**").strip("/")
+    try:
+        return Glob(f"/{path}/**" if path else "/**")
+    except KgdError as error:
+        error.at = "path"
+        raise
 
 
 def sentences(session: Session, workspace: Workspace, texts: Sequence[str]) -> list[str]:

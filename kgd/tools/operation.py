@@ -167,6 +167,7 @@ DETAIL = option("--detail", "its Markdown detail, kept as a separate file; - is 
 WRITE = (MESSAGE, REQUEST)
 SINCE = option("--since", "not before this date, such as 2026-11-20, monday or last week", "DATE")
 UNTIL = option("--until", "not after this date", "DATE")
+BELOW = option("--path", "only nodes at or below this path, and nodes about code there; may be repeated", "PATH")
 LIMIT = option("--limit", "maximum number of results")
 TYPES = names("--types", "only nodes of this type, such as insight, file or dir; may be repeated", "TYPE")
 EDGE_TYPES = names("--edge-types", "only relations of this type; may be repeated", "TYPE")

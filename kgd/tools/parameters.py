@@ -18,7 +18,6 @@ from pydantic_core import ErrorDetails
 
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.model.dates import Span, span_of
-from kgd.model.globs import Glob
 from kgd.model.node import UNSEEN
 
 T = TypeVar("T")
@@ -259,19 +258,6 @@ def moment_of(text: str, now: datetime) -> int:
         Invalid: The text is not a date or time; the error names the parameter `since`.
     """
     return _span(text, now, "since").begin
-
-
-def globs(paths: Sequence[str]) -> list[Glob]:
-    """The patterns of a parameter `path`.
-
-    Raises:
-        Invalid: One is not a pattern.
-    """
-    try:
-        return [Glob(path) for path in paths]
-    except KgdError as error:
-        error.at = "path"
-        raise
 
 
 def period(since: str | None, until: str | None) -> tuple[int | None, int | None]:

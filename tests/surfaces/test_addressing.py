@@ -97,6 +97,27 @@ def test_a_relative_path_starts_where_the_client_is(session: Session, ws: Worksp
     inner = replace(session, cwd=code / "src")
     assert resolve(inner, ws, "./auth/keys.py") == "file://shop/src/auth/keys.py"
     assert resolve(inner, ws, "../README.md") == "file://shop/README.md"
+    assert resolve(inner, ws, "..") == "dir://shop/_"
+
+
+def test_a_bare_path_starts_where_the_client_is_if_only_that_directory_has_it(
+    ask: Ask, ws: Workspace, code: Path
+) -> None:
+    inner = replace(ask.session, cwd=code / "src")
+    assert resolve(inner, ws, "auth/keys.py") == "file://shop/src/auth/keys.py"
+    assert resolve(inner, ws, "auth/") == resolve(inner, ws, "auth") == "dir://shop/src/auth"
+    assert resolve(inner, ws, "README.md") == "file://shop/README.md", "the top of the tree comes first"
+    assert resolve(inner, ws, "not/yet") == "concept://shop/not/yet"
+    there = Ask(inner)
+    there.remember(
+        text="Keys rotate daily.", about=["auth/keys.py"], cites=["auth/keys.py#rotate", "../README.md", "a book"]
+    )
+    fact = there.get(uris="insight:keys-rotate-daily")["nodes"][0]
+    assert [relation["target"] for relation in fact["relations"]] == ["file://shop/src/auth/keys.py"]
+    assert fact["data"]["cites"] == ["src/auth/keys.py#rotate", "README.md", "a book"]
+    for path in ("auth", "./auth", "src/auth", str(code / "src/auth")):
+        assert there.coverage(path=path)["folder"]["path"] == "src/auth"
+        assert [len(there.history(path=path)["commits"]), there.review(path=path)["commits"]] == [1, 1]
 
 
 NOTHING = [

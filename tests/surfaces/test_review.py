@@ -60,12 +60,13 @@ def test_a_review_is_narrowed_by_author_path_and_time(learned: Ask) -> None:
     assert uris(by="person") == ["notes/x", "services/auth"]
     assert uris(by="TEST-client") == ["services/auth", "services/keys"]
     assert uris(by="nobody") == []
-    assert uris(path=["/notes/**"]) == ["notes/x"]
+    assert uris(path=["/notes/**"]) == uris(path=["notes"]) == ["notes/x"]
+    assert uris(path=["services/auth", "/*/keys"]) == ["services/auth", "services/auth", "services/keys"]
     assert uris(since="2099-01-01") == []
     with pytest.raises(Invalid, match="not a date"):
         uris(since="soon")
-    with pytest.raises(Invalid, match="matches nothing"):
-        uris(path=["notes"])
+    with pytest.raises(Invalid, match="a path is expected, not a URI"):
+        uris(path=["concept://shop/notes"])
 
 
 def test_accepted_changes_are_not_shown_again(learned: Ask) -> None:

@@ -11,7 +11,6 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.areas import paths
 from kgd.areas.atlas import ATOM, MOLECULE, STEPS, Atlas
 from kgd.areas.coverage import Coverage, Tally
 from kgd.errors import Advice, Do, Forbidden, Invalid, Limit, NotFound
@@ -19,7 +18,7 @@ from kgd.freshness.freshness import Freshness
 from kgd.model.change import Author
 from kgd.model.uri import CODE_TREE, Uri, from_path, name_of, scheme_of, uri_at
 from kgd.overlay.facts import readable
-from kgd.tools import addressing, paging
+from kgd.tools import addressing, file_paths, paging
 from kgd.tools.areas import ids
 from kgd.tools.nodes import LastChange, UnverifiedAnswer, moment, overlay_of, updated
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
@@ -141,7 +140,7 @@ def coverage(session: Session, params: CoverageParams) -> CoverageResult:
     if overlay is None or workspace.layout.code_tree is None:
         raise Invalid("this workspace has no code tree", next="Run `kgd up` in a code repository.")
     area = ids.area(session, workspace, "atom", params.area, at="area") if params.area else None
-    path = _path(params.path, workspace)
+    path = _path(session, params.path, workspace)
     top = overlay.view.root
     answer: CoverageResult = {"workspace": workspace.id, "state": "ready", "total": 0, "folders": [], "files": []}
     if top is None:
@@ -279,11 +278,11 @@ def _name(workspace: Workspace, uri: Uri) -> str:
     return (card.name if card else "") or name_of(uri)
 
 
-def _path(text: str, workspace: Workspace) -> str:
+def _path(session: Session, text: str, workspace: Workspace) -> str:
     """The path of a folder in the tree, from any spelling; it does not end in a slash."""
-    if not text.strip(" /."):
+    if not text.strip(" /"):
         return ""
-    found = paths.normalise(text, workspace.layout.code_tree, workspace=workspace.id)
+    found = file_paths.place(session, workspace, text)
     if found is None:
         raise Invalid(
             "this path is outside the code tree", at="path", next="Name a folder inside it, such as src/auth."

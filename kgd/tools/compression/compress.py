@@ -23,7 +23,7 @@ from kgd.model.change import ChangeSet
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import parse, path_of, workspace_of
 from kgd.resolution import Prompt
-from kgd.tools import addressing
+from kgd.tools import addressing, file_paths
 from kgd.tools.compression.candidates import DAY, Looking
 from kgd.tools.model_decisions import ask_client
 from kgd.tools.operation import Command, Hints, Operation, option
@@ -99,7 +99,8 @@ def compress(session: Session, params: CompressParams) -> CompressResult:
 def place(session: Session, workspace: Workspace, text: str) -> str:
     """A path within the workspace, from a path or a URI; empty for the whole workspace."""
     if "://" not in text:
-        return text.strip("/")
+        found = file_paths.existing(session, workspace, text)
+        return (text if found is None else found).strip("/")
     uri = addressing.resolve(session, workspace, text, at="below")
     if workspace_of(uri) != workspace.id:
         raise Invalid("this path is not in the workspace", at="below", next=f"Give a path, or a URI of {workspace.id}.")

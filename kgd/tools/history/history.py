@@ -9,19 +9,19 @@ from typing import Annotated, NotRequired, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Advice, Do, Invalid, NotFound
+from kgd.errors import Advice, Do, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.conflict import Conflict
-from kgd.model.globs import Glob, place_of
-from kgd.model.uri import Uri, scheme_of
+from kgd.model.uri import Uri
 from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
+from kgd.tools.file_paths import Below, PathFilter
 from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, brought_by, line, made_at, sees_all
-from kgd.tools.operation import CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
+from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin
 from kgd.tools.paging import HARD_LIMIT, Room, clip
-from kgd.tools.parameters import Many, Params, When, period
+from kgd.tools.parameters import Params, When, period
 from kgd.tools.session import Session
 from kgd.tools.write.put import PutResult, answer_of
 from kgd.workspace.answers import Entry
@@ -44,9 +44,7 @@ class HistoryParams(Params):
     since: When = None
     until: When = None
     author: str | None = None
-    path: Annotated[
-        Many[str], Field(description="only nodes below this path, such as /services, or about code there")
-    ] = Field(default_factory=list)
+    path: PathFilter = Field(default_factory=list)
     diff: bool = False
     limit: Annotated[int, Field(ge=1, le=200)] = 20
     cursor: str | None = None
@@ -98,7 +96,7 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     if uri is not None and (sees is None or sees(workspace.graph.resolve(uri))):
         uri = workspace.graph.resolve(uri)
     names = [uri, *workspace.history.former(uri, sees)] if uri is not None else []
-    wanted = _below(workspace, params.path, sees) if params.path else sees
+    wanted = _below(workspace, Below.of(session, workspace, params.path), sees) if params.path else sees
     question = [uri, params.commit, params.since, params.until, params.author, params.path, params.diff]
     begin = paging.read("history", question, params.cursor) if params.cursor else ["", 0]
     after, rounds = str(begin[0]), paging.index(begin, 1)
@@ -160,25 +158,14 @@ def _entries(
         after, size = page[-1].commit, min(2 * size, LOOKED_THROUGH)
 
 
-def _below(workspace: Workspace, paths: Sequence[str], sees: visibility.Sees | None) -> visibility.Sees:
-    """Predicate for the readable nodes at or below one of these paths, which may be globs, and for nodes with a
-    relation to a file or folder there, such as the facts about it."""
-    if uri := next((path for path in paths if "://" in path), None):
-        raise Invalid(
-            "a path is expected, not a URI",
-            at="path",
-            next=Advice("Write its path, or see one node with ", Do("history", uri=uri), "."),
-        )
-    globs = [Glob(f"/{path.removeprefix('./').strip('/')}/**") for path in paths]
-
-    def is_there(uri: Uri) -> bool:
-        return (sees is None or sees(uri)) and any(glob.covers(place_of(uri)) for glob in globs)
+def _below(workspace: Workspace, below: Below, sees: visibility.Sees | None) -> visibility.Sees:
+    """Predicate for the readable nodes that the filter covers, themselves or by a relation to readable code."""
 
     def covered(uri: Uri) -> bool:
-        if is_there(uri):
-            return True
-        code = (edge.target for edge in workspace.graph.out(uri) if scheme_of(edge.target) in ("file", "dir", "symbol"))
-        return (sees is None or sees(uri)) and any(map(is_there, code))
+        if sees is not None and not sees(uri):
+            return False
+        targets = (edge.target for edge in workspace.graph.out(uri) if sees is None or sees(edge.target))
+        return below.concerns(uri, targets)
 
     return covered
 
@@ -335,8 +322,6 @@ def _commit(
 def _resolved(one: Conflict) -> ResolvedConflict:
     return {"id": one.id, "uri": one.uri, "fields": {name: nodes.disputed(one, name) for name in one.fields}}
 
-
-BELOW = option("--path", "only nodes at or below this path, and nodes about code there; may be repeated", "PATH")
 
 HISTORY = Operation(
     name="history",

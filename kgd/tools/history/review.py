@@ -20,16 +20,16 @@ from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.git import program
 from kgd.git.refs import move_ref
 from kgd.model.change import Author, ChangeSet, Revert
-from kgd.model.globs import Glob, place_of
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging
 from kgd.tools.differences import foretold
+from kgd.tools.file_paths import Below, PathFilter
 from kgd.tools.history.history import RevertResult
 from kgd.tools.history.recent import MOST_COMMITS, Reverts, by_agent, recent_commits
 from kgd.tools.nodes import is_agent, is_by, made_at, moment
-from kgd.tools.operation import CURSOR, MESSAGE, Command, Hints, Operation, option
+from kgd.tools.operation import BELOW, CURSOR, MESSAGE, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip
-from kgd.tools.parameters import Many, Params, When, globs, moment_of, refuse_unseen
+from kgd.tools.parameters import Many, Params, When, moment_of, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.write.put import answer_of
 from kgd.workspace.answers import Entry, NodeChange
@@ -53,9 +53,7 @@ By = tuple[str, str, bool, str]
 class ReviewParams(Params):
     since: Annotated[When, Field(description="monday, 2 days ago, an ISO date; else since the last review")] = None
     by: Annotated[str | None, Field(description="agent, person, or part of a name")] = None
-    path: Annotated[Many[str], Field(description="only nodes of these paths, such as /services/**")] = Field(
-        default_factory=list
-    )
+    path: PathFilter = Field(default_factory=list)
     accept: Annotated[bool, Field(description="mark everything up to now as reviewed")] = False
     revert: Annotated[Many[str], Field(description="revert the changes to these nodes")] = Field(default_factory=list)
     group: Annotated[
@@ -161,7 +159,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         if params.by is None
         or is_by(params.by, one.author, f"<{one.email}>", one.client, one.pushed_by, agent=by_agent(one))
     ]
-    learned = _Learned(workspace, chosen, globs(params.path), Reverts(every))
+    learned = _Learned(workspace, chosen, Below.of(session, workspace, params.path), Reverts(every))
     agents = sum(map(by_agent, every))
     answer: ReviewResult = {
         "workspace": workspace.id,
@@ -224,8 +222,8 @@ class _Learned:
         entries: Commits, newest first, each with its nodes sorted.
     """
 
-    def __init__(self, workspace: Workspace, entries: Sequence[Entry], globs: list[Glob], reverts: Reverts) -> None:
-        self._workspace, self._globs, self._reverts = workspace, globs, reverts
+    def __init__(self, workspace: Workspace, entries: Sequence[Entry], below: Below, reverts: Reverts) -> None:
+        self._workspace, self._below, self._reverts = workspace, below, reverts
         self._by: dict[By, list[Entry]] = {}
         for entry in reversed(entries):
             self._by.setdefault((entry.author, entry.client, by_agent(entry), entry.pushed_by), []).append(entry)
@@ -276,7 +274,8 @@ class _Learned:
             authors[0]["continued"] = True
 
     def _is_asked(self, uri: Uri) -> bool:
-        return not self._globs or any(glob.covers(place_of(uri)) for glob in self._globs)
+        graph = self._workspace.graph
+        return not self._below.globs or self._below.concerns(uri, (edge.target for edge in graph.out(uri)))
 
     def _left(self, behind: tuple[By, Uri] | None) -> dict[By, list[Sequence[Uri]]]:
         """The sorted nodes of each commit after this place, by author; the authors are sorted."""
@@ -285,7 +284,7 @@ class _Learned:
             if behind is None or who >= behind[0]:
                 after = behind[1] if behind and who == behind[0] else ""
                 nodes = (entry.nodes[bisect_right(entry.nodes, after) :] for entry in self._by[who])
-                left[who] = [tuple(filter(self._is_asked, one)) if self._globs else one for one in nodes]
+                left[who] = [tuple(filter(self._is_asked, one)) if self._below.globs else one for one in nodes]
         return left
 
     def _each(self, left: Mapping[By, Sequence[Sequence[Uri]]]) -> Iterator[tuple[By, Uri, Learned | None]]:
@@ -453,7 +452,7 @@ REVIEW = Operation(
             (
                 option("--since", "monday, yesterday, 2 days ago, 2026-11-20 (default: your last review)", "WHEN"),
                 option("--author --by", value="WHO", dest="by"),
-                option("--path", "only nodes of these paths, such as '/services/**'; may be repeated", "GLOB"),
+                BELOW,
                 option("--accept"),
                 option("--revert", "revert the changes to this node; may be repeated", "URI"),
                 option(

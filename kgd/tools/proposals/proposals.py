@@ -15,8 +15,9 @@ from kgd.model.escaping import fenced, fenced_line, fenced_value
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
+from kgd.tools.file_paths import Below, PathFilter
 from kgd.tools.hub_reads import forwarded
-from kgd.tools.operation import CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, Hints, Operation, Reflects, option
+from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, Hints, Operation, Reflects, option
 from kgd.tools.paging import HARD_LIMIT, LEAST, Room, clip, size_of
 from kgd.tools.parameters import Many, Params, When, refuse_unseen
 from kgd.tools.proposals.outbound import decided_there, take_off
@@ -65,9 +66,7 @@ class ProposalsParams(Params):
     name: Annotated[str | None, Field(description="show only this one, with its changes")] = None
     uri: Annotated[str | None, Field(description="with `name`: only this node, with its full text")] = None
     by: Annotated[str | None, Field(description="agent, person, or part of a name")] = None
-    path: Annotated[Many[str], Field(description="only changes to nodes of these paths, such as /services/**")] = Field(
-        default_factory=list
-    )
+    path: PathFilter = Field(default_factory=list)
     since: When = None
     until: When = None
     unanswered: Annotated[bool, Field(description="only your own, with comments to answer")] = False
@@ -97,7 +96,7 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
         return _shown(session, workspace, params)
     found = matching(workspace, params.by, params.since, params.until)
     said = dict(unanswered(session, workspace, found)) if params.unanswered else dict.fromkeys(found, ())
-    every = list(below(workspace, params.path, seen(session, workspace, said)))
+    every = list(below(workspace, Below.of(session, workspace, params.path), seen(session, workspace, said)))
     question = [params.by, params.path, params.since, params.until, params.unanswered]
     at = paging.read("proposals", question, params.cursor) if params.cursor else []
     after = [at[0] is True, paging.index(at, 1), paging.text(at, 2)] if at else []
@@ -369,9 +368,7 @@ PROPOSALS = Operation(
             (
                 option("name", "a proposal", "PROPOSAL", nargs="?"),
                 option("--author --by", value="WHO", dest="by"),
-                option(
-                    "--path", "only changes to nodes of these paths, such as '/services/**'; may be repeated", "GLOB"
-                ),
+                BELOW,
                 SINCE,
                 UNTIL,
                 option("--unanswered"),

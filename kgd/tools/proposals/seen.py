@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
@@ -14,13 +14,15 @@ from kgd.errors import KgdError, NotFound
 from kgd.model.access import Principal
 from kgd.model.change import Author
 from kgd.model.escaping import fenced_line
-from kgd.model.globs import place_of
+from kgd.model.uri import Uri
 from kgd.tools import visibility
 from kgd.tools.differences import NodeDiff
+from kgd.tools.file_paths import Below
 from kgd.tools.nodes import is_agent, is_by, moment
 from kgd.tools.origins import Origin
-from kgd.tools.parameters import globs, period
+from kgd.tools.parameters import period
 from kgd.tools.session import Session
+from kgd.workspace.answers import NodeChange
 from kgd.workspace.proposals import comments, deciding, proposals
 from kgd.workspace.proposals.comments import Comment
 from kgd.workspace.proposals.deciding import decision
@@ -176,17 +178,17 @@ def matching(workspace: Workspace, by: str | None, since: str | None, until: str
             yield one
 
 
-def below(workspace: Workspace, paths: Sequence[str], found: Iterable[Proposal]) -> Iterator[Proposal]:
-    """The proposals that change a node of these paths; all without paths. With paths, each costs a merge in memory.
-
-    Raises:
-        Invalid: A path is not a pattern.
-    """
-    asked = globs(paths)
+def below(workspace: Workspace, paths: Below, found: Iterable[Proposal]) -> Iterator[Proposal]:
+    """The proposals that change a node of these paths; all without paths. With paths, each costs a merge in memory."""
     for one in found:
-        places = [place_of(change.uri) for change in proposals.look(workspace, one).changes] if asked else []
-        if not asked or any(glob.covers(place) for glob in asked for place in places):
+        changes = proposals.look(workspace, one).changes if paths.globs else ()
+        if not paths.globs or any(paths.concerns(change.uri, _targets(change)) for change in changes):
             yield one
+
+
+def _targets(change: NodeChange) -> Iterator[Uri]:
+    """The targets of a node's relations, before and after a change."""
+    return (relation.target for node in (change.before, change.after) if node for relation in node.relations)
 
 
 def _is_seen(workspace: Workspace, one: Proposal, sees: visibility.Sees) -> bool:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, Stale
+from kgd.freshness.citations import placed
 from kgd.memories.new_memory import first_words, memory
 from kgd.model.access import Verb
 from kgd.model.change import VERIFY, ChangeSet, Upsert
 from kgd.model.fields import CITES
 from kgd.model.node import PLAIN, NodeField, Relation, Shape
 from kgd.model.uri import OWNED, Uri, build, scheme_of
-from kgd.tools import addressing
+from kgd.tools import addressing, file_paths
 from kgd.tools.areas import ids
 from kgd.tools.model_decisions import Resolved, settle
 from kgd.tools.nodes import CommitLine
@@ -186,6 +188,7 @@ def remember(session: Session, params: RememberParams) -> PutResult:
         Relation("about", _subject(session, workspace, target, f"about[{index}]"), 0.5)
         for index, target in enumerate(params.about)
     )
+    cites = [placed(text, partial(file_paths.existing, session, workspace)) for text in params.cites]
     author = session.author(workspace)
     while True:
         uri, is_new = _uri_of_fact(workspace, params.type, text)
@@ -193,8 +196,8 @@ def remember(session: Session, params: RememberParams) -> PutResult:
             edit = memory(uri, params.type, text, tags=params.tags, relations=relations, detail=params.detail)
         else:
             edit = Upsert(uri, tags=tuple(params.tags), relations=relations, detail=params.detail)
-        if params.cites:
-            edit = replace(edit, data={**edit.data, CITES: _also_cited(workspace, uri, params.cites)})
+        if cites:
+            edit = replace(edit, data={**edit.data, CITES: _also_cited(workspace, uri, cites)})
         try:
             outcome = session.submit(
                 workspace, ChangeSet((edit,), author, operation="remember"), dry_run=params.dry_run
