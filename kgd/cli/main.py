@@ -95,9 +95,9 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
         from kgd.cli.terminal import clean
 
         missing(clean({"missing": absent}))
-    if absent and not answer.get("nodes") and not answer.get("cursor"):
+    if absent:
         return EXIT_CODES[_why_absent(absent)][0]
-    if (chosen.needs and not answer.get(chosen.needs)) or answer.get("other_types"):
+    if (chosen.needs and not answer.get(chosen.needs)) or answer.get("other_types") or answer.get("unknown_lines"):
         return EXIT_CODES["NOT_FOUND"][0]
     return UNHEALTHY if answer.get("ok") is False else 0
 
@@ -138,9 +138,9 @@ class _Parser(argparse.ArgumentParser):
         advice = f"Did you mean `kgd {close}`?" if close else f"`{self.prog} --help` lists the commands."
         _refuse(f"there is no command '{value}'", advice)
 
-    def unexpected(self, word: str, chosen: Verb) -> None:
-        """Refuse a word that the command does not accept, with a similar option if there is one."""
-        if not word.startswith("-"):
+    def unexpected(self, word: str, chosen: Verb | None) -> None:
+        """Refuse a word that the command, or `kgd` alone, does not accept, with a similar option if there is one."""
+        if chosen and not word.startswith("-"):
             if chosen.secret:
                 self.error(f"a secret {_IN_SIGHT}", chosen.secret)
             takes_text = any(one.is_positional and one.options.get("metavar") in _TEXTS for one in chosen.arguments)
@@ -148,9 +148,8 @@ class _Parser(argparse.ArgumentParser):
             self.error(f"unexpected argument '{word}'", advice)
         from difflib import get_close_matches
 
-        flags = [flag for one in (*chosen.arguments, DRY_RUN, *GLOBAL) for flag in one.flags if flag.startswith("--")]
-        if not chosen.writes:
-            flags.remove(DRY_RUN.flags[0])
+        own = (*chosen.arguments, DRY_RUN) if chosen and chosen.writes else chosen.arguments if chosen else ()
+        flags = [flag for one in (*own, *GLOBAL) for flag in one.flags if flag.startswith("--")]
         option = word.partition("=")[0]
         close = get_close_matches(option, flags, 1)
         self.error(f"there is no option '{option}'", f"Did you mean `{close[0]}`?" if close else "")
@@ -192,8 +191,10 @@ def _read(argv: Sequence[str]) -> dict[str, Any]:
         parser.exit()
     options, unknown = parser.parse_known_args(argv)
     if unknown:
-        parser.prog = f"kgd {options.verb}"
-        parser.unexpected(unknown[0], verb(options.verb))
+        parser.prog = f"kgd {options.verb}" if options.verb else "kgd"
+        parser.unexpected(unknown[0], verb(options.verb) if options.verb else None)
+    if not options.verb:
+        parser.error(f"{_MISSING}COMMAND")
     return vars(options)
 
 
@@ -210,7 +211,7 @@ def _parser(argv: Sequence[str]) -> _Parser:
     parser.add_argument("--version", action="version", version=f"kgd {__version__}")
     for argument in GLOBAL:
         _add(parser, argument, hidden_default=False)
-    commands = parser.add_subparsers(dest="verb", required=True, metavar="COMMAND", help=argparse.SUPPRESS, prog="kgd")
+    commands = parser.add_subparsers(dest="verb", metavar="COMMAND", help=argparse.SUPPRESS, prog="kgd")
     used = {word for word in argv if not word.startswith("-")}
     for one in VERBS:
         sub = commands.add_parser(one.name, description=one.help, usage=None if one.name in used else "")

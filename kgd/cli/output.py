@@ -53,7 +53,8 @@ def spoken(error: KgdError, verb: Verb, given: dict[str, Any]) -> tuple[str, str
     if given.get("changes"):  # a file of changes uses the names of the operation's parameters
         return error.message, error.at, error.next
     flags = _GLOBAL | {argument.dest: _name(argument) for argument in verb.arguments}
-    return _reworded(error.message, flags), _place(error.at, flags, given), _reworded(_said(error.next), flags)
+    message, place = _reworded(error.message, flags), _place(error.at, flags, given)
+    return message, "" if f"`{place}`" in message else place, _reworded(_said(error.next), flags)
 
 
 def advised(answer: dict[str, Any]) -> dict[str, Any]:

@@ -71,18 +71,17 @@ def context(answer: Answer) -> None:
 def why(answer: Answer) -> None:
     """Print the origin of the lines and the knowledge about them, without the other context of the file.
 
-    If none of the lines exists, print only the errors.
+    Errors come last; if none of the lines exists, only errors are printed.
     """
     unknown = answer.get("unknown_lines", ())
+    if answer.get("lines"):
+        _lines(answer)
+        _items(answer)
+        _cut([one for one in answer["cut"] if one["what"] not in _OF_THE_FILE])
+    elif not unknown:
+        complain(*NO_LINE)
     for one in unknown:
         complain(one, NO_LINE[1])
-    if not answer.get("lines"):
-        if not unknown:
-            complain(*NO_LINE)
-        return
-    _lines(answer)
-    _items(answer)
-    _cut([one for one in answer["cut"] if one["what"] not in _OF_THE_FILE])
 
 
 def _changes(answer: Answer) -> None:

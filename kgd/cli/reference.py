@@ -30,6 +30,8 @@ of the directory's workspace, a path for a file. Long output opens in a pager, a
 shows its progress. A pipe gets plain lines with full addresses and exact dates. kgd respects `NO_COLOR`,
 `CLICOLOR_FORCE`, `TERM`, `KGD_PAGER` and `PAGER`.
 
+A command with several arguments shows what it finds, and ends with an error if one of them fails.
+
 A command that needs the daemon starts it. A command marked *local* does not need or start it.
 A URI may be written as a path or in short, such as `./src/auth` or `atom:checkout-page`; answers give it in full.
 A path starts at the top of the code tree, or in your directory if only that directory has it; `./` is always your

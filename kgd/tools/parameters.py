@@ -119,7 +119,7 @@ def explain_one(first: ErrorDetails, model: type[BaseModel]) -> KgdError:
         example = _inside(name, inner) if inner is not None else ""
         return Invalid(f"'{name}' is required", at=at, next=example or _with(name, first["input"]))
     if kind in ("string_too_long", "too_long"):
-        return Limit(f"{_sentence(first['msg'])}", at=at)
+        return Limit(_sentence(first["msg"], at), at=at)
     if kind == "too_short":
         return Invalid("at least one is required", at=at)
     if kind in ("model_type", "model_attributes_type", "dict_type"):
@@ -130,7 +130,7 @@ def explain_one(first: ErrorDetails, model: type[BaseModel]) -> KgdError:
         tags = [tag for one in _models_at(first["loc"], model) for tag in _tags(one)]
         told = "upsert writes a node, or the given fields of an existing one." if "upsert" in tags else ""
         return Invalid(f"'op' must be one of {', '.join(tags)}", at=f"{at}.op", next=told)
-    return Invalid(_sentence(first["msg"]), at=at)
+    return Invalid(_sentence(first["msg"], at), at=at)
 
 
 _UNSEEN_IN_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]").search
@@ -230,14 +230,16 @@ def _with(name: str, given: Any) -> str:
     return f"Say how they are related, for example {orjson.dumps({**shown, 'type': 'related_to'}).decode()}."
 
 
-def _sentence(message: str) -> str:
-    """A message of pydantic in kgd's words, such as ``it must be at least 1``."""
+def _sentence(message: str, at: str) -> str:
+    """A message of pydantic in kgd's words, such as ```limit` must be at least 1``."""
     text = message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
     subject, should, rest = text.partition(" should ")
     if should:
         for theirs, ours in _OURS:
             rest = rest.replace(theirs, ours)
-        text = f"{'it' if subject == 'Input' else f'the {subject.lower()}'} must {rest.partition(', unable to')[0]}"
+        named = re.search(r"\w+$", at)
+        it = f"`{named[0]}`" if named else "it"
+        text = f"{it if subject == 'Input' else f'the {subject.lower()}'} must {rest.partition(', unable to')[0]}"
     return text[:1].lower() + text[1:200]
 
 

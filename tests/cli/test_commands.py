@@ -198,10 +198,6 @@ def test_a_missing_node_is_not_found_and_similar_names_are_suggested(kgd: Kgd) -
     asked = kgd.run("get", "service/payment", "--json")
     assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]
     assert json.loads(asked.stdout)["missing"][0]["similar"] == ["concept://shop/services/payment"]
-    some = kgd.run("get", "services/payment", "service/payment")
-    assert some.returncode == 0
-    assert "Takes money" in some.stdout
-    assert "there is no such node" in some.stderr
     assert "no such node" in kgd.run("traverse", "services/payment", "nosuch").stderr
     assert kgd("history", "src/auth/session.py") == "no commits\n"
 
@@ -217,6 +213,22 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
 
 
 @pytest.mark.slow
+def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exits_with_an_error(kgd: Kgd) -> None:
+    kgd("put", "services/payment", "--summary", "Takes money")
+    file = "src/auth/session.py"
+    for words, shown, missing in (
+        (["get", "services/payment", "nosuch"], "Takes money", "there is no such node (concept://shop/nosuch)"),
+        (["traverse", "services/payment", "nosuch"], "Takes money", "there is no such node (concept://shop/nosuch)"),
+        (["why", f"{file}:1", "nosuch.py:2"], "def check", "there is no readable file nosuch.py in the code tree"),
+        (["why", f"{file}:1", f"{file}:9"], "def check", f"{file} has 2 lines, so there is no line 9"),
+    ):
+        done = kgd.run(*words)
+        assert (done.returncode, shown in done.stdout) == (EXIT_CODES["NOT_FOUND"][0], True)
+        assert done.stderr.startswith(f"kgd: {missing}\n")
+        assert kgd.run(*words, "--json").returncode == done.returncode
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -228,7 +240,12 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["link", "a", "b", "--weight", "2"], "(--weight)"),
         (["put", "--summary", "s"], "kgd: a node needs `URI`, or `--type` and `--name`\n"),
         (["rm", "shelf", "kgd://shop/status"], "(kgd://shop/status)"),
-        (["resolve", "nosuch", "--take", "a"], "kgd: this conflict is not open\n"),
+        (["resolve", "nosuch", "--take", "a"], "kgd: there is no such node (concept://shop/nosuch)\n"),
+        (["resolve", "shelf", "--take", "a"], "kgd: this node has no open conflict (concept://shop/shelf)\n"),
+        (["resolve", "0123456789abcdef", "--take", "a"], "kgd: this conflict is not open\n"),
+        (["--bogus"], "kgd: there is no option '--bogus'\n     See `kgd --help`.\n"),
+        (["--jsno"], "kgd: there is no option '--jsno'\n     Did you mean `--json`?\n"),
+        (["--json"], "kgd: `kgd` needs COMMAND\n     See `kgd --help`.\n"),
         (["get", "shelf", "../../.."], "(../../..)"),
         (["log", "-w", "nosuch"], "(-w)"),
         (
@@ -244,7 +261,7 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
         (["get"], "kgd: `kgd get` needs URI\n"),
         (["task", "show", "nosuch"], "kgd: there is no such task (nosuch)\n"),
         (["zzzzzz"], "`kgd --help` lists the commands."),
-        (["traverse", "shelf", "--max-nodes", "0"], "(--max-nodes)"),
+        (["traverse", "shelf", "--max-nodes", "0"], "kgd: `--max-nodes` must be at least 1\n"),
         (["get", "shelf", "--nosuch"], "kgd: there is no option '--nosuch'\n     See `kgd get --help`.\n"),
         (["log", "--autor", "Ann"], "kgd: there is no option '--autor'\n     Did you mean `--author`?\n"),
         (["log", "--dry-run"], "kgd: there is no option '--dry-run'\n     See `kgd log --help`.\n"),
@@ -291,7 +308,7 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
             "kgd: `kgd task add` needs the name of a task\n     Write `kgd task add NAME --objective TEXT`.\n",
         ),
     ],
-    ids=range(43),
+    ids=range(48),
 )
 def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")

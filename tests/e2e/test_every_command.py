@@ -234,7 +234,7 @@ WRONG = [
     Wrong(["leave", "http://127.0.0.1:9"], GONE, r"127\.0\.0\.1"),
     Wrong(["whoami", "too", "much"], BAD, r"much"),
     Wrong(["token", "revoke", "0123abcd"], GONE, r"0123abcd|token"),
-    Wrong(["resolve", "0123abcd", "--take", "a"], GONE, r"not open"),
+    Wrong(["resolve", "0123abcd", "--take", "a"], GONE, r"no such node"),
     Wrong(["resolve", "0123abcd", "--take", "a", "--fields", "{}"], BAD, r"--take or --fields"),
     Wrong(["undo", "twice"], BAD, r"twice"),
     Wrong(["down", "now"], BAD, r"now"),

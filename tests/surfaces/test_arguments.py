@@ -134,10 +134,10 @@ def test_a_refusal_names_the_place_in_at_most_512_characters(model: Any, argumen
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"max_nodes": 0}, "it must be at least 1"),
-        ({"max_nodes": 10_000}, "it must be at most 2000"),
-        ({"max_nodes": "many"}, "it must be a valid integer"),
-        ({"direction": "up"}, "it must be 'out', 'in' or 'both'"),
+        ({"max_nodes": 0}, "`max_nodes` must be at least 1"),
+        ({"max_nodes": 10_000}, "`max_nodes` must be at most 2000"),
+        ({"max_nodes": "many"}, "`max_nodes` must be a valid integer"),
+        ({"direction": "up"}, "`direction` must be 'out', 'in' or 'both'"),
         ({"start": ["a"] * 101}, "the value must have at most 100 items, not 101"),
     ],
 )

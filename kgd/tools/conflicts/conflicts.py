@@ -73,8 +73,8 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     after = str(paging.read("conflicts", uri, params.cursor)[0]) if params.cursor else ""
     sees = visibility.sight(session, workspace.id)
     found = workspace.conflicts.find(uri, limit=params.limit + 1, after=after, about=sees)
-    if not (uri is None or found or is_settings_uri(uri) or _is_there(workspace, uri, sees)):
-        raise NotFound("there is no such node", at=uri, next=addressing.did_you_mean(workspace, uri, sees))
+    if uri is not None and not found:
+        check_subject(workspace, uri, sees)
     answer: ConflictsResult = {
         "workspace": workspace.id,
         "total": workspace.conflicts.count(uri, about=sees),
@@ -87,10 +87,11 @@ def conflicts(session: Session, params: ConflictsParams) -> ConflictsResult:
     return answer
 
 
-def _is_there(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -> bool:
-    """Whether the node exists at a URI that the caller may read; it may have moved to a hidden URI."""
+def check_subject(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -> None:
+    """Raise NotFound unless there is a node at the URI that the caller may read; it may have moved to a hidden URI."""
     here = workspace.graph.resolve(uri)
-    return (sees is None or sees(here)) and workspace.exists(here)
+    if not (is_settings_uri(uri) or ((sees is None or sees(here)) and workspace.exists(here))):
+        raise NotFound("there is no such node", at=uri, next=addressing.did_you_mean(workspace, uri, sees))
 
 
 def subject_of(session: Session, workspace: Workspace, text: str, *, at: str = "uri") -> Uri:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, cast
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 from typing_extensions import TypedDict
 
 from kgd.codec.paths import conflict_path
@@ -16,7 +16,7 @@ from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, parse_subject
 from kgd.tools import addressing, nodes, visibility
 from kgd.tools.conflicts.authors import is_digest, with_authors
-from kgd.tools.conflicts.conflicts import settled_before, settled_in, subject_of
+from kgd.tools.conflicts.conflicts import check_subject, settled_before, settled_in, subject_of
 from kgd.tools.differences import Foretold, foretold
 from kgd.tools.model_decisions import Resolved, Via, askable, consult, settle
 from kgd.tools.nodes import ConflictField
@@ -43,7 +43,10 @@ LISTED = 20
 
 class Resolution(Params):
     id: str
-    take: Annotated[str | None, Field(description="a side's letter, base, accept or reject")] = None
+    take: Annotated[
+        Annotated[str, StringConstraints(to_lower=True, strip_whitespace=True)] | None,
+        Field(description="a side's letter, base, accept or reject"),
+    ] = None
     fields: JsonObject | None = None
 
 
@@ -124,6 +127,11 @@ def _named(session: Session, workspace: Workspace, id: str, at: str) -> OpenConf
             workspace.conflicts.find(uri, about=settles)
             or workspace.conflicts.find(workspace.graph.resolve(uri), about=settles)
         )
+        if not chosen:
+            if is_digest(id):
+                raise NotFound("this conflict is not open", at=at, next=LIST_CONFLICTS)
+            check_subject(workspace, uri, visibility.sight(session, workspace.id))
+            raise NotFound("this node has no open conflict", at=uri, next=LIST_CONFLICTS)
     if len(chosen) == 1:
         return chosen[0]
     if chosen:
@@ -185,8 +193,11 @@ def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[st
     side = SIDES.find(letter) if len(letter := resolution.take or "") == 1 else -1
     missing = [name for name, field in fields.items() if not 0 <= side < len(field.sides)]
     if missing:
+        sides = " or ".join(SIDES[: len(fields[missing[0]].sides)])
         raise Invalid(
-            f"'{missing[0][:60]}' has no side {fenced_line(letter, 20)}", at=f"{at}.take", next=LIST_CONFLICTS
+            f"'{missing[0][:60]}' has no side {fenced_line(letter, 20)}",
+            at=f"{at}.take",
+            next=Advice(f"Take {sides}, or base. ", Do("conflicts"), " shows them."),
         )
     return {name: field.sides[side] for name, field in fields.items()}
 
