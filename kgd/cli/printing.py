@@ -30,7 +30,7 @@ from kgd.model.escaping import fenced, fenced_line
 Answer = dict[str, Any]
 _OF_AN_IMPORT = ("imported", "vault", "orchestrator", "rule")
 """Keys of `data` by which imports and exports recognize nodes; they are of no use to a reader."""
-_IN_OTHER_LINES = frozenset({"uri", "type", "name", "asked", "summary", "aliases", "content", "lapsed"})
+_IN_OTHER_LINES = frozenset({"uri", "type", "name", "asked", "summary", "aliases", "content", "lapsed", "proposals"})
 """Fields of a node that are part of other lines, or are not printed."""
 _IN_CODE = frozenset({"file", "dir", "symbol"})
 """Schemes of nodes whose address says more than their name."""
@@ -79,6 +79,17 @@ def get(answer: Answer) -> None:
         if number:
             say()
         _node(node, answer.get("as_of"))
+        _proposals(node, {one["id"]: one for one in answer.get("proposed", ())})
+
+
+def _proposals(node: Answer, told: dict[str, Answer]) -> None:
+    """Print the open proposals that change a node; one that the answer has no room to describe by its id."""
+    for id in node.get("proposals", ()):
+        one = told.get(id)
+        line = f": {one['message']}, {when(one['at'])} by {one['author']}" if one else ""
+        say(f"  {faint('proposal')} {id}{line}", hang=4)
+    if more := node.get("more_proposals"):
+        say(f"  and {words.counted(more, 'more proposals')}")
 
 
 def search(answer: Answer) -> None:

@@ -248,10 +248,15 @@ def test_the_ids_of_proposals_share_the_room_of_the_answer(ask: Ask) -> None:
 def test_a_proposal_with_a_lost_commit_is_broken_and_hides_no_other(ask: Ask, holds: As, ws: Workspace) -> None:
     base = ask.put(changes=upsert("infra/held", name="Held"))["commit"]
     ask.put(changes=upsert("infra/held", name="Held here"))
-    id = ask.submit_subgraph(changes=upsert("infra/held", name="Held there"), base=base)["proposal"]
+    id = ask.submit_subgraph(changes=upsert("infra/held", name="Held there"), base=base, message="there first")[
+        "proposal"
+    ]
     name = lost_parent(ws)
     answer = ask.get(uris=["concept://shop/infra/held"], include=["proposals"])
     assert answer["nodes"][0]["proposals"] == [id]
+    (told,) = answer["proposed"]
+    assert (told["id"], told["message"]) == (id, "there first")
+    assert told["author"].startswith(ask.session.author(ws).name)
     assert answer["proposals_left_out"] == 1
     states = {one["id"].partition("@")[0]: one["state"] for one in ask.proposals()["proposals"]}
     assert states[name] == "broken"

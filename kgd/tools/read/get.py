@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
@@ -29,7 +30,7 @@ from kgd.tools.proposals.seen import changing
 from kgd.tools.read import citations, mentions
 from kgd.tools.session import Session
 from kgd.tools.working_sets import enter, note
-from kgd.workspace.proposals.marks import Marks
+from kgd.workspace.proposals.marks import LONGEST, Marks
 from kgd.workspace.workspace import Workspace
 
 LISTS = ("relations", "incoming")
@@ -75,8 +76,19 @@ class Missing(TypedDict):
     detail: NotRequired[str]
 
 
+class ProposedAnswer(TypedDict):
+    """The first line of an open proposal. `author` is claimed by its commit."""
+
+    id: str
+    message: str
+    author: str
+    at: str
+
+
 class GetResult(TypedDict):
-    """`proposals_left_out` is the number of open proposals that the part `proposals` does not consider: they are
+    """`proposed` describes the open proposals of the nodes, as far as there is room.
+
+    `proposals_left_out` is the number of open proposals that the part `proposals` does not consider: they are
     broken or large, or a later call compares them."""
 
     workspace: str
@@ -84,6 +96,7 @@ class GetResult(TypedDict):
     missing: list[Missing]
     context_id: NotRequired[str]
     as_of: NotRequired[str]
+    proposed: NotRequired[list[ProposedAnswer]]
     proposals_left_out: NotRequired[int]
     cursor: NotRequired[str]
     hint: NotRequired[dict[str, Any]]
@@ -130,6 +143,8 @@ def get(session: Session, params: GetParams) -> GetResult:
         if rest is not None:
             answer["cursor"] = paging.write("get", question, rest.written())
             break
+    if marks is not None and (proposed := _proposed(marks, answer["nodes"], room)):
+        answer["proposed"] = proposed
     if marks is not None and marks.left_out:
         answer["proposals_left_out"] = marks.left_out
     if commit:
@@ -145,6 +160,22 @@ def _marked(marks: Marks, found: Found | FarNode) -> dict[str, Any]:
     ids = marks.of(found.uri) if isinstance(found, Found) and found.workspace is marks.workspace else []
     more = {"more_proposals": len(ids) - PROPOSALS_NAMED} if len(ids) > PROPOSALS_NAMED else {}
     return {"proposals": ids[:PROPOSALS_NAMED], **more} if ids else {}
+
+
+def _proposed(marks: Marks, shown: Sequence[NodeAnswer], room: Room) -> list[ProposedAnswer]:
+    """The first line of each proposal that the nodes name, each once, oldest first."""
+    named = {id for node in shown for id in node.get("proposals", ())}
+    every: list[ProposedAnswer] = [
+        {
+            "id": id,
+            "message": fenced_line(one.subject, LONGEST),
+            "author": fenced_line(one.author, LONGEST),
+            "at": nodes.moment(one.at),
+        }
+        for id, _, one in marks.found
+        if id in named
+    ]
+    return list(takewhile(room.take, every))
 
 
 def _spelt(session: Session, workspace: Workspace | None, home: str, text: str, number: int) -> Uri:
@@ -403,9 +434,9 @@ GET = Operation(
     name="get",
     title="Read nodes",
     description=(
-        "Read nodes in full: content, relations, version, open conflicts. `include` adds incoming relations, the last "
-        "commits, mentions, citations with their code, the messages of a thread, or open proposals. `missing` lists "
-        "absent nodes with similar names. A long answer continues with `cursor`."
+        "Read nodes in full: content, relations, version, open conflicts. `include` chooses other parts: incoming "
+        "relations, the last commits, mentions, citations with their code, messages of a thread, open proposals. "
+        "`missing` lists absent nodes with similar names. A long answer continues with `cursor`."
     ),
     hints=Hints(read_only=True, idempotent=True),
     run=get,
@@ -424,9 +455,9 @@ GET = Operation(
                 option(
                     "--include",
                     (
-                        "content, relations, incoming, history, mentions, citations (with their code), messages (of a "
-                        "thread, or behind a message), messages_back (newest first), proposals (open ones that change "
-                        "the node); may be repeated"
+                        "instead of content and relations: content, relations, incoming, history, mentions, citations "
+                        "(with their code), messages (of a thread, or behind a message), messages_back (newest first), "
+                        "proposals (open ones that change the node); may be repeated"
                     ),
                     "PART",
                 ),
@@ -439,7 +470,7 @@ GET = Operation(
             print="printing.get",
             examples=(
                 ("kgd get services/auth", "the concept, or the path if there is no such concept"),
-                ("kgd get ./src/auth/session.py --include incoming", "a file, and the relations that lead to it"),
+                ("kgd get ./src/auth/session.py --include incoming", "the relations that lead to a file"),
             ),
         ),
         Command(

@@ -22,6 +22,8 @@ LISTED = 500
 """Largest number of open proposals that marks consider."""
 COMPARED = 20
 """Largest number of proposals that one request compares with their merge bases; later requests compare others."""
+LONGEST = 200
+"""Largest number of characters of an author or a subject."""
 LARGEST = 200
 """Largest number of changed files of a proposal that marks consider."""
 
@@ -29,9 +31,11 @@ LARGEST = 200
 @dataclass(frozen=True, slots=True)
 class _Changed:
     """The nodes that a commit of a proposal changes, and the blobs of its node files; no blobs if it also changes other
-    files."""
+    files. `author` and `subject` are the beginnings of the commit's."""
 
     at: int
+    author: str
+    subject: str
     uris: frozenset[Uri]
     blobs: Mapping[str, ObjectId | None]
 
@@ -125,4 +129,6 @@ def _compared(workspace: Workspace, tip: ObjectId, commit: ObjectId) -> _Changed
     # Without the old tree: only it would be searched for the nodes that name a changed memory.
     uris = of_files(files, store, None, workspace.id, workspace.sharded).uris
     is_plain = all(path.startswith("nodes/") for path, _, _ in files)
-    return _Changed(own.author_time, uris, {path: new for path, _, new in files} if is_plain else {})
+    subject = own.message.partition("\n")[0]
+    blobs = {path: new for path, _, new in files} if is_plain else {}
+    return _Changed(own.author_time, own.author_name[:LONGEST], subject[:LONGEST], uris, blobs)
