@@ -59,7 +59,7 @@ pictures: $(VENV)/.develop ## renew docs/pictures: screenshots in Chromium, and 
 site: $(VENV)/.runtime ## the manual as a folder of HTML files (OUT=DIR)
 	@$(BIN)/python -m kgd.ui.site $(or $(OUT),site)
 
-lint: $(VENV)/.develop
+lint: $(VENV)/.develop ## run only the linters
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

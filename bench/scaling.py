@@ -27,7 +27,6 @@ from bench.row import Row, compare, missing, percentile, value
 from kgd.config import Home
 from kgd.config.entries import Entry
 from kgd.config.registry import RegistryFile
-from tests import postgres_server
 
 SHARE = 0.3
 """Of a processor, for each hub."""
@@ -41,6 +40,8 @@ Call = Callable[[Made, random.Random], dict[str, Any]]
 
 def rows(made: Made, folder: Path, *, clients: int = CLIENTS, seconds: float = SECONDS) -> Iterator[Row]:
     """Calls per second of one, two and three hubs: reads, writes to one workspace, and the processor time of each."""
+    from tests import postgres_server  # needs psycopg, which only this section uses
+
     if postgres_server.programs() is None:
         yield missing("reads of several hubs", "1 hub", "there is no PostgreSQL")
         return

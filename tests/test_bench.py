@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -259,3 +261,12 @@ def test_a_flame_graph_is_as_wide_as_the_samples_of_its_functions() -> None:
     assert "other&lt;x&gt;" in drawn
     assert 'width="449.5"' in drawn
     assert flame.read(stacks, below="b.py").samples == 3
+
+
+def test_its_help_needs_no_package_for_development() -> None:
+    packages = ("hypothesis", "PIL", "playwright", "psycopg", "pytest", "xdist")
+    program = f"import runpy, sys\nsys.modules.update(dict.fromkeys({packages}))\nsys.argv[1:] = ['--help']\n"
+    program += "runpy.run_module('bench', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage:")

@@ -98,7 +98,9 @@ def search(answer: Answer) -> None:
     _hits(answer["hits"])
     if not answer["hits"]:
         hint = answer.get("hint", "").removeprefix("Nothing is known about this.")
-        say(f"nothing is known about this{tail(hint.strip())}")
+        say("nothing is known about this")
+        if hint:
+            say(f"    {hint.strip()}", hang=4)
         for uri in answer.get("nearest", ()):
             say(f"    nearest: {address(uri)}")
     if answer.get("code"):

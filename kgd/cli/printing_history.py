@@ -40,8 +40,7 @@ def history(answer: Answer) -> None:
         if entry.get("more_nodes"):
             say(f"    and {entry['more_nodes']} more")
         diffs(entry.get("diff", ()))
-    if not answer["commits"]:
-        say("no commits")
+    _no_commits(answer)
 
 
 def log(answer: Answer) -> None:
@@ -56,8 +55,14 @@ def log(answer: Answer) -> None:
     ]
     narrow = "{}  {}  {}\n    {}" if is_terminal() else "{}  {:16}  {:<16.16}  {}"
     table(("COMMIT", "WHEN", "AUTHOR", "SUBJECT"), rows, narrow.format)
+    _no_commits(answer)
+
+
+def _no_commits(answer: Answer) -> None:
     if not answer["commits"]:
         say("no commits")
+        if answer.get("next"):
+            say(answer["next"])
 
 
 def blame(answer: Answer) -> None:

@@ -283,6 +283,15 @@ def test_a_task_is_a_node_or_an_address_and_may_be_deleted_later(ask: Ask, ws: W
     assert TASK in ws.graph
 
 
+def test_an_area_without_path_patterns_is_stored_with_a_warning(ask: Ask) -> None:
+    for fields in ({"name": "bare"}, {"name": "empty", "data": {"paths": []}}):
+        answer = ask.put(changes=[{"op": "upsert", "type": "atom", **fields}])
+        assert "covers no file, because it has no path patterns" in answer["warnings"][0]
+    paths = {"op": "upsert", "uri": "atom:bare", "data": {"paths": ["src/**"]}}
+    rename = {"op": "upsert", "uri": "atom:bare", "summary": "Rules"}
+    assert [ask.put(changes=[change])["warnings"] for change in (paths, rename)] == [[], []]
+
+
 def test_an_area_is_a_node_like_any_other(ask: Ask) -> None:
     domain = molecule(ask, "Domain")["id"]
     answer = ask.put(

@@ -35,6 +35,7 @@ def test_history_is_newest_first_of_all_or_of_one_node(told: Ask) -> None:
     assert subjects(told.history())[:3] == ["third", "second", "first"]
     assert subjects(told.history(uri="a")) == ["second", "first"]
     assert subjects(told.history(author="nobody")) == []
+    assert "next" not in told.history(author="nobody")
     assert subjects(told.history(since="2000-01-01", until="2001-01-01T00:00:00Z")) == []
 
 

@@ -261,8 +261,8 @@ def test_an_unused_type_is_answered_with_the_types_in_use(found: Ask) -> None:
         answer = call(query="session", types=["gotcah"])
         assert answer["hits"] == []
         said, _, there_are = answer["hint"].partition("; the types in use are: ")
-        assert said == "no node has the type 'gotcah'"
-        assert {"concept", "gotcha", "file"} <= set(there_are.split(", "))
+        assert said == "No node has the type 'gotcah'"
+        assert {"concept", "gotcha", "file"} <= set(there_are.removesuffix(".").split(", "))
     for types in (["gotcha"], ["dir"], ["python"], []):
         assert found.search(query="zebra", types=types)["hint"] == "Nothing is known about this."
 

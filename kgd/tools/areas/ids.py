@@ -6,7 +6,7 @@ Also checks areas that `put` and `submit_subgraph` write: patterns without a mat
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal
 
 from kgd.areas.atlas import ATOM, MOLECULE
@@ -188,13 +188,16 @@ def _spelt(session: Session, workspace: Workspace, scheme: str, text: str, at: s
     return uri
 
 
-def warnings(edits: Sequence[Edit]) -> list[str]:
-    """Warnings about the patterns of a change that match nothing. Such patterns are still stored."""
-    return [text for edit in edits if isinstance(edit, Upsert) and scheme_of(edit.uri) == ATOM for text in _of(edit)]
+def warnings(edits: Sequence[Edit], created: Collection[str]) -> list[str]:
+    """Warnings about patterns that match nothing, and about areas without a pattern. Both are still stored."""
+    atoms = [edit for edit in edits if isinstance(edit, Upsert) and scheme_of(edit.uri) == ATOM]
+    return [text for edit in atoms for text in _of(edit, edit.uri in created)]
 
 
-def _of(edit: Upsert) -> Iterator[str]:
+def _of(edit: Upsert, is_new: bool) -> Iterator[str]:
     paths: Json = edit.data.get("paths")
+    if paths == [] or (paths is None and is_new):
+        yield f'{edit.uri} covers no file, because it has no path patterns; give data.paths, as in ["src/auth/**"]'
     if paths is not None and not isinstance(paths, list):
         yield f"{edit.uri}: data.paths must be a list of patterns; in this form it matches nothing"
     for text in paths if isinstance(paths, list) else ():

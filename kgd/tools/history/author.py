@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable
 from itertools import islice
 from typing import Annotated, NotRequired
 
@@ -19,7 +18,7 @@ from kgd.model.access import Verb
 from kgd.model.change import VERIFY, Author
 from kgd.model.uri import Uri, name_of, path_of, scheme_of
 from kgd.tools import addressing, paging, visibility
-from kgd.tools.history.recent import MOST_COMMITS, by_agent, recent_commits
+from kgd.tools.history.recent import MOST_COMMITS, by_agent, recent_commits, similar_authors
 from kgd.tools.nodes import UnverifiedAnswer, line, made_at, moment
 from kgd.tools.operation import CURSOR, Command, Hints, Operation, option
 from kgd.tools.origins import marks
@@ -144,8 +143,8 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         if theirs or open_now:
             break
     else:
-        close = _similar(every, wanted) if session.principal is None else ""
-        advice = f"Did you mean {close}?" if close else Advice("Find the name with ", Do("history"), ".")
+        close = similar_authors(session, every, params.name)
+        advice = close or Advice("Find the name with ", Do("history"), ".")
         raise NotFound("no recent change is by this author", at=params.name[:80], next=advice)
     newest = list(islice(last, EXAMINED))
     stale = marks(workspace, newest, sees)
@@ -208,15 +207,6 @@ def _later_authors(every: Iterable[Entry], uris: Iterable[Uri], own: set[str]) -
             if entry.commit not in own:
                 found |= dict.fromkeys(here, entry.author)
     return found
-
-
-def _similar(every: Sequence[Entry], wanted: str) -> str:
-    """Up to three authors, in quotes, whose name contains or resembles the wanted one, or whose address it is."""
-    names = {one.author.casefold(): one.author for one in every}
-    mails = [one.author.casefold() for one in every if one.email.casefold() == wanted]
-    inside = [name for name in names if wanted in name]
-    found = dict.fromkeys([*mails, *inside, *get_close_matches(wanted, names, 3)])
-    return ", ".join(f"'{names[name]}'" for name in islice(found, 3))
 
 
 def _names(author: Author) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.file_paths import Below, PathFilter
+from kgd.tools.history.recent import recent_commits, similar_authors
 from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, brought_by, line, made_at, sees_all
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin
@@ -78,6 +79,7 @@ class Commit(TypedDict):
 class HistoryResult(TypedDict):
     workspace: str
     commits: list[Commit]
+    next: NotRequired[str]
     cursor: NotRequired[str]
     origin: NotRequired[Origin]
 
@@ -118,6 +120,10 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
         after, rounds = told["commit"], 0
     if uri is not None and not (answer["commits"] or "cursor" in answer or params.cursor):
         _check_known(workspace, uri, sees)
+    if params.author and not (answer["commits"] or "cursor" in answer or params.cursor):
+        recent, _ = recent_commits(workspace, workspace.tip, None, None)
+        if close := similar_authors(session, recent, params.author):
+            answer["next"] = close
     return answer
 
 

@@ -6,10 +6,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
+from itertools import islice
 
 from kgd.git import program
 from kgd.model.uri import Uri
 from kgd.tools.nodes import is_agent, moment
+from kgd.tools.session import Session
 from kgd.workspace.answers import Entry
 from kgd.workspace.history.history import reverted_by
 from kgd.workspace.workspace import Workspace
@@ -95,6 +98,21 @@ def recent_commits(
     found = workspace.beside(_Cache, _Cache).entries(said)
     own = [one for one in found if len(one.parents) == 1 and one.operation not in UNASKED]
     return own, len(said) == MOST_COMMITS
+
+
+def similar_authors(session: Session, every: Sequence[Entry], name: str) -> str:
+    """``Did you mean 'Ann'?`` with up to three authors whose name contains or resembles the given one, or whose address
+    it is. Empty if there is none, and for the holder of a token.
+    """
+    if session.principal is not None:
+        return ""
+    wanted = name.casefold()
+    names = {one.author.casefold(): one.author for one in every}
+    mails = [one.author.casefold() for one in every if one.email.casefold() == wanted]
+    inside = [name for name in names if wanted in name]
+    found = dict.fromkeys([*mails, *inside, *get_close_matches(wanted, names, 3)])
+    listed = ", ".join(f"'{names[name]}'" for name in islice(found, 3))
+    return f"Did you mean {listed}?" if listed else ""
 
 
 def by_agent(entry: Entry) -> bool:

@@ -25,7 +25,7 @@ from kgd.tools import addressing, paging
 from kgd.tools.differences import foretold
 from kgd.tools.file_paths import Below, PathFilter
 from kgd.tools.history.history import RevertResult
-from kgd.tools.history.recent import MOST_COMMITS, Reverts, by_agent, recent_commits
+from kgd.tools.history.recent import MOST_COMMITS, Reverts, by_agent, recent_commits, similar_authors
 from kgd.tools.nodes import is_agent, is_by, made_at, moment
 from kgd.tools.operation import BELOW, CURSOR, MESSAGE, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip
@@ -187,6 +187,8 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         if not params.dry_run and not _contains(workspace, noted, tip):
             _note(workspace, person, bytes.fromhex(tip))
         answer["accepted"] = tip
+    elif params.by and not chosen and (close := similar_authors(session, every, params.by)):
+        answer["next"] = close
     elif answer["authors"]:
         answer["next"] = Advice(
             Do("review", accept="true"), " marks all as reviewed; ", Do("review", revert="URI"), " reverts a node."

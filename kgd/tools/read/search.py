@@ -288,8 +288,8 @@ def _unknown_types(workspace: Workspace, types: Sequence[str], sees: visibility.
         return ""
     named, listed = " or ".join(repr(one[:60]) for one in missing[:5]), ", ".join(known[:TYPES_SHOWN])
     if sees is not None:
-        return f"{named} is not one of the built-in types: {listed}"
-    return f"no node has the type {named}; the types in use are: {listed or 'none yet'}"
+        return f"{named} is not one of the built-in types: {listed}."
+    return f"No node has the type {named}; the types in use are: {listed or 'none yet'}."
 
 
 def answered(session: Session, workspace: Workspace, question: Question, offset: tuple[int, int] = (0, 0)) -> Retrieved:

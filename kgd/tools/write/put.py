@@ -97,7 +97,7 @@ def put(session: Session, params: PutParams) -> PutResult:
     with naming_similar(session, workspace):
         outcome, resolved = _carried_out(session, workspace, changes, params)
     answer = answer_of(workspace, outcome, dry_run=params.dry_run)
-    answer["warnings"] += ids.warnings(changes.edits)
+    answer["warnings"] += ids.warnings(changes.edits, outcome.created)
     answer["warnings"] += addressing.guesses(session, workspace, addresses(params.changes))
     if resolved:
         answer["resolved"] = resolved
