@@ -11,8 +11,9 @@ from kgd.daemon.daemon import Daemon
 from kgd.errors import Forbidden, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
-from kgd.tools import EVERY, SERVED
+from kgd.tools import EVERY, SERVED, addressing
 from kgd.tools import call as call_locally
+from kgd.tools.history.recent import unreviewed
 from kgd.tools.hubs.token_calls import call, refusal, visible
 from kgd.tools.operation import Answer
 from kgd.tools.session import Session
@@ -147,7 +148,8 @@ class Visit:
         return None
 
     def counts(self, status: Answer | None = None) -> Mapping[str, int]:
-        """Return the pending work of this workspace by page; empty if the status is unavailable. O(1).
+        """Return the pending work of this workspace by page; empty if the status is unavailable. O(1), and the newest
+        commits once after each change.
 
         Args:
             status: The answer of the tool `status`, if the page has called it already.
@@ -159,7 +161,12 @@ class Visit:
         if status is None:
             return {}
         stale = status["counts"].get("unverified", 0)
-        return {"stale": stale, "conflicts": status["conflicts"], "proposals": status["proposals"]}
+        counts = {"stale": stale, "conflicts": status["conflicts"], "proposals": status["proposals"]}
+        if self.may_do_all:
+            session = self.session()
+            workspace = addressing.choose(session, self.workspace)
+            counts["review"] = unreviewed(workspace, session.author(workspace).name)
+        return counts
 
     def session(self) -> Session:
         if self.record is None:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
 from kgd.client.connection import Connection
 from kgd.config import Home
@@ -201,6 +201,12 @@ def at(page: Page, place: str) -> Page:
     parts = urlsplit(page.url)
     page.goto(f"{parts.scheme}://{parts.netloc}/ui/w/shop/{place}")
     return page
+
+
+def account(page: Page) -> Locator:
+    """Open the account menu of a page."""
+    page.get_by_role("button", name="Account").click()
+    return page.locator("#account")
 
 
 def axe(page: Page) -> list[str]:

@@ -13,7 +13,7 @@ from tests.hub.conftest import Hub
 from tests.oidc.conftest import GRANTS, issuers
 from tests.oidc.servers import SECRET, KeyIssuer, OidcServer, configured, grant
 from tests.ports import free_port
-from tests.ui.conftest import WAIT, axe
+from tests.ui.conftest import WAIT, account, axe
 
 pytestmark = [
     pytest.mark.needs("chromium"),
@@ -66,6 +66,6 @@ def test_a_person_signs_in_returns_to_the_requested_page_and_signs_out(
     expect(page.locator("main")).to_contain_text("Ann Smith")
     [session] = hub.call("browsers")["browsers"]
     assert session["holder"] == "Ann Smith"
-    page.get_by_role("button", name="Sign out").click()
+    account(page).get_by_role("button", name="Sign out").click()
     expect(page.locator("h1")).to_have_text("Sign in")
     assert hub.call("browsers")["browsers"] == []

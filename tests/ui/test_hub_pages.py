@@ -20,7 +20,7 @@ from kgd.ui.live_updates import CUE, Live
 from tests.certificates import self_signed
 from tests.event_loops import apart
 from tests.hub.conftest import Hub, new_hub
-from tests.ui.conftest import WAIT, axe
+from tests.ui.conftest import WAIT, account, axe
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
@@ -280,7 +280,7 @@ def test_the_administrator_gets_a_link_and_sees_who_signed_in(browser: BrowserCo
     page = browser.new_page()
     page.goto(hub.call("ui", workspace="infra")["url"])
     page.wait_for_url("**/w/infra/overview")
-    page.get_by_role("link", name="Workspaces", exact=True).click()
+    account(page).get_by_role("link", name="Workspaces").click()
     expect(page.locator("main")).to_contain_text(f"This is a hub at {hub.url}")
     assert hub.call("status")["daemon"]["pages"]["url"] == f"{hub.url}/ui/"
     assert page.goto(f"{hub.url}/")
@@ -339,7 +339,7 @@ def test_over_tls_the_cookie_is_limited_to_this_host(chromium: Browser, tmp_path
         (cookie,) = context.cookies()
         assert (cookie["name"], cookie["path"], cookie["secure"]) == ("__Host-kgd", "/", True)
         assert cookie["httpOnly"]
-        page.get_by_role("button", name="Sign out").click()
+        account(page).get_by_role("button", name="Sign out").click()
         expect(page.locator("h1")).to_have_text("Sign in")
         assert context.cookies() == []
     finally:

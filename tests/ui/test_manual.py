@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from kgd.ui import manual_search, site
-from tests.ui.conftest import axe
+from tests.ui.conftest import account, axe
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
@@ -28,7 +28,7 @@ def manual(page: Page, place: str) -> None:
 
 
 def test_the_manual_is_read_from_page_to_page_by_keyboard(page: Page) -> None:
-    page.locator("footer").get_by_role("link", name="Manual").focus()
+    account(page).get_by_role("link", name="Manual").focus()
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("The manual")
     page.get_by_role("article").get_by_role("link", name="Why kgd", exact=True).focus()
@@ -43,7 +43,7 @@ def test_the_manual_is_read_from_page_to_page_by_keyboard(page: Page) -> None:
 
 def test_the_manual_and_the_glossary_lead_back_to_the_workspace(page: Page) -> None:
     for name in ("Manual", "Glossary"):
-        page.locator("footer").get_by_role("link", name=name).click()
+        account(page).get_by_role("link", name=name).click()
         page.get_by_role("banner").get_by_role("link", name="Back to shop").click()
         expect(page.locator("h1")).to_have_text("shop")
 
@@ -138,7 +138,7 @@ def test_the_folder_of_files_finds_the_same_sections(chromium: Browser, tmp_path
 
 
 def test_the_glossary_explains_the_words_and_leads_to_the_manual(page: Page) -> None:
-    page.locator("footer").get_by_role("link", name="Glossary").click()
+    account(page).get_by_role("link", name="Glossary").click()
     expect(page.locator("dt#proposal + dd")).to_have_text("a change that waits to be accepted or rejected")
     assert axe(page) == []
     page.set_viewport_size({"width": 360, "height": 700})

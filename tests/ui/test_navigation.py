@@ -1,5 +1,4 @@
-"""The header and the footer: pages with counts of pending work, a menu on phones, the theme, and addresses that lead to
-the nearest page."""
+"""The header: pages with counts of pending work, its menus, the theme, and addresses that lead to the nearest page."""
 
 from __future__ import annotations
 
@@ -11,13 +10,15 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from kgd.client.connection import Connection
 from kgd.ui.addresses import nearest
 from kgd.ui.navigation import NAVIGATION
 from kgd.ui.rendering import short
 from kgd.ui.visit import LONGEST_PLACE, own
 from tests.conftest import ROOT
+from tests.surfaces.conftest import make_code
 from tests.ui.colleague import Colleague
-from tests.ui.conftest import Desk, Watched, at
+from tests.ui.conftest import Desk, Watched, account, at
 
 chromium_only = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
@@ -130,7 +131,42 @@ class TestInABrowser:
         tops = page.locator("body > header > *:visible").evaluate_all("all => all.map(one => one.offsetTop)")
         assert max(tops) < 40
         assert page.evaluate("document.documentElement.scrollWidth") <= 1024
-        assert page.get_by_role("navigation", name="Pages").get_by_role("link").count() == 8
+        assert page.get_by_role("navigation", name="Pages").get_by_role("link").count() == 7
+
+    def test_review_counts_commits_of_others_since_the_last_review(self, page: Page, desk: Desk) -> None:
+        link = at(page, "graph").get_by_role("navigation", name="Pages").get_by_role("link", name="Review")
+        desk.call("review", accept=True)
+        desk.put("concept://shop/by-a-person", summary="Written by the person who looks")
+        page.reload()
+        expect(link).to_have_text("Review")
+        with Connection(desk.home, "claude-code") as connection:
+            change = {"op": "upsert", "uri": "concept://shop/by-an-agent", "summary": "Written by an agent"}
+            connection.call("put", {"workspace": "shop", "changes": [change]})
+        expect(link).to_have_text("Review 1")
+        desk.call("review", accept=True)
+        page.reload()
+        expect(link).to_have_text("Review")
+
+    def test_a_fact_is_begun_from_every_page(self, page: Page) -> None:
+        at(page, "graph").get_by_role("banner").get_by_role("link", name="Write").click()
+        page.wait_for_url("**/node/new")
+        at(page, "stale").keyboard.press("?")
+        expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("cWrite a fact")
+        page.keyboard.press("Escape")
+        page.keyboard.press("c")
+        page.wait_for_url("**/node/new")
+
+    def test_the_header_switches_between_several_workspaces(self, page: Page, desk: Desk) -> None:
+        switch = page.get_by_role("button", name="Switch workspace")
+        expect(at(page, "overview").get_by_role("button", name="Account")).to_be_visible()
+        expect(switch).to_have_count(0)
+        code = make_code(desk.code.parent / "second")
+        with Connection(desk.home) as connection:
+            connection.call("up", {"directory": str(code)})
+        page.reload()
+        switch.click()
+        page.get_by_role("navigation", name="Workspaces").get_by_role("link", name="second").click()
+        page.wait_for_url("**/w/second/overview")
 
     def test_a_phone_has_a_menu_without_scripts(self, without_scripts: Page) -> None:
         pages = without_scripts.get_by_role("navigation", name="Pages")
@@ -149,7 +185,7 @@ def test_a_theme_is_kept_in_the_browser_and_chosen_without_scripts(desk: Desk, c
     page.goto(desk.link())
     page.get_by_role("button", name="Open kgd").click()
     at(page, "graph")
-    body, themes = page.locator("body"), page.get_by_role("group", name="Theme")
+    body, themes = page.locator("body"), account(page)
     expect(themes.get_by_role("button", name="System")).to_have_attribute("aria-pressed", "true")
     expect(body).to_have_css("background-color", light)
     themes.get_by_role("button", name="Dark").click()
@@ -157,12 +193,12 @@ def test_a_theme_is_kept_in_the_browser_and_chosen_without_scripts(desk: Desk, c
     expect(body).to_have_css("background-color", dark)
     at(page, "overview")
     expect(body).to_have_css("background-color", dark)
-    expect(themes.get_by_role("button", name="Dark")).to_have_attribute("aria-pressed", "true")
+    expect(account(page).get_by_role("button", name="Dark")).to_have_attribute("aria-pressed", "true")
     themes.get_by_role("button", name="System").click()
     expect(body).to_have_css("background-color", light)
     page.emulate_media(color_scheme="dark")
     expect(body).to_have_css("background-color", dark)
-    themes.get_by_role("button", name="Light").click()
+    account(page).get_by_role("button", name="Light").click()
     expect(body).to_have_css("background-color", light)
     context.close()
 
@@ -176,10 +212,10 @@ def test_a_theme_keeps_the_view_that_a_form_has_changed(desk: Desk, page: Page) 
     page.get_by_role("spinbutton", name="Maximum cost").press("Enter")
     page.wait_for_url("**cost=3*")
     view = page.url
-    page.get_by_role("group", name="Theme").get_by_role("button", name="Dark").click()
+    account(page).get_by_role("button", name="Dark").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     assert page.url == view
-    page.get_by_role("group", name="Theme").get_by_role("button", name="System").click()
+    account(page).get_by_role("button", name="System").click()
 
 
 @pytest.mark.slow
@@ -195,8 +231,8 @@ def test_a_theme_chosen_on_the_answer_to_a_form_leads_to_the_page_above(page: Pa
         form.submit();
     }""")
     page.wait_for_url("**/review/take-back")
-    page.get_by_role("group", name="Theme").get_by_role("button", name="Dark").click()
+    account(page).get_by_role("button", name="Dark").click()
     page.wait_for_url("**/w/shop/review")
     expect(page.locator("h1")).not_to_contain_text("failed")
     watched.troubles.clear()  # the browser notes the refused form
-    page.get_by_role("group", name="Theme").get_by_role("button", name="System").click()
+    account(page).get_by_role("button", name="System").click()

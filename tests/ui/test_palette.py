@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from tests.ui.conftest import Desk, Watched, at, axe
+from tests.ui.conftest import Desk, Watched, account, at, axe
 from tests.waiting import at_rest, until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
@@ -68,7 +68,7 @@ def test_a_palette_without_words_begins_with_the_last_nodes_and_searches_until_t
     expect(recent.last).to_have_text("Search “keyring”")
     page.keyboard.press("Enter")
     page.wait_for_url("**/node?uri=concept*auth")
-    page.get_by_role("button", name="Sign out").click()
+    account(page).get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("main")).to_contain_text("Sign in")
     watched.troubles.clear()  # the browser notes each answer of 401
     assert "kgd-last" not in page.evaluate("Object.keys(localStorage).join()")
@@ -79,7 +79,7 @@ def test_signing_out_on_any_page_forgets_the_last_nodes(page: Page, watched: Wat
     at(page, f"node?uri={AUTH}")
     assert "concept" in page.evaluate("Object.values(localStorage).join()")
     page.goto(page.url.partition("/ui/")[0] + f"/ui/{place}")
-    page.get_by_role("button", name="Sign out").click()
+    account(page).get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("main")).to_contain_text("Sign in")
     watched.troubles.clear()
     assert "concept" not in page.evaluate("Object.values(localStorage).join()")
@@ -229,7 +229,7 @@ def test_single_keys_can_be_turned_off(page: Page) -> None:
     page.keyboard.press("g")
     page.keyboard.press("c")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    page.get_by_role("button", name="Keyboard shortcuts").click()  # turns them on again
+    account(page).get_by_role("button", name="Keyboard shortcuts").click()  # turns them on again
     keys.get_by_role("switch").click()
     keys.get_by_role("button", name="Close").click()
     page.keyboard.press("/")

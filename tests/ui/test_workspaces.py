@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.ui.conftest import Desk, Watched, at, axe
+from tests.ui.conftest import Desk, Watched, account, at, axe
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
@@ -32,7 +32,7 @@ def tip_of(there: Path) -> str:
 
 
 def test_unpushed_commits_are_counted_and_pushed_with_a_click(desk: Desk, page: Page, shared: Path) -> None:
-    page.get_by_role("link", name="Workspaces", exact=True).click()
+    account(page).get_by_role("link", name="Workspaces").click()
     expect(page.get_by_role("row", name="shop")).to_contain_text("Your team")
     row = page.get_by_role("row", name="origin")
     expect(row).to_contain_text("0 commits")

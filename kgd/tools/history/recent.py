@@ -15,11 +15,16 @@ from kgd.tools.nodes import is_agent, moment
 from kgd.tools.session import Session
 from kgd.workspace.answers import Entry
 from kgd.workspace.history.history import reverted_by
+from kgd.workspace.proposals.proposals import holder_name
 from kgd.workspace.workspace import Workspace
 
 MOST_COMMITS = 2_000
 MOST_NODES = 200_000
 """Largest number of nodes to cache for one commit, and for all."""
+MOST_UNREVIEWED = 99
+"""Largest number of commits that `unreviewed` counts."""
+REVIEWED = "refs/kgd/reviewed/"
+"""Ref prefix of the last reviewed commit of each person."""
 UNASKED = ("init", "merge")
 """Operations that import changes of other authors, which are listed under these authors."""
 
@@ -56,6 +61,8 @@ class _Cache:
         self._past, self._lock = workspace.past, threading.Lock()
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._nodes = 0
+        self.unreviewed: tuple[tuple[str, bytes | None, str], int] | None = None
+        """The last count of `unreviewed`, with its tip, review and person."""
 
     def entries(self, commits: Sequence[str]) -> list[Entry]:
         with self._lock:
@@ -113,6 +120,33 @@ def similar_authors(session: Session, every: Sequence[Entry], name: str) -> str:
     found = dict.fromkeys([*mails, *inside, *get_close_matches(wanted, names, 3)])
     listed = ", ".join(f"'{names[name]}'" for name in islice(found, 3))
     return f"Did you mean {listed}?" if listed else ""
+
+
+def last_review(workspace: Workspace, person: str) -> bytes | None:
+    """The commit up to which a person has reviewed."""
+    return workspace.store.ref(REVIEWED + holder_name(person))
+
+
+def unreviewed(workspace: Workspace, person: str) -> int:
+    """The number of commits by agents and other people since a person's last review, at most `MOST_UNREVIEWED`.
+
+    Reads the newest commits, without their trees, once for each tip. Ignores merged commits that are older than these.
+    """
+    tip, reviewed = workspace.tip, last_review(workspace, person)
+    cache, key = workspace.beside(_Cache, _Cache), (tip, reviewed, person)
+    if (last := cache.unreviewed) is not None and last[0] == key:
+        return last[1]
+    arguments = ["rev-list", f"--max-count={MOST_UNREVIEWED + 1}", tip]
+    known = {reviewed.hex()} if reviewed is not None else set[str]()
+    count = 0
+    for id in program.run(workspace.layout.git_dir, arguments).decode().split():
+        one = workspace.past.entry(workspace.past.commit(bytes.fromhex(id)), ())
+        if one.commit in known:
+            known.update(one.parents)
+        elif len(one.parents) == 1 and one.operation not in UNASKED and (by_agent(one) or one.author != person):
+            count += 1
+    cache.unreviewed = key, min(count, MOST_UNREVIEWED)
+    return cache.unreviewed[1]
 
 
 def by_agent(entry: Entry) -> bool:

@@ -25,7 +25,15 @@ from kgd.tools import addressing, paging
 from kgd.tools.differences import foretold
 from kgd.tools.file_paths import Below, PathFilter
 from kgd.tools.history.history import RevertResult
-from kgd.tools.history.recent import MOST_COMMITS, Reverts, by_agent, recent_commits, similar_authors
+from kgd.tools.history.recent import (
+    MOST_COMMITS,
+    REVIEWED,
+    Reverts,
+    by_agent,
+    last_review,
+    recent_commits,
+    similar_authors,
+)
 from kgd.tools.nodes import is_agent, is_by, made_at, moment
 from kgd.tools.operation import BELOW, CURSOR, MESSAGE, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip
@@ -37,8 +45,6 @@ from kgd.workspace.history.commits import changed_fields
 from kgd.workspace.proposals.proposals import holder_name
 from kgd.workspace.workspace import Workspace
 
-REVIEWED = "refs/kgd/reviewed/"
-"""Ref prefix of the last reviewed commit of each person."""
 LONGEST_VALUE = 2_000
 BATCH = 26
 """Number of nodes read in one batch: a page of the browser, and one more to know whether another page follows."""
@@ -149,7 +155,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     workspace = addressing.choose(session, params.workspace, params.revert, writing=bool(params.revert))
     tip = session.commit(workspace, params.until) if params.until else workspace.tip
     person = session.author(workspace).name
-    noted = workspace.store.ref(REVIEWED + holder_name(person))
+    noted = last_review(workspace, person)
     reviewed = noted if params.since is None else None
     since = moment_of(params.since, datetime.now().astimezone()) if params.since else None
     every, is_cut = recent_commits(workspace, tip, reviewed, since)

@@ -67,7 +67,7 @@
     return [term, means];
   };
   document.addEventListener("kgd:keys", () => {
-    const here = shown("[data-key]").map((one) => row(one.dataset.key, one.ariaLabel || one.textContent.trim()));
+    const here = shown("[data-key]", document.getElementById("main")).map((one) => row(one.dataset.key, one.ariaLabel || one.textContent.trim()));
     own.replaceChildren(...here.flat());
     own.parentElement.hidden = !here.length;
     dialog.querySelector("[role=switch]").checked = !isOff();
@@ -75,7 +75,7 @@
   });
   dialog.addEventListener("change", (event) => localStorage.setItem(OFF, event.target.checked ? "no" : "yes"));
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });  // beside it
-  const button = document.getElementById("show-keys");
-  button.hidden = false;
-  button.addEventListener("click", () => say("kgd:keys"));
+  const item = document.getElementById("show-keys");
+  item.hidden = false;
+  item.addEventListener("click", () => say("kgd:keys"));
 })();
