@@ -25,6 +25,9 @@ LARGEST = 32 << 20
 """Largest size in bytes; some hosts keep whole histories in their files."""
 BOM = "\ufeff"
 
+NOTES = "agents.json"
+"""The file of the notes in the folder of kgd's state."""
+
 
 @dataclass(frozen=True, slots=True)
 class HostFile:
@@ -159,6 +162,11 @@ class Notes:
         if kinds:
             self.entries[str(file.place)] = kinds
         self.folders = [one for one in self.folders if os.path.isdir(one)]
+
+
+def is_set_up(state: str) -> bool:
+    """Whether entries that kgd wrote for a host are left. `state` is the folder of kgd's state."""
+    return bool(Notes.read(Path(state) / NOTES).entries)
 
 
 def status(pieces: Sequence[Piece], notes: Notes) -> list[Report]:

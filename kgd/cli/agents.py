@@ -11,7 +11,6 @@ from kgd.errors import Invalid, KgdError, NotFound
 
 Given = dict[str, Any]
 
-NOTES = "agents.json"
 
 NONE_SEEN = "none of the clients that kgd knows was found here"
 
@@ -115,7 +114,7 @@ def agents(given: Given, options: Given) -> int:
         nothing = {"scope": where.scope, "action": action, "entries": [], "warnings": [f"{NONE_SEEN}. {name_them}"]}
         return _show(printing_running.agents, nothing, options)
     pieces = hosts.pieces(chosen, where, create=bool(given.get("create")))
-    notes = install.Notes.read(Path(Home.find().state) / NOTES)
+    notes = install.Notes.read(Path(Home.find().state) / install.NOTES)
     if action == "status":
         reports = install.status(pieces, notes)
     else:
@@ -145,7 +144,7 @@ def disconnect(*, dry_run: bool) -> list[str]:
     from kgd.config.hosts import host_folders
 
     where = hosts.Where("user", _root(Path.cwd()), host_folders(), program())
-    notes = install.Notes.read(Path(Home.find().state) / NOTES)
+    notes = install.Notes.read(Path(Home.find().state) / install.NOTES)
     done = install.uninstall(hosts.pieces(list(hosts.TITLES), where), notes, dry_run=dry_run)
     return sorted({str(one.path) for one in done if one.did == "removed"})
 

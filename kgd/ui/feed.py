@@ -76,10 +76,10 @@ class Group:
 
     @property
     def gist(self) -> str:
-        """The changes in one line: ``created Till, Tray; changed Cart; 4 more``."""
+        """The changes in one line: ``created “Till”, “Tray”; changed “Cart”; 4 more``."""
         told: dict[str, list[str]] = {}
         for one in self.changes[:NAMED]:
-            told.setdefault(one.deed if one.there else "deleted", []).append(one.name)
+            told.setdefault(one.deed if one.there else "deleted", []).append(f"“{one.name}”")
         more = len(self.changes[NAMED:]) + sum(count for _, count in self.rest)
         return "; ".join(
             [*(f"{deed} {', '.join(names)}" for deed, names in told.items()), *([f"{more:,} more"] if more else [])]

@@ -61,7 +61,7 @@ def test_comments_on_a_proposal_are_on_the_overview_of_its_author(browser: Brows
     sent = hub.post(token, "infra/submit_subgraph", {"changes": [change], "message": "a question"}).json
     hub.call("comment", workspace="infra", name=sent["proposal"], text="Which `one`?")
     page = signed_in(browser, hub, token)
-    expect(page.locator(".glance")).to_have_text("Answer 1 proposal with comments")
+    expect(page.locator("h3").first).to_contain_text("Answer 1 proposal with comments")
     card = page.locator(".work > li", has_text="a question")
     expect(card).to_contain_text("Which one?")
     assert axe(page) == []

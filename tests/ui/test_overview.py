@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from kgd.client.connection import Connection
 from kgd.errors import Advice, Do
@@ -45,7 +45,7 @@ def test_pending_work_is_named_with_its_remedy(waiting: Waiting, said: str) -> N
 @pytest.mark.slow
 @browser
 def test_a_new_workspace_shows_what_its_code_tells_and_how_to_connect_an_agent(page: Page) -> None:
-    expect(page.locator(".glance")).to_contain_text("Nothing is written yet. Connect an agent: kgd agents install")
+    expect(page.locator(".steps li").first).to_contain_text("Connect an agent. It then reads and writes here.")
     expect(page.get_by_text("Status: OK")).to_be_visible()
     expect(page.locator(".first .work li")).to_have_count(3)
     expect(page.locator(".first")).to_contain_text("6 files in")
@@ -60,13 +60,30 @@ def test_a_new_workspace_shows_what_its_code_tells_and_how_to_connect_an_agent(p
 
 @pytest.mark.slow
 @browser
+def test_finished_first_steps_have_ticks_until_some_facts_are_written(desk: Desk, page: Page, tmp_path: Path) -> None:
+    code = desk.make(tmp_path / "kiosk")
+    with Connection(desk.home, "claude-code") as connection:
+        connection.call("up", {"directory": str(code)})
+        done = at(page, "../kiosk/overview").locator(".steps .done")
+        expect(page.locator(".steps li")).to_have_count(4)
+        expect(done).to_have_count(0)
+        for number in range(5):
+            change = {"op": "upsert", "uri": f"insight://kiosk/{number}", "summary": f"Fact {number}"}
+            connection.call("put", {"workspace": "kiosk", "changes": [change]})
+            if number == 0:
+                expect(done).to_have_text(["Connect an agent. (done)", "Write the first fact. (done)"])
+                assert axe(page) == []
+    expect(page.locator(".steps")).to_have_count(0)
+
+
+@pytest.mark.slow
+@browser
 def test_a_new_workspace_without_code_shows_what_to_do_next(desk: Desk, page: Page, tmp_path: Path) -> None:
     with Connection(desk.home) as connection:
         connection.call("up", {"directory": str(tmp_path), "standalone": True, "id": "notes"})
     at(page, "../notes/overview")
     expect(page.locator(".first")).to_contain_text("This workspace has no code")
-    expect(page.locator(".glance")).to_contain_text("Connect an agent: kgd agents install")
-    expect(page.locator(".steps li")).to_have_count(3)
+    expect(page.locator(".steps li")).to_have_count(4)
     expect(page.locator(".steps")).to_contain_text("kgd ingest FOLDER")
     assert axe(page) == []
 
@@ -130,7 +147,7 @@ def test_a_change_shows_the_text_that_it_wrote_and_the_name_of_a_deleted_node(de
     ours = page.locator(".hour").filter(has_not_text="agent")
     expect(ours.locator("li", has_text="Two tills")).to_have_text("Changed Two tills per shop")
     expect(ours.locator("li", has_text="One till")).to_have_text("One till per shop (deleted)")
-    expect(ours.locator("summary")).to_contain_text("Deleted One till per shop; changed Two tills per shop")
+    expect(ours.locator("summary")).to_contain_text("Deleted “One till per shop”; changed “Two tills per shop”")
     expect(ours.get_by_role("link", name="Two tills per shop")).to_be_hidden()
     ours.locator("summary").click()
     expect(ours.get_by_role("link", name="Two tills per shop")).to_be_visible()
@@ -145,7 +162,7 @@ def test_the_nodes_that_a_change_does_not_name_are_listed_on_its_page(desk: Desk
     with Connection(desk.home, "codex") as connection:
         connection.call("put", {"workspace": "shop", "changes": changes})
     group = page.locator(".hour", has_text="with codex")
-    expect(group.locator("summary")).to_have_text("Created Tray 0, Tray 1, Tray 2; 2 more")
+    expect(group.locator("summary")).to_have_text("Created “Tray 0”, “Tray 1”, “Tray 2”; 2 more")
     group.locator("summary").click()
     group.get_by_role("link", name="2 more nodes").click()
     expect(page.locator(".changed-node")).to_have_count(5)
@@ -223,7 +240,7 @@ def test_languages_that_the_same_package_reads_share_a_warning() -> None:
 @pytest.mark.requirement("E9")
 def test_a_broken_link_is_listed_until_its_target_is_written(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/a", name="A fact.", relations=[{"type": "needs", "target": "concept://shop/absent"}])
-    expect(page.get_by_text("Needed by A fact.", exact=True)).to_be_visible()
+    expect(page.get_by_text("Needed by “A fact”.", exact=True)).to_be_visible()
     expect(page.locator(".glance")).to_have_text("Nothing is urgent.")
     expect(page.get_by_role("heading", name="Can wait")).to_be_visible()
     expect(page.get_by_role("heading", name="Needs attention")).to_have_count(0)
@@ -245,7 +262,7 @@ def test_a_broken_link_is_listed_until_its_target_is_written(desk: Desk, page: P
 def test_a_stale_fact_is_listed_and_verified_by_keyboard(desk: Desk, page: Page) -> None:
     desk("remember", "Sign adds nothing", "--cites", "src/auth/session.py#sign")
     (desk.code / "src/auth/session.py").write_text("def sign(token):\n    return token + 'x'\n")
-    waits = page.locator(".glance").get_by_role("link", name="Check 1 stale fact")
+    waits = page.get_by_role("link", name="Check 1 stale fact")
     waits.wait_for()
     waits.focus()
     page.keyboard.press("Enter")
@@ -286,12 +303,18 @@ def test_an_unreadable_file_is_listed_with_its_line(desk: Desk, page: Page) -> N
 
 @pytest.mark.slow
 @browser
-def test_kinds_with_one_card_stand_side_by_side_on_a_wide_screen(desk: Desk, page: Page) -> None:
-    desk("remember", "There are no keys", "--cites", "src/auth/keys.py")
-    (desk.code / "src/auth/keys.py").write_text("KEYS = {1: 2}\n")
+def test_recent_changes_are_beside_pending_work_on_a_wide_screen_and_below_it_on_others(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/b", name="B", relations=[{"type": "needs", "target": "concept://shop/nowhere"}])
-    expect(page.locator(".pending .work > li")).to_have_count(2)
-    kinds = page.locator(".pending")
-    assert len({box["y"] for one in kinds.all() if (box := one.bounding_box())}) == 1
+    work, recent = (page.get_by_role("heading", name=name) for name in ("Can wait", "Recent changes"))
+    expect(work).to_be_visible()
+
+    def place(heading: Locator) -> tuple[float, float]:
+        box = heading.bounding_box()
+        assert box is not None
+        return box["x"], box["y"]
+
+    assert place(recent)[0] > place(work)[0]
+    assert place(recent)[1] < place(page.locator(".pending").first)[1]
     page.set_viewport_size({"width": 400, "height": 800})
-    assert len({box["y"] for one in kinds.all() if (box := one.bounding_box())}) == 2
+    assert place(recent)[0] == place(work)[0]
+    assert place(recent)[1] > place(page.locator(".pending").last)[1]

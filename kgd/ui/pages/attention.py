@@ -216,7 +216,7 @@ def _broken(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
         others = f", and {len(sources) - 1} more" if len(sources) > 1 else ""
         name, to = name_of(target), visit.to("node", uri=target)
         write = (Action("Write it", visit.to("node/new", uri=target), hint=name),) if visit.may("put") else ()
-        cards.append(Card(name, to, f"Needed by {source.removesuffix('.')}{others}.", target, actions=write))
+        cards.append(Card(name, to, f"Needed by “{source.removesuffix('.')}”{others}.", target, actions=write))
     return cards
 
 

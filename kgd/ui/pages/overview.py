@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kgd.agents.install import is_set_up
 from kgd.exchange import rules
 from kgd.model.node import SUMMARY_LIMIT
 from kgd.model.uri import uri_at
@@ -47,17 +48,32 @@ LESSONS = 3
 RULES = 3
 """Largest number of places of rules to name."""
 QUESTIONS = 5
+FEW = 5
+"""The first steps are shown while a workspace has fewer nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A finding about the code. `parts` are pairs of text and address; `commit` is the newest one that shows it, and
-    `why` the address of the form of a fact that gives the reason."""
+    """A finding about the code. `parts` are pairs of text and address; `commit` is its newest commit, `shown`
+    the address of this commit on a page, and `why` the address of the form of a fact that gives the reason."""
 
     title: str
     parts: tuple[tuple[str, str], ...]
     commit: str = ""
     why: str = ""
+    shown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One of the first steps: why, a page with its link's label, and commands to copy."""
+
+    title: str
+    is_done: bool
+    text: str = ""
+    place: str = ""
+    label: str = ""
+    commands: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +90,11 @@ def overview(visit: Visit) -> Handled:
     status = visit.call("status")
     stages = [_stage(one) for one in status["stages"]]
     stuck = [one for one in stages if one.state in ("blocked", "degraded")]
-    is_new = visit.may_do_all and not status["counts"].get("nodes")
+    nodes, coverage, changes = status["counts"].get("nodes", 0), coverage_of(visit), feed(visit)
+    is_new = visit.may_do_all and not nodes
+    is_young = visit.may_do_all and nodes < FEW
+    has_agent = any(one.client for one in changes) or is_set_up(visit.daemon.home.state)
+    is_alone = visit.may_do_all and not any(one["name"].startswith(("fetch", "push")) for one in status["stages"])
     told = {
         "status": status,
         "waiting": waiting(visit, status),
@@ -82,14 +102,14 @@ def overview(visit: Visit) -> Handled:
         "stuck": stuck,
         "degraded": _degraded(status),
         "unread": unread(status),
-        "feed": feed(visit),
+        "feed": changes,
         "questions": visit.call("questions", limit=QUESTIONS) if visit.can("questions") else None,
         "running": [job for job in status["jobs"] if job["state"] == "running"],
-        "coverage": coverage_of(visit),
+        "coverage": coverage,
         "lessons": _lessons(visit, status) if is_new else [],
-        "rules": _rules(status) if is_new else [],
+        "steps": _steps(visit, status, coverage, has_agent=has_agent, is_alone=is_alone) if is_young else [],
         "is_new": is_new,
-        "is_alone": visit.may_do_all and not any(one["name"].startswith(("fetch", "push")) for one in status["stages"]),
+        "is_alone": is_alone,
         "writes": visit.may("put"),
         "suggests": visit.may_do_all,
         "polls": True,
@@ -135,6 +155,7 @@ def _lessons(visit: Visit, status: Mapping[str, Any]) -> list[Lesson]:
             _linked(visit, one["what"], one["paths"]),
             one["commits"][0],
             _form(visit, one) if visit.may("put") else "",
+            f"{visit.to('file', path=one['paths'][0])}#commit-{one['commits'][0][:10]}",
         )
         for one in status.get("findings", ())
         if one["kind"] in FINDINGS
@@ -148,6 +169,28 @@ def _lessons(visit: Visit, status: Mapping[str, Any]) -> list[Lesson]:
         found.append(_plain("Files", f"{counted(counts['files'], 'file')} in {folders}, none of them in an area yet"))
         found.append(_plain("History", "After 50 commits: which files change together, and which need most fixes"))
     return found[:LESSONS]
+
+
+def _steps(
+    visit: Visit, status: Mapping[str, Any], coverage: Mapping[str, Any] | None, *, has_agent: bool, is_alone: bool
+) -> list[Step]:
+    """Return the first steps in a workspace, with the finished ones."""
+    nodes, code = status["counts"].get("nodes", 0), status["workspace"].get("code_tree")
+    steps = [Step("Connect an agent.", has_agent, "It then reads and writes here.", commands=("kgd agents install",))]
+    if rules := _rules(status):
+        commands = tuple(f"kgd import {place}" for place in rules)
+        steps.append(Step("Import your rules.", False, "Every agent then sees them.", commands=commands))
+    remember = 'kgd remember "Tokens expire after an hour"'
+    steps.append(Step("Write the first fact.", nodes > 0, "", visit.to("node/new"), "Write it here", (remember,)))
+    if coverage:
+        why = "The knowledge of an area reaches everyone who works on its files."
+        is_done = coverage["covered"] > 0
+        steps.append(Step("Divide your code into areas.", is_done, why, visit.to("areas/new"), "Add an area"))
+    else:
+        steps.append(Step("Add what you have.", False, "Import documents and notes.", commands=("kgd ingest FOLDER",)))
+    share = "kgd share" if code else "kgd remote add origin URL"
+    only_here = "This workspace is only on this machine."
+    return [*steps, Step("Share it with your team.", not is_alone, only_here, commands=(share,))]
 
 
 def _form(visit: Visit, finding: Mapping[str, Any]) -> str:
