@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -60,8 +61,8 @@ class Links:
 class Row:
     """A node in a list, the same on all pages; the macro `node_row` renders it.
 
-    `path` is its namespace and name; without a namespace, it is empty if the row has `files` or `areas`. The node cites
-    or is related to these; each is a path or name with its URI. `updated` is its last change, as in the
+    `path` is its namespace and name; empty without a namespace. The node cites `files`, or is related to them or to
+    `areas`; each is a path or name with its URI. `updated` is its last change, as in the
     answer of `get`. The macro `states` renders the marks: `unverified`, `conflicts`, `lapsed` and the ids of open
     `proposals`.
     """
@@ -232,7 +233,7 @@ def _with_details(visit: Visit, row: Row, node: Mapping[str, Any], known: Mappin
     areas = tuple((known[uri], uri) for uri in _targets(node) if uri in known and uri != row.uri)
     return replace(
         _row({**node, "uri": row.uri}),
-        path=row.path if "/" in row.path or not (files or areas) else "",
+        path=row.path if "/" in row.path else "",
         files=tuple(files.items()),
         areas=areas,
         tags=tuple(node.get("tags", ())),
@@ -259,6 +260,22 @@ def titles(visit: Visit, uris: Iterable[str]) -> dict[str, str]:
 def by_line(commit: Mapping[str, Any]) -> str:
     """Return the author, and the token that pushed the commit: the author alone is not authenticated."""
     return f"{commit['author']}, pushed by {commit['pushed_by']}" if commit.get("pushed_by") else str(commit["author"])
+
+
+def closeness(found: Mapping[str, Any], question: str) -> int:
+    """The sort key of a hit: 0 if the question is its name or path, 1 if each word of it begins a word of the name,
+    otherwise 2. Search page and palette sort by it; hits of the same key keep the order of the answer.
+    """
+    uri, name = found["uri"], str(found.get("name") or name_of(found["uri"]))
+    if is_called(uri, question) or name.casefold().rstrip(".") == question.strip().casefold().rstrip("."):
+        return 0
+    return 1 if begins(question.casefold().split(), path_of(uri) if scheme_of(uri) in CODE_TREE else name) else 2
+
+
+def begins(typed: Sequence[str], text: str) -> bool:
+    """Whether each typed word begins a word of a text. Words are in lower case."""
+    own = re.split(r"[\W_]+", text.casefold())
+    return all(one in text.casefold() if not one.isalnum() else any(w.startswith(one) for w in own) for one in typed)
 
 
 def is_called(uri: str, text: str) -> bool:

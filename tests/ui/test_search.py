@@ -129,6 +129,25 @@ class TestInABrowser:
         expect(page.locator(".hit")).to_contain_text("Zinc holds")
         expect(page.get_by_role("link", name="Area: Lamps (remove)")).to_be_visible()
 
+    def test_page_and_palette_show_the_node_that_the_words_name_first(self, desk: Desk, page: Page) -> None:
+        for number in range(3):
+            desk.put(
+                f"concept://shop/dock-{number}", name=f"Gates {number}", summary="A dock gate, dock gate, dock gate"
+            )
+        desk.put("concept://shop/opening", name="Dock gate of the yard")
+        desk.put("concept://shop/named", name="Dock gate", summary="Closed at night")
+        until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))
+        hits = at(page, "search?q=dock+gate").locator(".hit h2")
+        expect(hits).to_have_count(5)
+        expect(hits.first).to_have_text("Dock gate")
+        expect(hits.nth(1)).to_have_text("Dock gate of the yard")
+        expect(page.locator(".hit").first).to_contain_text("concept · Ann Person")  # no name that looks like a path
+        page.keyboard.press("Control+k")
+        page.keyboard.type("dock gate")
+        rows = page.get_by_role("dialog").get_by_role("group", name="Nodes").get_by_role("option")
+        expect(rows.first).to_contain_text("Closed at night")
+        expect(rows.nth(1)).to_contain_text("Dock gate of the yard")
+
     def test_a_phone_shows_whole_chips(self, desk: Desk, page: Page) -> None:
         for number, kind in enumerate(("insight", "decision", "gotcha", "pattern")):
             desk.put(f"{kind}://shop/nickel-{number}", summary="Nickel shines", tags=[f"metal-{number}"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from kgd.errors import KgdError
 from kgd.model.uri import CODE_TREE, parse, path_of, scheme_of, workspace_of
 from kgd.tools.visibility import sight
 from kgd.ui.navigation import DESTINATIONS
-from kgd.ui.node_reading import ROWS, Row, is_called, listed
+from kgd.ui.node_reading import ROWS, Row, begins, closeness, listed
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
 FOUND, LOOKED = 6, 20
@@ -26,30 +25,30 @@ RECENT, ASKED = 5, 3
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One row of the palette: an address to open or, with `sends`, to post to; or, with `does`, an action of the page's
-    scripts. With `is_called`, the typed words are the name or path of its file. `node` is the node that it opens."""
+    scripts. `node` is the node that it opens, and `closeness` its sort key."""
 
     title: str
     to: str = ""
     node: Row | None = None
-    is_called: bool = False
+    closeness: int | None = None
     sends: bool = False
     does: str = ""
     words: str = field(default="", compare=False)
 
     def fits(self, typed: list[str]) -> bool:
         """Whether each typed word begins a word of the row."""
-        return _begin(typed, f"{self.title} {self.words}")
+        return begins(typed, f"{self.title} {self.words}")
 
     def place(self, typed: list[str]) -> int:
-        """The sort key: first the file that the words name, then rows whose titles they begin."""
-        return 0 if self.is_called else 1 if _begin(typed, self.title) else 2
+        """The sort key: first the node that the words name, then rows whose titles they begin."""
+        return self.closeness if self.closeness is not None else 1 if begins(typed, self.title) else 2
 
 
 def palette(visit: Visit) -> Handled:
     """Show what fits the words typed so far; every page and action if there are none."""
     question = visit.query.get("q", "").strip()[:MOST_WORDS]
     typed = question.casefold().split()
-    nodes, code = _found(visit, question, typed)
+    nodes, code = _found(visit, question)
     groups = [
         ("Recent", _recent(visit) if not question else []),
         ("Go to", [one for one in _pages(visit) if one.fits(typed)]),
@@ -60,11 +59,6 @@ def palette(visit: Visit) -> Handled:
     # Rows that fit by their titles come first, because Enter opens the first row.
     groups.sort(key=lambda group: min((one.place(typed) for one in group[1]), default=2))
     return Page("palette.html", {"question": question, "groups": [group for group in groups if group[1]]})
-
-
-def _begin(typed: list[str], text: str) -> bool:
-    own = re.split(r"[\W_]+", text.casefold())
-    return all(one in text.casefold() if not one.isalnum() else any(w.startswith(one) for w in own) for one in typed)
 
 
 def _pages(visit: Visit) -> Iterator[Choice]:
@@ -119,7 +113,7 @@ def _is_readable(visit: Visit, text: str) -> bool:
     return workspace_of(uri) == visit.workspace and (sees is None or sees(uri))
 
 
-def _found(visit: Visit, question: str, typed: list[str]) -> tuple[list[Choice], list[Choice]]:
+def _found(visit: Visit, question: str) -> tuple[list[Choice], list[Choice]]:
     """Nodes and code whose names or texts fit, names first. Without relations, for an answer within 50 ms."""
     if not question:
         return [], []
@@ -127,10 +121,7 @@ def _found(visit: Visit, question: str, typed: list[str]) -> tuple[list[Choice],
         answer = visit.call("search", query=question, limit=LOOKED, max_depth=0)
     except KgdError:  # half-typed words may be an invalid query; the search page reports that
         return [], []
-    chosen = [
-        sorted(answer[name], key=lambda hit: _choice(visit, hit, None, question).place(typed))[:FOUND]
-        for name in ("hits", "code")
-    ]
+    chosen = [sorted(answer[name], key=lambda hit: closeness(hit, question))[:FOUND] for name in ("hits", "code")]
     nodes, code = (
         [_choice(visit, hit, row, question) for hit, row in zip(hits, listed(visit, hits), strict=True)]
         for hits in chosen
@@ -143,7 +134,7 @@ def _choice(visit: Visit, found: Mapping[str, Any], row: Row | None, question: s
     uri = found["uri"]
     is_code = scheme_of(uri) in CODE_TREE
     title = path_of(uri) if is_code else row.name if row else found["name"]
-    return Choice(title, visit.to("node", uri=uri), row, is_called=bool(question) and is_called(uri, question))
+    return Choice(title, visit.to("node", uri=uri), row, closeness=closeness(found, question) if question else None)
 
 
 ENTRIES = (Entry("search", "palette", palette),)
