@@ -20,8 +20,7 @@ from tests import query_plans, sqlite_locks
 from tests.postgres_server import Server, programs, server
 
 COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", COMMON, derandomize=True, max_examples=20)
-settings.register_profile("kgd", COMMON, derandomize=True, max_examples=40)
+settings.register_profile("kgd", COMMON, derandomize=True, max_examples=20)
 settings.register_profile("soak", COMMON, max_examples=5000)
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -127,13 +126,12 @@ LONGEST = (
 
 @pytest.hookimpl(tryfirst=True)  # before pytest itself chooses a place
 def pytest_configure(config: pytest.Config) -> None:
-    """Set a place in memory, and the number of random examples: twice as many in `make test-all`."""
+    """Set a place in memory, and the number of random examples: `make soak` has more."""
     if not config.option.basetemp and _has_room_in_memory():
         config.option.basetemp = tempfile.mkdtemp(prefix="tests-", dir=MEMORY)
         config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
     resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
-    usual = "quick" if "not slow" in config.option.markexpr else "kgd"
-    settings.load_profile("soak" if os.environ.get("KGD_SOAK") else usual)
+    settings.load_profile("soak" if os.environ.get("KGD_SOAK") else "kgd")
 
 
 def pytest_sessionstart() -> None:

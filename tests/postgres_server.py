@@ -55,7 +55,13 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        settings = {"listen_addresses": "", "unix_socket_directories": str(self._folder), "fsync": "off"}
+        # Each test has a schema of its own, so there is nothing to clean up that would be used again.
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self._folder),
+            "fsync": "off",
+            "autovacuum": "off",
+        }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with open(self._folder / "log", "ab") as log:
             command = [str(self._programs / "postgres"), "-D", str(self._folder / "data"), *options]

@@ -210,11 +210,13 @@ def test_no_operation_reaches_outside_its_token(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.requirement("B5")
-@pytest.mark.parametrize("seed", [2026, *(pytest.param(seed, marks=pytest.mark.large) for seed in range(2027, 2031))])
-def test_no_operation_of_thousands_reaches_outside_its_token(tmp_path: Path, seed: int) -> None:
-    allowed, refused = breaches(tmp_path, seed=seed, graphs=20, cases=500)
-    assert allowed > 400
-    assert refused > 3_000
+@pytest.mark.parametrize(
+    ("seed", "graphs"), [(2026, 8), *(pytest.param(seed, 20, marks=pytest.mark.large) for seed in range(2026, 2031))]
+)
+def test_no_operation_of_thousands_reaches_outside_its_token(tmp_path: Path, seed: int, graphs: int) -> None:
+    allowed, refused = breaches(tmp_path, seed=seed, graphs=graphs, cases=500)
+    assert allowed > 20 * graphs
+    assert refused > 150 * graphs
 
 
 def test_the_checker_notices_a_token_that_reaches_too_far() -> None:

@@ -43,7 +43,7 @@ def scenes(draw: st.DrawFn, most: int = 60) -> Scene:
     return Scene(tuple(dots), tuple(lines))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(scenes())
 def test_dearer_nodes_are_never_nearer(scene: Scene) -> None:
     layout = layout_dots(scene.dots)
@@ -55,7 +55,7 @@ def test_dearer_nodes_are_never_nearer(scene: Scene) -> None:
         assert far.cost == near.cost or not few_costs or away[near.uri] < away[far.uri]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(scenes())
 def test_no_dot_lies_over_another(scene: Scene) -> None:
     points = list(layout_dots(scene.dots).points.values())
@@ -64,7 +64,7 @@ def test_no_dot_lies_over_another(scene: Scene) -> None:
             assert hypot(one.x - other.x, one.y - other.y) > APART * 0.6
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(scenes())
 def test_no_label_lies_over_another_or_over_a_dot(scene: Scene) -> None:
     layout = layout_dots(scene.dots)
@@ -84,13 +84,13 @@ def _cross(a: Box, b: Box) -> bool:
     return a[0] < b[2] - 0.01 and b[0] < a[2] - 0.01 and a[1] < b[3] - 0.01 and b[1] < a[3] - 0.01
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(scenes())
 def test_the_same_scene_is_always_drawn_alike(scene: Scene) -> None:
     assert draw(scene) == draw(scene)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.text(), st.text())
 @pytest.mark.requirement("E9")
 def test_any_text_is_shown_as_text_in_a_well_formed_file(name: str, summary: str) -> None:
@@ -117,7 +117,7 @@ def _grouped(groups: list[dict[str, Any]], related: Sequence[tuple[str, str]] = 
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 30)), min_size=1, max_size=40))
 def test_no_group_overlaps_another_and_members_are_inside_theirs(counts: list[tuple[int, int]]) -> None:
     groups = [

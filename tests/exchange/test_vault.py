@@ -279,8 +279,9 @@ def test_many_notes_go_round_in_commits_of_a_bounded_size(
 
 
 @pytest.mark.slow
-def test_a_thousand_notes_go_round(ask: Ask, ws: Workspace, tmp_path: Path) -> None:
-    assert len(go_round(ask, ws, tmp_path, 1000)["commits"]) == 1
+@pytest.mark.parametrize("notes", [300, pytest.param(1000, marks=pytest.mark.large)])
+def test_hundreds_of_notes_go_round(ask: Ask, ws: Workspace, tmp_path: Path, notes: int) -> None:
+    assert len(go_round(ask, ws, tmp_path, notes)["commits"]) == 1
 
 
 def test_the_import_succeeds_without_the_bad_note(ask: Ask, ws: Workspace, tmp_path: Path) -> None:

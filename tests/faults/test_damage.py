@@ -147,10 +147,11 @@ def test_damage_is_healed_or_named_and_never_served(
 
 @pytest.mark.slow
 @pytest.mark.timeout(200)
+@pytest.mark.parametrize("share", [0.4, pytest.param(1, marks=pytest.mark.large)])
 @pytest.mark.parametrize("what", HITS)
 def test_damage_is_healed_or_named_and_never_served_in_a_hundred_and_fifty_repositories(
-    template: Layout, truth: dict[str, Any], tmp_path: Path, what: str
+    template: Layout, truth: dict[str, Any], tmp_path: Path, what: str, share: float
 ) -> None:
-    first, count = 1000, {"derived": 40, "stored": 80, "ref": 30}[what]
+    first, count = 1000, int(share * {"derived": 40, "stored": 80, "ref": 30}[what])
     results = Counter(HITS[what](template, truth, tmp_path / str(s), s) for s in range(first, first + count))
     print(what, dict(results))

@@ -35,7 +35,7 @@ def edges(workspace: Workspace) -> set[tuple[str, str, float]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.lists(edits, min_size=1, max_size=4), min_size=1, max_size=6), waits=st.lists(st.booleans()))
 def test_step_by_step_is_as_anew(
     tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[str, int, list[str], str]]], waits: list[bool]

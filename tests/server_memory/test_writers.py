@@ -57,7 +57,7 @@ def lost(start: Callable[[], Asked], writers: int) -> tuple[int, int, int]:
 
 @pytest.mark.slow
 @pytest.mark.needs("server-memory")
-@pytest.mark.parametrize("writers", [2, 8])
+@pytest.mark.parametrize("writers", [2, pytest.param(8, marks=pytest.mark.large)])
 def test_kgd_loses_nothing_where_the_official_server_does(machine: Machine, tmp_path: Path, writers: int) -> None:
     machine("up")
     promised, gone, refused = lost(lambda: kgds(machine.directory), writers)

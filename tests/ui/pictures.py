@@ -95,8 +95,11 @@ WITHOUT_FOLDER = """(folder) => {
 
 
 def pictures_of(one: Pictured, page: Page, folder: Path) -> Iterator[Path]:
-    """Take the three pictures of an open page, with ``~`` for the test's own folder, and yield their places."""
-    for look, width, height, scheme in LOOKS:
+    """Take the three pictures of an open page, with ``~`` for the test's own folder, and yield their places.
+
+    If pictures are not wanted, only the first is taken: the tests of all pages have both themes and a phone.
+    """
+    for look, width, height, scheme in LOOKS if WANTED else LOOKS[:1]:
         page.evaluate(WITHOUT_FOLDER, str(folder))
         yield picture(page, f"{one.name}-{look}", width, height, scheme)
 

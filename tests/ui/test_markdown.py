@@ -236,17 +236,22 @@ SLOW_PIECE = pytest.mark.parametrize(
 )
 
 
-@PIECE
-def test_a_quarter_of_a_megabyte_is_rendered_or_shown_as_source(piece: str) -> None:
-    html = seen(piece * (256 * 1024 // len(piece)))
+def assert_shown(piece: str, kilobytes: int) -> None:
+    html = seen(piece * (kilobytes * 1024 // len(piece)))
     assert is_harmless(html)
     assert piece.strip()[0] in html.text or html.tags
 
 
+@PIECE
+def test_a_quarter_of_a_megabyte_is_rendered_or_shown_as_source(piece: str) -> None:
+    assert_shown(piece, 256)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("kilobytes", [96, pytest.param(256, marks=pytest.mark.large)])
 @SLOW_PIECE
-def test_a_quarter_of_a_megabyte_of_any_text_is_rendered_or_shown_as_source(piece: str) -> None:
-    test_a_quarter_of_a_megabyte_is_rendered_or_shown_as_source(piece)
+def test_a_long_text_of_any_kind_is_rendered_or_shown_as_source(piece: str, kilobytes: int) -> None:
+    assert_shown(piece, kilobytes)
 
 
 def test_long_prose_is_rendered_and_longer_text_is_shown_as_source() -> None:

