@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -20,6 +21,9 @@ def main() -> int:
         from kgd.cli import completing
 
         return completing.run(sys.argv[2:])
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # closed by the caller, as with `>&-`
+            setattr(sys, stream, open(os.devnull, "w"))  # noqa: SIM115
     from kgd.cli.main import run
 
     return run(sys.argv[1:])

@@ -6,6 +6,7 @@ Nothing large is imported for `--help` or for a call to a running daemon.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import re
 import signal
@@ -41,6 +42,8 @@ _NO_CHOICE = re.compile(r"argument (\S+): invalid choice: (.*) \(choose from (.*
 _NO_VALUE = re.compile(r"argument (\S+): expected (?:at least )?one argument").fullmatch
 _AMBIGUOUS = re.compile(r"ambiguous option: (\S+) could match (.*)").fullmatch
 """Sentences of argparse that are reworded."""
+_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of standard output that are not defects."""
 _IN_SIGHT = "does not belong on the command line, where others can see it"
 _TEXTS = ("NAME", "TEXT")
 """Placeholders of arguments whose values may contain spaces."""
@@ -54,7 +57,9 @@ def run(argv: Sequence[str]) -> int:
     try:
         options = _read(argv)
         _go_to(options.get("directory"))
-        return _carry_out(verb(options["verb"]), options)
+        code = _carry_out(verb(options["verb"]), options)
+        sys.stdout.flush()
+        return code
     except KgdError as error:
         from kgd.cli.output import spoken
         from kgd.cli.terminal import complain
@@ -69,8 +74,20 @@ def run(argv: Sequence[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of the output is gone, as with `| head`; nothing may be flushed to it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _discard_output()
         return 128 + signal.SIGPIPE
+    except OSError as error:
+        if error.errno not in _CANNOT_WRITE or error.filename is not None:
+            raise
+        from kgd.cli.terminal import complain
+
+        _discard_output()
+        complain(f"the output cannot be written: {error.strerror}", "")
+        return EXIT_CODES["UNAVAILABLE"][0]
+
+
+def _discard_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:

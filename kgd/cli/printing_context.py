@@ -61,6 +61,8 @@ def context(answer: Answer) -> None:
             say(f"  {path}{'' if path in described else ' (not described)'}")
         if len(paths) > _NAMED:
             say(f"  and {len(paths) - _NAMED} more")
+    for one in answer.get("unknown_lines", ()):
+        complain(one, NO_LINE[1])
     _cut(answer["cut"])
     if missing := answer.get("missing"):
         say(missing["message"])
@@ -109,7 +111,7 @@ def _items(answer: Answer) -> None:
 
 def _cut(cut: list[Answer]) -> None:
     if cut:
-        told = ", ".join(f"{one['count']} {one['what'].replace('_', ' ')}" for one in cut)
+        told = ", ".join(words.counted(one["count"], one["what"].replace("_", " ")) for one in cut)
         say(f"left out for lack of room: {told}; raise --budget to see more")
 
 

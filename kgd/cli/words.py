@@ -11,6 +11,7 @@ _SINGULAR = {
     "nodes": "node",
     "relations": "relation",
     "files": "file",
+    "paths": "path",
     "conflicts": "conflict",
     "links": "link",
     "facts": "fact",

@@ -60,7 +60,7 @@ class Connection:
             request = line.encode() + b"\n"
         except ValueError as error:
             fault = "not valid UTF-8" if isinstance(error, UnicodeEncodeError) else "not a finite number"
-            raise Invalid(f"an argument is {fault}", at=name) from error
+            raise Invalid(f"an argument is {fault}") from error
         if len(request) > LINE_LIMIT:
             raise Limit(f"a call has at most {LINE_LIMIT // 2**20} MiB", at=name, next="Send it in parts.")
         while (answer := self._exchange(request, on_progress)) is None:

@@ -27,9 +27,10 @@ from kgd.tools.visibility import Sees
 from kgd.workspace.workspace import Workspace
 
 LINES_OF_FILE = re.compile(
-    r"(?P<path>[^\n,]*[^\n,:\d][^\n,:]*):(?P<first>\d{1,7})(?:(?:-|:)(?P<last>\d{1,7}))?"
+    r"(?P<path>(?:[^\n,:]*+:)*?\d*+[^\n,:\d][^\n,:]*+):(?P<first>\d{1,7})(?:(?:-|:)(?P<last>\d{1,7}))?"
 ).fullmatch
-"""Matches ``FILE:LINE``, ``FILE:FIRST-LAST``, and ``FILE:LINE:COLUMN`` as compilers print it."""
+"""Matches ``FILE:LINE``, ``FILE:FIRST-LAST``, and ``FILE:LINE:COLUMN`` as compilers print it. Takes linear time, since
+the text may be long and untrusted."""
 
 BESIDE, ALIKE = 500, 0.75
 """Largest number of nodes of a folder to compare with a missing name, and the lowest `difflib` ratio of similar names.

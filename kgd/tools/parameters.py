@@ -238,8 +238,8 @@ def _sentence(message: str, at: str) -> str:
         for theirs, ours in _OURS:
             rest = rest.replace(theirs, ours)
         named = re.search(r"\w+$", at)
-        it = f"`{named[0]}`" if named else "it"
-        text = f"{it if subject == 'Input' else f'the {subject.lower()}'} must {rest.partition(', unable to')[0]}"
+        it = f"`{named[0]}`" if named else "it" if subject == "Input" else f"the {subject.lower()}"
+        text = f"{it} must {rest.partition(', unable to')[0]}"
     return text[:1].lower() + text[1:200]
 
 

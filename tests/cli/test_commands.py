@@ -8,6 +8,7 @@ import re
 import shlex
 import stat
 import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -662,3 +663,19 @@ def test_tags_and_types_are_listed_with_commas_or_one_by_one(kgd: Kgd) -> None:
     assert kgd.json("get", "night/tagged")["nodes"][0]["tags"] == ["blue", "green", "red"]
     hits = kgd.json("search", "--tags", "red,none", "--types", "insight,concept")["hits"]
     assert [hit["uri"] for hit in hits] == ["concept://shop/night/tagged"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["log", "config", "completion bash", "export - --to jsonl"])
+def test_output_that_cannot_be_written_is_one_error_and_a_closed_output_is_none(kgd: Kgd, words: str) -> None:
+    program = f"{sys.executable} -P -m kgd.cli {words}"
+    for target, code, said in (
+        ("/dev/full", EXIT_CODES["UNAVAILABLE"][0], "kgd: the output cannot be written: No space left on device\n"),
+        ("&-", 0, ""),
+    ):
+        done = subprocess.run(
+            ["sh", "-c", f"{program} >{target}"], cwd=kgd.directory, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code
+        assert done.stderr.endswith(said)
+        assert "Traceback" not in done.stderr

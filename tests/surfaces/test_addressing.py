@@ -232,3 +232,12 @@ def test_a_node_is_not_moved_into_another_workspace(session: Session, tmp_path: 
     until(lambda: git("commit", "-qm", "a foreign node"))
     until(lambda: any(one.path == "nodes/concept/foreign.yaml" for one in ws.invalid_files()))
     assert "another workspace" in next(iter(ws.invalid_files())).reason
+
+
+@pytest.mark.parametrize("unit", ["a", "1", "a:", "1:", "a:1", "1a:"])
+def test_a_long_text_is_searched_for_a_line_number_in_linear_time(unit: str) -> None:
+    """Quadratic time would exceed the time limit of a test; one call would stop a hub."""
+    assert addressing.LINES_OF_FILE(unit * 500_000 + "\n") is None
+    found = addressing.LINES_OF_FILE(unit * 500_000 + "b:7-9")
+    assert found is not None
+    assert (found["path"], found["first"], found["last"]) == (unit * 500_000 + "b", "7", "9")

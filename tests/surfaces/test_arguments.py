@@ -138,7 +138,7 @@ def test_a_refusal_names_the_place_in_at_most_512_characters(model: Any, argumen
         ({"max_nodes": 10_000}, "`max_nodes` must be at most 2000"),
         ({"max_nodes": "many"}, "`max_nodes` must be a valid integer"),
         ({"direction": "up"}, "`direction` must be 'out', 'in' or 'both'"),
-        ({"start": ["a"] * 101}, "the value must have at most 100 items, not 101"),
+        ({"start": ["a"] * 101}, "`start` must have at most 100 items, not 101"),
     ],
 )
 def test_a_value_outside_its_range_is_refused_with_the_range(arguments: dict[str, Any], said: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from kgd import tools
-from kgd.errors import Invalid, KgdError, NotFound
+from kgd.errors import Invalid, KgdError, Limit, NotFound
 from kgd.model.change import Author
 from kgd.tools.history import history
 from kgd.workspace.proposals import proposals
@@ -36,6 +36,8 @@ def test_history_is_newest_first_of_all_or_of_one_node(told: Ask) -> None:
     assert subjects(told.history(uri="a")) == ["second", "first"]
     assert subjects(told.history(author="nobody")) == []
     assert "next" not in told.history(author="nobody")
+    with pytest.raises(Limit, match="`author` must have at most 200 characters"):
+        told.history(author="n" * 100_000)
     assert subjects(told.history(since="2000-01-01", until="2001-01-01T00:00:00Z")) == []
 
 

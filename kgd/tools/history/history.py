@@ -44,7 +44,7 @@ class HistoryParams(Params):
     commit: str | None = None
     since: When = None
     until: When = None
-    author: str | None = None
+    author: Annotated[str | None, Field(max_length=200)] = None
     path: PathFilter = Field(default_factory=list)
     diff: bool = False
     limit: Annotated[int, Field(ge=1, le=200)] = 20
