@@ -11,7 +11,7 @@ from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 from kgd.ui.pages.attention import OPEN
-from tests.ui.conftest import at, axe
+from tests.ui.conftest import Watched, at, axe
 from tests.ui.realistic import RETRY, Realistic, realistic_desk
 
 KEPT_FOR_A_WEEK = "insight://shop/messages-of-the-provider-are-kept-for-a-week"
@@ -82,7 +82,9 @@ def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
     assert axe(page) == []
 
 
-def test_the_reason_of_a_finding_is_written_in_a_form_that_cites_its_files(desk: Realistic, page: Page) -> None:
+def test_the_reason_of_a_finding_is_written_in_a_form_that_cites_its_files(
+    desk: Realistic, page: Page, watched: Watched
+) -> None:
     at(page, "../bookshop/overview")
     expect(page.get_by_role("link", name="Write why")).to_have_count(3)
     page.get_by_role("link", name=re.compile("Write why.*change together")).click()
@@ -91,7 +93,12 @@ def test_the_reason_of_a_finding_is_written_in_a_form_that_cites_its_files(desk:
     about = "./shop/orders/models.py\n./shop/pricing/rounding.py"
     expect(page.get_by_label("About, one per line")).to_have_value(about)
     expect(page.get_by_label("Content")).to_have_value(re.compile("^6 of 6 commits of shop/orders/models.py also"))
-    page.keyboard.type("totals are rounded once")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("alert")).to_contain_text("The summary ends before the reason")
+    watched.troubles.clear()
+    page.get_by_label("Summary").focus()
+    page.keyboard.press("End")
+    page.keyboard.type(" totals are rounded once")
     page.get_by_role("button", name="Create").click()
     expect(page.locator("h1")).to_have_text(re.compile("change together because totals are rounded once$"))
     expect(page.locator(".cited h3")).to_have_text([re.compile("^shop/orders/models.py"), re.compile("^shop/pricing")])

@@ -282,6 +282,14 @@ def test_a_long_file_is_shown_in_parts(shop: Desk, page: Page) -> None:
     expect(page.locator("main")).to_contain_text("The file ends before this line.")
 
 
+def test_the_path_of_a_folder_shows_the_folder(shop: Desk, page: Page) -> None:
+    at(page, "file?path=src/auth")
+    page.wait_for_url("**/areas?path=dir*")
+    expect(page.get_by_role("navigation", name="Folders")).to_contain_text("auth")
+    at(page, "file?path=src/nosuch")
+    expect(page.locator("main")).to_contain_text("There is no such file in the code.")
+
+
 def test_a_file_without_text_says_why(shop: Desk, page: Page) -> None:
     at(page, "file?path=logo.bin")
     expect(page.locator("main")).to_contain_text("A binary file of 3 Bytes")

@@ -235,6 +235,10 @@ def test_colours_show_what_is_in_trouble_or_old_and_are_kept_by_links(page: Page
     page.locator("#cost").fill("0.25")
     page.locator("#cost").press("Enter")
     expect(page).to_have_url(re.compile("colour=age.*cost=0.25|cost=0.25.*colour=age"))
+    page.locator("#route-from").fill("Payments")
+    page.locator("#route-to").fill("Refunds take five days")
+    page.get_by_role("button", name="Find path").click()
+    expect(page).to_have_url(re.compile("graph.*&to=.*colour=age|colour=age.*&to="))
 
 
 def test_a_phone_lists_the_relations_by_type_before_the_picture(page: Page) -> None:

@@ -236,3 +236,16 @@ def test_a_theme_chosen_on_the_answer_to_a_form_leads_to_the_page_above(page: Pa
     expect(page.locator("h1")).not_to_contain_text("failed")
     watched.troubles.clear()  # the browser notes the refused form
     account(page).get_by_role("button", name="System").click()
+
+
+@pytest.mark.slow
+@pytest.mark.needs("chromium")
+def test_an_unknown_theme_is_refused_and_the_chosen_one_kept(page: Page, watched: Watched) -> None:
+    account(page).get_by_role("button", name="Dark").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.locator(".themes button").last.evaluate("button => { button.value = 'sepia'; }")
+    account(page).get_by_role("button", name="Dark").click()
+    expect(page.get_by_role("alert")).to_contain_text("There is no such theme")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    watched.troubles.clear()
+    account(page).get_by_role("button", name="System").click()

@@ -178,10 +178,18 @@ def test_a_proposal_that_another_user_decided_is_reported(desk: Desk, page: Page
     page.get_by_label("Reason (optional)").fill("no change is overwritten")
     desk.call("reject", name=id, reason="we have that")
     page.get_by_role("button", name="Accept the proposal").click()
-    expect(page.locator("h1")).to_have_text("This proposal is closed")
+    expect(page.locator("h1")).to_have_text("This proposal is not pending")
     expect(page.locator("main")).to_contain_text("Ann Person rejected it")
     expect(page.locator("main")).to_contain_text("we have that")
     assert axe(page) == []
+
+
+def test_an_unknown_proposal_is_not_called_closed(desk: Desk, page: Page) -> None:
+    at(page, "proposal?id=nosuch")
+    expect(page.locator("h1")).to_have_text("This proposal is not pending")
+    expect(page.get_by_role("status").last).to_have_text(
+        "No pending proposal has that name. List the open proposals with the page Proposals."
+    )
 
 
 def test_acceptance_of_nothing_is_disabled_and_without_scripts_refused(

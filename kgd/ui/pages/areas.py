@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound
-from kgd.model.uri import build, from_path, path_of, scheme_of, segments_of, workspace_of
+from kgd.model.uri import build, from_path, scheme_of, segments_of, workspace_of
 from kgd.ui.node_reading import Row, lead, listed, titles
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
@@ -155,8 +155,7 @@ def _facts(visit: Visit, area: str, found: Sequence[Mapping[str, Any]]) -> list[
     for row, one in zip(listed(visit, found), found, strict=True):
         files = {path: from_path("file", visit.workspace, path) for path in one["files"]} | dict(row.files)
         others = tuple((name, uri) for name, uri in row.areas if uri != area)
-        path = row.path or ("" if files or others else path_of(row.uri))
-        rows.append(replace(row, path=path, files=tuple(files.items()), areas=others))
+        rows.append(replace(row, files=tuple(files.items()), areas=others))
     return rows
 
 

@@ -60,6 +60,8 @@ def file(visit: Visit) -> Handled:
     first = max(asked - 1, 0) // LINES * LINES + 1
     start = 1 if first < COLOURED else first
     code = visit.call("code_file", uri=uri, first=start, limit=first + LINES - start)
+    if code["state"] == "absent" and (folder := _folder(visit, uri)):
+        return Redirect(folder)
     briefing = visit.call("context", paths=[uri], budget=BUDGET)
     cards, related = _cards(visit, code, briefing["items"])
     lines = _lines(code, cards, first, start)
@@ -121,6 +123,14 @@ def _asked(visit: Visit) -> str:
     if _workspace_of_code(uri) is None or scheme_of(uri) != "file":
         raise NotFound("this is not a file of the code tree", at=uri[:100], next="Open it from the list of folders.")
     return uri
+
+
+def _folder(visit: Visit, uri: str) -> str:
+    """Return the address of the page of a folder with the path of a file's URI; empty if there is none."""
+    folder = from_path("dir", visit.workspace, path_of(uri))
+    if not visit.call("get", uris=[folder], include=[])["nodes"]:
+        return ""
+    return visit.to("areas", path=folder) if visit.can("coverage") else visit.to("node", uri=folder)
 
 
 # ---- knowledge

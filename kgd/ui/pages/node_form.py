@@ -5,6 +5,7 @@ Texts are compared with normalised line ends, because browsers rewrite them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -197,6 +198,8 @@ def save(visit: Visit) -> Handled:
         base = _base(visit, written)
         texts = written.texts if written.uri else _with_name(written.texts)
         made = changes(base, texts, {**_named(written), "expect_version": written.version})
+        if re.search(r"\bbecause\W*$", texts.get("summary", "")):  # as "Write why" begins it
+            raise Invalid("the summary ends before the reason", at="summary", next="Finish the sentence.")
         if not made:
             if written.version:
                 return Redirect(visit.to("node", uri=written.uri), NOTHING)

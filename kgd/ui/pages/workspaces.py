@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kgd.errors import KgdError, NotFound
+from kgd.errors import Invalid, KgdError, NotFound
 from kgd.tools.hubs.tokens import describe
 from kgd.ui.rendering import counted
-from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, address, own
+from kgd.ui.visit import THEMES, Entry, Handled, Page, Redirect, Visit, address, own
 
 TOKENS = 50
 """Largest number of tokens on one page."""
@@ -177,8 +177,14 @@ ENTRIES = (
 
 
 def theme(visit: Visit) -> Handled:
-    """Keep the chosen theme in this browser."""
-    return Redirect(own(visit.form.get("back", "")), theme=visit.required("theme"))
+    """Keep the chosen theme in this browser.
+
+    Raises:
+        Invalid: There is no such theme.
+    """
+    if (chosen := visit.required("theme")) not in ("system", *THEMES):
+        raise Invalid("there is no such theme", at="theme", next=f"Known: system, {', '.join(THEMES)}.")
+    return Redirect(own(visit.form.get("back", "")), theme=chosen)
 
 
 PAGES = (Entry("first", "", first), Entry("first", "theme", theme, ("POST",)))

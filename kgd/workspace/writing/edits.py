@@ -71,6 +71,9 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
     node, is_new = with_detail(draft, old, node, edit)
     if old is None and (meant := _meant_type(node.type)):
         draft.warnings.append(f"{uri} has the type {node.type}; did you mean {meant}?")
+    home = draft.around.workspace
+    if old is None and is_owned(uri) and is_resource(uri, home) and not draft.around.in_overlay(uri):
+        draft.warnings.append(_not_in_code(uri))
     if old is not None and node == old and not is_new:
         draft.warnings.append(f"{uri} already has these values; nothing changed")
     draft.put(node)
@@ -298,6 +301,10 @@ def doubled_relations(edits: Iterable[Edit]) -> list[str]:
     return list(found)
 
 
+def _not_in_code(uri: Uri) -> str:
+    return f"{uri} is not in the code tree; it was created as a resource"
+
+
 def _check_link(draft: Draft, relation: Relation) -> None:
     target, home = relation.target, draft.around.workspace
     workspace = workspace_of(target)
@@ -312,7 +319,7 @@ def _check_link(draft: Draft, relation: Relation) -> None:
     if is_resource(target, home):
         draft.put(Node(target))
         if is_owned(target):
-            draft.warnings.append(f"{target} is not in the code tree; it was created as a resource")
+            draft.warnings.append(_not_in_code(target))
         elif meant := _meant_type(scheme_of(target)):
             rest = target.partition(":")[2]
             draft.warnings.append(f"{target} was created as a resource; did you mean {meant}:{rest}?")

@@ -156,6 +156,12 @@ def test_a_relation_makes_a_missing_resource_and_keeps_a_missing_concept_with_a_
     assert [link.target for link in ws.broken_links()] == [uri("nobody")]
 
 
+def test_a_written_file_that_the_code_lacks_is_made_with_a_warning(ws: Workspace) -> None:
+    outcome = ws.submit(change(upsert("file://ws/src/absent.py", summary="Moved to lib")))
+    assert outcome.warnings == ("file://ws/src/absent.py is not in the code tree; it was created as a resource",)
+    assert ws.submit(change(upsert("file://ws/src/absent.py", summary="Moved to lib/"))).warnings == ()
+
+
 def test_a_resource_with_a_misspelt_scheme_is_made_with_a_warning(ws: Workspace) -> None:
     outcome = ws.submit(change(upsert("a", to("gotca:trap"), to("mailto:ann@example.org"))))
     assert outcome.warnings == ("gotca:trap was created as a resource; did you mean gotcha:trap?",)
