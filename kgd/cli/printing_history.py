@@ -78,6 +78,7 @@ def blame(answer: Answer) -> None:
 def diffs(changes: Any, indent: str = "    ") -> None:
     for change in changes:
         reverted = f", reverted by {commit(change['reverted'])}" if change.get("reverted") else ""
+        reverted += ", approved" if change.get("approved") else ""
         say(f"{indent}{change['change']} {address(change['uri'])}{reverted}")
         for name, field in _telling(change["fields"]).items():
             for sign, side, painted in (("-", "before", red), ("+", "after", good)):

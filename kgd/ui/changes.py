@@ -189,6 +189,8 @@ class NodeRow:
     """Whether the answer shortened a text of the row."""
     reverted: str = ""
     """The commit that reverted the change."""
+    is_approved: bool = False
+    """Whether the reader marked the change as right."""
     stale: Mapping[str, Any] | None = None
     """Why the node is stale."""
     is_disputed: bool = False

@@ -78,8 +78,24 @@ def test_accepted_changes_are_not_shown_again(learned: Ask) -> None:
     assert [node["uri"] for by in learned.review()["authors"] for node in by["nodes"]] == ["concept://shop/notes/y"]
     with pytest.raises(Invalid, match="as a whole"):
         learned.review(accept=True, by="agent")
-    with pytest.raises(Invalid, match="either accepts or reverts"):
+    with pytest.raises(Invalid, match="either accepts, approves or reverts"):
         learned.review(accept=True, revert=["notes/x"])
+
+
+def test_an_approved_change_is_marked_until_its_node_changes_again(learned: Ask) -> None:
+    def approved(**narrowed: object) -> list[tuple[str, str]]:
+        found = learned.review(**narrowed)["authors"]
+        return [(by["group"], node["uri"][15:]) for by in found for node in by["nodes"] if node.get("approved")]
+
+    mine, agent = "Ann Person (kgd-cli)", "Ann Person (test-client 1.0)"
+    learned.review(approve=["services/auth"], group=[agent], dry_run=True)
+    assert approved() == []
+    learned.review(approve=["services/auth", "notes/x"], group=[agent, mine])
+    assert approved() == approved(since="yesterday") == [(mine, "notes/x"), (agent, "services/auth")]
+    learned.put(changes=upsert("services/auth", summary="again"))
+    assert approved() == [(mine, "notes/x")]
+    learned.review(accept=True)
+    assert approved(since="yesterday") == []
 
 
 def test_a_part_is_reverted_by_one_commit_and_the_rest_stays(learned: Ask, person: Ask) -> None:

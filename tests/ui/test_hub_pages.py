@@ -265,7 +265,7 @@ def test_a_reader_sees_no_form(browser: BrowserContext, hub: Hub) -> None:
 def test_the_last_date_of_the_calendar_is_accepted(browser: BrowserContext, hub: Hub) -> None:
     page = signed_in(browser, hub, hub.mint("read", name="reader"), "w/infra/review")
     for day in ("9999-12-31T23:59:59-23:59", "0001-01-01"):
-        assert page.request.get(f"{hub.url}/ui/w/infra/review?day={day}").status == 200
+        assert page.request.get(f"{hub.url}/ui/w/infra/review?since={day}").status == 200
 
 
 def test_requests_of_a_browser_count_for_its_token(browser: BrowserContext, hub: Hub) -> None:

@@ -24,6 +24,7 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, paging
 from kgd.tools.differences import foretold
 from kgd.tools.file_paths import Below, PathFilter
+from kgd.tools.history.approvals import Approvals
 from kgd.tools.history.history import RevertResult
 from kgd.tools.history.recent import (
     MOST_COMMITS,
@@ -61,12 +62,15 @@ class ReviewParams(Params):
     by: Annotated[str | None, Field(description="agent, person, or part of a name")] = None
     path: PathFilter = Field(default_factory=list)
     accept: Annotated[bool, Field(description="mark everything up to now as reviewed")] = False
+    approve: Annotated[Many[str], Field(description="mark the changes to these nodes as right, for this person")] = (
+        Field(default_factory=list)
+    )
     revert: Annotated[Many[str], Field(description="revert the changes to these nodes")] = Field(default_factory=list)
     group: Annotated[
         Many[str],
         Field(
-            description="with `revert`: only the changes of these groups, named as `group` in the answer; one for all "
-            "nodes, or one for each node in order"
+            description="with `revert` or `approve`: only the changes of these groups, named as `group` in the answer; "
+            "one for all nodes, or one for each node in order"
         ),
     ] = Field(default_factory=list)
     until: Annotated[str | None, Field(description="a commit: newer ones are neither shown nor accepted")] = None
@@ -84,7 +88,7 @@ class FieldLearned(TypedDict):
 
 class Learned(TypedDict):
     """One author's changes to one node, the newest `at` this time. `reverted`: all of them are reverted, the newest by
-    this commit."""
+    this commit. `approved`: this person marked all of them as right."""
 
     uri: str
     at: str
@@ -93,6 +97,7 @@ class Learned(TypedDict):
     fields: dict[str, FieldLearned]
     more_fields: NotRequired[int]
     reverted: NotRequired[str]
+    approved: NotRequired[bool]
 
 
 class ByAuthor(TypedDict):
@@ -140,16 +145,18 @@ class ReviewResult(TypedDict):
 def review(session: Session, params: ReviewParams) -> ReviewResult:
     """List changes by author since a time or the last review.
 
-    `accept` records the review; `revert` reverts the changes to some nodes.
+    `accept` records the review, `approve` marks the changes to some nodes as right, `revert` reverts them.
 
     Raises:
-        NotFound: No listed commit, or none of the group, changed a node to revert.
+        NotFound: No listed commit, or none of the group, changed a node to revert or approve.
     """
-    if params.accept and params.revert:
-        raise Invalid("a call either accepts or reverts", at="accept", next="Revert first, then accept the rest.")
-    if params.group and not params.revert:
+    if sum((params.accept, bool(params.revert), bool(params.approve))) > 1:
         raise Invalid(
-            "`group` requires `revert`", at="group", next="Name the nodes to revert, or filter the list with `by`."
+            "a call either accepts, approves or reverts", at="accept", next="Revert first, then accept the rest."
+        )
+    if params.group and not params.revert and not params.approve:
+        raise Invalid(
+            "`group` requires `revert` or `approve`", at="group", next="Name the nodes, or filter the list with `by`."
         )
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, params.revert, writing=bool(params.revert))
@@ -165,7 +172,10 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         if params.by is None
         or is_by(params.by, one.author, f"<{one.email}>", one.client, one.pushed_by, agent=by_agent(one))
     ]
-    learned = _Learned(workspace, chosen, Below.of(session, workspace, params.path), Reverts(every))
+    approvals = Approvals(workspace, person)
+    learned = _Learned(workspace, chosen, Below.of(session, workspace, params.path), Reverts(every), approvals)
+    if params.approve and not params.dry_run:
+        approvals.add(_selected(session, workspace, params.approve, "approve", params.group, learned))
     agents = sum(map(by_agent, every))
     answer: ReviewResult = {
         "workspace": workspace.id,
@@ -192,6 +202,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
             raise Invalid("a review can only be accepted as a whole", at="accept", next="Leave out `by` and `path`.")
         if not params.dry_run and not _contains(workspace, noted, tip):
             _note(workspace, person, bytes.fromhex(tip))
+            approvals.clear()
         answer["accepted"] = tip
     elif params.by and not chosen and (close := similar_authors(session, every, params.by)):
         answer["next"] = close
@@ -230,8 +241,10 @@ class _Learned:
         entries: Commits, newest first, each with its nodes sorted.
     """
 
-    def __init__(self, workspace: Workspace, entries: Sequence[Entry], below: Below, reverts: Reverts) -> None:
-        self._workspace, self._below, self._reverts = workspace, below, reverts
+    def __init__(
+        self, workspace: Workspace, entries: Sequence[Entry], below: Below, reverts: Reverts, approvals: Approvals
+    ) -> None:
+        self._workspace, self._below, self._reverts, self._approvals = workspace, below, reverts, approvals
         self._by: dict[By, list[Entry]] = {}
         for entry in reversed(entries):
             self._by.setdefault((entry.author, entry.client, by_agent(entry), entry.pushed_by), []).append(entry)
@@ -315,6 +328,8 @@ class _Learned:
                 reverts = self._reverts.of(uri)
                 if learned is not None and all(commit in reverts for commit in sum.commits):
                     learned["reverted"] = reverts[sum.commits[-1]][:12]
+                if learned is not None and self._approvals.cover(uri, sum.commits):
+                    learned["approved"] = True
                 yield who, uri, learned
 
     def _sums(self, batch: Sequence[tuple[By, Uri]]) -> dict[tuple[By, Uri], _Sum]:
@@ -384,30 +399,36 @@ def _shortened(one: Learned) -> Learned:
     return short
 
 
-def _revert(
-    session: Session, workspace: Workspace, params: ReviewParams, entries: Iterable[Entry], learned: _Learned
-) -> RevertResult:
-    """Make one commit that reverts the listed changes to these nodes; other and later changes stay."""
-    wanted = [addressing.resolve(session, workspace, text, at=f"revert[{n}]") for n, text in enumerate(params.revert)]
-    groups: Sequence[str | None] = params.group * (len(wanted) if len(params.group) == 1 else 1) or [None] * len(wanted)
+def _selected(
+    session: Session, workspace: Workspace, texts: Sequence[str], at: str, given: list[str], learned: _Learned
+) -> dict[str, list[Uri]]:
+    """The listed commits that changed these nodes, each with its nodes; only those of the given groups."""
+    wanted = [addressing.resolve(session, workspace, text, at=f"{at}[{n}]") for n, text in enumerate(texts)]
+    groups: Sequence[str | None] = given * (len(wanted) if len(given) == 1 else 1) or [None] * len(wanted)
     if len(groups) != len(wanted):
         raise Invalid(
             "the number of groups does not match the number of nodes",
             at="group",
             next="Give one group for all nodes, or one for each node.",
         )
-    nodes = dict[str, set[Uri]]()
+    nodes = dict[str, list[Uri]]()
     for uri, group in zip(wanted, groups, strict=True):
         commits = learned.commits_of(uri, group)
         if not commits:
             raise _unchanged(workspace, uri, group)
         for commit in commits:
-            nodes.setdefault(commit, set()).add(uri)
-    only = frozenset(wanted)
+            nodes.setdefault(commit, []).append(uri)
+    return nodes
+
+
+def _revert(
+    session: Session, workspace: Workspace, params: ReviewParams, entries: Iterable[Entry], learned: _Learned
+) -> RevertResult:
+    """Make one commit that reverts the listed changes to these nodes; other and later changes stay."""
+    nodes = _selected(session, workspace, params.revert, "revert", params.group, learned)
+    only = list(dict.fromkeys(uri for uris in nodes.values() for uri in uris))
     edits = tuple(Revert(one.commit, frozenset(nodes[one.commit])) for one in entries if one.commit in nodes)
-    subject = params.message or f"review: revert {wanted[0]}" + (
-        f" and {len(only) - 1} more" if only - {wanted[0]} else ""
-    )
+    subject = params.message or f"review: revert {only[0]}" + (f" and {len(only) - 1} more" if only[1:] else "")
     changes = ChangeSet(edits, session.author(workspace), subject, operation="revert")
     outcome = session.submit(workspace, changes, dry_run=params.dry_run)
     answer = cast(RevertResult, answer_of(workspace, outcome, dry_run=params.dry_run))
@@ -462,10 +483,9 @@ REVIEW = Operation(
                 option("--author --by", value="WHO", dest="by"),
                 BELOW,
                 option("--accept"),
+                option("--approve", "mark the changes to this node as right; may be repeated", "URI"),
                 option("--revert", "revert the changes to this node; may be repeated", "URI"),
-                option(
-                    "--group", "with --revert: only changes by this author and program, such as 'Ann (codex)'", "NAME"
-                ),
+                option("--group", "with --revert or --approve: only changes by this author and program", "NAME"),
                 MESSAGE,
                 option("--until", "only up to this commit", "COMMIT"),
                 option("--limit", "maximum number of nodes"),

@@ -10,7 +10,7 @@ from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model.access import Verb
 from kgd.ui.changes import NodeRow, previewed_commit, rows
 from kgd.ui.node_reading import code_beside, titles
-from kgd.ui.pages.review import ANY_TIME, BY, SINCE, narrowing
+from kgd.ui.pages.review import ANY_TIME, BY, narrowing
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
@@ -39,8 +39,8 @@ def listing(visit: Visit) -> Handled:
             "may": visit.may("accept"),
             "total": answer["total"],
             "narrowed": narrowed,
-            "since": (("", ANY_TIME), *SINCE[1:]),
-            "by": BY,
+            "usual": ANY_TIME,
+            "by": [(by, words, None) for by, words in BY],
             "unanswered": unanswered,
             "cursor": answer.get("cursor", ""),
             "begun": "cursor" in visit.query,

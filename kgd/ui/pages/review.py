@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,17 +18,9 @@ from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 NODES = 25
 COMMITS = 10
 """Largest number of commits of a page without permission to review, and of a row."""
-_IS_DAY = re.compile(r"\d{4}-\d\d-\d\d").fullmatch
-SINCE = (
-    ("", "my last review"),
-    ("today", "today"),
-    ("yesterday", "yesterday"),
-    ("monday", "Monday"),
-    ("1 week ago", "a week ago"),
-    ("4 weeks ago", "four weeks ago"),
-)
-ANY_TIME = "any time"
-BY = (("", "anyone"), ("agent", "agents"), ("person", "people"))
+LAST_REVIEW, ANY_TIME = "my last review", "any time"
+"""The periods of an empty field."""
+BY = (("", "Anyone"), ("agent", "Agents"), ("person", "People"))
 CHANGES = {"added": "created", "removed": "deleted"}
 """Changes of a review, in the words of a diff."""
 
@@ -55,10 +46,9 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """The filter of a review or of the proposals. `day` is a date that replaces `since`."""
+    """The filter of a review or of the proposals. `since` is a date or a time in words."""
 
     since: str
-    day: str
     by: str
     who: str
     path: str
@@ -66,24 +56,25 @@ class Narrowed:
     @property
     def is_whole(self) -> bool:
         """Whether the filter is empty, so that a review can be marked as done."""
-        return not (self.since or self.day or self.by or self.who or self.path)
+        return not (self.since or self.by or self.who or self.path)
 
     def asks(self) -> dict[str, Any]:
         """Return the parameters of the tool."""
         return {
-            "since": self.day or self.since or None,
+            "since": self.since or None,
             "by": self.who or self.by or None,
             "path": [self.path] if self.path else None,
         }
 
     def says(self) -> dict[str, str]:
         """Return the filter as parameters of an address."""
-        return {"since": self.since, "day": self.day, "by": self.by, "who": self.who, "path": self.path}
+        return {"since": self.since, "by": self.by, "who": self.who, "path": self.path}
 
-    def words(self, since: Sequence[tuple[str, str]]) -> str:
-        """Describe the filter in one line, with the periods of its form: ``Since Monday, by agents, /services/**``."""
-        period = self.day or dict(since).get(self.since, self.since)
-        by = self.who or dict(BY).get(self.by, self.by)
+    def words(self, usual: str) -> str:
+        """Describe the filter in one line: ``Since Monday, by agents, /services/**``; `usual` is the period without
+        `since`."""
+        period = self.since or usual
+        by = self.who or dict(BY).get(self.by, self.by).lower()
         told = ("Any time" if period == ANY_TIME else f"Since {period}", f"by {by}", self.path)
         return ", ".join(filter(None, told))
 
@@ -91,7 +82,13 @@ class Narrowed:
 def review(visit: Visit) -> Handled:
     """Show new knowledge by author; without permission to review, by commit."""
     narrowed = narrowing(visit.query)
-    told: dict[str, Any] = {"narrowed": narrowed, "since": SINCE, "by": BY, "reviews": visit.can("review")}
+    told: dict[str, Any] = {
+        "narrowed": narrowed,
+        "usual": LAST_REVIEW,
+        "by": [],
+        "disputed": [],
+        "reviews": visit.can("review"),
+    }
     if not visit.can("review"):
         return Page("review.html", told | _commits(visit, narrowed))
     answer = visit.call(
@@ -99,7 +96,14 @@ def review(visit: Visit) -> Handled:
     )
     agents, people = answer["agents"], answer["people"]
     counts = {"": agents + people, "agent": agents, "person": people}
-    return Page("review.html", told | {"answer": answer, "authors": _authors(visit, answer), "writers": counts})
+    authors = _authors(visit, answer)
+    told |= {
+        "answer": answer,
+        "disputed": _disputed(authors),
+        "authors": [one for one in map(_undisputed, authors) if one.nodes],
+        "by": [(by, words, counts[by]) for by, words in BY],
+    }
+    return Page("review.html", told)
 
 
 def take_back(visit: Visit) -> Handled:
@@ -136,6 +140,23 @@ def take_back(visit: Visit) -> Handled:
     return Page("review_preview.html", told)
 
 
+def approve(visit: Visit) -> Handled:
+    """Mark the selected changes as right, each with the group that it was selected in."""
+    picked = [one.partition(" ") for one in visit.many("uri")]
+    if picked:
+        visit.call(
+            "review",
+            approve=[uri for uri, _, _ in picked],
+            group=[group for _, _, group in picked],
+            until=visit.form.get("until"),
+            limit=1,
+            **narrowing(visit.form).asks(),
+        )
+    cursor, until = (visit.form.get(name, "") for name in ("cursor", "until"))
+    page = {"cursor": cursor, "until": until} if cursor else {}
+    return Redirect(visit.to("review", **page, **narrowing(visit.form).says()))
+
+
 def accept(visit: Visit) -> Handled:
     """Mark the changes up to the shown commit as reviewed; without one, all changes."""
     accepted = visit.call("review", accept=True, until=visit.text("until") or None, limit=1)["accepted"]
@@ -143,11 +164,22 @@ def accept(visit: Visit) -> Handled:
 
 
 def narrowing(given: Mapping[str, str]) -> Narrowed:
-    """Return the filter in an address or a form; a date in `since` is the day."""
-    since, day, by, who, path = (given.get(name, "").strip() for name in ("since", "day", "by", "who", "path"))
-    if not day and _IS_DAY(since):
-        since, day = "", since
-    return Narrowed(since, day, by, who, path)
+    """Return the filter in an address or a form."""
+    return Narrowed(*(given.get(name, "").strip() for name in ("since", "by", "who", "path")))
+
+
+def _undisputed(by: Author) -> Author:
+    return replace(by, nodes=tuple(one for one in by.nodes if not one.is_disputed))
+
+
+def _disputed(authors: Sequence[Author]) -> list[list[tuple[Author, NodeRow]]]:
+    """Return the changes to nodes in conflict on this page by node, each with its author."""
+    found: dict[str, list[tuple[Author, NodeRow]]] = {}
+    for by in authors:
+        for one in by.nodes:
+            if one.is_disputed:
+                found.setdefault(one.uri, []).append((by, one))
+    return list(found.values())
 
 
 def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
@@ -184,6 +216,7 @@ def _row(node: Mapping[str, Any], card: Mapping[str, Any]) -> NodeRow:
         row,
         fields=fields,
         reverted=node.get("reverted", ""),
+        is_approved=node.get("approved", False),
         stale=card.get("unverified"),
         is_disputed=card.get("is_disputed", False),
         commits=tuple(node["commits"][-COMMITS:]),
@@ -193,7 +226,7 @@ def _row(node: Mapping[str, Any], card: Mapping[str, Any]) -> NodeRow:
 
 def _commits(visit: Visit, narrowed: Narrowed) -> dict[str, Any]:
     """Return the commits of the history."""
-    since, now = narrowed.day or narrowed.since, datetime.now().astimezone()
+    since, now = narrowed.since, datetime.now().astimezone()
     begin = moment(moment_of(since, now)) if since else None
     answer = visit.call(
         "history", since=begin, author=narrowed.who or None, diff=True, limit=COMMITS, cursor=visit.query.get("cursor")
@@ -205,5 +238,6 @@ def _commits(visit: Visit, narrowed: Narrowed) -> dict[str, Any]:
 ENTRIES = (
     Entry("review", "review", review),
     Entry("review", "review/take-back", take_back, ("POST",)),
+    Entry("review", "review/approve", approve, ("POST",)),
     Entry("review", "review/accept", accept, ("POST",)),
 )

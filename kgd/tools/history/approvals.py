@@ -1,0 +1,51 @@
+"""Approvals of a review: the changes that a person marked as right.
+
+A file in the folder of derived data for each person; without it, the changes count as not approved.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+from kgd.git import files
+from kgd.model.uri import Uri
+from kgd.workspace.proposals.proposals import holder_name
+from kgd.workspace.workspace import Workspace
+
+MOST = 10_000
+"""Largest number of nodes that are kept; the oldest approvals are dropped first."""
+
+
+class Approvals:
+    """The approved commits of each node, by one person. Costs one read of a small file."""
+
+    def __init__(self, workspace: Workspace, person: str) -> None:
+        self._path: Path = workspace.layout.derived_dir / f"approved-{holder_name(person)}.json"
+        try:
+            found = json.loads(self._path.read_bytes())
+        except (OSError, ValueError):
+            found = {}
+        self._nodes: dict[str, list[str]] = found if isinstance(found, dict) else {}
+
+    def cover(self, uri: Uri, commits: Iterable[str]) -> bool:
+        """Whether each of a node's commits is approved."""
+        return set(commits) <= set(self._nodes.get(uri, ()))
+
+    def add(self, nodes: Mapping[str, Sequence[Uri]]) -> None:
+        """Approve the changes of these nodes, durably.
+
+        Args:
+            nodes: The nodes of each commit.
+        """
+        for commit, uris in nodes.items():
+            for uri in uris:
+                self._nodes[uri] = [*self._nodes.pop(uri, ()), commit]
+        newest = dict(islice(self._nodes.items(), max(0, len(self._nodes) - MOST), None))
+        files.replace(self._path, json.dumps(newest).encode())
+
+    def clear(self) -> None:
+        """Drop all approvals, because a later review covers them."""
+        self._path.unlink(missing_ok=True)
