@@ -27,7 +27,9 @@ ROWS = 100_000
 """Token budget of the nodes of a list, without their content."""
 AREA, SYMBOL = "atom", "symbol"
 BESIDE = 2
-"""Largest number of citations that a page shows beside a change."""
+"""Largest number of citations that a page shows beside a change, and of cited files whose other facts it lists."""
+DISPUTES = 5
+"""Largest number of conflicts of a node whose authors a page names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,32 @@ def code_beside(visit: Visit, uri: str) -> list[dict[str, Any]]:
         return [one for one in cited(visit, uri) if one["lines"] or one.get("diff")][:BESIDE]
     except KgdError:
         return []
+
+
+def disputants(visit: Visit, node: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the authors of the versions of a node in conflict, with the time of each, newest first; empty if the
+    history or the visitor's permission does not reach them."""
+    if not node.get("conflicts"):
+        return []
+    try:
+        found = visit.call("conflicts", uri=node["uri"], limit=DISPUTES)["conflicts"]
+    except KgdError:
+        return []
+    sides = [side for one in found for of in one["fields"].values() for side in of["sides"] if side.get("author")]
+    newest = {side["author"]: side for side in sorted(sides, key=lambda side: str(side.get("at", "")))}
+    return [{"author": author, "at": side.get("at", "")} for author, side in reversed(newest.items())]
+
+
+def beside_in(visit: Visit, node: Mapping[str, Any], cites: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return other nodes about the files that a node cites; none if the visitor may not see code."""
+    found: dict[str, dict[str, Any]] = {}
+    for uri in list(dict.fromkeys(one["file"] for one in cites))[:BESIDE] if visit.can("code_file") else ():
+        try:
+            notes = visit.call("code_file", uri=uri, limit=1)["notes"]
+        except KgdError:
+            continue
+        found |= {one["uri"]: one for one in notes if one["uri"] != node["uri"]}
+    return list(found.values())
 
 
 def names(visit: Visit, uris: Iterable[str], as_of: str | None = None) -> dict[str, dict[str, Any]]:

@@ -12,7 +12,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from kgd.ui.pages.attention import OPEN
 from tests.ui.conftest import Watched, at, axe
-from tests.ui.realistic import RETRY, Realistic, realistic_desk
+from tests.ui.pictures import NODE
+from tests.ui.realistic import DISPUTED, RETRY, Realistic, realistic_desk
 
 KEPT_FOR_A_WEEK = "insight://shop/messages-of-the-provider-are-kept-for-a-week"
 
@@ -135,15 +136,28 @@ def test_a_conflict_is_resolved_from_its_card_and_the_resolution_is_undone(desk:
     expect(page.locator("main")).to_contain_text("3 conflicts are open")
 
 
-def test_a_node_in_conflict_names_its_last_change_but_no_author_of_the_shown_value(page: Page) -> None:
-    at(page, f"node?uri={RETRY}")
-    expect(page.locator(".title")).to_contain_text("last changed by Ann Person")
+def test_a_node_in_conflict_names_the_authors_of_its_versions(page: Page) -> None:
+    uri = DISPUTED[2][0]
+    at(page, f"node?uri={uri}")
+    expect(page.locator(".title")).to_contain_text(re.compile(r"versions by Bob Builder \(.+\) and Ann Person \("))
     expect(page.locator(".title")).not_to_contain_text("written by")
     at(page, "file?path=shop/payments/provider.py")
-    expect(page.locator(".note", has_text="One retry")).to_contain_text("last changed by Ann Person")
-    at(page, f"graph?from={RETRY}&node={RETRY}")
-    expect(page.locator("#card")).to_contain_text("conflict, ")
-    expect(page.locator("#card")).not_to_contain_text("Person")
+    expect(page.locator(".note", has_text="One retry")).to_contain_text("last changed")
+    at(page, f"graph?from={uri}&node={uri}")
+    expect(page.locator("#card")).to_contain_text("conflict between Bob Builder and Ann Person, ")
+
+
+def test_the_page_of_a_fact_leads_to_the_graph_its_history_and_other_facts_about_its_code(page: Page) -> None:
+    at(page, f"node?uri={NODE}")
+    expect(page.locator("h1 .sample")).to_be_visible()
+    expect(page.locator(".title").get_by_role("link", name="Graph")).to_be_visible()
+    expect(page.locator(".title").get_by_role("link", name="History")).to_be_visible()
+    expect(page.get_by_role("heading", name="Cited code")).to_contain_text("verified by Dmitri Volkov (claude-code) on")
+    others = page.get_by_role("region", name="Also about this code")
+    expect(others.get_by_role("link")).to_have_count(3)
+    expect(others).not_to_contain_text("The provider answers 503")
+    others.get_by_role("link", name="Signatures cover the raw body").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Signatures cover the raw body")
 
 
 def test_a_fact_is_verified_by_one_key_and_a_proposal_is_accepted_beside_its_differences(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,7 +15,7 @@ from kgd.model.fields import from_answer
 from kgd.model.uri import build, name_of, path_of, scheme_of, segments_of, workspace_of
 from kgd.tools import as_markdown
 from kgd.ui.changes import as_text
-from kgd.ui.node_reading import Missing, cited, lead, links, names, titles, whole
+from kgd.ui.node_reading import Missing, beside_in, cited, disputants, lead, links, names, titles, whole
 from kgd.ui.pages.file import redirected
 from kgd.ui.pages.history import UNKNOWN, title
 from kgd.ui.pages.node_form import FURTHER, LABELS
@@ -55,6 +55,7 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
     wanted = visit.query.get("do") or visit.form.get("do", "")
     sections = sections_of(visit, data)
     task_status = str(data.get("status", "")) if found["type"] == "task" else ""
+    cites = cited(visit, uri, as_of) if stored else []
     may_advance = stored and writes and visit.may("advance")
     own = (*OWN_PLACE, *(("sections",) if sections else ()), *(("status",) if task_status else ()))
     answer: dict[str, Any] = {
@@ -66,7 +67,11 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "into": links(visit, uri, "incoming", visit.query.get("into"), as_of),
         "further": [(LABELS[row.name], as_text(found[row.name])) for row in FURTHER if row.name in found],
         "data_shown": [(key, as_text(value)) for key, value in data.items() if key not in own],
-        "cites": cited(visit, uri, as_of) if stored else [],
+        "cites": cites,
+        "verified": verified(found, cites),
+        "others": beside_in(visit, found, cites) if not as_of else [],
+        "others_shown": FEW,
+        "disputants": disputants(visit, found) if not as_of else [],
         "sections": sections,
         "names_files": any(one["title"] == FILES and one["items"] for one in sections),
         "content": below(lead(found) or found["name"], found["content"]),
@@ -150,6 +155,18 @@ def below(summary: str, content: str) -> str:
     """
     first, _, rest = content.lstrip().partition("\n\n")
     return rest if " ".join(first.split()).rstrip(".") == summary.rstrip(".") else content
+
+
+def verified(found: Mapping[str, Any], cites: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
+    """Return who last verified the cited code, and when; None if the answer does not tell it.
+
+    The author of the first version verifies what it cites.
+    """
+    stamp = found.get("updated", {})
+    if "verified_by" in stamp:
+        return stamp["verified_by"], stamp["verified_at"]
+    is_first = found["version"] == 1 and stamp and cites and all(one.get("state") == "verified" for one in cites)
+    return (stamp["by"], stamp["at"]) if is_first else None
 
 
 def changes_of(found: dict[str, Any]) -> list[dict[str, Any]]:
