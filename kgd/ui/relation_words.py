@@ -22,6 +22,22 @@ INCOMING = {
 """Phrases for incoming relations, from the target's point of view."""
 
 
+VERBS = {
+    "about": "is about",
+    "explained_by": "is explained by",
+    "implemented_in": "is implemented in",
+    "part_of": "is part of",
+    "related_to": "is related to",
+    "signed_with": "is signed with",
+}
+"""Phrases for relations whose words have no verb."""
+
+
+def verb_of(type: str, is_incoming: bool) -> str:
+    """Return a type of relation as the verb of a sentence about this node: ``is about``, ``is used by``."""
+    return words_of(type, is_incoming) if is_incoming else VERBS.get(type, words_of(type))
+
+
 def words_of(type: str, is_incoming: bool = False) -> str:
     """Return a type of relation as a phrase between this node and the other nodes: ``depends on``, ``is used by``.
 

@@ -71,10 +71,10 @@ def test_colours_cost_one_look_up_and_no_other_walk_or_picture(
     done.clear()
     shown = opened(known, colour="trouble", **query)
     assert done == by_type | Counter({"tones": 1})
-    assert "expired 1" in {text for _, text in shown["legend"]}
+    assert "expired 1" in {one["words"] for one in shown["legend"]}
 
 
 def test_all_pages_of_a_walk_have_their_classes(known: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph_walk, "BUDGET", 1_000)
-    texts = [text for _, text in opened(known, colour="trouble")["legend"]]
+    texts = [one["words"] for one in opened(known, colour="trouble")["legend"]]
     assert {"expired 1", f"no trouble {NODES}"} <= set(texts)

@@ -291,14 +291,41 @@ def test_the_fields_of_a_path_show_names_and_keep_the_nodes(desk: Desk, page: Pa
     desk.put("gotcha://shop/other-auth", name="Auth service")
     at(page, f"graph?from={AUTH}&to=keys")
     fields = page.locator("#route-from"), page.locator("#route-to")
+    page.locator("#controls summary").click()
     expect(fields[0]).to_have_value("Auth service")
     expect(fields[1]).to_have_value("Signing keys")
     page.get_by_role("button", name="Find path").click()
+    page.locator("#controls summary").click()
     expect(page).to_have_url(re.compile(rf"from={re.escape(AUTH.replace(':', '%3A').replace('/', '%2F'))}&"))
     expect(page).to_have_url(re.compile("to=concept%3A%2F%2Fshop%2Fkeys$"))
     page.locator("#route-to").fill("tokens")
     page.get_by_role("button", name="Find path").click()
     expect(page.locator("h1")).to_have_text("Auth service → Tokens")
+
+
+def test_up_to_three_paths_are_offered_the_cheapest_first_along_the_wanted_direction(desk: Desk, page: Page) -> None:
+    towns: dict[str, dict[str, float]] = {
+        "a": {"b": 0.5, "c": 0.25},
+        "b": {},
+        "c": {"d": 0.25, "b": 0.5},
+        "d": {"b": 0.5},
+    }
+    towns["b"] = {"a": 0.25}
+    for town, roads in towns.items():
+        links = [{"type": "leads_to", "target": f"towns/{to}", "weight": cost} for to, cost in roads.items()]
+        desk.put(f"towns/{town}", name=f"Town {town}", relations=links)
+    at(page, "graph?from=towns/a&to=towns/b&direction=out")
+    ways = page.locator(".ways li")
+    expect(ways).to_have_text(["Cost 0.5directly", "Cost 0.75through Town c", "Cost 1through Town c, Town d"])
+    ways.nth(2).get_by_role("link").click()
+    expect(page.locator(".graph-head")).to_contain_text("3 steps, total cost 1")
+    assert names(page) == ["Town a", "Town c", "Town d", "Town b"]
+    expect(page.locator("#drawing .lines path")).to_have_count(3)
+    page.reload()
+    assert names(page) == ["Town a", "Town c", "Town d", "Town b"]
+    at(page, "graph?from=towns/a&to=towns/b&direction=in")
+    expect(page.locator("main")).to_contain_text("along incoming relations")
+    expect(page.locator(".graph-head")).to_contain_text("1 step, total cost 0.25")
 
 
 def test_two_nodes_without_a_path_are_reported(desk: Desk, page: Page) -> None:
@@ -314,10 +341,14 @@ def test_the_slider_and_the_filters_change_the_picture_and_the_address(page: Pag
         page.keyboard.press("ArrowRight")
     expect(page.locator("tbody tr", has_text="Signing keys")).to_be_visible()
     expect(page.locator("#cost")).to_have_value("2")
-    page.locator("label", has_text="file").locator("input").uncheck()
+    page.locator(".legend").get_by_role("link", name=re.compile("^file.*hide")).click()
     expect(page.locator("tbody tr", has_text="session.py")).to_have_count(0)
-    expect(page.locator("label", has_text="file").locator("input")).not_to_be_checked()
+    expect(page).to_have_url(re.compile("hide=file"))
+    page.locator("#nodes").fill("50")
+    page.locator("#nodes").press("Enter")
+    expect(page).to_have_url(re.compile("nodes=50"))
     page.reload()
+    expect(page.locator(".legend").get_by_role("link", name=re.compile("^file.*show"))).to_be_visible()
     assert "session.py" not in names(page)
     assert "Signing keys" in names(page)
     assert "cost=2" in page.url
@@ -418,6 +449,8 @@ def test_the_graph_can_be_read_and_filtered_without_scripts(desk: Desk, context:
     assert reader.locator("#card h2").inner_text() == "Tokens"
     reader.get_by_role("link", name="Expand").click()
     assert reader.locator("h1").inner_text() == "Around Auth service, Tokens"
+    reader.locator(".legend").get_by_role("link", name=re.compile("^file")).click()
+    assert "session.py" not in names(reader)
     at(reader, "graph?group=type")
     reader.locator("svg .group", has_text="insight").click()
     assert "Tokens are renewed at minute 12" in names(reader)

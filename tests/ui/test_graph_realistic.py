@@ -38,6 +38,21 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realistic]:
     yield from realistic_desk(tmp_path_factory.mktemp("realistic"))
 
 
+CROSSED = """[...document.querySelectorAll("#drawing .lines path")].flatMap((path) => {
+  const drawing = document.querySelector("#drawing"), { x, y } = drawing.viewBox.baseVal;
+  const { left, top } = drawing.getBoundingClientRect();
+  const spots = Array.from({ length: 60 }, (_, n) => path.getPointAtLength(path.getTotalLength() * n / 59));
+  return [...document.querySelectorAll("#drawing .dot > .label:not([display])")].filter((label) => {
+    const box = label.getBoundingClientRect();
+    return spots.some((spot) => {
+      const right = spot.x - x + left, down = spot.y - y + top;
+      return right > box.left + 1 && right < box.right - 1 && down > box.top + 1 && down < box.bottom - 1;
+    });
+  }).map((label) => label.textContent);
+})"""
+"""The names that lines cross."""
+
+
 def opened(page: Page, size: tuple[int, int], place: str) -> None:
     page.set_viewport_size({"width": size[0], "height": size[1]})
     at(page, place)
@@ -66,6 +81,27 @@ def test_every_node_around_an_area_has_a_label(page: Page, size: tuple[int, int]
     assert picture
     for first, long in ((0, picture["width"]), (1, picture["height"])):
         assert max(one[first + 2] for one in figures) - min(one[first] for one in figures) > 0.65 * long
+
+
+@pytest.mark.parametrize(("area", "most"), [("payments", 8), ("orders", 2)])
+def test_few_lines_cross_a_name(page: Page, area: str, most: int) -> None:
+    """Straight lines cross 13 and 5."""
+    opened(page, LAPTOP, f"graph?from=atom://shop/{area}")
+    assert len(page.evaluate(CROSSED)) <= most
+
+
+def test_a_type_is_hidden_and_shown_again_by_its_name_below_the_whole_workspace(page: Page) -> None:
+    opened(page, LAPTOP, "graph")
+    insight = page.locator(".legend").get_by_role("link", name=re.compile("^insight"))
+    count = page.locator("#drawing .dot.open .amount").first.text_content()
+    expect(page.locator("#drawing path[data-type=insight]")).not_to_have_count(0)
+    insight.click()
+    expect(page.locator("#drawing path[data-type=insight]")).to_have_count(0)
+    expect(page.locator("#drawing .dot.open .amount").first).not_to_have_text(count or "")
+    expect(insight).to_have_class("off")
+    opened(page, LAPTOP, "graph?group=type&hide=insight")
+    insight.click()
+    expect(page).not_to_have_url(re.compile("hide"))
 
 
 def test_relations_other_than_most_have_their_names_and_cross_no_label(page: Page) -> None:
@@ -206,9 +242,14 @@ def test_a_path_explains_itself_and_can_be_reversed(page: Page) -> None:
     opened(page, LAPTOP, f"graph?from={NODE}&to={RETRY}")
     near = page.locator("#near")
     expect(near).to_contain_text("the lowest total cost, 0.5")
-    steps = near.locator("li")
+    steps = near.locator(".steps li")
     expect(steps.nth(0)).to_contain_text("The charge appears in its list a minute later")
-    expect(steps.nth(2)).to_contain_text("is the subject of (cost 0.25)")
+    expect(steps.nth(2)).to_contain_text("which is the subject of (cost 0.25)")
+    expect(page.locator("#route-from")).to_be_hidden()
+    expect(near.locator(".ways a").nth(0)).to_have_attribute("aria-current", "true")
+    near.get_by_role("link", name="Cost 0.5 through provider.py").click()
+    expect(steps.nth(1)).to_contain_text("is about (cost 0.25)provider.py")
+    assert axe(page) == []
     near.get_by_role("link", name="Reverse the path").click()
     expect(page.locator("h1")).to_have_text(
         "One retry, with an idempotency key → The provider answers 503 after it has charged"
@@ -241,7 +282,7 @@ def test_colours_show_what_is_in_trouble_or_old_and_are_kept_by_links(page: Page
     expect(page).to_have_url(re.compile("graph.*&to=.*colour=age|colour=age.*&to="))
 
 
-def test_a_phone_lists_the_relations_by_type_before_the_picture(page: Page) -> None:
+def test_a_phone_lists_the_relations_by_type_below_the_picture_and_folds_the_controls(page: Page) -> None:
     opened(page, PHONE, "graph?from=atom://shop/payments")
     near = page.locator("#near")
     expect(near.locator("h3")).to_have_text(["Is the subject of 13", "Depends on 3"])
@@ -249,7 +290,8 @@ def test_a_phone_lists_the_relations_by_type_before_the_picture(page: Page) -> N
     box, picture = near.bounding_box(), page.locator("#drawing").bounding_box()
     assert box
     assert picture
-    assert box["y"] + box["height"] <= picture["y"]
+    assert picture["y"] + picture["height"] <= box["y"]
+    expect(page.locator("#route-from")).to_be_hidden()
     near.get_by_role("link", name="Refunds take five days").click()
     expect(page.locator("#card h2")).to_have_text("Refunds take five days")
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE[0]
@@ -265,6 +307,6 @@ def test_the_neighbours_of_one_type_have_a_common_name_in_the_picture(page: Page
 
 def test_areas_are_called_areas(page: Page) -> None:
     opened(page, LAPTOP, "graph?from=atom://shop/payments&node=atom://shop/payments")
-    for place in (".legend", ".knobs fieldset", ".words", "#card header"):
+    for place in (".legend", ".words", "#card header"):
         expect(page.locator(place).first).to_contain_text("area")
         expect(page.locator(place).first).not_to_contain_text("atom")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,14 +28,15 @@ from kgd.model.uri import is_owned, path_of
 from kgd.tools.read.grouping import OUTSIDE
 from kgd.tools.read.traverse import MOST_NODES
 from kgd.ui.pages.areas import coverage_of
-from kgd.ui.pages.graph_address import COLOURS, DEAREST, DIRECTIONS, GROUPINGS, MOST_OFF, Wanted
+from kgd.ui.pages.graph_address import COLOURS, DEAREST, DIRECTIONS, GROUPINGS, MOST_OFF, TYPE, Wanted
 from kgd.ui.pages.graph_card import card_of
-from kgd.ui.pages.graph_walk import begun, found, path, walk
-from kgd.ui.relation_words import words_of
+from kgd.ui.pages.graph_paths import paths
+from kgd.ui.pages.graph_walk import begun, coloured, found, walk
+from kgd.ui.relation_words import verb_of, words_of
 from kgd.ui.rendering import counted
 from kgd.ui.visit import Download, Entry, Handled, Page, Redirect, Visit
 
-WORDING = {"in_words": in_words, "words_of": words_of}
+WORDING = {"in_words": in_words, "words_of": words_of, "verb_of": verb_of}
 BADGES: Mapping[Mark, str] = {"conflict": "conflict", "unverified": "stale", "missing": "missing"}
 """Marks of nodes in the list beside the picture."""
 ROWS = 50
@@ -63,8 +65,12 @@ def saved(visit: Visit) -> Handled:
         wanted, unknown = _both_ends(visit, wanted) if wanted.to else (begun(visit, wanted)[0], {})
         if unknown or not wanted.starts:
             raise NotFound("no node was found to draw", at="q", next="Try other words.")
-        is_path = bool(wanted.to)
-        scene = scene_of_walk(path(visit, wanted) if is_path else walk(visit, wanted)[0], is_path=is_path)
+        if is_path := bool(wanted.to):
+            ways = paths(visit, wanted)
+            answer = coloured(visit, wanted, ways[_way(ways, wanted)])
+        else:
+            answer = walk(visit, wanted)[0]
+        scene = scene_of_walk(answer, is_path=is_path)
         svg = draw(scene, title=f"{visit.workspace}: {_title(scene)}", alone=True)
     return Download(svg.encode(), "image/svg+xml", "kgd-graph.svg")
 
@@ -77,7 +83,8 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     """Show the whole workspace in groups."""
     answer = _grouped(visit, wanted)
     wanted = replace(wanted, group=answer["grouping"])
-    scene = scene_of_groups(answer)
+    shown = _without(answer, wanted.hidden) if wanted.hidden and wanted.colour == TYPE else answer
+    scene = scene_of_groups(shown)
     groups, looked_at, in_all = answer["groups"], answer["looked_at"], answer["nodes_in_all"]
     sampled = f"Counts are estimates from a sample of {looked_at:,} of {in_all:,} nodes."
     opened = [
@@ -102,6 +109,19 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         | _drawn(visit, wanted, scene, told["title"])
         | {"rows": rows[: max(ROWS, wanted.rows)]}
     )
+
+
+def _without(answer: Mapping[str, Any], hidden: Sequence[str]) -> Mapping[str, Any]:
+    """Leave the nodes of hidden types out of the groups; lines still count all relations."""
+    groups, left = [], Counter[str]()
+    for group in answer["groups"]:
+        types = {type: count for type, count in group.get("types", {}).items() if type not in hidden}
+        gone = sum(group.get("types", {}).values()) - sum(types.values())
+        left.update({group["id"]: gone, group.get("inside", ""): gone})
+        groups.append({**group, "types": types} if "types" in group else dict(group))
+        if "members" in group:
+            groups[-1]["members"] = [one for one in group["members"] if shown_type(one) not in hidden]
+    return {**answer, "groups": [{**one, "count": one["count"] - left[one["id"]]} for one in groups]}
 
 
 def _summary(answer: Mapping[str, Any]) -> str:
@@ -136,7 +156,9 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     wanted, unknown = _both_ends(visit, wanted)
     if unknown:
         return {"wanted": wanted, **unknown}
-    answer = path(visit, wanted)
+    ways = paths(visit, wanted)
+    way = _way(ways, wanted)
+    answer = coloured(visit, wanted, ways[way])
     scene = scene_of_walk(answer, is_path=True)
     names = {dot.uri: dot.name for dot in scene.dots}
     if answer.get("unreached"):
@@ -150,10 +172,20 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         "hint": f"{counted(len(scene.dots) - 1, 'step')}, total cost {scene.dots[-1].cost:g}",
         "steps": [_step(visit, wanted, node, costs) for node in answer["nodes"]],
         "total": scene.dots[-1].cost,
+        "way": way,
+        "ways": [
+            (one["nodes"][-1]["cost"], [node["name"] for node in one["nodes"][1:-1]], wanted.by_way(visit, number))
+            for number, one in enumerate(ways)
+        ],
         "reverse": wanted.reversed(visit),
         "cut": _lines_left(scene),
         **_drawn(visit, wanted, scene, title),
     }
+
+
+def _way(ways: Sequence[Mapping[str, Any]], wanted: Wanted) -> int:
+    """Return the number of the wanted path, or of the last one if there are fewer."""
+    return min(max(wanted.way, 0), len(ways) - 1)
 
 
 def _both_ends(visit: Visit, wanted: Wanted) -> tuple[Wanted, dict[str, Any]]:
@@ -221,7 +253,7 @@ def _around(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         return {"wanted": replace(wanted, starts=()), **_choice(wanted.question, nodes)}
     if not wanted.starts:
         return {"wanted": wanted, "nothing": wanted.question}
-    answer, types, edges = walk(visit, wanted)
+    answer, edges = walk(visit, wanted)
     scene = scene_of_walk(answer)
     title = _title(scene)
     return {
@@ -229,11 +261,10 @@ def _around(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         "title": title,
         "hint": f"{counted(len(scene.dots), 'node')}; closer is cheaper"
         + (f"; lines without a name: {scene.usual}" if scene.usual else ""),
-        "types": _offered(types, wanted.hidden),
         "edges": _offered(edges, wanted.hidden_edges),
         "starts": _starts(visit, wanted, scene),
         "neighbours": _neighbours(visit, wanted, scene, answer),
-        "cut": [_said(cut, wanted) for cut in answer["cut"]] + _lines_left(scene) + _types_left(wanted, types, edges),
+        "cut": [_said(cut, wanted) for cut in answer["cut"]] + _lines_left(scene) + _types_left(wanted, edges),
         **_drawn(visit, wanted, scene, title),
     }
 
@@ -277,7 +308,7 @@ def _drawn(visit: Visit, wanted: Wanted, scene: Scene, title: str) -> dict[str, 
     picture = draw(scene, leads=lambda dot: _leads(visit, wanted, scene, dot), title=title, selected=wanted.node)
     return {
         "picture": Markup(picture),
-        "legend": _legend(scene),
+        "legend": _legend(visit, wanted, scene),
         "file": replace(wanted, node="", path_from="").address(visit, "graph.svg"),
         "rows": _rows(visit, wanted, scene),
         "all_rows": wanted.with_rows(visit, len(scene.dots)),
@@ -291,13 +322,10 @@ def _offered(types: list[str], hidden: tuple[str, ...]) -> list[str]:
     return sorted([*hidden, *others])
 
 
-def _types_left(wanted: Wanted, types: list[str], edges: list[str]) -> list[str]:
-    many = (("node types", types, wanted.hidden), ("relation types", edges, wanted.hidden_edges))
-    return [
-        f"The form offers {len(offered):,} of {len(all_of_them):,} {what}."
-        for what, all_of_them, hidden in many
-        if len(offered := _offered(all_of_them, hidden)) < len(all_of_them)
-    ]
+def _types_left(wanted: Wanted, edges: list[str]) -> list[str]:
+    offered = _offered(edges, wanted.hidden_edges)
+    left = len(offered) < len(edges)
+    return [f"The form offers {len(offered):,} of {len(edges):,} relation types."] if left else []
 
 
 def _title(scene: Scene) -> str:
@@ -353,16 +381,32 @@ def _rows(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]]:
     ]
 
 
-def _legend(scene: Scene) -> list[tuple[Markup, str]]:
+def _legend(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]]:
+    """Return the figures of the picture with their words. The types have a link that hides or shows them, except in a
+    path and in groups that show classes."""
     tone = UNKNOWN if scene.has_tones else ""
     signs: Mapping[str, Mark] = {"conflict": "conflict", "stale": "unverified"}
     of_tones = [(one, (signs[one],) if one in signs else (), count) for one, count in scene.tones.items()]
-    types = [(Markup(sample("", marks, one)), f"{TONES[one][1]} {count:,}") for one, marks, count in of_tones]
-    types += [(Markup(sample(type, tone=tone)), f"{in_words(type)} {count:,}") for type, count in scene.types.items()]
+    legend = [_entry(sample("", marks, one), f"{TONES[one][1]} {count:,}") for one, marks, count in of_tones]
+    is_filter = scene.arrangement != "path" and not (scene.has_tones and scene.arrangement == "groups")
+    types = {**scene.types, **dict.fromkeys(wanted.hidden, 0)} if is_filter else scene.types
+    legend += [
+        _entry(
+            sample(type, tone=tone),
+            f"{in_words(type)}{f' {count:,}' if type not in wanted.hidden else ''}",
+            wanted.toggling(visit, type) if is_filter else "",
+            type in wanted.hidden,
+        )
+        for type, count in types.items()
+    ]
     kind: Mapping[str, str] = {"missing": "missing", "unreachable": "unreachable"}
     named = {mark for _, marks, _ in of_tones for mark in marks}
     marks: Sequence[Any] = [mark for mark in scene.marks if mark not in named]
-    return types + [(Markup(sample(kind.get(mark, "concept"), (mark,), tone)), MEANINGS[mark]) for mark in marks]
+    return legend + [_entry(sample(kind.get(mark, "concept"), (mark,), tone), MEANINGS[mark]) for mark in marks]
+
+
+def _entry(figure: str, words: str, leads: str = "", is_hidden: bool = False) -> dict[str, Any]:
+    return {"figure": Markup(figure), "words": words, "leads": leads, "is_hidden": is_hidden}
 
 
 def _said(cut: Mapping[str, Any], wanted: Wanted) -> str:

@@ -29,10 +29,10 @@ class Wanted:
     """The view that an address of the graph describes.
 
     Without `starts` and `question`, `types` selects the start nodes; without those, the whole workspace is shown in
-    groups, of which some are `opened`. With `to`, the view is the path from the first start to that node. `node` is
-    selected, `path_from` is the chosen first node of a path. `hidden` and `hidden_edges` are hidden types of nodes and
-    relations. Nodes have the colour of their `colour`. `rows` is the length of the list, `is_form` whether a form was
-    submitted.
+    groups, of which some are `opened`. With `to`, the view is the cheapest path from the first start to that node, or
+    the one with the number `way` after it. `node` is selected, `path_from` is the chosen first node of a path. `hidden`
+    and `hidden_edges` are hidden types of nodes and relations. Nodes have the colour of their `colour`. `rows` is the
+    length of the list, `is_form` whether a form was submitted.
     """
 
     starts: tuple[str, ...] = ()
@@ -50,6 +50,7 @@ class Wanted:
     hidden: tuple[str, ...] = ()
     hidden_edges: tuple[str, ...] = ()
     as_of: str = ""
+    way: int = 0
     rows: int = 0
     is_form: bool = False
 
@@ -63,7 +64,7 @@ class Wanted:
         starts = tuple(dict.fromkeys(text.strip() for text in begun if text.strip()))
         if len(starts) > MOST_STARTS:
             raise Invalid(f"a graph has at most {MOST_STARTS} start nodes", at="from", next="Remove some start nodes.")
-        hidden, hidden_edges = _off(visit, "hide", "of", "show"), _off(visit, "hide_edge", "of_edge", "show_edge")
+        hidden, hidden_edges = tuple(sorted(_some(visit, "hide"))), _off(visit)
         if max(len(hidden), len(hidden_edges)) > MOST_OFF:
             raise Invalid(f"at most {MOST_OFF} types can be hidden", at="hide", next="Show some types.")
         group = visit.query.get("group") or AUTO
@@ -88,6 +89,7 @@ class Wanted:
             hidden,
             hidden_edges,
             visit.query.get("as_of", "").strip(),
+            int(_number(visit, "way", 0)),
             int(_number(visit, "rows", 0)),
             "form" in visit.query,
         )
@@ -116,6 +118,7 @@ class Wanted:
             hide=list(self.hidden),
             hide_edge=list(self.hidden_edges),
             as_of=self.as_of,
+            way=_told(self.way, 0),
             rows=_told(self.rows, 0),
         )
 
@@ -129,8 +132,16 @@ class Wanted:
 
     def grouped(self, visit: Visit, group: str, opened: Sequence[str] = ()) -> str:
         """Return the address of the whole workspace in groups."""
-        shown = Wanted(group=group, opened=tuple(opened), path_from=self.path_from, colour=self.colour)
+        shown = Wanted(
+            group=group, opened=tuple(opened), path_from=self.path_from, colour=self.colour, hidden=self.hidden
+        )
         return shown.address(visit)
+
+    def toggling(self, visit: Visit, type: str) -> str:
+        """Return the address of this view with a type of nodes hidden or, if it was, shown; empty beyond `MOST_OFF`
+        hidden types."""
+        hidden = {*self.hidden} ^ {type}
+        return replace(self, hidden=tuple(sorted(hidden)), node="").address(visit) if len(hidden) <= MOST_OFF else ""
 
     def coloured(self, visit: Visit, colour: str) -> str:
         """Return the address of this view with other colours."""
@@ -148,7 +159,11 @@ class Wanted:
         """Return the address of the path from its last node to its first."""
         direction = {"out": "in", "in": "out"}.get(self.direction, self.direction)
         turned = replace(self, starts=(self.to,), to=self.starts[0], direction=direction)
-        return replace(turned, node="", path_from="", rows=0).address(visit)
+        return replace(turned, node="", path_from="", way=0, rows=0).address(visit)
+
+    def by_way(self, visit: Visit, way: int) -> str:
+        """Return the address of the path of this number between the same nodes; 0 is the cheapest one."""
+        return replace(self, way=way, node="", rows=0).address(visit)
 
     def now(self, visit: Visit) -> str:
         """Return the address of this view at the current tip."""
@@ -168,10 +183,9 @@ def _some(visit: Visit, name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, visit.many(name))))
 
 
-def _off(visit: Visit, name: str, offered: str, chosen: str) -> tuple[str, ...]:
-    """Return the hidden types: by name, or offered by a form and not checked."""
-    shown = _some(visit, chosen)
-    return tuple(sorted({*_some(visit, name), *_some(visit, offered)} - set(shown)))
+def _off(visit: Visit) -> tuple[str, ...]:
+    """Return the hidden types of relations: by name, or offered by a form and not checked."""
+    return tuple(sorted({*_some(visit, "hide_edge"), *_some(visit, "of_edge")} - set(_some(visit, "show_edge"))))
 
 
 def _number(visit: Visit, name: str, usual: float) -> float:

@@ -60,7 +60,7 @@ def path(visit: Visit, wanted: Wanted) -> Mapping[str, Any]:
     Raises:
         NotFound: One of them does not exist.
     """
-    answer = visit.call(
+    return visit.call(
         "traverse",
         start=wanted.starts[:1],
         to=wanted.to,
@@ -69,26 +69,40 @@ def path(visit: Visit, wanted: Wanted) -> Mapping[str, Any]:
         budget=BUDGET,
         as_of=wanted.as_of or None,
     )
-    return _coloured(visit, wanted, answer)
 
 
-def _coloured(visit: Visit, wanted: Wanted, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+def walked_from(visit: Visit, wanted: Wanted, start: str, cost: float, nodes: int) -> Mapping[str, Any]:
+    """Return the nearest nodes of one start, up to a cost and a number of nodes, with the relations among them."""
+    return visit.call(
+        "traverse",
+        start=[start],
+        max_cost=cost,
+        max_nodes=nodes,
+        direction=wanted.direction,
+        include=["edges"],
+        budget=BUDGET,
+        as_of=wanted.as_of or None,
+    )
+
+
+def coloured(visit: Visit, wanted: Wanted, answer: Mapping[str, Any]) -> Mapping[str, Any]:
     """Add the class of each node if the picture shows classes."""
     if wanted.colour == TYPE or wanted.as_of:
         return answer
     return {**answer, "tones": tones_of_walk(visit.session(), answer, cast("Colour", wanted.colour))}
 
 
-def walk(visit: Visit, wanted: Wanted) -> tuple[Mapping[str, Any], list[str], list[str]]:
-    """Return the nearest nodes, and the types of nodes and relations among them."""
+def walk(visit: Visit, wanted: Wanted) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the nearest nodes, and the types of relations among them."""
     plain = _traverse(visit, wanted, max(wanted.nodes, LOOKED_AT) if wanted.hidden else wanted.nodes)
-    types, edges = _kinds(plain, wanted)
+    edges = {edge["type"] for edge in (*plain["edges"], *plain["broken_links"])} | set(wanted.hidden_edges)
     if not wanted.hidden and not wanted.hidden_edges:
-        return _coloured(visit, wanted, plain), types, edges
-    shown = sorted(set(types) - set(wanted.hidden)) if wanted.hidden else None
-    walked = sorted(set(edges) - set(wanted.hidden_edges)) if wanted.hidden_edges else None
+        return coloured(visit, wanted, plain), sorted(edges)
+    types = {shown_type(node) for node in plain["nodes"]} | set(wanted.hidden)
+    shown = sorted(types - set(wanted.hidden)) if wanted.hidden else None
+    walked = sorted(edges - set(wanted.hidden_edges)) if wanted.hidden_edges else None
     answer = _traverse(visit, wanted, wanted.nodes, _or_none(shown), _or_none(walked))
-    return _coloured(visit, wanted, answer), types, edges
+    return coloured(visit, wanted, answer), sorted(edges)
 
 
 def _or_none(wanted: list[str] | None) -> list[str] | None:
@@ -141,10 +155,3 @@ def _members(visit: Visit, starts: tuple[str, ...]) -> list[str]:
         return []
     found = visit.call("query_graph", operation="get", entityType="molecule", id=starts[0], includeChangelog=False)
     return [atom["id"] for atom in found["data"].get("atoms", ())[:MEMBERS]] if found["success"] else []
-
-
-def _kinds(answer: Mapping[str, Any], wanted: Wanted) -> tuple[list[str], list[str]]:
-    """Return the types of nodes and relations in an answer, and the hidden types."""
-    types = {shown_type(node) for node in answer["nodes"]} | set(wanted.hidden)
-    edges = {edge["type"] for edge in (*answer["edges"], *answer["broken_links"])} | set(wanted.hidden_edges)
-    return sorted(types), sorted(edges)

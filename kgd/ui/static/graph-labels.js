@@ -40,9 +40,9 @@ const GraphLabels = (() => {
     take(area, ...by) {
       for (const cell of this.near(area)) this.cells.has(cell) ? this.cells.get(cell).push([area, by]) : this.cells.set(cell, [[area, by]]);
     }
-    hasRoom(area, but) {
+    hasRoom(area, ...but) {
       for (const cell of this.near(area)) for (const [[left, top, right, bottom], by] of this.cells.get(cell) || []) {
-        if (!by.includes(but) && area[0] < right && left < area[2] && area[1] < bottom && top < area[3]) return false;
+        if (!but.some((one) => by.includes(one)) && area[0] < right && left < area[2] && area[1] < bottom && top < area[3]) return false;
       }
       return true;
     }

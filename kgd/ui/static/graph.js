@@ -11,6 +11,7 @@
   const OUTWARD = [0.97, 0.9, 0.83, 0.76, 0.69, 0.62, 0.55, 0.48, 0.41, 0.34];  // distances of the name of a sector, by the largest ring
   const TWO_LINES = 180;  // width of a name in two lines
   const EDGE = 0.76, CROSSED = 400;  // distance of a badge by the size of its group, and largest number of lines that labels avoid
+  const BENDS = [0.06, -0.06, 0.12, -0.12, 0.2, -0.2, 0.3, -0.3];  // of lines around labels, by their length
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
   const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
   // Of a path: least width of a step in a row, width of its text in a row and in a column, room below.
@@ -75,7 +76,7 @@
       const sizes = dot.open ? { size: Math.min(first, second) / 2, wide: first, high: second } : { size: first, room: second, deep };
       Object.assign(dot, { x, y, drawn: Number(wide.split(" ")[2]) }, sizes, moved.get(dot.uri));
     }
-    for (const line of lines) line.bend = ((isTall && line.path.dataset.tall) || line.path.dataset.wide)?.split(" ").map(Number);
+    for (const line of lines) line.bend = line.given = ((isTall && line.path.dataset.tall) || line.path.dataset.wide)?.split(" ").map(Number);
     box = { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity };
     for (const { x, y, size, group, open, wide, high } of dots) {
       const [w, h] = open ? [wide / 2, high / 2] : group ? [Math.max(size, NAME / 2), size] : [0, 0];
@@ -98,7 +99,10 @@
         pin(dot);
       }
     }
-    lines.forEach(stretch);
+    for (const line of lines) {
+      line.bend = line.given;
+      stretch(line);
+    }
     for (const { ellipse, text, r } of rings) {
       set(ellipse, { rx: r * view.kx, ry: r * view.ky });
       text.setAttribute("y", -r * view.ky - 4);
@@ -113,9 +117,10 @@
 
   // The numbers on the upper edge of a group.
   function pin(dot) {
-    const [x, y] = at(dot), edge = EDGE * size(dot);
+    const [x, y] = at(dot), beside = dot.badges.length > 1 ? Math.max(...dot.badges.map((one) => one.firstElementChild.width.baseVal.value)) / 2 + 1 : 0;
+    const edge = EDGE * size(dot), across = Math.max(edge, beside);
     for (const badge of dot.badges) {
-      const side = badge.matches(".conflict") ? edge : -edge;
+      const side = badge.matches(".conflict") ? across : -across;
       badge.setAttribute("transform", `translate(${(x + side).toFixed(1)} ${(y - edge).toFixed(1)})`);
     }
   }
@@ -180,11 +185,11 @@
     const hasRoom = (dot, [left, top, right, bottom]) => {
       if (isFit && (left < view.x || right > view.x + across || top < view.y || bottom > view.y + down)) return false;
       if (dot.open && right > at(dot)[0] + half(dot)[0] - TITLE[0]) return false;
-      return taken.hasRoom([left, top, right, bottom], dot);
+      return taken.hasRoom([left, top, right, bottom], dot, dot.label);
     };
     const show = (dot, text, side) => {
       Object.assign(dot, { text, side });
-      taken.take(around(dot, side), dot);
+      taken.take(around(dot, side), dot.label);
     };
     const first = (dot) => (dot.link.hasAttribute("aria-current") ? 0 : dot.isStart || dot.open ? 1 : 2);
     const ordered = [...dots].sort((a, b) => first(a) - first(b));
@@ -199,8 +204,8 @@
       const texts = [...new Set([...lines, ...whole, ...LENGTHS.map((long) => cut(dot.full, long, dot.group))])];
       const places = texts.flatMap((text) => (lines.includes(text) ? ["below"] : sides(dot)).map((side) => [text, side]))
         .filter(([text, side]) => hasRoom(dot, around(dot, side, text)));
-      const isClear = ([text, side]) => text.length > LENGTHS[1] && crossed.hasRoom(around(dot, side, text), dot);
-      const [text, side] = places.find(isClear) || places[0] || [];
+      const isClear = (...own) => ([text, side]) => text.length > LENGTHS[1] && crossed.hasRoom(around(dot, side, text), ...own);
+      const [text, side] = places.find(isClear()) || places.find(isClear(dot)) || places[0] || [];
       if (side) show(dot, text, side);
     }
     for (const dot of ordered) {
@@ -209,6 +214,7 @@
         .find((text) => text.length > dot.text.length && hasRoom(dot, around(dot, dot.side, text)) && crossed.hasRoom(around(dot, dot.side, text), dot));
       if (longer) show(dot, longer, dot.side);
     }
+    if (kind === "rings" && lines.length <= CROSSED) lines.forEach(bendAround);
     for (const dot of dots) {
       if (!dot.side) dot.text = cut(dot.full, LENGTHS[0], dot.group);
       const [x, y] = at(dot), shown = dot.side || sides(dot)[0], area = around(dot, shown);
@@ -230,6 +236,31 @@
     placeSectors(isFit, across, down, crossed);
     listUnnamed(dots.filter((dot) => !dot.side));
     name();
+  }
+  // Bends a line that crosses a label, or the figure of another node, as little as possible.
+  function bendAround(line) {
+    const { a, b, given } = line, [ax, ay] = at(a), [bx, by] = at(b), steps = Math.ceil(Math.hypot(bx - ax, by - ay) / 8);
+    const hits = () => {
+      let count = 0;
+      for (let n = 1; n < steps; n++) {
+        const [x, y] = along(line, n / steps);
+        if (!taken.hasRoom([x - 2, y - 2, x + 2, y + 2], a, b)) count += 1;
+      }
+      return count;
+    };
+    line.bend = given;
+    stretch(line);
+    let least = hits(), best = line.bend;
+    for (const share of least ? BENDS : []) {
+      line.bend = [(by - ay) * share / view.kx, (ax - bx) * share / view.ky];
+      stretch(line);
+      const count = hits();
+      if (count < least) [least, best] = [count, line.bend];
+      if (!least) break;
+    }
+    if (line.bend === best) return;
+    line.bend = best;
+    stretch(line);
   }
   // The areas that lines cross; a label may touch the lines of its own node.
   function crossings() {
@@ -371,7 +402,7 @@
   }
 
   // Whether a button lies over the upper edge of the picture.
-  const isCovered = () => !by("controls").open || getComputedStyle(document.querySelector(".zoom")).position === "absolute";
+  const isCovered = () => getComputedStyle(document.querySelector(".side")).position === "absolute" || getComputedStyle(document.querySelector(".zoom")).position === "absolute";
 
   function all() {
     if (isTall !== wantsTall()) arrange();
@@ -525,7 +556,7 @@
       return show();
     }
     if (button && svg) return button.dataset.zoom === "all" ? all() : zoom(button.dataset.zoom === "in" ? STEP : 1 / STEP);
-    const link = event.target.closest("#picture a.dot, #rest a, #card a, .side a"), line = target(event);
+    const link = event.target.closest("#picture a.dot, #rest a, #card a, .side a, .legend a"), line = target(event);
     if (kind === "groups" && line?.path && !modified(event)) {
       event.preventDefault();
       return line.arrow ? null : go(both(line));
