@@ -62,6 +62,11 @@ def test_new_knowledge_is_reviewed_and_reverted(kgd: Kgd) -> None:
     said = kgd("review")
     assert "added concept://shop/seen/a" in said
     assert "+ summary: learned" in said
+    kgd("link", "seen/a", "src/checkout.py", "--type", "about", "-q")
+    assert "+ relations/about/concept://shop/src/checkout.py: " in kgd("review")
+    kgd("review", "--approve", "seen/a", "-q")
+    assert "added concept://shop/seen/a, approved" in kgd("review")
+    assert "cannot be related to itself" in kgd.run("link", "seen/a", "seen/a").stderr
     for option in ("--author", "--by"):
         assert kgd.json("review", option, "agent", "--since", "yesterday")["authors"] == []
     said = kgd("review", "--since", "today", "--revert", "seen/a")
