@@ -147,6 +147,14 @@ def test_a_node_in_conflict_names_the_authors_of_its_versions(page: Page) -> Non
     expect(page.locator("#card")).to_contain_text("conflict between Bob Builder and Ann Person, ")
 
 
+def test_the_version_that_was_written_last_is_marked(page: Page) -> None:
+    uri, _, theirs, *_ = DISPUTED[2]
+    for place in ("conflict", "conflicts"):
+        at(page, f"{place}?uri={uri}")
+        marked = page.locator(".version", has_text="newest")
+        expect(marked.locator(".words")).to_have_text([theirs])
+
+
 def test_the_page_of_a_fact_leads_to_the_graph_its_history_and_other_facts_about_its_code(page: Page) -> None:
     at(page, f"node?uri={NODE}")
     expect(page.locator("h1 .sample")).to_be_visible()
