@@ -31,7 +31,7 @@ from kgd.ui.pages.areas import coverage_of
 from kgd.ui.pages.graph_address import COLOURS, DEAREST, DIRECTIONS, GROUPINGS, MOST_OFF, TYPE, Wanted
 from kgd.ui.pages.graph_card import card_of
 from kgd.ui.pages.graph_paths import paths
-from kgd.ui.pages.graph_walk import begun, coloured, found, walk
+from kgd.ui.pages.graph_walk import begun, coloured, found, similar, walk
 from kgd.ui.relation_words import verb_of, words_of
 from kgd.ui.rendering import counted
 from kgd.ui.visit import Download, Entry, Handled, Page, Redirect, Visit
@@ -193,12 +193,13 @@ def _both_ends(visit: Visit, wanted: Wanted) -> tuple[Wanted, dict[str, Any]]:
     for end, text in (("from", next(iter(wanted.starts), "")), ("to", wanted.to)):
         if "://" in text:
             continue
-        hits, is_choice = found(visit, text) if text else ((), False)
+        hits, is_name = found(visit, text) if text else ((), False)
         if not hits:
-            return wanted, {"nothing": text}
+            near = [(one["name"], _at_end(wanted, end, one["uri"]).address(visit)) for one in similar(visit, text)]
+            return wanted, {"nothing": text, "near": near}
         at = [(hit, _at_end(wanted, end, hit["uri"])) for hit in hits]
-        if is_choice:
-            return wanted, _choice(text, [(hit, one.address(visit)) for hit, one in at])
+        if not is_name or len(hits) > 1:
+            return wanted, _choice(text, [(hit, one.address(visit)) for hit, one in at], is_name=is_name)
         wanted = at[0][1]
     return wanted, {}
 
@@ -208,11 +209,12 @@ def _at_end(wanted: Wanted, end: str, uri: str) -> Wanted:
     return replace(wanted, to=uri) if end == "to" else replace(wanted, starts=(uri,))
 
 
-def _choice(name: str, nodes: Sequence[tuple[Mapping[str, Any], str]]) -> dict[str, Any]:
+def _choice(name: str, nodes: Sequence[tuple[Mapping[str, Any], str]], *, is_name: bool = True) -> dict[str, Any]:
     """Return the nodes of one name, each with its path.
 
     Args:
         nodes: Each with the address of the picture that it leads to.
+        is_name: Whether they have this name; otherwise a search for it found them.
     """
     rows = [
         {
@@ -223,7 +225,7 @@ def _choice(name: str, nodes: Sequence[tuple[Mapping[str, Any], str]]) -> dict[s
         }
         for node, leads in nodes
     ]
-    return {"choice": {"name": name, "rows": rows}}
+    return {"choice": {"name": name, "rows": rows, "is_name": is_name}}
 
 
 def _ends(visit: Visit, wanted: Wanted) -> dict[str, tuple[str, str]]:
@@ -252,7 +254,8 @@ def _around(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         nodes = [(node, wanted.begun_at(visit, [node["uri"]])) for node in namesakes]
         return {"wanted": replace(wanted, starts=()), **_choice(wanted.question, nodes)}
     if not wanted.starts:
-        return {"wanted": wanted, "nothing": wanted.question}
+        near = [(one["name"], wanted.begun_at(visit, [one["uri"]])) for one in similar(visit, wanted.question)]
+        return {"wanted": wanted, "nothing": wanted.question, "near": near}
     answer, edges = walk(visit, wanted)
     scene = scene_of_walk(answer)
     title = _title(scene)

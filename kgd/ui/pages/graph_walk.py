@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
 from kgd.drawing.scene import shown_type
+from kgd.errors import KgdError
 from kgd.model.uri import CODE_TREE, scheme_of
 from kgd.tools.read.states import Colour, tones_of_walk
 from kgd.ui.pages.graph_address import TYPE, Wanted
@@ -33,25 +35,38 @@ def begun(visit: Visit, wanted: Wanted) -> tuple[Wanted, Sequence[Mapping[str, A
     if wanted.starts:
         return wanted, ()
     if wanted.question:
-        hits, is_choice = found(visit, wanted.question)
+        hits, is_name = found(visit, wanted.question)
+        is_choice = is_name and len(hits) > 1
         return replace(wanted, starts=tuple(hit["uri"] for hit in hits)), hits if is_choice else ()
     newest = visit.call("graph_view", types=list(wanted.types), max_cost=0, max_nodes=MEMBERS)["nodes"]
     return replace(wanted, starts=tuple(node["uri"] for node in newest if "via" not in node)), ()
 
 
 def found(visit: Visit, question: str) -> tuple[Sequence[Mapping[str, Any]], bool]:
-    """Return the nodes of that address or name, otherwise the hits of a search; and whether several have the name.
+    """Return the nodes of that address or name, otherwise the hits of a search that answer it; and whether it is the
+    address or name of the nodes.
 
     Code of the name does not count beside a node with the address.
     """
     at = visit.call("get", uris=[question], include=[])["nodes"] if " " not in question else []
     if at and ("/" in question or ":" in question):
-        return at[:1], False
-    hits = visit.call("search", query=question, limit=NAMESAKES, lanes="one")["hits"]
+        return at[:1], True
+    answer = visit.call("search", query=question, limit=NAMESAKES, lanes="one")
+    hits = answer["hits"]
     known = [hit for hit in hits if not at or scheme_of(hit["uri"]) not in (*CODE_TREE, "symbol")]
     same = [hit for hit in known if hit["name"].casefold() == question.casefold()]
     named = list({node["uri"]: node for node in (*at[:1], *same)}.values())
-    return named or hits[:HITS], len(named) > 1
+    others = () if answer.get("nearest") else hits[:HITS]
+    return named or others, bool(named)
+
+
+def similar(visit: Visit, text: str) -> Sequence[Mapping[str, Any]]:
+    """Return the nodes whose addresses are similar to a text for which nothing was found."""
+    with suppress(KgdError):  # no address can be made of the text
+        missing = visit.call("get", uris=[text], include=[])["missing"]
+        uris = [uri for one in missing for uri in one["similar"]]
+        return visit.call("get", uris=uris, include=[])["nodes"] if uris else ()
+    return ()
 
 
 def path(visit: Visit, wanted: Wanted) -> Mapping[str, Any]:
