@@ -208,7 +208,8 @@ def test_the_parts_of_a_path_lead_to_their_node_or_to_a_search_below_it(desk: De
 
 def test_the_relations_of_a_node_without_text_are_in_the_main_column(desk: Desk, page: Page) -> None:
     relations = [{"type": "uses", "target": "concept://shop/lamp"}]
-    desk.put("concept://shop/lamp", name="Lamp", content="Lights the till.\n", relations=relations)
+    back = [{"type": "lights", "target": "concept://shop/desk"}]
+    desk.put("concept://shop/lamp", name="Lamp", content="Lights the till.\n", relations=back)
     desk.put("concept://shop/desk", name="Desk", summary="Where the lamp stands", relations=relations)
     at(page, "node?uri=concept://shop/desk")
     beside = page.get_by_label("About this node")

@@ -180,7 +180,7 @@
         : [[x - w - 1, y - h - 1, x + w + 1, y + h + 1]];
       for (const edge of edges) taken.take(edge, dot);
     }
-    const crossed = kind === "rings" && lines.length <= CROSSED ? crossings() : new Taken();
+    let crossed = kind === "rings" && lines.length <= CROSSED ? crossings() : new Taken();
     const isFit = fitted || near() <= 1.01, [across, down] = free();
     const hasRoom = (dot, [left, top, right, bottom]) => {
       if (isFit && (left < view.x || right > view.x + across || top < view.y || bottom > view.y + down)) return false;
@@ -214,7 +214,10 @@
         .find((text) => text.length > dot.text.length && hasRoom(dot, around(dot, dot.side, text)) && crossed.hasRoom(around(dot, dot.side, text), dot));
       if (longer) show(dot, longer, dot.side);
     }
-    if (kind === "rings" && lines.length <= CROSSED) lines.forEach(bendAround);
+    if (kind === "rings" && lines.length <= CROSSED) {
+      lines.forEach(bendAround);
+      crossed = crossings();
+    }
     for (const dot of dots) {
       if (!dot.side) dot.text = cut(dot.full, LENGTHS[0], dot.group);
       const [x, y] = at(dot), shown = dot.side || sides(dot)[0], area = around(dot, shown);
