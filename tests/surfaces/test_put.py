@@ -140,8 +140,6 @@ REFUSED: list[tuple[Any, type[KgdError]]] = [
     ({"op": "append", "uri": "src/checkout.py", "text": "  "}, Invalid),
     ({"op": "unrelate", "source": "not/there", "target": "a", "type": "t"}, NotFound),
     ({"op": "revert", "commit": "f" * 40}, NotFound),
-    ({"op": "relate", "source": "src", "target": "src", "type": "uses"}, Invalid),
-    (upsert("itself", relations=[{"type": "uses", "target": "itself"}]), Invalid),
     ({"op": "upsert", "uri": "kgd://shop/status", "summary": "mine"}, Invalid),
 ]
 

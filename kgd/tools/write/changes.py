@@ -79,18 +79,14 @@ class Upsert(PlainParams):
     expect_version: int | None = Field(default=None, ge=0)
 
     def edit(self, spell: Spell, own: Spell, workspace: str) -> model.Edit:
-        uri = own(self.uri, "uri") if self.uri is not None else self._named(workspace)
-        relations = tuple(_each(self.relations, lambda r: r.value(spell, ""), "relations"))
-        for number, one in enumerate(relations):
-            _refuse_itself(uri, one, f"relations[{number}].target")
         given: dict[str, Any] = {row.name: getattr(self, row.name) for row in PLAIN}
         given |= {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
         return model.Upsert(
-            uri,
+            own(self.uri, "uri") if self.uri is not None else self._named(workspace),
             **given,
             data=self.data,
             source=self.source.value() if self.source else None,
-            relations=relations,
+            relations=tuple(_each(self.relations, lambda r: r.value(spell, ""), "relations")),
             aliases=tuple(own(alias, "aliases") for alias in self.aliases),
             unset=tuple(self.unset),
             expect_version=self.expect_version,
@@ -146,9 +142,7 @@ class Relate(Params):
     def edit(self, spell: Spell, own: Spell, workspace: str) -> model.Edit:
         relation = Relation(self.type, spell(self.target, "target"), self.weight, self.data)
         explicit = frozenset(self.model_fields_set & {"weight", "data"})
-        source = own(self.source, "source")
-        _refuse_itself(source, relation, "target")
-        return model.Relate(source, relation, explicit)
+        return model.Relate(own(self.source, "source"), relation, explicit)
 
 
 class Unrelate(Params):
@@ -301,11 +295,6 @@ def _checked(change: Any) -> Any:
             next="Split it into several nodes and relate them.",
         )
     return change
-
-
-def _refuse_itself(uri: Uri, relation: Relation, at: str) -> None:
-    if relation.target == uri:
-        raise Invalid("a node cannot be related to itself", at=at, next="Name another node as the target.")
 
 
 def _each(items: Sequence[Any], make: Callable[[Any], Any], where: str) -> list[Any]:
