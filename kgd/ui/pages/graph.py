@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup
 
-from kgd.drawing.looks import TONES, place_of
+from kgd.drawing.looks import place_of
 from kgd.drawing.scene import (
     GROUP,
     MEANINGS,
-    UNKNOWN,
     Dot,
     Mark,
     Scene,
@@ -30,6 +28,7 @@ from kgd.tools.read.traverse import MOST_NODES
 from kgd.ui.pages.areas import coverage_of
 from kgd.ui.pages.graph_address import COLOURS, DEAREST, DIRECTIONS, GROUPINGS, MOST_OFF, TYPE, Wanted
 from kgd.ui.pages.graph_card import card_of
+from kgd.ui.pages.graph_legend import legend_of, without
 from kgd.ui.pages.graph_paths import paths
 from kgd.ui.pages.graph_walk import begun, coloured, found, similar, walk
 from kgd.ui.relation_words import verb_of, words_of
@@ -83,7 +82,7 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     """Show the whole workspace in groups."""
     answer = _grouped(visit, wanted)
     wanted = replace(wanted, group=answer["grouping"])
-    shown = _without(answer, wanted.hidden) if wanted.hidden and wanted.colour == TYPE else answer
+    shown = without(answer, wanted.hidden) if wanted.hidden and wanted.colour == TYPE else answer
     scene = scene_of_groups(shown)
     groups, looked_at, in_all = answer["groups"], answer["looked_at"], answer["nodes_in_all"]
     sampled = f"Counts are estimates from a sample of {looked_at:,} of {in_all:,} nodes."
@@ -109,19 +108,6 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         | _drawn(visit, wanted, scene, told["title"])
         | {"rows": rows[: max(ROWS, wanted.rows)]}
     )
-
-
-def _without(answer: Mapping[str, Any], hidden: Sequence[str]) -> Mapping[str, Any]:
-    """Leave the nodes of hidden types out of the groups; lines still count all relations."""
-    groups, left = [], Counter[str]()
-    for group in answer["groups"]:
-        types = {type: count for type, count in group.get("types", {}).items() if type not in hidden}
-        gone = sum(group.get("types", {}).values()) - sum(types.values())
-        left.update({group["id"]: gone, group.get("inside", ""): gone})
-        groups.append({**group, "types": types} if "types" in group else dict(group))
-        if "members" in group:
-            groups[-1]["members"] = [one for one in group["members"] if shown_type(one) not in hidden]
-    return {**answer, "groups": [{**one, "count": one["count"] - left[one["id"]]} for one in groups]}
 
 
 def _summary(answer: Mapping[str, Any]) -> str:
@@ -311,7 +297,7 @@ def _drawn(visit: Visit, wanted: Wanted, scene: Scene, title: str) -> dict[str, 
     picture = draw(scene, leads=lambda dot: _leads(visit, wanted, scene, dot), title=title, selected=wanted.node)
     return {
         "picture": Markup(picture),
-        "legend": _legend(visit, wanted, scene),
+        "legend": legend_of(visit, wanted, scene),
         "file": replace(wanted, node="", path_from="").address(visit, "graph.svg"),
         "rows": _rows(visit, wanted, scene),
         "all_rows": wanted.with_rows(visit, len(scene.dots)),
@@ -382,34 +368,6 @@ def _rows(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]]:
         }
         for dot in scene.dots[: max(ROWS, wanted.rows)]
     ]
-
-
-def _legend(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]]:
-    """Return the figures of the picture with their words. The types have a link that hides or shows them, except in a
-    path and in groups that show classes."""
-    tone = UNKNOWN if scene.has_tones else ""
-    signs: Mapping[str, Mark] = {"conflict": "conflict", "stale": "unverified"}
-    of_tones = [(one, (signs[one],) if one in signs else (), count) for one, count in scene.tones.items()]
-    legend = [_entry(sample("", marks, one), f"{TONES[one][1]} {count:,}") for one, marks, count in of_tones]
-    is_filter = scene.arrangement != "path" and not (scene.has_tones and scene.arrangement == "groups")
-    types = {**scene.types, **dict.fromkeys(wanted.hidden, 0)} if is_filter else scene.types
-    legend += [
-        _entry(
-            sample(type, tone=tone),
-            f"{in_words(type)}{f' {count:,}' if type not in wanted.hidden else ''}",
-            wanted.toggling(visit, type) if is_filter else "",
-            type in wanted.hidden,
-        )
-        for type, count in types.items()
-    ]
-    kind: Mapping[str, str] = {"missing": "missing", "unreachable": "unreachable"}
-    named = {mark for _, marks, _ in of_tones for mark in marks}
-    marks: Sequence[Any] = [mark for mark in scene.marks if mark not in named]
-    return legend + [_entry(sample(kind.get(mark, "concept"), (mark,), tone), MEANINGS[mark]) for mark in marks]
-
-
-def _entry(figure: str, words: str, leads: str = "", is_hidden: bool = False) -> dict[str, Any]:
-    return {"figure": Markup(figure), "words": words, "leads": leads, "is_hidden": is_hidden}
 
 
 def _said(cut: Mapping[str, Any], wanted: Wanted) -> str:

@@ -405,7 +405,7 @@
   }
 
   // Whether a button lies over the upper edge of the picture.
-  const isCovered = () => getComputedStyle(document.querySelector(".side")).position === "absolute" || getComputedStyle(document.querySelector(".zoom")).position === "absolute";
+  const isCovered = () => [".side", ".zoom"].some((part) => getComputedStyle(document.querySelector(part)).position === "absolute");
 
   function all() {
     if (isTall !== wantsTall()) arrange();
