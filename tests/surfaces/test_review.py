@@ -267,6 +267,8 @@ def test_a_node_of_a_thousand_relations_is_shortened(person: Ask) -> None:
     (node,) = person.review(since="yesterday")["authors"][0]["nodes"]
     assert node["more_fields"] > 900
     assert len(node["fields"]) == 40
+    (approved,) = person.review(since="yesterday", approve=["hub"])["authors"][0]["nodes"]
+    assert approved == {**node, "approved": True}
 
 
 def test_changes_after_the_shown_commit_are_not_accepted(learned: Ask) -> None:

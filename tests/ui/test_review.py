@@ -247,7 +247,7 @@ def test_an_address_holds_the_filter_and_errors_are_reported(desk: Desk, page: P
     watched.troubles.clear()  # the browser notes each answer of 422
 
 
-def test_a_date_in_the_address_is_in_the_form_and_the_way_to_mark_all_is_told(desk: Desk, page: Page) -> None:
+def test_a_date_in_the_address_is_in_the_form_and_the_way_to_mark_all_is_shown(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/dated", name="Dated")
     at(page, "review?since=2020-01-31")
     expect(page.get_by_label("Since")).to_have_value("2020-01-31")

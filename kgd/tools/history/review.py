@@ -394,6 +394,10 @@ def _shortened(one: Learned) -> Learned:
         "commits": one["commits"][-FIELDS_OF_LONG:],
         "fields": clip(first, SHORT_VALUE),
     }
+    if "reverted" in one:
+        short["reverted"] = one["reverted"]
+    if "approved" in one:
+        short["approved"] = True
     if len(one["fields"]) > FIELDS_OF_LONG:
         short["more_fields"] = len(one["fields"]) - FIELDS_OF_LONG
     return short
