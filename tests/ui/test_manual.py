@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from kgd.ui import manual_search, site
 from tests.ui.conftest import account, axe
@@ -38,6 +38,19 @@ def test_the_manual_is_read_from_page_to_page_by_keyboard(page: Page) -> None:
     page.get_by_role("link", name="context").first.click()
     expect(page).to_have_url(page.url.partition("/ui/")[0] + "/ui/manual/context")
     expect(page.get_by_role("navigation", name="Pages of the manual").get_by_role("link")).to_have_count(2)
+    assert axe(page) == []
+
+
+def test_a_block_of_commands_is_copied_and_printed_output_has_no_button(page: Page, context: BrowserContext) -> None:
+    manual(page, "/ui")
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    block = page.locator("pre[data-language=sh]").first
+    block.hover()
+    block.get_by_role("button", name="Copy this block").click()
+    assert page.evaluate("navigator.clipboard.readText()").startswith("kgd ui --print")
+    expect(block).to_contain_text("Copied")
+    manual(page, "/memories")
+    expect(page.locator("pre[data-language=text] button")).to_have_count(0)
     assert axe(page) == []
 
 

@@ -173,7 +173,7 @@ def _places(notes: Mapping[str, Mapping[str, Any]], uri: str) -> list[Mapping[st
 
 
 def _stamps(visit: Visit, uris: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-    """Return who last wrote each node, and when; without nodes that do not fit into one answer."""
+    """Return the author and the time of each node's last change; without nodes that do not fit into one answer."""
     if not uris:
         return {}
     try:
@@ -227,7 +227,7 @@ def _lines(code: Mapping[str, Any], cards: Sequence[Card], first: int, start: in
 
 
 def _margin(cards: Sequence[Card]) -> tuple[tuple[Card, ...], Mapping[str, Any]]:
-    """Return the notes that begin at a line, each once, and who wrote the newest of them, and when."""
+    """Return the notes that begin at a line, each once, with the author and the time of the newest note."""
     notes = tuple({card.number: card for card in cards}.values())
     return notes, max((card.updated for card in cards if card.updated), key=lambda one: one["at"], default={})
 
@@ -237,7 +237,7 @@ def _has(place: Mapping[str, Any], line: int) -> bool:
 
 
 def _line_at(visit: Visit, uri: str, line: int, first: int) -> str:
-    """Return the address of a line: of this page, which begins at line `first`, or of another one."""
+    """Return the address of a line, on this page, which begins at line `first`, or on another page."""
     is_here = first <= line < first + LINES
     return f"#L{line}" if is_here else f"{visit.to('file', uri=uri, line=line)}#L{line}"
 
