@@ -1,4 +1,4 @@
-"""The first picture of README: a team's knowledge about one part of its code."""
+"""The first picture of docs/ui.md: a team's knowledge about one part of its code."""
 
 from __future__ import annotations
 
