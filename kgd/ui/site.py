@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kgd.ui import manual, manual_search, rendering
 
-FILES = ("kgd.css", "code.css", "manual.css", "manual.js", "copy.js", "icon.svg")
+FILES = ("kgd.css", "code.css", "manual.css", "manual.js", "icon.svg")
 SEARCH = "find.html"
 INDEX = "search-index.js"
 
