@@ -11,7 +11,7 @@ Answer = dict[str, Any]
 _HEADINGS = {
     "molecule": "Areas",
     "atom": "Areas",
-    "gotcha": "Traps",
+    "gotcha": "Gotchas",
     "pattern": "Patterns",
     "decision": "Decisions",
     "insight": "Facts",

@@ -41,7 +41,7 @@ conversation itself is lost.
 
 Before you work
 - `context` with the `paths` you are about to touch, a `task` (URI or text) or a `question`: rules of the areas, \
-traps, decisions, dependents, recent changes, within a budget. `unmatched_paths` are files without a description; \
+gotchas, decisions, dependents, recent changes, within a budget. `unmatched_paths` are files without a description; \
 an `unverified` node cites code that has changed since.
 - `search` with a name or an error message. `hits` is knowledge, `code` the code tree.
 - `traverse` from nodes or paths (direction "in": dependents): all nodes whose cheapest path costs at most \
@@ -49,7 +49,7 @@ an `unverified` node cites code that has changed since.
 - `get` reads nodes in full: content, relations, `include` "incoming" and "history".
 
 While you work and when you are done
-- `put` knowledge that the code cannot express: decisions and their reasons, traps, how parts work together, failed \
+- `put` knowledge that the code cannot express: decisions and their reasons, gotchas, how parts work together, failed \
 attempts. One fact per node: a name, a summary of at most 100 characters, content of any length, and relations to \
 its files and concepts:
   {"changes": [{"op": "upsert", "type": "gotcha", "name": "Tokens outlive a key rotation", "summary": "...", \
@@ -126,13 +126,13 @@ _TEXTS = {
     ),
     "discovery": _Text(
         "Research a task",
-        "Collect rules, traps, decisions and undescribed files of a task before it begins; writes nothing",
+        "Collect rules, gotchas, decisions and undescribed files of a task before it begins; writes nothing",
         "Find this team's knowledge{here} before we begin with: {task}\n\n"
         "1. Call `context` with `task`{paths}. If the task names Context Files, they are read with it.\n"
         '2. Call `query_graph` with operation "context" for the files that it will touch: the areas\' rules, recent '
         "changes, and `unmatchedPaths`.\n"
         '3. `traverse` from those files with direction "in" for their dependents.\n\n'
-        "Tell me the rules and traps that apply, the decisions behind them, stale or conflicting facts, and files "
+        "Tell me the rules and gotchas that apply, the decisions behind them, stale or conflicting facts, and files "
         "without a description. Name the source of each. Write nothing yet.",
         (_TASK, _PATHS),
     ),
@@ -151,7 +151,7 @@ _TEXTS = {
     ),
     "execution": _Text(
         "Record the results of a task",
-        "After the work: update areas and changelogs, and record decisions, traps and patterns",
+        "After the work: update areas and changelogs, and record decisions, gotchas and patterns",
         "The work on this task is done and checked: {task}\n\nRecord the results for the team{here}:\n\n"
         '1. Which files were touched{paths}? `query_graph` with operation "context" shows their areas.\n'
         '2. If the work changed an area, update it: `manage_graph` with operation "update", the version you read and '

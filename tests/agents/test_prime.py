@@ -68,7 +68,7 @@ def test_it_shows_rules_traps_decisions_and_current_work(session: Session, ask: 
         f"- Payments: Book in cents. More. ({molecule})",
         "  - Webhooks [src/payments/**]: All are idempotent. (atom://shop/Webhooks)",
     ]
-    assert "Tokens outlive a key rotation: They are signed" in shown["Traps, newest first"][0]
+    assert "Tokens outlive a key rotation: They are signed" in shown["Gotchas, newest first"][0]
     assert "decision://shop/Use%20Postgres" in shown["Decisions, newest first"][0]
     assert shown["In progress"] == ["- Rotate keys: Weekly. (task://shop/Rotate%20keys) [in-progress]"]
     assert "put" in shown["When you are done"][0]
@@ -78,8 +78,8 @@ def test_the_newest_come_first_and_the_rest_is_counted(session: Session, ask: As
     for number in range(15):
         ask.put(changes=[upsert("gotcha", f"trap {number:02}", summary="s" * 90)])
     assert ws.text().newest("gotcha", 2)  # the index has caught up
-    traps = sections(session)["Traps, newest first"]
-    assert len(traps) == 12
+    gotchas = sections(session)["Gotchas, newest first"]
+    assert len(gotchas) == 12
 
 
 def test_it_is_never_larger_than_its_budget(session: Session, ask: Ask) -> None:
@@ -89,7 +89,7 @@ def test_it_is_never_larger_than_its_budget(session: Session, ask: Ask) -> None:
         text = primed(session, budget=budget)
         assert len(text) <= 4 * budget + 1
         if budget >= 700:
-            for heading in ("Before you work", "Traps, newest first", "When you are done"):
+            for heading in ("Before you work", "Gotchas, newest first", "When you are done"):
                 assert f"## {heading}" in text
 
 
@@ -164,8 +164,8 @@ def test_concepts_are_listed_last_and_nodes_of_other_kinds_are_at_least_counted(
     ask.put(changes=[{"op": "upsert", "uri": "entity://shop/Ann", "type": "person"}])
     assert not call(session, "prime")["known"]
     (told,) = sections(session)["What is known"]
-    assert told.startswith("No rules, traps or decisions yet; `search` finds what there is (1 node). Worth recording")
+    assert told.startswith("No rules, gotchas or decisions yet; `search` finds what there is (1 node). Worth recording")
     ask.put(changes=[{"op": "upsert", "uri": "services/auth", "summary": "Checks tokens"}, upsert("gotcha", "Clocks")])
     titles = list(sections(session))
-    assert titles.index("Concepts, newest first") > titles.index("Traps, newest first")
+    assert titles.index("Concepts, newest first") > titles.index("Gotchas, newest first")
     assert sections(session)["Concepts, newest first"] == ["- auth: Checks tokens (concept://shop/services/auth)"]

@@ -299,7 +299,7 @@ def test_the_items_of_a_context_are_printed_under_one_heading_of_a_kind(capsys: 
         for number, kind in enumerate(("molecule", "gotcha", "atom"))
     ]
     printing_context.context({"items": items, "changes": [], "changed_together": [], "unmatched_paths": [], "cut": []})
-    assert re.findall(r"^\w.*", capsys.readouterr().out, re.M) == ["Areas", "Traps"]
+    assert re.findall(r"^\w.*", capsys.readouterr().out, re.M) == ["Areas", "Gotchas"]
 
 
 def test_a_context_has_an_empty_line_between_its_parts_and_none_before_the_first(kgd: Kgd) -> None:

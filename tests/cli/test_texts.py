@@ -233,7 +233,7 @@ def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_f
         "src/a.py:3",
         "  | x = 1",
         "  2026-11-21 cccccccccccc Ann: Round once",
-        "Traps",
+        "Gotchas",
         "  Cents  gotcha://shop/cents",
         "    cites it",
         "left out for lack of room: 2 gotcha; raise --budget to see more",

@@ -286,7 +286,7 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
         absent = [path for path in gaps if path in new]
         told = f" {_some(absent)} not in the code tree yet." if absent else ""
         told += " Pass a sentence as `task` or `question`." if any(" " in path for path in absent) else ""
-        message = f"{what}{also}.{told} Record what the code does not show: reasons, rules, traps."
+        message = f"{what}{also}.{told} Record what the code does not show: reasons, rules, gotchas."
         area = _an_area(asked, gaps)
         return {"message": message, "record": [area, _a_trap(workspace, [*bare, *gaps][0])]}
     if is_known:
@@ -320,7 +320,7 @@ def _an_area(asked: _Asked, gaps: Sequence[str]) -> Call:
     hidden = findings.sees is not None  # the patterns must not reveal an area to a caller who may not see all areas
     is_free = folder and (hidden or not Atlas.of(workspace).begins(folder))
     patterns = [f"{folder}/**"] if is_free else list(gaps[:GAPS_NAMED])
-    name, knowledge = "<the area>", "<rules, reasons and traps>"
+    name, knowledge = "<the area>", "<rules, reasons and gotchas>"
     if not asked.task:
         change = {"op": "upsert", "type": "atom", "name": name, "content": knowledge, "data": {"paths": patterns}}
         return {"tool": "put", "arguments": {"changes": [change]}}
@@ -354,9 +354,9 @@ CONTEXT = Operation(
     name="context",
     title="What must I know",
     description=(
-        "Team knowledge to read before you touch files, begin a task or answer a question: rules of the areas, traps, "
-        "patterns, decisions, neighbours, recent changes, undescribed files. Give paths, task or question. `more` has "
-        "the get arguments for the full text."
+        "Team knowledge to read before you touch files, begin a task or answer a question: rules of the areas, "
+        "gotchas, patterns, decisions, neighbours, recent changes, undescribed files. Give paths, task or question. "
+        "`more` has the get arguments for the full text."
     ),
     hints=Hints(read_only=True, idempotent=True),
     run=context,

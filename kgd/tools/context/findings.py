@@ -1,7 +1,7 @@
 """The nodes that are relevant to a question: each once, with the reasons, in reading order.
 
-A reader who stops half way should know the rules and traps. So areas come first, then gotchas, patterns and decisions,
-then other nodes. Nodes about the subject itself come before nodes that are only near it.
+A reader who stops half way should know the rules and gotchas. So areas come first, then gotchas, patterns and
+decisions, then other nodes. Nodes about the subject itself come before nodes that are only near it.
 """
 
 from __future__ import annotations

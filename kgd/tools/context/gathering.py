@@ -32,7 +32,7 @@ HITS, CODE_HITS = 20, 8
 """Largest number of hits for a question, in knowledge and in code."""
 CLEAR = 2 / 3
 """Smallest score of a near hit for a task, as a share of the best score. Hits below it come last: the rules of an area
-that has one word in common with the task would otherwise hide the trap that the task is about."""
+that has one word in common with the task would otherwise hide the gotcha that the task is about."""
 AREAS_FOLLOWED = 40
 """Largest number of areas whose memories and neighbours are examined; an answer of default size has room for as many.
 """

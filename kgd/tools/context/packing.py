@@ -40,7 +40,7 @@ CUT_RESERVE = 500
 HINT_RESERVE = 1_300
 MOST_ITEMS = 80
 MANY = 15
-"""Largest number of memories of one kind before other kinds. Without a limit, the traps of a file would hide its
+"""Largest number of memories of one kind before other kinds. Without a limit, the gotchas of a file would hide its
 decisions."""
 
 

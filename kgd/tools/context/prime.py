@@ -52,7 +52,7 @@ BEFORE = (
     "question: `context` with `question`, or `search`. In a shell: `kgd context PATH...`."
 )
 AFTER = (
-    "When you learn something that the code does not show (a decision and its reason, a trap, a rule), `put` it: "
+    "When you learn something that the code does not show (a decision and its reason, a gotcha, a rule), `put` it: "
     '{"changes": [{"op": "upsert", "type": "gotcha", "name": "...", "summary": "...", "relations": [{"type": "about", '
     '"target": "./path/of/the/file"}]}]}. One fact per node.'
 )
@@ -94,7 +94,7 @@ class _Section:
 
 
 def prime(session: Session, params: PrimeParams) -> PrimeResult:
-    """Brief an agent within the budget: how to use kgd, open decisions, tasks in progress, rules and traps.
+    """Brief an agent within the budget: how to use kgd, open decisions, tasks in progress, rules and gotchas.
 
     Raises:
         NotFound: The directory has no workspace. Other workspaces are not used, because they are about other code.
@@ -139,7 +139,7 @@ def _answer(section: _Section) -> SectionAnswer:
 
 def _none_of_use(count: int) -> str:
     """The text if no knowledge can be listed. Nodes of other types, such as entities, are only counted."""
-    others = f"No rules, traps or decisions yet; `search` finds what there is ({_counted(count, 'node')})."
+    others = f"No rules, gotchas or decisions yet; `search` finds what there is ({_counted(count, 'node')})."
     return f"{others if count else 'Nothing is known here yet.'} {WORTH_RECORDING}"
 
 
@@ -174,7 +174,7 @@ def _knowledge(workspace: Workspace) -> Iterator[_Section]:
     yield _Section("In progress", list(_open_tasks(workspace)))
     yield _areas(workspace)
     for type, title in (
-        ("gotcha", "Traps"),
+        ("gotcha", "Gotchas"),
         ("decision", "Decisions"),
         ("pattern", "Patterns"),
         ("insight", "Facts"),
