@@ -25,7 +25,7 @@ _VERIFY = VERIFY.encode()
 _RAW = ("--raw", "-c", "-z", "--root", "--no-renames", "--abbrev=40", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Versioned:
     """The history of one path. The counts for ``old..new`` can be added to those for ``old``."""
 
@@ -90,31 +90,19 @@ def versions(
         Damaged: History cannot be read to its end.
         Unavailable: git did not finish in time.
     """
-    found: dict[str, list[int | str]] = {}
+    found: dict[str, Versioned] = {}
     span = [tip.hex(), *([f"^{since.hex()}"] if since else [])]
     for id, when, who, verifies, changes in _listed(git_dir, ["--topo-order", *span, "--"]):
         commit = id.hex()
         for path in dict.fromkeys(counted(changes)):
             row = found.get(path)
             if row is None:
-                row = found[path] = [0, when, who, when, who, commit, 0, ""]
-            row[0] = int(row[0]) + 1
-            row[1], row[2] = when, who
-            if not (verifies or row[7]):
-                row[6], row[7] = when, who
-    for path in sorted(found):
-        count, created_at, created_by, updated_at, updated_by, last, written_at, written_by = found.pop(path)
-        yield Versioned(
-            path,
-            int(count),
-            int(created_at),
-            str(created_by),
-            int(updated_at),
-            str(updated_by),
-            str(last),
-            int(written_at),
-            str(written_by),
-        )
+                row = found[path] = Versioned(path, 0, when, who, when, who, commit)
+            row.count += 1
+            row.created_at, row.created_by = when, who
+            if not (verifies or row.written_by):
+                row.written_at, row.written_by = when, who
+    yield from (found.pop(path) for path in sorted(found))
 
 
 def log(

@@ -290,39 +290,18 @@ class CodeIndex(Database):
         """
         with self.write() as connection:
             row = connection.execute("SELECT id, shape FROM files WHERE path = ?", (written.path,)).fetchone()
-            if row is None:
-                id = connection.execute(
-                    "INSERT INTO files (path, language, stamp, hash, state, shape, reading, symbols, chunks, resolved,"
-                    " told) VALUES (?, '', '', '', '', '', '', 0, 0, 0, 0)",
-                    (written.path,),
-                ).lastrowid
-                old_shape, old_keys = None, set[str]()
-            else:
-                id, old_shape = row
-                old_keys = {key for (key,) in connection.execute("SELECT key FROM keys WHERE file = ?", (id,))}
-            connection.execute(
-                "UPDATE files SET language = ?, stamp = ?, hash = ?, state = ?, shape = ?, reading = ?, symbols = ?,"
-                " chunks = ?, resolved = ?, told = 0 WHERE id = ?",
-                (
-                    written.language,
-                    written.stamp,
-                    written.hash,
-                    written.state,
-                    written.shape,
-                    written.reading,
-                    len(written.symbols),
-                    len(written.chunks),
-                    not written.reading,
-                    id,
-                ),
-            )
+            id, old_shape = row or (None, None)
+            old_keys = {key for (key,) in connection.execute("SELECT key FROM keys WHERE file = ?", (id,))}
+            values = (id, *written[:7], len(written.symbols), len(written.chunks), not written.reading, 0)
+            sql = f"INSERT OR REPLACE INTO files VALUES ({placeholders(values)})"
+            id = connection.execute(sql, values).lastrowid
+            assert id is not None
             for table in ("symbols", "chunks"):
                 connection.execute(f"DELETE FROM {table} WHERE file = ?", (id,))
             connection.executemany(
                 "INSERT INTO symbols VALUES (?, ?, ?, ?, ?, ?, ?)", [(id, *one) for one in written.symbols]
             )
             connection.executemany("INSERT INTO chunks VALUES (?, ?, ?, ?)", [(id, *one) for one in written.chunks])
-            assert id is not None
             self._put_body(connection, id, written)
             keys = set(written.keys)
             connection.executemany("DELETE FROM keys WHERE key = ? AND file = ?", [(k, id) for k in old_keys - keys])
