@@ -53,7 +53,7 @@ _LOG = (
 """git looks for inexact renames among at most 100 files; it always finds exact renames, by id."""
 
 LARGEST = 4 << 20
-"""Bytes of the largest file that is read."""
+"""Bytes of the largest file that is read, or whose lines are attributed."""
 CONTENT_SECONDS = 10.0
 _HEAD = 8 << 10
 """A NUL byte among these makes a file binary, as in git."""
@@ -195,8 +195,6 @@ def _path(record: bytes) -> str:
 
 
 BLAME_SECONDS = 10.0
-FILE_BYTES = 4 << 20
-"""Size of the largest file whose lines are attributed."""
 IGNORED = ".git-blame-ignore-revs"
 """The conventional file that lists reformatting commits, which git then skips."""
 
@@ -223,14 +221,14 @@ def blame(code: Place, path: str, first: int, last: int) -> list[LineOrigin]:
     Raises:
         GitFailed, Unavailable, Limit: git cannot read the history, or needs more than ten seconds.
     """
-    now = _lines_of(_content(code.top, path) or b"") if code.top is not None else []
+    now = _lines_now(code, path) or []
     wanted = range(first, min(last, len(now)) + 1)
     tip = head(code)
     committed: list[str] = []
     if tip and wanted:
         with contextlib.suppress(GitFailed):  # a file that was never committed
             blob = [*LOCAL, "cat-file", "blob", f"{tip}:{path}"]
-            committed = _lines_of(program.run(code.git_dir, blob, deadline=BLAME_SECONDS, limit=2 * FILE_BYTES))
+            committed = _lines_of(program.run(code.git_dir, blob, deadline=BLAME_SECONDS, limit=2 * LARGEST))
     places = {
         run.new + step + 1: run.old + step + 1 for run in common_parts(committed, now) for step in range(run.length)
     }
@@ -292,19 +290,13 @@ def _is_header(text: str) -> bool:
 
 def length(code: Place, path: str) -> int | None:
     """The number of lines of the file in the work tree; None if it is missing, too large or unreadable."""
-    content = _content(code.top, path) if code.top is not None else None
-    return None if content is None else len(_lines_of(content))
+    lines = _lines_now(code, path)
+    return None if lines is None else len(lines)
 
 
-def _content(top: Path, path: str) -> bytes | None:
-    """A regular file's content; None if it is missing, too large or unreadable."""
-    with contextlib.suppress(OSError, ValueError):
-        fd = os.open(top / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
-            found = os.fstat(fd)
-            if stat.S_ISREG(found.st_mode) and found.st_size <= FILE_BYTES:
-                return file.read(FILE_BYTES)
-    return None
+def _lines_now(code: Place, path: str) -> list[str] | None:
+    found = in_work_tree(code.top, path) if code.top is not None else Content("absent")
+    return _lines_of(found.data) if found.state in ("text", "binary") else None
 
 
 def _lines_of(content: bytes) -> list[str]:
