@@ -8,7 +8,7 @@ and a merge never raises the trust level.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Any, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -20,15 +20,13 @@ from kgd.model.change import Upsert
 from kgd.model.escaping import fenced, fenced_value
 from kgd.model.uri import CODE_TREE, Uri, scheme_of
 from kgd.tools.addressing import similar
-from kgd.tools.nodes import UnverifiedAnswer, moment
+from kgd.tools.nodes import Trust, UnverifiedAnswer, moment
 
 if TYPE_CHECKING:
     from kgd.freshness.citations import Unverified
     from kgd.tools.session import Session
     from kgd.tools.visibility import Sees
     from kgd.workspace.workspace import Workspace
-
-Trust = Literal["local", "team", "remote"]
 
 
 class Origin(TypedDict):

@@ -53,7 +53,7 @@ def tool(run: Callable[[Session], None]) -> dict[str, Operation]:
         run(session)
         return {"done": True}
 
-    made = Operation("work", "Work", "Works.", Params, dict[str, Any], Hints(), answer)
+    made = Operation("work", "Work", "Works.", Hints(), answer)
     return {**TOOLS, "work": made}
 
 

@@ -194,7 +194,7 @@ def waits_for(released: threading.Event, started: threading.Event) -> dict[str, 
         assert released.wait(20)
         return {"done": True}
 
-    made = Operation("work", "Work", "Works.", Params, dict[str, Any], Hints(), run, from_memory=lambda s, p: False)
+    made = Operation("work", "Work", "Works.", Hints(), run, from_memory=lambda s, p: False)
     return {**TOOLS, "work": made}
 
 

@@ -35,22 +35,22 @@ class Question(Params):
     prompt: str = "What is the capital of France?"
 
 
-def _text(session: Session, params: Params) -> dict[str, Any]:
+def _text(session: Session, params: Nothing) -> dict[str, Any]:
     return {"text": "This is a simple text response for testing."}
 
 
-def _error(session: Session, params: Params) -> dict[str, Any]:
+def _error(session: Session, params: Nothing) -> dict[str, Any]:
     raise Invalid("this tool intentionally returns an error for testing")
 
 
-def _progress(session: Session, params: Params) -> dict[str, Any]:
+def _progress(session: Session, params: Nothing) -> dict[str, Any]:
     for done in (0, 50, 100):
         session.progress(done, 100, "working")
         threading.Event().wait(0.3)  # longer than kgd's pause between two notifications
     return {"text": "done"}
 
 
-def _logging(session: Session, params: Params) -> dict[str, Any]:
+def _logging(session: Session, params: Nothing) -> dict[str, Any]:
     for text in ("Tool execution started", "Operation processing data", "Operation execution completed"):
         log.info(text)
         threading.Event().wait(0.05)
@@ -64,8 +64,8 @@ def _sampling(session: Session, params: Question) -> dict[str, Any]:
     return {"text": f"LLM response: {replies['capital_question'].text}"}
 
 
-def _tool(name: str, run: Any, params: type[Params] = Nothing) -> Operation:
-    return Operation(name, name, "For the conformance tool.", params, dict[str, Any], Hints(), run, text=_as_text)
+def _tool(name: str, run: Any) -> Operation:
+    return Operation(name, name, "For the conformance tool.", Hints(), run, text=_as_text)
 
 
 def _as_text(answer: Any) -> str:
@@ -80,10 +80,10 @@ TOOLSET = {
         _tool("test_tool_with_progress", _progress),
         _tool("test_tool_with_logging", _logging),
         _tool("test_logging_tool", _logging),
-        _tool("test_sampling", _sampling, Question),
-        _tool("test_input_required_result_sampling", _sampling, Question),
-        _tool("test_input_required_result_tampered_state", _sampling, Question),
-        _tool("test_input_required_result_capabilities", _sampling, Question),
+        _tool("test_sampling", _sampling),
+        _tool("test_input_required_result_sampling", _sampling),
+        _tool("test_input_required_result_tampered_state", _sampling),
+        _tool("test_input_required_result_capabilities", _sampling),
     )
 }
 

@@ -24,7 +24,7 @@ from kgd.model.node import edge_id
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.graph.node_reads import PAGE_BYTES
-from kgd.tools.graph.node_writes import MOST, placing
+from kgd.tools.graph.node_writes import MOST, DeleteResult, placing
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.paging import size_of
 from kgd.tools.parameters import EdgeTypes, Many, Params, refuse_unseen
@@ -260,13 +260,6 @@ class DeleteParams(Params):
     message: str = Field(default="", max_length=4_000)
     request_id: str = Field(default="", max_length=200)
     workspace: str | None = None
-
-
-class DeleteResult(TypedDict):
-    workspace: str
-    deleted: int
-    commits: list[str]
-    warnings: list[str]
 
 
 def delete(session: Session, params: DeleteParams) -> DeleteResult:

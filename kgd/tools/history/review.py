@@ -22,7 +22,7 @@ from kgd.git.refs import move_ref
 from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging
-from kgd.tools.differences import foretold
+from kgd.tools.differences import FieldDiff, foretold
 from kgd.tools.file_paths import Below, PathFilter
 from kgd.tools.history.approvals import Approvals
 from kgd.tools.history.history import RevertResult
@@ -81,11 +81,6 @@ class ReviewParams(Params):
     workspace: str | None = None
 
 
-class FieldLearned(TypedDict):
-    before: Any
-    after: Any
-
-
 class Learned(TypedDict):
     """One author's changes to one node, the newest `at` this time. `reverted`: all of them are reverted, the newest by
     this commit. `approved`: this person marked all of them as right."""
@@ -94,7 +89,7 @@ class Learned(TypedDict):
     at: str
     change: Literal["added", "changed", "removed"]
     commits: list[str]
-    fields: dict[str, FieldLearned]
+    fields: dict[str, FieldDiff]
     more_fields: NotRequired[int]
     reverted: NotRequired[str]
     approved: NotRequired[bool]
@@ -369,7 +364,7 @@ def name_of_group(who: By) -> str:
 
 def _learned(uri: Uri, sum: _Sum, at: str) -> Learned | None:
     """The net change of a node; None if nothing is left of it."""
-    fields: dict[str, FieldLearned] = {
+    fields: dict[str, FieldDiff] = {
         name: {"before": clip(before, LONGEST_VALUE), "after": clip(after, LONGEST_VALUE)}
         for name, (before, after) in sorted(sum.fields.items())
         if before != after

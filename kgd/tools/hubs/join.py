@@ -22,6 +22,7 @@ from kgd.sync.hub_sign_in import Credential, Prompt, sign_in, sign_out
 from kgd.sync.hubs import HubClient
 from kgd.tools import addressing
 from kgd.tools.hub_reads import checked
+from kgd.tools.hubs.tokens import ScopeAnswer
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.origins import fence
 from kgd.tools.parameters import Params
@@ -46,12 +47,6 @@ class LeaveParams(Params):
 class WhoamiParams(Params):
     url: str | None = None
     workspace: str | None = None
-
-
-class ScopeAnswer(TypedDict):
-    workspace: str
-    verbs: list[str]
-    paths: list[str]
 
 
 class Holder(TypedDict):

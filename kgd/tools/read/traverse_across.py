@@ -18,7 +18,7 @@ from kgd.model.escaping import fenced_line
 from kgd.model.fields import plain_weight
 from kgd.model.uri import Uri, workspace_of
 from kgd.tools import addressing, origins, visibility
-from kgd.tools.nodes import moment
+from kgd.tools.nodes import Trust, moment
 from kgd.tools.origins import Origin
 from kgd.tools.read.mentions import walked
 from kgd.tools.session import Session
@@ -130,7 +130,7 @@ class Sources:
 
     def __init__(self, session: Session, crossing: Crossing) -> None:
         self._session, self._crossing = session, crossing
-        self._trust: dict[str, origins.Trust] = {}
+        self._trust: dict[str, Trust] = {}
 
     def of(self, node: Visited) -> list[Origin]:
         """The origins of a node; empty if only the requested workspace has it and the caller has no token."""
