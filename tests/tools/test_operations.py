@@ -130,6 +130,7 @@ KNOWN = {
     ("cli/printing_sharing.py", "diff"): "a field of an answer",
     ("cli/parameters.py", "history"): "a part of a node",
     ("cli/printing.py", "nodes"): "a count",
+    ("cli/printing.py", "proposals"): "a part of a node",
     ("cli/printing_history.py", "author"): "a field of an answer",
     ("cli/printing_running.py", "nodes"): "a field of an answer",
     ("cli/tasks.py", "accept"): "an option of `kgd task`",
