@@ -149,7 +149,7 @@ class Visit:
 
     def counts(self, status: Answer | None = None) -> Mapping[str, int]:
         """Return the pending work of this workspace by page; empty if the status is unavailable. O(1), and the newest
-        commits once after each change.
+        commits once after each change. `more` is whether `review` is only a part of the commits to review.
 
         Args:
             status: The answer of the tool `status`, if the page has called it already.
@@ -165,7 +165,7 @@ class Visit:
         if self.may_do_all:
             session = self.session()
             workspace = addressing.choose(session, self.workspace)
-            counts["review"] = unreviewed(workspace, session.author(workspace).name)
+            counts["review"], counts["more"] = unreviewed(workspace, session.author(workspace).name)
         return counts
 
     def session(self) -> Session:

@@ -9,6 +9,7 @@ import pytest
 
 from kgd.errors import Invalid, NotFound
 from kgd.model.change import Author
+from kgd.tools.history.recent import unreviewed
 from kgd.tools.parameters import moment_of
 from kgd.workspace.proposals import proposals
 from kgd.workspace.workspace import Workspace
@@ -67,6 +68,19 @@ def test_a_review_is_narrowed_by_author_path_and_time(learned: Ask) -> None:
         uris(since="soon")
     with pytest.raises(Invalid, match="a path is expected, not a URI"):
         uris(path=["concept://shop/notes"])
+
+
+def test_commits_of_others_since_the_last_review_are_counted_within_the_newest_commits(
+    learned: Ask, person: Ask, ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert unreviewed(ws, "Ann Person") == (2, False)
+    assert unreviewed(ws, "Bob Builder") == (4, False)
+    monkeypatch.setattr("kgd.tools.history.recent.EXAMINED", 3)
+    person.put(changes=upsert("notes/x", summary="mine again"))
+    assert unreviewed(ws, "Ann Person") == (1, True)  # of the newest three
+    learned.review(accept=True)
+    learned.put(changes=upsert("notes/x", summary="the agent's"))
+    assert unreviewed(ws, "Ann Person") == (1, False)
 
 
 def test_accepted_changes_are_not_shown_again(learned: Ask) -> None:

@@ -55,7 +55,7 @@ def test_the_page_of_an_agent_shows_its_work_and_is_reached_from_a_review(desk: 
     page.set_viewport_size({"width": 390, "height": 800})
     assert edges(recent)["y"] < edges(knowledge)["y"], "the newest work is first on a phone"
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.get_by_role("region", name="Recent changes").get_by_role("link", name="Wrote keys").click()
+    page.get_by_role("region", name="Recent changes").get_by_role("link", name="Wrote “keys”").click()
     page.wait_for_url("**/change?commit=*")
     expect(page.locator(".side-by-side")).to_contain_text("KEYS is empty until the vault answers")
 

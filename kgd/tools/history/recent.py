@@ -21,8 +21,8 @@ from kgd.workspace.workspace import Workspace
 MOST_COMMITS = 2_000
 MOST_NODES = 200_000
 """Largest number of nodes to cache for one commit, and for all."""
-MOST_UNREVIEWED = 99
-"""Largest number of commits that `unreviewed` counts."""
+EXAMINED = 100
+"""Number of commits that `unreviewed` reads."""
 REVIEWED = "refs/kgd/reviewed/"
 """Ref prefix of the last reviewed commit of each person."""
 UNASKED = ("init", "merge")
@@ -61,7 +61,7 @@ class _Cache:
         self._past, self._lock = workspace.past, threading.Lock()
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._nodes = 0
-        self.unreviewed: tuple[tuple[str, bytes | None, str], int] | None = None
+        self.unreviewed: tuple[tuple[str, bytes | None, str], tuple[int, bool]] | None = None
         """The last count of `unreviewed`, with its tip, review and person."""
 
     def entries(self, commits: Sequence[str]) -> list[Entry]:
@@ -127,26 +127,27 @@ def last_review(workspace: Workspace, person: str) -> bytes | None:
     return workspace.store.ref(REVIEWED + holder_name(person))
 
 
-def unreviewed(workspace: Workspace, person: str) -> int:
-    """The number of commits by agents and other people since a person's last review, at most `MOST_UNREVIEWED`.
+def unreviewed(workspace: Workspace, person: str) -> tuple[int, bool]:
+    """The number of commits by agents and other people since a person's last review, and whether there may be more.
 
-    Reads the newest commits, without their trees, once for each tip. Ignores merged commits that are older than these.
+    Reads the newest `EXAMINED` commits, without their trees, once for each tip.
     """
     tip, reviewed = workspace.tip, last_review(workspace, person)
     cache, key = workspace.beside(_Cache, _Cache), (tip, reviewed, person)
     if (last := cache.unreviewed) is not None and last[0] == key:
         return last[1]
-    arguments = ["rev-list", f"--max-count={MOST_UNREVIEWED + 1}", tip]
+    arguments = ["rev-list", f"--max-count={EXAMINED}", tip]
+    found = program.run(workspace.layout.git_dir, arguments).decode().split()
     known = {reviewed.hex()} if reviewed is not None else set[str]()
-    count = 0
-    for id in program.run(workspace.layout.git_dir, arguments).decode().split():
+    is_cut, count = len(found) == EXAMINED and known.isdisjoint(found), 0
+    for id in found:
         one = workspace.past.entry(workspace.past.commit(bytes.fromhex(id)), ())
         if one.commit in known:
             known.update(one.parents)
         elif len(one.parents) == 1 and one.operation not in UNASKED and (by_agent(one) or one.author != person):
             count += 1
-    cache.unreviewed = key, min(count, MOST_UNREVIEWED)
-    return cache.unreviewed[1]
+    cache.unreviewed = key, (count, is_cut)
+    return count, is_cut
 
 
 def by_agent(entry: Entry) -> bool:

@@ -31,7 +31,7 @@ def author(visit: Visit) -> Handled:
 
 def _title(commit: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the author's reason, or the names of the nodes, with the operation unless it is a plain edit."""
-    named = [known.get(uri, {}).get("name") or name_of(uri) for uri in commit["nodes"]]
+    named = [f"“{known.get(uri, {}).get('name') or name_of(uri)}”" for uri in commit["nodes"]]
     more = [f"{commit['more_nodes']} more"] if "more_nodes" in commit else []
     deed = deeds().get(commit["operation"], USUAL)
     return reason_of(commit).partition("\n")[0] or sentence(f"{deed} {', '.join([*named, *more])}")
