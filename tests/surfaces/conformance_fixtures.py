@@ -27,10 +27,6 @@ SILENCE = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
 log = logging.getLogger("kgd.conformance")
 
 
-class Nothing(Params):
-    pass
-
-
 class Question(Params):
     prompt: str = "What is the capital of France?"
 
