@@ -325,7 +325,6 @@ def spell(session: Session, workspace: Workspace, text: str, *, at: str = "uri")
         return _in_this_tree(session, workspace, text) or _spell(session, workspace, _plain(text))
     except Invalid as error:
         error.at = at
-        error.args = (str(error),)
         raise
 
 

@@ -167,7 +167,6 @@ def place(location: Sequence[int | str]) -> str:
 def prefixed(error: KgdError, prefix: str) -> KgdError:
     """The same error, placed under `prefix`: ``weight`` becomes ``changes[2].weight``."""
     error.at = f"{prefix}.{error.at}" if error.at and not error.at.startswith(prefix) else prefix
-    error.args = (str(error),)
     return error
 
 

@@ -91,7 +91,6 @@ def placing(where: str) -> Iterator[None]:
         yield
     except KgdError as error:
         error.at = re.sub(r"^changes(\[\d+\]\.?\s*)", lambda found: where and where + found[1], error.at)
-        error.args = (str(error),)
         raise
 
 
@@ -104,7 +103,6 @@ def _each_placed(
             found.append(places.of(node))
         except KgdError as error:
             error.at = f"nodes[{number}] {error.at}".rstrip()
-            error.args = (str(error),)
             raise
     return found
 

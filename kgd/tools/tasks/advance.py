@@ -176,7 +176,6 @@ def advance(session: Session, params: AdvanceParams) -> Envelope[AdvanceData]:
             recorded = learned(workspace, after, sees)  # a concurrent call recorded one of these facts
         except KgdError as error:
             error.at = _NUMBER.sub("", error.at)  # the number of an edit that the caller never saw
-            error.args = (str(error),)
             raise
     return answered(_answer(session, workspace, found, to, recorded, outcome))
 

@@ -197,7 +197,6 @@ def _look_through(host: Host, branch: ObjectId) -> None:
             f"Nothing on '{name}' is merged until another commit fixes that; "
             f"`git update-ref refs/heads/{name} refs/kgd/head` drops the branch's commits."
         )
-        error.args = (str(error),)
         raise
 
 
