@@ -31,22 +31,22 @@ class Question(Params):
     prompt: str = "What is the capital of France?"
 
 
-def _text(session: Session, params: Nothing) -> dict[str, Any]:
+def _text(session: Session, params: Params) -> dict[str, Any]:
     return {"text": "This is a simple text response for testing."}
 
 
-def _error(session: Session, params: Nothing) -> dict[str, Any]:
+def _error(session: Session, params: Params) -> dict[str, Any]:
     raise Invalid("this tool intentionally returns an error for testing")
 
 
-def _progress(session: Session, params: Nothing) -> dict[str, Any]:
+def _progress(session: Session, params: Params) -> dict[str, Any]:
     for done in (0, 50, 100):
         session.progress(done, 100, "working")
         threading.Event().wait(0.3)  # longer than kgd's pause between two notifications
     return {"text": "done"}
 
 
-def _logging(session: Session, params: Nothing) -> dict[str, Any]:
+def _logging(session: Session, params: Params) -> dict[str, Any]:
     for text in ("Tool execution started", "Operation processing data", "Operation execution completed"):
         log.info(text)
         threading.Event().wait(0.05)
