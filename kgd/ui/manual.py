@@ -28,7 +28,7 @@ INDEX = "README"
 GLOSSARY = ("concepts", "Glossary")
 """The page and heading of the glossary."""
 PICTURES = "pictures"
-_IS_PICTURE = re.compile(r"[\w-]+\.png|architecture\.svg").fullmatch
+_IS_PICTURE = re.compile(r"[\w-]+\.png|(architecture|terminal-why)\.svg").fullmatch
 """The other SVG files are flame graphs with scripts."""
 SHORT = 24
 """Length of code in a sentence that stays on one line."""

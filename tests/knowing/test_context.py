@@ -708,3 +708,18 @@ def test_a_task_whose_name_has_blanks_is_found_by_its_short_address(ask: Ask) ->
     assert [one["uri"] for one in sentence["items"]][:1] == ["decision://shop/signer"], (
         "words, where no task is so called"
     )
+
+
+def test_a_content_that_begins_with_the_summary_does_not_repeat_it(ask: Ask) -> None:
+    about = {"relations": [{"type": "about", "target": f"./{SESSION}"}]}
+    contents = {"same": "Retry once.", "more": "Retry once. Twice charges twice.", "other": "Retry once.5 s are over."}
+    ask.put(
+        changes=[upsert(f"gotcha:{n}", summary="Retry once", content=text, **about) for n, text in contents.items()]
+    )
+    items = ask.context(paths=[SESSION])["items"]
+    texts = {one["name"]: (one.get("text"), "more" in one) for one in items if one["kind"] == "gotcha"}
+    assert texts == {
+        "same": (None, False),
+        "more": ("Twice charges twice.", False),
+        "other": ("Retry once.5 s are over.", False),
+    }

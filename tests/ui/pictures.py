@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 from PIL import Image
 from playwright.sync_api import Page
+from rich.console import Console
+from rich.text import Text
 
 from tests.conftest import ROOT
 
@@ -125,6 +127,29 @@ def picture(page: Page, name: str, width: int = 1200, height: int = 800, scheme:
         assert len(small) <= SIZE_LIMIT, f"the picture {name} has {len(small)} bytes"
         FOLDER.mkdir(exist_ok=True)
         place.write_bytes(small)
+    return place
+
+
+TERMINAL = """<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<style>.{unique_id}-matrix {{ font: {char_height}px monospace; white-space: pre }} {styles}</style>
+<rect width="100%" height="100%" rx="8" fill="#292929"/>
+<g transform="translate(16, 12)"><defs>{lines}</defs>{backgrounds}<g class="{unique_id}-matrix">{matrix}</g></g>
+</svg>
+"""
+
+
+def terminal_picture(printed: str, name: str, columns: int) -> Path:
+    """Take a picture of the text that a program printed on a terminal.
+
+    Returns:
+        Where it is, or would be.
+    """
+    place = FOLDER / f"{name}.svg"
+    console = Console(record=True, width=columns, file=io.StringIO(), force_terminal=True)
+    console.print(Text.from_ansi(printed))
+    taken = console.export_svg(code_format=TERMINAL, unique_id=name)
+    if WANTED:
+        place.write_text(taken)
     return place
 
 

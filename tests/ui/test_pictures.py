@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from collections.abc import Iterator
 from urllib.parse import quote, urlsplit
 
@@ -11,6 +12,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
+from tests.cli.conftest import on_terminal
 from tests.conftest import ROOT
 from tests.ui.conftest import Desk
 from tests.ui.pictures import (
@@ -24,6 +26,7 @@ from tests.ui.pictures import (
     pictures_of,
     rows,
     size,
+    terminal_picture,
     with_few_colours,
 )
 from tests.ui.realistic import RETRY, Realistic, realistic_desk
@@ -63,6 +66,15 @@ def test_every_page_of_a_realistic_workspace_has_pictures(desk: Desk, page: Page
         expect(shown.locator(one.within).filter(has_text=one.shows, visible=True).first).to_be_visible()
         assert list(pictures_of(one, shown, desk.code.parent))
     stranger.close()
+
+
+@pytest.mark.slow
+@pytest.mark.picture
+def test_the_reasons_for_a_line_have_a_picture_of_a_terminal(desk: Desk) -> None:
+    command = [sys.executable, "-P", "-m", "kgd.cli", "why", "shop/payments/provider.py:14", "--budget", "700"]
+    printed = on_terminal(command, desk.code, columns=90, **desk.environment, KGD_PAGER="cat", PAGER="cat")
+    assert "503" in printed
+    assert terminal_picture(printed, "terminal-why", 90).suffix == ".svg"
 
 
 @pytest.mark.slow

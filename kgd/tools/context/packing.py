@@ -6,6 +6,7 @@ omissions are counted.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, partial
@@ -246,7 +247,19 @@ def _content(workspace: Workspace, sees: Sees | None, uri: Uri) -> _Content:
     disputed = sorted({name for one in found for name in one.conflict.fields})
     if node is None:
         return _Content(uri, "", False, disputed)
-    return _Content(uri, node.content.strip(), bool(node.data.get("file") or node.data.get("sections")), disputed)
+    return _Content(
+        uri,
+        _after(node.summary, node.content.strip()),
+        bool(node.data.get("file") or node.data.get("sections")),
+        disputed,
+    )
+
+
+def _after(summary: str, content: str) -> str:
+    """The content without a first sentence that repeats the summary."""
+    said = summary.rstrip(". ")
+    repeated = re.match(re.escape(said) + r"\.?(?:\s+|$)", content) if said else None
+    return content[repeated.end() :] if repeated else content
 
 
 def _brief(one: Found, text: str, size: int) -> ItemAnswer:
