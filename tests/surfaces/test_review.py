@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -110,6 +111,23 @@ def test_an_approved_change_is_marked_until_its_node_changes_again(learned: Ask)
     assert approved() == [(mine, "notes/x")]
     learned.review(accept=True)
     assert approved(since="yesterday") == []
+
+
+def test_concurrent_approvals_are_all_kept(ask: Ask) -> None:
+    names = [f"notes/n{number}" for number in range(16)]
+    ask.put(changes=[upsert(name, name=name) for name in names])
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: ask.review(approve=[name]), names))
+    (author,) = ask.review()["authors"]
+    assert len([node for node in author["nodes"] if node.get("approved")]) == len(names)
+
+
+def test_approvals_of_changes_after_the_accepted_commit_stay(learned: Ask) -> None:
+    seen = learned.review()["until"]
+    learned.put(changes=upsert("notes/later", name="Later"))
+    learned.review(approve=["notes/later"])
+    learned.review(until=seen, accept=True)
+    assert [node.get("approved") for by in learned.review()["authors"] for node in by["nodes"]] == [True]
 
 
 def test_a_part_is_reverted_by_one_commit_and_the_rest_stays(learned: Ask, person: Ask) -> None:

@@ -6,6 +6,7 @@ A file in the folder of derived data for each person; without it, the changes co
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -19,16 +20,20 @@ MOST = 10_000
 """Largest number of nodes that are kept; the oldest approvals are dropped first."""
 
 
+class _Lock:
+    """Lock of a workspace's files of approvals."""
+
+    def __init__(self, _: Workspace) -> None:
+        self.held = threading.Lock()
+
+
 class Approvals:
-    """The approved commits of each node, by one person. Costs one read of a small file."""
+    """The approved commits of each node, by one person. Costs one read of a small file. Safe for threads."""
 
     def __init__(self, workspace: Workspace, person: str) -> None:
         self._path: Path = workspace.layout.derived_dir / f"approved-{holder_name(person)}.json"
-        try:
-            found = json.loads(self._path.read_bytes())
-        except (OSError, ValueError):
-            found = {}
-        self._nodes: dict[str, list[str]] = found if isinstance(found, dict) else {}
+        self._lock = workspace.beside(_Lock, _Lock).held
+        self._nodes = self._read()
 
     def cover(self, uri: Uri, commits: Iterable[str]) -> bool:
         """Whether each of a node's commits is approved."""
@@ -40,12 +45,22 @@ class Approvals:
         Args:
             nodes: The nodes of each commit.
         """
-        for commit, uris in nodes.items():
-            for uri in uris:
-                self._nodes[uri] = [*self._nodes.pop(uri, ()), commit]
-        newest = dict(islice(self._nodes.items(), max(0, len(self._nodes) - MOST), None))
-        files.replace(self._path, json.dumps(newest).encode())
+        with self._lock:
+            self._nodes = self._read()  # another call may have added to it
+            for commit, uris in nodes.items():
+                for uri in uris:
+                    self._nodes[uri] = list(dict.fromkeys([*self._nodes.pop(uri, ()), commit]))
+            newest = dict(islice(self._nodes.items(), max(0, len(self._nodes) - MOST), None))
+            files.replace(self._path, json.dumps(newest).encode())
 
     def clear(self) -> None:
         """Drop all approvals, because a later review covers them."""
-        self._path.unlink(missing_ok=True)
+        with self._lock:
+            self._path.unlink(missing_ok=True)
+
+    def _read(self) -> dict[str, list[str]]:
+        try:
+            found = json.loads(self._path.read_bytes())
+        except (OSError, ValueError):
+            found = {}
+        return found if isinstance(found, dict) else {}

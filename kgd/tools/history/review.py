@@ -197,7 +197,8 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
             raise Invalid("a review can only be accepted as a whole", at="accept", next="Leave out `by` and `path`.")
         if not params.dry_run and not _contains(workspace, noted, tip):
             _note(workspace, person, bytes.fromhex(tip))
-            approvals.clear()
+            if tip == workspace.tip:  # otherwise, newer commits may have approvals
+                approvals.clear()
         answer["accepted"] = tip
     elif params.by and not chosen and (close := similar_authors(session, every, params.by)):
         answer["next"] = close
