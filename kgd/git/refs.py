@@ -184,7 +184,7 @@ def move_refs(git_dir: Path, moved: Mapping[str, tuple[ObjectId, ObjectId | None
         for name, (old, new) in moved.items()
     ]
     try:
-        program.run(git_dir, ["update-ref", "--no-deref", "--stdin"], input="".join(lines).encode())
+        program.run(git_dir, ["update-ref", "--no-deref", "--stdin"], input=raw("".join(lines)))
     except program.GitFailed as error:
         raise Unavailable(f"the refs cannot be moved: {error.said}", next="Try again.") from error
 

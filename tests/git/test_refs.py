@@ -216,3 +216,12 @@ def test_six_processes_that_race_for_one_ref_lose_nothing(workspace: Layout, wan
 def test_a_ref_name_survives_the_lock_file_of_ours(workspace: Layout, tmp_path: Path) -> None:
     refs.move_ref(workspace.git_dir, workspace.derived_dir, "refs/kgd/a,b/%2F", None, A)
     assert refs.read_ref(workspace.git_dir, "refs/kgd/a,b/%2F") == A
+
+
+def test_a_ref_whose_name_is_not_utf_8_can_be_deleted(pen: Pen) -> None:
+    git_dir, name = pen.layout.git_dir, "refs/kgd/proposals/ann-\udcff"
+    commit = pen.head
+    (git_dir / "refs/kgd/proposals").mkdir(parents=True, exist_ok=True)
+    (git_dir / name).write_text(f"{commit.hex()}\n")
+    refs.delete_refs(git_dir, {name: commit})
+    assert refs.read_ref(git_dir, name) is None
