@@ -146,7 +146,7 @@ def _glob(session: Session, workspace: Workspace, text: str) -> Glob:
         raise Invalid("a path is expected, not a URI", at="path", next=advice)
     found = None if "*" in text else existing(session, workspace, text)
     uri = uri_at("dir", workspace.id, found) if found else None
-    path = "/".join(place_of(uri)) if uri is not None else text if found is None else ""
+    path = "/".join(place_of(uri)) if uri is not None else "" if found == "" else text
     path = path.removeprefix("./").removesuffix("/**").strip("/")
     try:
         return Glob(f"/{path}/**" if path else "/**")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError, NotFound, Unauthorized
+from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError, Limit, NotFound, Unauthorized
 from kgd.mentions.mentions import Mentions
 from kgd.model.access import Principal, Scope
 from kgd.tools import LOCAL, call
@@ -424,3 +424,9 @@ def test_a_token_cannot_complete_addresses(holds: As) -> None:
     for kind in ("node", "workspace"):
         with pytest.raises(Forbidden, match="users of this machine"):
             COMPLETE.call(reader, {"kind": kind})
+
+
+def test_a_path_that_no_uri_can_have_is_refused_and_does_not_list_everything(filled: Ask, holds: As) -> None:
+    for one in (filled, holds("read", "/**")):
+        with pytest.raises(Limit, match="at most 64 segments"):
+            one.history(path="a/" * 70)

@@ -120,7 +120,8 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
         after, rounds = told["commit"], 0
     if uri is not None and not (answer["commits"] or "cursor" in answer or params.cursor):
         _check_known(workspace, uri, sees)
-    if params.author and not (answer["commits"] or "cursor" in answer or params.cursor):
+    is_empty = not (answer["commits"] or "cursor" in answer or params.cursor)
+    if params.author and is_empty and session.principal is None:
         recent, _ = recent_commits(workspace, workspace.tip, None, None)
         if close := similar_authors(session, recent, params.author):
             answer["next"] = close
