@@ -38,7 +38,7 @@ def differences(
     root_old, root_new = (old and (FOLDER, old)) or None, (new and (FOLDER, new)) or None
     if root_old != root_new:
         stack.append((b"", 0, root_old, root_new))
-    seen, uncounted, named, distinct = set[ObjectId](), list[Tree](), 0, 0
+    seen, uncounted, named, distinct = set[ObjectId](), list[ObjectId](), 0, 0
     while stack:
         path, depth, before, after = stack.pop()
         file_before = before if before and before[0] != FOLDER else None
@@ -58,11 +58,12 @@ def differences(
             named += len(entries)
             if id and id not in seen:
                 seen.add(id)
-                uncounted.append(entries)
+                uncounted.append(id)
         while named > REPEATS_FREE + REPEATS_PER_OBJECT * distinct:
             if not uncounted:
                 raise Limit("the tree repeats the same few objects too often", at=text(path[:60]))
-            distinct += len(set(uncounted.pop().values()))  # counted only if necessary: it takes as long as reading
+            # Counted only if necessary, and read again: kept folders would take the memory of the whole tree.
+            distinct += len(set(read(uncounted.pop()).values()))
         changed = {name for name, _ in x.items() ^ y.items()}
         for name in changed:
             if _WRONG_NAME.search(name):
