@@ -53,4 +53,5 @@ def without(answer: Mapping[str, Any], hidden: Sequence[str]) -> Mapping[str, An
         groups.append({**group, "types": types} if "types" in group else dict(group))
         if "members" in group:
             groups[-1]["members"] = [one for one in group["members"] if shown_type(one) not in hidden]
-    return {**answer, "groups": [{**one, "count": one["count"] - left[one["id"]]} for one in groups]}
+    # In a sample, all counts are rounded.
+    return {**answer, "groups": [{**one, "count": max(0, one["count"] - left[one["id"]])} for one in groups]}
