@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
 from kgd.daemon.daemon import Daemon
 from kgd.errors import Forbidden, KgdError, NotFound
+from kgd.git.program import GitFailed
 from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
 from kgd.tools import EVERY, SERVED, addressing
@@ -163,9 +165,10 @@ class Visit:
         stale = status["counts"].get("unverified", 0)
         counts = {"stale": stale, "conflicts": status["conflicts"], "proposals": status["proposals"]}
         if self.may_do_all:
-            session = self.session()
-            workspace = addressing.choose(session, self.workspace)
-            counts["review"], counts["more"] = unreviewed(workspace, session.author(workspace).name)
+            with suppress(KgdError, GitFailed):  # a damaged history has no count, and does not stop the page
+                session = self.session()
+                workspace = addressing.choose(session, self.workspace)
+                counts["review"], counts["more"] = unreviewed(workspace, session.author(workspace).name)
         return counts
 
     def session(self) -> Session:

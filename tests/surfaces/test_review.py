@@ -9,9 +9,12 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from kgd.errors import Invalid, NotFound
+from kgd.git import program
 from kgd.model.change import Author
 from kgd.tools.history.recent import unreviewed
 from kgd.tools.parameters import moment_of
+from kgd.ui.sessions import Visitor
+from kgd.ui.visit import Visit
 from kgd.workspace.proposals import proposals
 from kgd.workspace.workspace import Workspace
 from tests import builders
@@ -314,6 +317,21 @@ def test_changes_after_the_shown_commit_are_not_accepted(learned: Ask) -> None:
     learned.review(accept=True)
     learned.review(until=seen, accept=True)
     assert learned.review()["authors"] == [], "a reviewed commit stays reviewed"
+
+
+def test_pages_of_a_workspace_with_a_damaged_history_have_no_count(
+    learned: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = learned.session.daemon
+    visit = Visit(daemon, Visitor(), "shop", {}, {}, lambda _: [], {}, "/ui/w/shop/overview")
+    assert visit.counts()["review"] == 2
+    learned.put(changes=upsert("notes/later", name="Later"))
+
+    def fail(*_: object) -> bytes:
+        raise program.GitFailed(["rev-list"], 128, "fatal: bad object")
+
+    monkeypatch.setattr("kgd.tools.history.recent.program.run", fail)
+    assert visit.counts() == {"stale": 0, "conflicts": 0, "proposals": 0}
 
 
 def test_a_change_through_the_pages_is_by_a_person(ask: Ask) -> None:
