@@ -28,8 +28,8 @@ BLOCK = """\
 The MCP server `kgd` keeps this team's knowledge that the code cannot express. If it has a workspace for this project:
 
 - Before you touch files, call `context` with their `paths`; before a task, with `task`. `search` finds by words.
-- When you learn something (a decision and its reason, a trap, a rule, a failed attempt), `put` it with relations to its
-  files. If it concerns a whole area, write it there with `manage_graph`.
+- When you learn something (a decision and its reason, a gotcha, a rule, a failed attempt), `put` it with relations to
+  its files. If it concerns a whole area, write it there with `manage_graph`.
 - `kgd prime` in a shell shows a starting point.
 """
 """The text for `AGENTS.md`."""
