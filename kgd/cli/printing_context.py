@@ -22,7 +22,7 @@ _HEADINGS = {
 }
 _NAMED = 20
 NO_LINE = (
-    "this names no line of a file in the code tree",
+    "this is not a line of a file in the code tree",
     "Write the file and one of its lines, as in `kgd why src/app.py:12`; `kgd context FILE` is about the whole file.",
 )
 """An error and its next step."""

@@ -143,7 +143,7 @@ class Below:
 def _glob(session: Session, workspace: Workspace, text: str) -> Glob:
     if "://" in text:
         advice = Advice("Write its path, or see one node with ", Do("history", uri=text), ".")
-        raise Invalid("a path is expected, not a URI", at="path", next=advice)
+        raise Invalid("this is a URI, not a path", at="path", next=advice)
     found = None if "*" in text else existing(session, workspace, text)
     uri = uri_at("dir", workspace.id, found) if found else None
     path = "/".join(place_of(uri)) if uri is not None else "" if found == "" else text

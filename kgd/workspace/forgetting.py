@@ -158,9 +158,11 @@ def _removing(found: re.Pattern[bytes]) -> rewriting.Edit:
         Invalid: The secret is a part of its own replacement, or a field of nodes.
     """
     if found.search(REMOVED * 3):
-        raise Invalid(f"the secret is a part of `{REMOVED.decode()}`, which replaces it", next="Pass a longer part.")
+        raise Invalid(
+            f"the secret is a part of `{REMOVED.decode()}`, which replaces it", next="Pass a longer part of the secret."
+        )
     if word := next((one.name for kind in (Node, Relation) for one in fields(kind) if found.search(raw(one.name))), ""):
-        raise Invalid(f"kgd's own files need the word `{word}`", next="Pass a longer part.")
+        raise Invalid(f"kgd's own files need the word `{word}`", next="Pass a longer part of the secret.")
 
     def edit(body: bytes) -> bytes:
         while found.search(body):
@@ -284,7 +286,9 @@ class _Move:
         message = with_trailers("\n".join(lines), [("Kgd-Op", "forget"), (TRAILER, found.before)])
         commit = staging.commit(staging.write_tree(), [parent], by, message)
         if any(self._found.search(one.body) for one in staging.objects):
-            raise Invalid("the record of the removal would contain the secret", next="Pass a longer part.")
+            raise Invalid(
+                "the record of the removal would contain the secret", next="Pass a longer part of the secret."
+            )
         store.write(staging.objects)
         return commit
 
@@ -297,7 +301,9 @@ class _Move:
         except KgdError:
             is_same = False
         if not is_same:
-            raise Invalid("the workspace's settings need this text", at=SETTINGS, next="Pass a longer part.")
+            raise Invalid(
+                "the workspace's settings need this text", at=SETTINGS, next="Pass a longer part of the secret."
+            )
         for path, was, now in self._store.diff(before, after):
             if not (was and now and path.startswith("nodes/")):
                 continue

@@ -597,9 +597,9 @@ def test_a_line_that_does_not_exist_is_not_found(kgd: Kgd) -> None:
         ("src/auth/session.py:99999", r"src/auth/session.py has 2 lines, so there is no line 99999"),
         ("src/auth/nosuch.py:1", "there is no readable file src/auth/nosuch.py in the code tree"),
         ("src/auth/sesion.py:1", ".* src/auth/sesion.py in the code tree; similar: src/auth/session.py"),
-        ("src/auth/session.py", ".* names no line of a file in the code tree"),
-        ("src/auth/session.py:x", ".* names no line of a file in the code tree"),
-        ("../session.py:1", ".* names no line of a file in the code tree"),
+        ("src/auth/session.py", ".* is not a line of a file in the code tree"),
+        ("src/auth/session.py:x", ".* is not a line of a file in the code tree"),
+        ("../session.py:1", ".* is not a line of a file in the code tree"),
     ):
         asked = kgd.run("why", named)
         assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]

@@ -240,7 +240,7 @@ def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_f
     ]
     printing_context.why({**answer, "lines": []})
     assert capsys.readouterr().err == (
-        "kgd: this names no line of a file in the code tree\n"
+        "kgd: this is not a line of a file in the code tree\n"
         "     Write the file and one of its lines, as in `kgd why src/app.py:12`; "
         "`kgd context FILE` is about the whole file.\n"
     )

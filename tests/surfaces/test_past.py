@@ -49,7 +49,7 @@ def test_history_below_a_path_lists_only_its_commits_and_nodes(told: Ask, monkey
     assert below["commits"][0]["nodes"] == ["concept://shop/services/auth/keys"]
     assert subjects(told.history(path=["/services/auth/", "/*/mail"])) == ["mail", "both"]
     assert subjects(told.history(path="nothing")) == []
-    with pytest.raises(Invalid, match="a path is expected, not a URI"):
+    with pytest.raises(Invalid, match="this is a URI, not a path"):
         told.history(path="concept://shop/services/auth")
     monkeypatch.setattr(history, "LOOKED_THROUGH", 2)
     first = told.history(path="a")

@@ -70,7 +70,7 @@ def test_a_review_is_narrowed_by_author_path_and_time(learned: Ask) -> None:
     assert uris(since="2099-01-01") == []
     with pytest.raises(Invalid, match="not a date"):
         uris(since="soon")
-    with pytest.raises(Invalid, match="a path is expected, not a URI"):
+    with pytest.raises(Invalid, match="this is a URI, not a path"):
         uris(path=["concept://shop/notes"])
 
 

@@ -197,7 +197,7 @@ def warnings(edits: Sequence[Edit], created: Collection[str]) -> list[str]:
 def _of(edit: Upsert, is_new: bool) -> Iterator[str]:
     paths: Json = edit.data.get("paths")
     if paths == [] or (paths is None and is_new):
-        yield f'{edit.uri} covers no file, because it has no path patterns; give data.paths, as in ["src/auth/**"]'
+        yield f'{edit.uri} covers no file, because it has no path patterns; set data.paths, as in ["src/auth/**"]'
     if paths is not None and not isinstance(paths, list):
         yield f"{edit.uri}: data.paths must be a list of patterns; in this form it matches nothing"
     for text in paths if isinstance(paths, list) else ():

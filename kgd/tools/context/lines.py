@@ -84,7 +84,7 @@ def separated(session: Session, workspace: Workspace, texts: Sequence[str]) -> t
         last = int(found["last"]) if is_range else first
         if not 1 <= first <= last < first + LINES:
             raise Invalid(
-                f"lines are counted from 1, and a range has at most {LINES}, the first one first",
+                f"a range has at most {LINES} lines, begins at line 1 or later, and names its first line first",
                 at="paths",
                 next="Write them as in FILE:12-20.",
             )

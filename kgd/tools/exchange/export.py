@@ -268,7 +268,7 @@ def _refuse_links(target: Path, path: Path) -> None:
     """Refuse a path out of the folder, into `.git`, or through a symbolic link, which would lead the file elsewhere."""
     parts = path.relative_to(target).parts
     if ".." in parts or not parts or any(part.lower() == ".git" for part in parts):
-        raise InvariantViolation("a file cannot be written to this path; left out", at=str(path)[-80:])
+        raise InvariantViolation("no file can be written to this path; the file was left out", at=str(path)[-80:])
     for folder in [path, *path.parents]:
         if folder == target:
             break

@@ -376,7 +376,7 @@ class Publication:
         self._unsettled = look.unsettled
         if publish_steps.signature(self._git_dir, self._branch) != found:
             self._edits.hint(None)
-            raise Blocked("a git command is at work")
+            raise Blocked("a git command is running")
         if look.restore:
             self._restore(look.restore)
         if look.edits:

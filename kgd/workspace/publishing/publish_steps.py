@@ -109,7 +109,7 @@ class Publisher:
             stamp = index_file.stamp(mine)
             self._at_step("locked")
             if signature(self._git_dir, self._branch) != found._replace(states=("index.lock",)):
-                raise Blocked("a git command is at work")
+                raise Blocked("a git command is running")
             left = self._place(plan)
             refs.move_ref(
                 self._git_dir, self._derived, self._branch, before, after, note="kgd: publish", deadline=BRANCH_DEADLINE
