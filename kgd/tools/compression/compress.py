@@ -306,9 +306,7 @@ _SUM_UP_BY_TOOL = 'Do the task yourself: call ingest with kind "compression" aga
 COMPRESS = Operation(
     name="compress",
     title="Propose a smaller workspace",
-    description=(
-        "Proposes merges of duplicates, marks on stale facts, prunings of idle relations and summaries of old nodes."
-    ),
+    description=("Proposes to merge duplicates, mark stale facts, remove unused relations and summarise old nodes."),
     hints=Hints(idempotent=True),
     run=compress,
     commits={"compress": "wrote"},

@@ -117,7 +117,7 @@ class Reviewed(TypedDict):
 class ReviewResult(TypedDict):
     """`until` is the newest examined commit; `more` nodes are left out and follow at `cursor`.
 
-    `agents` and `people` are the numbers of their commits in this period, whatever `by` is. `reviewed` is the time and
+    `agents` and `people` are the numbers of their commits in this period, with any `by`. `reviewed` is the time and
     commit of this person's last review.
     """
 
@@ -470,7 +470,7 @@ def _note(workspace: Workspace, person: str, tip: bytes) -> None:
 REVIEW = Operation(
     name="review",
     title="Review new knowledge",
-    description="A diff of the graph by author, to accept or to revert in part.",
+    description="Lists new knowledge by author, to approve, mark as reviewed or revert in part.",
     hints=Hints(destructive=True),
     run=review,
     commits={"revert": "reverted"},

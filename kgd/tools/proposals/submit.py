@@ -230,8 +230,8 @@ SUBMIT_SUBGRAPH = Operation(
     name="submit_subgraph",
     title="Submit to another team",
     description=(
-        "Propose changes to a workspace that you may not write, or send it a part of your graph: changes as in put, "
-        "or roots. They merge at once if you may write there, else they wait as a proposal. The answer lists the "
+        "Propose changes to a workspace that you may not write, or send it a part of your workspace: changes as in "
+        "put, or roots. They merge at once if you may write there, else they wait as a proposal. The answer lists the "
         "outcome of each change."
     ),
     hints=Hints(open_world=True, idempotent=False, destructive=True),

@@ -234,7 +234,7 @@ QUESTIONS = Operation(
         Command(
             "Care",
             "list questions without an answer",
-            (option("--dismiss", "forget this question", "ID"), LIMIT),
+            (option("--dismiss", "remove this question from the list", "ID"), LIMIT),
             place=95,
             print="printing_context.questions",
         ),
