@@ -401,10 +401,10 @@ def test_the_whole_workspace_is_shown_in_groups_that_open(page: Page) -> None:
 
 def test_a_name_that_no_node_has_is_reported_with_similar_names(page: Page) -> None:
     at(page, "graph?from=auth&to=zzzz")
-    expect(page.locator(".message")).to_have_text(re.compile("Nothing has the name “zzzz”"))
+    expect(page.locator(".message")).to_have_text(re.compile("No node has the name “zzzz”"))
     expect(page.locator("#drawing")).to_have_count(0)
     at(page, "graph?q=zzzz")
-    expect(page.locator(".message")).to_contain_text("Nothing has the name “zzzz”")
+    expect(page.locator(".message")).to_contain_text("No node has the name “zzzz”")
     at(page, "graph?from=auth&to=tokenz")
     page.locator(".message").get_by_role("link", name="Tokens", exact=True).click()
     expect(page.locator("h1")).to_have_text("Auth service → Tokens")

@@ -283,7 +283,7 @@ def test_selected_rows_are_marked_as_right_at_once_without_scripts(desk: Desk, c
     at(page, "review?since=yesterday&path=/cups/**")
     for name in ("Tin", "Clay"):
         page.get_by_role("checkbox", name=f"Select {name} to revert").check()
-    page.get_by_role("button", name="Selected look right").click()
+    page.get_by_role("button", name="Mark selected as right").click()
     expect(page.get_by_text("✓ Looks right")).to_have_count(2)
     context.close()
 
