@@ -19,7 +19,7 @@ FEW = 20
 
 
 class Bar:
-    """The line of one command. `clear` removes it. The cursor stays visible, whatever ends the process."""
+    """The line of one command. `clear` removes it. The cursor stays visible however the process ends."""
 
     def __init__(self, has_color: bool) -> None:
         color: Literal["256"] | None = "256" if has_color else None

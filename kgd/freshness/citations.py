@@ -54,7 +54,7 @@ def parse(text: str, workspace: str) -> Citation | None:
 
 
 def placed(text: str, locate: Callable[[str], str | None]) -> str:
-    """The citation with its path as `locate` gives it from the top of the code tree; unchanged if that is None."""
+    """The citation with the path that `locate` returns, from the top of the code tree; unchanged if it returns None."""
     found = _FORM(text.strip())
     path = locate(found["path"]) if found and "://" not in found["path"] else None
     return f"{path}{text.strip()[found.end('path') :]}" if found and path else text

@@ -81,7 +81,7 @@ class LiveGraph:
         return edges if edges is not None else self._derive_in(uri)
 
     def rows(self) -> tuple[Arrays, bytearray]:
-        """The arrays, and for each of their nodes the directions that may be read there: unchanged, without aliases.
+        """The arrays, and for each of their nodes the directions in which its row is valid: unchanged, without aliases.
 
         Only for traversals, which hold `lock`.
         """

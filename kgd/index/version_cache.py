@@ -143,5 +143,5 @@ def _values(path: bytes, row: VersionRow, authors: _Authors) -> tuple[bytes | in
 
 
 def _digest(path: str) -> bytes:
-    """Stands for a path, which is three times as long."""
+    """A hash that stands for a path, to save space: paths are about three times as long."""
     return hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=16).digest()

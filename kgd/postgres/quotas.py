@@ -138,7 +138,7 @@ class Quotas:
         unused = {key: lease for key, lease in returned.items() if lease.left}
         if not unused:
             return
-        # After a failure nobody knows whether the database has them back, so they count as spent.
+        # After a failure, the state of the database is unknown, so the units count as spent.
         with self._database.write(durable=False) as db:
             for (token, what), lease in sorted(unused.items(), key=lambda item: item[0]):
                 db.execute(_ADD, (-lease.left, token, what, lease.span))

@@ -204,7 +204,7 @@ def _near_together(unit: Unit, pool: Pool, around: Surroundings) -> float:
 
 
 def _leading(unit: Unit, around: Surroundings, pool: Pool, place: int) -> Iterator[tuple[Step, float]]:
-    """The relations of a unit that are followed, and the part of its score for each."""
+    """The relations to follow from a unit, each with the part of the unit's score that it passes on."""
     for step, part in _all_leading(unit, around, pool, place):
         if pool.question.follows(step.type) and around.sees(step.source) and around.sees(step.target):
             yield step, part

@@ -1,4 +1,4 @@
-"""Manifests: files that determine to which folders and packages imports refer.
+"""Manifests: files that determine which folders and packages imports refer to.
 
 Their declarations are stored as imports of `Symbols`: `module` is the kind of declaration, the other fields are its
 parts.

@@ -31,7 +31,7 @@ class Room:
     def take(self, value: Any, *, first: bool = False) -> bool:
         """Reserve the bytes of `value` as JSON. If there is no room, returns False and reserves nothing.
 
-        With `first`, a value that is the first to be added may exceed the budget, up to the hard limit.
+        With `first`, a value may exceed the budget, up to the hard limit, if nothing is reserved yet.
         """
         size = size_of(value)
         if size > self.left and not (first and self.used == 0 and size <= HARD_LIMIT - RESERVE):

@@ -69,7 +69,7 @@ def cost(what: Callable[[], Any]) -> float:
 def test_ten_thousand_conflicts_are_no_obstacle(ann: Person, hub: Path) -> None:
     ann.share(hub, sync=0)
     ann.published()
-    # A person's git is at work, so that twenty thousand files are not written for a test of something else.
+    # A git command seems to run, so that kgd does not write twenty thousand files, which this test does not need.
     (ann.workspace.layout.git_dir / "index.lock").touch()
     calls: list[Callable[[], Any]] = [
         lambda: ann.call("conflicts", limit=200),

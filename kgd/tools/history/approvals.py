@@ -1,6 +1,6 @@
 """Approvals of a review: the changes that a person marked as right.
 
-A file in the folder of derived data for each person; without it, the changes count as not approved.
+Each person has one file in the folder of derived data. Without the file, no change counts as approved.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Missing(TypedDict):
 
 
 class ProposedAnswer(TypedDict):
-    """The first line of an open proposal. `author` is claimed by its commit."""
+    """The first line of an open proposal. Its commit claims the `author`; nothing verifies it."""
 
     id: str
     message: str

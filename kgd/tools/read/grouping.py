@@ -89,9 +89,9 @@ class Groups:
         return made
 
     def divided(self, by: Sequence[Grouping], sees: Sees | None) -> tuple[Grouping, Read, dict[str, list[Uri]]]:
-        """Divide the nodes that the caller may read by the first of these groupings that shows a structure: no group
-        has more than `LARGEST_SHARE` of the nodes. Otherwise by the first with at least two groups with nodes, or by
-        the first of all. Groups of a restricted caller are not kept.
+        """Divide the nodes that the caller may read by one of these groupings: the first in which no group has more
+        than `LARGEST_SHARE` of the nodes, else the first with two non-empty groups, else the first. Caches the groups
+        of unrestricted callers only.
 
         Returns:
             The grouping, the read nodes, and the nodes of each group. An area may have none.

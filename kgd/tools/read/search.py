@@ -268,7 +268,7 @@ class _Page:
 def _absent(
     session: Session, workspace: Workspace, query: str, shown: Collection[str], sees: visibility.Sees | None
 ) -> str:
-    """A sentence about a query that is the path of no file, with similar paths; empty if a hit has this path."""
+    """A sentence about a queried path that does not exist, with similar paths; empty if a hit has this path."""
     path = file_paths.absent(session, workspace, query).rstrip("/")
     uri = uri_at("file", workspace.id, path) if path else None
     if uri is None or any(f"{one}/".endswith(f"/{uri.split('/', 3)[3]}/") for one in shown):

@@ -1,7 +1,7 @@
-"""Paths between two nodes for the page *Graph*: the cheapest one, and the next ones.
+"""Paths between two nodes for the page *Graph*: the cheapest one and alternatives.
 
-Each of the others is a cheapest path from the first node, one relation, and a cheapest path to the last node. The best
-of these is the second shortest path. The work is bounded by two walks of at most `MOST_NODES` nodes.
+An alternative is a cheapest path from the first node, one relation, and a cheapest path to the last node. The best
+alternative is the second shortest path. Costs two walks of at most `MOST_NODES` nodes.
 """
 
 from __future__ import annotations

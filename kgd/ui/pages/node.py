@@ -158,9 +158,9 @@ def below(summary: str, content: str) -> str:
 
 
 def verified(found: Mapping[str, Any], cites: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
-    """Return who last verified the cited code, and when; None if the answer does not tell it.
+    """Return the last verifier of the cited code, and the time; None if the answer names none.
 
-    The author of the first version verifies what it cites.
+    Writing the first version counts as a verification of the code that it cites.
     """
     stamp = found.get("updated", {})
     if "verified_by" in stamp:

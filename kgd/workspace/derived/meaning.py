@@ -188,8 +188,8 @@ class Meaning:
     def pairs(
         self, some: Sequence[Uri], within: Sequence[Uri], above: float, each: int
     ) -> list[tuple[Uri, Uri, float]]:
-        """For each node of `some`, up to `each` nearest nodes of `within` that are more alike than `above`; see
-        `Nearest.pairs`. A likeness of 0 stands for unrelated texts, and 1 for equal texts."""
+        """For each node of `some`, up to `each` nearest nodes of `within` with a similarity above `above`, from 0 for
+        unrelated texts to 1 for equal texts; see `Nearest.pairs`."""
         serving = self._ready()
         if serving is None or serving.nearest is None:
             return []
