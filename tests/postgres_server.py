@@ -55,7 +55,7 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        # Each test has a schema of its own, so there is nothing to clean up that would be used again.
+        # Each test has its own schema, so no later test sees leftovers.
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self._folder),

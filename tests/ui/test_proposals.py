@@ -276,6 +276,17 @@ def test_nodes_of_one_change_are_accepted_together(desk: Desk, page: Page) -> No
     assert "merge concept://shop/keys/auth concept://shop/keys/old/auth" in message(desk)
 
 
+def test_a_proposal_that_removes_relations_names_them(desk: Desk, page: Page) -> None:
+    desk.put("concept://shop/keys/auth")
+    relations = [{"type": type, "target": "concept://shop/keys/auth"} for type in ("related_to", "depends_on")]
+    desk.put("concept://shop/keys/vault", relations=relations)
+    made = desk.call("compress", kinds=["prunings"], below="keys")
+    assert made["changes"], made
+    at(page, "proposals")
+    page.get_by_role("heading").get_by_role("link", name="compress").click()
+    expect(page.locator("main")).to_contain_text("Remove relations: related_to concept://shop/keys/auth")
+
+
 @pytest.fixture
 def team(tmp_path: Path, desk: Desk) -> Iterator[Person]:
     """A colleague who may only propose, at a git server that the desk syncs with."""

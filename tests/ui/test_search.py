@@ -141,7 +141,7 @@ class TestInABrowser:
         expect(hits).to_have_count(5)
         expect(hits.first).to_have_text("Dock gate")
         expect(hits.nth(1)).to_have_text("Dock gate of the yard")
-        expect(page.locator(".hit").first).to_contain_text("concept · Ann Person")  # no name that looks like a path
+        expect(page.locator(".hit").first).to_contain_text("concept · Ann Person")  # its name does not look like a path
         page.keyboard.press("Control+k")
         page.keyboard.type("dock gate")
         rows = page.get_by_role("dialog").get_by_role("group", name="Nodes").get_by_role("option")

@@ -1,4 +1,4 @@
-"""Search of a workspace for duplicates, stale facts, idle relations and old nodes to summarize.
+"""Search of a workspace for duplicates, outdated facts, needless relations and old nodes to summarise.
 
 All results are as of one commit, among nodes that the caller may read and propose changes to. Costs time linear in the
 nodes examined, at most `MOST_LOOKED`.
@@ -144,7 +144,7 @@ class Looking:
                 self._session.progress(number, len(uris), doing)
             yield uri
 
-    # ---- stale facts
+    # ---- outdated facts
 
     def _stale(self) -> Iterator[Superseded]:
         seen: set[Uri] = set()

@@ -306,14 +306,16 @@ _SUM_UP_BY_TOOL = 'Do the task yourself: call ingest with kind "compression" aga
 COMPRESS = Operation(
     name="compress",
     title="Propose a smaller workspace",
-    description=("Proposes to merge duplicates, mark stale facts, remove unused relations and summarise old nodes."),
+    description=(
+        "Proposes to merge duplicates, mark outdated facts, remove needless relations and summarise old nodes."
+    ),
     hints=Hints(idempotent=True),
     run=compress,
     commits={"compress": "wrote"},
     commands=(
         Command(
             "Care",
-            ("propose to merge duplicates, mark stale facts and remove unused relations; changes nothing"),
+            "propose to merge duplicates, mark outdated facts and remove needless relations; changes nothing",
             (
                 option(
                     "--kind",
