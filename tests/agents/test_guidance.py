@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import get_args, get_origin
 
 import pytest
 from mcp import Client
@@ -55,7 +56,8 @@ def words_there_are() -> set[str]:
         schema = input_schema(tool.Params)
         found |= set(schema["properties"])
         found |= {word for field in schema["properties"].values() for word in re.findall(r"\w+", str(field))}
-        found |= set(re.findall(r"\w+", str(tool.Result.__annotations__)))
+        for part in (get_origin(tool.Result) or tool.Result, *get_args(tool.Result)):
+            found |= set(re.findall(r"\w+", str(part.__annotations__)))
     return found
 
 
