@@ -332,6 +332,9 @@ def test_two_nodes_without_a_path_are_reported(desk: Desk, page: Page) -> None:
     desk.put("island", name="Island")
     at(page, "graph?from=auth&to=island")
     expect(page.locator("[role=status]", has_text="No path leads from “Auth service” to “Island”.")).to_be_visible()
+    expect(page.locator(".message")).to_contain_text("choose other nodes")
+    at(page, "graph?from=auth")
+    expect(page.get_by_role("heading", name="Start node")).to_be_visible()
 
 
 def test_the_slider_and_the_filters_change_the_picture_and_the_address(page: Page) -> None:
