@@ -179,7 +179,7 @@ def beside_in(visit: Visit, node: Mapping[str, Any], cites: Sequence[Mapping[str
     found: dict[str, dict[str, Any]] = {}
     for uri in list(dict.fromkeys(one["file"] for one in cites))[:BESIDE] if visit.can("code_file") else ():
         try:
-            notes = visit.call("code_file", uri=uri, limit=1)["notes"]
+            notes = visit.call("code_file", uri=uri, limit=0)["notes"]
         except KgdError:
             continue
         found |= {one["uri"]: one for one in notes if one["uri"] != node["uri"]}

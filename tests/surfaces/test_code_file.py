@@ -46,6 +46,9 @@ def test_a_page_of_lines_has_the_commit_and_the_number_of_all_lines(ask: Ask, ke
     (keys / KEYS).write_text(f"# new\n{TEXT}")
     again = ask.code_file(uri=f"file://shop/{KEYS}", limit=1)
     assert (again["text"], again["changed"]) == ("# new", True)
+    bare = ask.code_file(uri=f"./{KEYS}", limit=0)
+    assert (bare["state"], bare["notes"]) == ("text", [])
+    assert bare.keys().isdisjoint({"text", "lines", "symbols"})
 
 
 def test_notes_have_the_lines_of_the_definitions_that_they_cite(ask: Ask, keys: Path) -> None:

@@ -49,7 +49,7 @@ State = Literal["text", "binary", "large", "link", "absent", "unreadable", "igno
 class CodeParams(Params):
     uri: Annotated[str, Field(description=f"a file of the code tree: {ADDRESS}")]
     first: Annotated[int, Field(ge=1, description="number of the first line")] = 1
-    limit: Annotated[int, Field(ge=1, le=10_000, description="number of lines")] = 500
+    limit: Annotated[int, Field(ge=0, le=10_000, description="number of lines; 0: only the nodes about the file")] = 500
     workspace: str | None = None
 
 
@@ -133,7 +133,8 @@ class _Shown:
 def code_text(session: Session, params: CodeParams) -> CodeResult:
     """A part of the file's text, and the nodes about the file; nodes about its lines come first, in their order.
 
-    Costs one reading of the file and a run of git for each version that is compared.
+    Costs one reading of the file and a run of git for each version that is compared. Without lines, the file's
+    definitions are not read: notes about them are left out, and `places` have no lines.
 
     Raises:
         Invalid: This is not a file of the code tree.
@@ -163,14 +164,14 @@ def code_text(session: Session, params: CodeParams) -> CodeResult:
         answer["changed"] = True
     if shown.size:
         answer["size"] = shown.size
-    text = shown.text
+    text = shown.text if params.limit else None
     if text is not None:
         lines = text.split("\n") if text else []
         answer["lines"], answer["first"] = len(lines), params.first
         answer["text"] = printable("\n".join(lines[params.first - 1 : params.first - 1 + params.limit]))
     symbols = _symbols(workspace, path) if text is not None else []
     _add_notes(answer, workspace, path, text, symbols, sees)
-    if shown.state == "text" and session.principal is None:
+    if text is not None and shown.state == "text" and session.principal is None:
         answer["symbols"] = [_symbol(one) for one in symbols[:SYMBOLS]]
         if len(symbols) > SYMBOLS:
             answer["more_symbols"] = len(symbols) - SYMBOLS
