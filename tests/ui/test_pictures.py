@@ -70,9 +70,11 @@ def test_every_page_of_a_realistic_workspace_has_pictures(desk: Desk, page: Page
 
 @pytest.mark.slow
 @pytest.mark.picture
-def test_the_reasons_for_a_line_have_a_picture_of_a_terminal(desk: Desk) -> None:
+def test_the_reasons_for_a_line_have_a_picture_of_a_terminal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in desk.environment.items():
+        monkeypatch.setenv(name, value)
     command = [sys.executable, "-P", "-m", "kgd.cli", "why", "shop/payments/provider.py:14", "--budget", "700"]
-    printed = on_terminal(command, desk.code, columns=90, **desk.environment, KGD_PAGER="cat", PAGER="cat")
+    printed = on_terminal(command, desk.code, columns=90)
     assert "503" in printed
     assert terminal_picture(printed, "terminal-why", 90).suffix == ".svg"
 
