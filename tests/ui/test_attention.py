@@ -147,6 +147,12 @@ def test_a_node_in_conflict_names_the_authors_of_its_versions(page: Page) -> Non
     expect(page.locator("#card")).to_contain_text("conflict between Bob Builder and Ann Person, ")
 
 
+def test_the_margin_names_the_authors_of_all_facts_that_begin_at_a_line(page: Page) -> None:
+    at(page, "file?path=shop/payments/provider.py")
+    margin = page.locator(".about", has=page.get_by_role("link", name="Note 2"))
+    expect(margin).to_contain_text(re.compile("Ann, Dmitri|Dmitri, Ann"))
+
+
 def test_the_version_that_was_written_last_is_marked(page: Page) -> None:
     uri, _, theirs, *_ = DISPUTED[2]
     for place in ("conflict", "conflicts"):

@@ -43,8 +43,8 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of code. `begins` are the notes whose place begins here, and `stamp` has the author and the time of the
-    newest one. A line is cited if a place has it, and a start if a place or a definition begins there."""
+    """A line of code. `begins` are the notes whose place begins here, and `stamp` has their authors and the
+    time of the newest one. A line is cited if a place has it, and a start if a place or a definition begins there."""
 
     number: int
     code: Markup
@@ -227,9 +227,11 @@ def _lines(code: Mapping[str, Any], cards: Sequence[Card], first: int, start: in
 
 
 def _margin(cards: Sequence[Card]) -> tuple[tuple[Card, ...], Mapping[str, Any]]:
-    """Return the notes that begin at a line, each once, with the author and the time of the newest note."""
+    """Return the notes that begin at a line, each once, with their authors and the time of the newest note."""
     notes = tuple({card.number: card for card in cards}.values())
-    return notes, max((card.updated for card in cards if card.updated), key=lambda one: one["at"], default={})
+    newest_first = sorted((card.updated for card in notes if card.updated), key=lambda one: one["at"], reverse=True)
+    authors = list(dict.fromkeys(one["by"] for one in newest_first))
+    return notes, {"authors": authors, "at": newest_first[0]["at"]} if authors else {}
 
 
 def _has(place: Mapping[str, Any], line: int) -> bool:
