@@ -54,7 +54,8 @@ def differences(
         budget -= len(x) + len(y)
         if budget < 0:
             raise Limit("the tree has more entries than the budget of this walk", at=text(path[:60]))
-        for id, entries in zip(folders, (x, y), strict=True):
+        here = dict(zip(folders, (x, y), strict=True))
+        for id, entries in here.items():
             named += len(entries)
             if id and id not in seen:
                 seen.add(id)
@@ -63,7 +64,8 @@ def differences(
             if not uncounted:
                 raise Limit("the tree repeats the same few objects too often", at=text(path[:60]))
             # Counted only if necessary, and read again: kept folders would take the memory of the whole tree.
-            distinct += len(set(read(uncounted.pop()).values()))
+            id = uncounted.pop()
+            distinct += len(set((here[id] if id in here else read(id)).values()))
         changed = {name for name, _ in x.items() ^ y.items()}
         for name in changed:
             if _WRONG_NAME.search(name):
