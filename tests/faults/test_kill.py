@@ -65,7 +65,7 @@ def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(tmp_path: Path, 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("kills", [40, pytest.param(200, marks=pytest.mark.large)])
+@pytest.mark.parametrize("kills", [16, pytest.param(200, marks=pytest.mark.large)])
 def test_nothing_acknowledged_is_lost_over_many_kills(tmp_path: Path, kills: int) -> None:
     found = killed_at_random(tmp_path, kills, 20)
     print(found)

@@ -42,7 +42,7 @@ def test_a_schedule_depends_on_its_seed_alone(place: Path) -> None:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     ("first", "count"),
-    [(1_000, 40), *(pytest.param(n, 500, marks=pytest.mark.large) for n in (1_000, 1_500, 2_000))],
+    [(1_000, 25), *(pytest.param(n, 500, marks=pytest.mark.large) for n in (1_000, 1_500, 2_000))],
 )
 def test_teams_lose_nothing_and_agree_in_the_end_in_many_schedules(place: Path, first: int, count: int) -> None:
     play(place, first, count)

@@ -272,6 +272,7 @@ def test_a_proposal_cannot_name_itself_out_of_its_place(shared: Person, hub: Pat
         packed.write_text(
             (packed.read_text() if packed.exists() else "# pack-refs with: peeled fully-peeled sorted \n") + line
         )
+    shared.published()  # the publication moves a branch as well
     before = git(shared.tree, "for-each-ref")
     shared.sync()
     assert git(shared.tree, "for-each-ref") == before
