@@ -1,4 +1,4 @@
-"""Walks over two trees at once, within budgets, since a hostile tree can be endless.
+"""Walks over two or three trees at once, within budgets, since a hostile tree can be endless.
 
 Equal folders cost nothing.
 """
@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import NamedTuple, TypeAlias
 
 from kgd.errors import Damaged, Limit
-from kgd.git.objects import FOLDER, Entry, ObjectId, Tree, raw, text
+from kgd.git.objects import EMPTY_TREE, FOLDER, Entry, ObjectId, Tree, raw, text
 
 DEPTH_LIMIT = 80
 """Maximum depth of folders; a URI has at most 64 segments."""
@@ -74,6 +73,11 @@ def differences(
         stack += [(prefix + n, depth + 1, x.get(n), y.get(n)) for n in sorted(changed, reverse=True)]
 
 
+_ENTRIES = re.compile(rb"[0-7]+ [^\0/]+\0.{20}", re.S).findall
+Folder: TypeAlias = frozenset[bytes]
+NOTHING: Folder = frozenset()
+
+
 class Change(NamedTuple):
     """One file in the merge base and on one side; None means absent."""
 
@@ -85,15 +89,75 @@ Changes: TypeAlias = dict[str, Change]
 
 
 def changes_of(
-    read: Callable[[ObjectId], Tree], base: ObjectId | None, ours: ObjectId, theirs: ObjectId
+    read: Callable[[ObjectId], bytes],
+    base: ObjectId | None,
+    ours: ObjectId,
+    theirs: ObjectId,
 ) -> tuple[Changes, Changes]:
-    """The files that each side changed since `base`, by path. Each folder is read once. Raises as `differences`."""
-    folder = cache(read)
+    """The files that each side changed since `base`, by path, in no particular order.
 
-    def side(tree: ObjectId) -> Changes:
-        return {path: Change(old, new) for path, old, new in differences(folder, base, tree, ENTRY_BUDGET)}
+    Unchanged folders are not read. In changed folders, only differing entries are parsed, because entries are compared
+    as stored bytes. Only for trees that `ObjectStore.check_history` has checked.
 
-    return side(ours), side(theirs)
+    Raises:
+        Damaged: A folder cannot be read.
+        Limit: Folders are nested too deeply, or more than `ENTRY_BUDGET` entries were compared.
+    """
+    found: tuple[Changes, Changes] = ({}, {})
+    budget = ENTRY_BUDGET
+    stack: list[tuple[bytes, int, ObjectId | None, ObjectId | None, ObjectId | None]] = [(b"", 0, base, ours, theirs)]
+    while stack:
+        path, depth, *ids = stack.pop()
+        if depth > DEPTH_LIMIT:
+            raise Limit(f"folders are nested deeper than {DEPTH_LIMIT}", at=text(path[:60]))
+        folders_of: dict[ObjectId | None, Folder] = {}
+        for id in ids:
+            if id not in folders_of:
+                folders_of[id] = _folder(read, id)
+                budget -= len(folders_of[id])
+        if budget < 0:
+            raise Limit("the trees have more entries than the budget of this walk", at=text(path[:60]))
+        old, *sides = (folders_of[id] for id in ids)
+        gone = [_parsed(old - side) for side in sides]
+        now = [_parsed(side - old) for side in sides]
+        was = gone[0] | gone[1]
+        for name in sorted({*gone[0], *gone[1], *now[0], *now[1]}):
+            before = was.get(name)
+            # A side that did not change the name still has the old entry.
+            after = [now[n].get(name) if name in now[n] or name in gone[n] else before for n in (0, 1)]
+            for n in (0, 1):
+                _note(found[n], path + name, before, after[n])
+            folders = [entry[1] if entry and entry[0] == FOLDER else None for entry in (before, *after)]
+            if folders[1] != folders[0] or folders[2] != folders[0]:
+                stack.append((path + name + b"/", depth + 1, folders[0], folders[1], folders[2]))
+    return found
+
+
+def _note(changes: Changes, path: bytes, before: Entry | None, after: Entry | None) -> None:
+    if before == after:
+        return
+    old = before if before and before[0] != FOLDER else None
+    new = after if after and after[0] != FOLDER else None
+    if old or new:
+        changes[text(path)] = Change(old, new)
+
+
+def _folder(read: Callable[[ObjectId], bytes], id: ObjectId | None) -> Folder:
+    if id is None or id == EMPTY_TREE:
+        return NOTHING
+    body = read(id)
+    entries = _ENTRIES(body)
+    if sum(map(len, entries)) != len(body):
+        raise Damaged("a folder has an entry whose name git does not allow", at=id.hex())
+    return frozenset(entries)
+
+
+def _parsed(entries: Folder) -> dict[bytes, Entry]:
+    found: dict[bytes, Entry] = {}
+    for entry in entries:
+        mode, _, name = entry[:-21].partition(b" ")
+        found[name] = (mode, entry[-20:])
+    return found
 
 
 class Lookup:

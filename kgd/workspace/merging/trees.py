@@ -123,7 +123,7 @@ class _TreeMerge:
         self.odd: set[str] = set()
         self.files: dict[str, bytes | None] = {}
         self.known: dict[ObjectId, bytes] = {}
-        self.parts = PartsMerge(store, self.store, ours, *changes_of(store.tree, base, ours, theirs), sharded)
+        self.parts = PartsMerge(store, self.store, ours, *changes_of(store.read, base, ours, theirs), sharded)
         self.ours, self.theirs = self._changes(self.parts.ours, is_ours=True), self._changes(self.parts.theirs)
         self.records: dict[str, _Record] = {}
         self.acted: tuple[set[Uri], set[Uri]] = (set(), set())
