@@ -36,6 +36,7 @@ def one(uri: str, **fields: Any) -> dict[str, Any]:
     return {"uri": uri, "type": "concept", "name": "x", "cost": 0, **fields}
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("E12")
 def test_slow_hubs_share_one_deadline_and_cost_the_next_walk_nothing(site: MakeSite) -> None:
     def silent(peer: socket.socket, counter: Counter) -> None:

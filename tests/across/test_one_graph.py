@@ -97,6 +97,7 @@ class Cloud:
         return {"via": {**steps[-1], "through": steps[:-1]}} if steps else {}
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 10_000),
     size=st.integers(1, 60),

@@ -20,6 +20,7 @@ PAGE = (ROOT / "docs/python.md").read_text()
 BLOCK = re.compile(r"^```python walk\n(.*?)^```\n(?:```text\n(.*?)^```\n)?", re.M | re.S)
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("U5")
 @pytest.mark.parametrize("by", ["in process", pytest.param("a daemon", marks=pytest.mark.slow)])
 def test_the_examples_run_and_print_the_shown_output(

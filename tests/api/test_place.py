@@ -161,6 +161,7 @@ print(*sorted({'pydantic', 'pygit2', 'networkx', 'ruamel', 'sqlite3', 'asyncio',
     assert (done.stdout, done.stderr) == ("\n", "")
 
 
+@pytest.mark.slow
 def test_an_error_without_a_workspace_names_the_next_step(home: Home, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(kgd.NotFound) as refused:

@@ -464,6 +464,7 @@ def test_options_may_stand_before_or_after_the_command(kgd: Kgd, tmp_path: Path)
     assert kgd("-q", "status", "-C", str(here)) == ""
 
 
+@pytest.mark.slow
 def test_status_doctor_and_fsck_say_that_all_is_well(kgd: Kgd) -> None:
     assert "workspace shop in" in kgd("status")
     assert kgd.json("doctor")["ok"]

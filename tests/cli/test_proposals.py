@@ -56,6 +56,7 @@ def test_a_proposal_is_listed_shown_accepted_in_part_and_rejected(kgd: Kgd, tmp_
     assert "the proposal is no longer open" in gone.stderr
 
 
+@pytest.mark.slow
 def test_new_knowledge_is_reviewed_and_reverted(kgd: Kgd) -> None:
     kgd("review", "--accept", "-q")
     kgd("put", "seen/a", "--summary", "learned", "-q")

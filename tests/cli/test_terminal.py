@@ -160,6 +160,7 @@ def test_a_terminal_shows_addresses_of_the_directorys_workspace_in_short(kgd: Kg
         assert "concept://shop/lamps/cellar" in kgd.on_terminal("get", *elsewhere, NO_COLOR="1")
 
 
+@pytest.mark.slow
 def test_colours_follow_the_terminal_and_can_be_forced(kgd: Kgd) -> None:
     kgd("put", "lamps/hall", "-q")
     assert STYLE.search(kgd.on_terminal("get", "lamps/hall"))

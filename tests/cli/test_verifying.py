@@ -28,6 +28,7 @@ def test_verify_history_counts_the_commits_by_their_state(kgd: Kgd) -> None:
     assert kgd.json("verify-history", "--since", "HEAD")["commits"] == 0
 
 
+@pytest.mark.slow
 def test_token_verify_compares_the_log_with_an_export(kgd: Kgd, module_home: Home, tmp_path: Path) -> None:
     kgd("token", "list")  # the daemon creates the file
     place = Path(module_home.state) / "hub.db"

@@ -49,6 +49,7 @@ def test_a_line_is_joined_with_its_commit_and_the_reason(ask: Ask, code: Path) -
     )
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("N5")
 def test_facts_that_cite_the_line_come_before_facts_that_cite_the_file(ask: Ask) -> None:
     ask.put(

@@ -41,6 +41,7 @@ def sorted_keys(value: Any, top: bool = True) -> Any:
     return [sorted_keys(item, False) for item in value] if isinstance(value, list) else value
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("E21")
 @given(values)
 def test_written_values_read_back_the_same_here_and_in_ruamel(value: dict[str, Any]) -> None:

@@ -103,6 +103,7 @@ def test_a_rewrite_is_stable(node: Node) -> None:
     assert documents.rewrite(once, node) == once
 
 
+@pytest.mark.slow
 @FEWER
 @given(nodes())
 def test_a_file_without_comments_is_written_canonically(node: Node) -> None:

@@ -288,6 +288,7 @@ def test_a_decision_that_was_superseded_is_marked_in_its_file_too(ask: Ask) -> N
     assert ask.compress()["changes"] == []
 
 
+@pytest.mark.slow
 def test_a_big_find_is_proposed_in_pieces_that_a_person_can_read(ask: Ask) -> None:
     names = [
         f"{one} {two}"

@@ -186,6 +186,7 @@ def test_sigterm_with_clients_attached_is_a_clean_stop_within_two_seconds(
     assert "stopped" in Path(home.log).read_text().splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_call_that_never_ends_does_not_keep_a_daemon_from_stopping(
     wire: Callable[..., Wire], home: RehearsalHome, tmp_path: Path
 ) -> None:

@@ -158,6 +158,7 @@ def test_periodic_scans_take_at_most_one_per_cent_of_the_time(tree: Path, heard:
     watch.close()
 
 
+@pytest.mark.slow
 def test_after_a_call_that_took_long_the_next_hints_wait_longer(tree: Path) -> None:
     """Otherwise a build that writes files all the time would keep the daemon busy."""
     calls: list[tuple[float, float]] = []

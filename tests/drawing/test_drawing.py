@@ -390,6 +390,7 @@ def test_a_class_gives_a_node_its_colour_and_its_type_the_form() -> None:
     assert "3 nodes: stale 2, no trouble 1; in conflict 1; stale 2" in "".join(picture.itertext())
 
 
+@pytest.mark.slow
 def test_many_opened_groups_are_drawn_within_two_seconds_of_processor_time() -> None:
     names = ["A walk stops at the cost limit, not at the number of nodes", "Refunds take five days"]
     groups = [
@@ -520,6 +521,7 @@ def test_an_opened_group_gets_most_of_the_picture(tall: bool) -> None:
     assert _share(_grouped([opened, *others]), "group:a", tall) > 0.55
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tall", [False, True])
 def test_an_opened_area_in_a_group_of_areas_gets_most_of_the_picture(tall: bool) -> None:
     inner = [{"id": f"Money {n}", "name": f"Money {n}", "count": 8 + n, "inside": "Money"} for n in range(5)]

@@ -61,6 +61,7 @@ def lived_in(code: Path) -> Path:
     return code
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B1")
 def test_up_changes_no_user_files_and_a_second_up_changes_nothing(machine: Machine) -> None:
     code = lived_in(machine.directory)

@@ -40,6 +40,7 @@ def test_every_daemon_of_the_tests_has_the_limit_of_an_ordinary_machine(served: 
     assert open_files_limits(served) == (OPEN_FILES, OPEN_FILES)
 
 
+@pytest.mark.slow
 def test_the_soft_limit_is_raised_to_the_hard_limit(tmp_path: Path) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard // 2, hard))

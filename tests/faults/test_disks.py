@@ -49,6 +49,7 @@ def test_a_full_disk_acknowledges_nothing_that_is_not_there_at_many_sizes(tmp_pa
     assert found.unsure > 1000 // step, found
 
 
+@pytest.mark.slow
 def test_a_disk_that_turns_read_only_is_served_from_and_named(tmp_path: Path) -> None:
     seen = in_a_namespace("read_only_disk", tmp_path)
     assert seen["refused"].startswith("UNAVAILABLE nothing was written")

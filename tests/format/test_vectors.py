@@ -34,6 +34,7 @@ def merger(tmp_path_factory: pytest.TempPathFactory) -> Merger:
     return Merger(tmp_path_factory.mktemp("vectors"))
 
 
+@pytest.mark.slow
 def test_each_merge_of_the_vectors_gives_the_files_and_the_records_that_they_name(merger: Merger) -> None:
     assert len(MERGES) == 340
     for vector in MERGES:
@@ -50,6 +51,7 @@ def test_each_file_of_the_vectors_is_read_or_refused_as_stated() -> None:
         assert node is None or documents.encode(node).decode() == file["canonical"], file["name"]
 
 
+@pytest.mark.slow
 def test_the_vectors_equal_the_generated_ones(tmp_path: Path) -> None:
     assert text_of(merges(tmp_path)) == (FOLDER / "merges.json").read_text(), "run python -m tests.format.vectors"
     assert text_of(node_files()) == (FOLDER / "nodes.json").read_text(), "run python -m tests.format.vectors"

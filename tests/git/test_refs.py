@@ -193,6 +193,7 @@ def _race(layout: Layout, number: int, start: Barrier, wanted: int) -> None:
         done += 1
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(90)
 @pytest.mark.parametrize("wanted", [10, pytest.param(60, marks=pytest.mark.slow)])
 def test_six_processes_that_race_for_one_ref_lose_nothing(workspace: Layout, wanted: int) -> None:

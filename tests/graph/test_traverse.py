@@ -141,6 +141,7 @@ def test_a_walk_finds_what_trying_every_path_finds(world: World, limits: Limits,
     check_paths(world, walk, start, limits)
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("N5")
 @settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(worlds(), LIMITS, st.integers(0, 2**32))

@@ -127,6 +127,7 @@ def agree(seeds: range, place: Path) -> None:
     assert {taken for taken, _ in answers} == {True, False}
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B5")
 def test_a_push_is_taken_if_and_only_if_nothing_in_it_leaves_the_scope(tmp_path: Path) -> None:
     agree(range(CASES), tmp_path)

@@ -427,6 +427,7 @@ def test_every_operation_answers_what_the_document_says(hub: Hub) -> None:
 # ---- many, and the end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("clients", "calls"), [(12, 4), pytest.param(64, 10, marks=pytest.mark.slow)])
 def test_many_clients_at_once_lose_nothing(hub: Hub, clients: int, calls: int) -> None:
     tokens = [hub.mint("read,write", name=f"client-{n}", requests_per_minute=100_000) for n in range(clients)]

@@ -48,6 +48,7 @@ async def called(client: Client, name: str, **arguments: Any) -> tuple[bool, dic
     return bool(result.is_error), result.structured_content or {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_holder_works_within_its_scope(hub: Hub, mode: str) -> None:
     async with connected(hub, hub.mint("read,write", "/services/**", name=f"mcp {mode}"), mode) as client:
@@ -134,6 +135,7 @@ def disputed(hub: Hub, uri: str) -> None:
     hub.call("put", workspace="infra", changes=[{"op": "revert", "commit": commits[1]}])
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B6")
 @pytest.mark.parametrize("mode", ERAS)
 async def test_the_model_of_a_holders_client_settles_within_the_tokens_scope(hub: Hub, mode: str) -> None:
@@ -210,6 +212,7 @@ async def test_a_listener_hears_only_of_readable_nodes(hub: Hub) -> None:
         assert all(resource(AUTH) in one for one in heard), heard
 
 
+@pytest.mark.slow
 async def test_a_stream_of_a_revoked_token_ends(hub: Hub) -> None:
     token = hub.mint()
     async with httpx2.AsyncClient(timeout=20) as web:

@@ -47,6 +47,7 @@ def test_a_token_that_only_pushes_sees_the_branch_and_its_own_proposals(hub: Hub
     assert theirs in advertised(hub, hub.mint("read,propose", name="reader"))
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B5")
 @pytest.mark.parametrize("version", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_a_narrow_token_pushes_with_plain_git(hub: Hub, clone: Callable[..., Clone], version: str) -> None:

@@ -31,6 +31,7 @@ PLANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B5")
 @pytest.mark.parametrize(
     "plant",

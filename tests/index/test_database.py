@@ -123,6 +123,7 @@ def test_a_nested_write_is_part_of_the_outer_one(database: Database) -> None:
     assert (index.tree(), index.count(), index.search("x")) == ("abc", 1, [])
 
 
+@pytest.mark.slow
 def test_the_log_of_a_large_write_is_given_back(database: Database) -> None:
     with database.write() as connection:
         large = [(f"key {number}", "x" * 1_000) for number in range(30_000)]

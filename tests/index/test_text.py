@@ -315,6 +315,7 @@ def test_a_question_of_100_kb_is_answered_in_bounded_time(index: TextIndex, kind
     assert time.process_time() - begun < 2
 
 
+@pytest.mark.slow
 def test_a_large_index_loses_little_by_not_looking_at_common_words(
     index: TextIndex, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,6 +151,7 @@ def test_a_message_with_a_secret_is_left_out_and_named_and_the_thread_goes_on(pl
     assert texts(plain, named.uri) == ["x"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["é".join(f"line {n}\n" for n in range(22_000)), "".join(f"\0\u202e{n}" for n in range(24_000))]
 )

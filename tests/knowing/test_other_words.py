@@ -53,6 +53,7 @@ def found(answer: dict[str, Any]) -> list[str]:
 QUESTION = "who loses pages when the development server restarts"
 
 
+@pytest.mark.slow
 def test_a_note_is_no_answer_only_because_its_file_has_the_words_of_the_question(ask: Ask, note: Note) -> None:
     note("Amounts are whole cents.")
     assert found(ask.search(query=QUESTION)) == []
@@ -65,6 +66,7 @@ def test_a_question_without_words_finds_nothing(ask: Ask, note: Note) -> None:
     assert (answer["hits"], answer["code"]) == ([], [])
 
 
+@pytest.mark.slow
 def test_a_note_in_other_words_than_the_question_is_found_by_meaning(ask: Ask, note: Note) -> None:
     note("Unsaved documents vanish if a web host is relaunched.")
     hit = ask.search(query=QUESTION)["hits"][0]

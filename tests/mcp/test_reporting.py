@@ -74,6 +74,7 @@ async def test_a_folder_that_is_ingested_says_how_far_it_is(
     assert all(message for _, _, message in heard.told)
 
 
+@pytest.mark.slow
 async def test_progress_only_grows_over_all_phases_and_is_not_sent_for_every_step(
     session: Session, mode: Literal["auto", "legacy"]
 ) -> None:

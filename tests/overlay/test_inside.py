@@ -114,6 +114,7 @@ def reader(session: Session) -> Any:
     return inside_of(session).report.__self__  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("U11")
 def test_symbols_and_documents_are_nodes_with_edges_and_follow_the_tree(
     start: Callable[[], Session], code: Path

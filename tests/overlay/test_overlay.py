@@ -364,6 +364,7 @@ def test_a_walk_goes_through_directories_to_files(project: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_directory_with_more_members_than_a_node_can_name_is_served() -> None:
     full = Directory(files={f"f{number}": File(0, 0, 0, 0, TEXT, 0, "text") for number in range(10_002)})
     full.add_up()

@@ -344,6 +344,7 @@ def two(url: str) -> Iterator[Callable[[Callable[[str, str], object]], Wakeups]]
         one.close()
 
 
+@pytest.mark.slow
 def test_a_new_tip_wakes_the_other_hubs_and_not_its_own(two: Callable[..., Wakeups]) -> None:
     heard: dict[str, list[tuple[str, str]]] = {"a": [], "b": []}
     first = two(lambda workspace, tip: heard["a"].append((workspace, tip)))
@@ -354,6 +355,7 @@ def test_a_new_tip_wakes_the_other_hubs_and_not_its_own(two: Callable[..., Wakeu
     assert heard == {"a": [], "b": [("infra", "abc"), ("shop", "def")]}
 
 
+@pytest.mark.slow
 def test_notifications_return_after_the_server_ended_the_connection(url: str, two: Callable[..., Wakeups]) -> None:
     heard: list[str] = []
     first, second = two(print), two(lambda workspace, tip: heard.append(tip))
@@ -383,6 +385,7 @@ def test_a_notification_that_is_not_kgds_ends_nothing(url: str, two: Callable[..
     until(told)
 
 
+@pytest.mark.slow
 def test_hubs_take_turns_and_do_not_wait_for_long(two: Callable[..., Wakeups]) -> None:
     first, second = two(print), two(print)
     inside: list[str] = []
@@ -401,6 +404,7 @@ def test_hubs_take_turns_and_do_not_wait_for_long(two: Callable[..., Wakeups]) -
     assert inside == ["another workspace", "first", "second"]
 
 
+@pytest.mark.slow
 def test_a_wait_for_a_lock_may_be_longer_than_a_statement(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as the wait for another hub that asks a slow sign-in server."""
     first, second, got = Database(url), Database(url), threading.Event()

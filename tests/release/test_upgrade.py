@@ -84,6 +84,7 @@ def test_nodes_versions_history_walks_and_conflicts_are_as_they_were(old: Upgrad
     assert old.json("shop", "doctor")["ok"]
 
 
+@pytest.mark.slow
 def test_a_request_id_that_was_applied_before_the_upgrade_is_not_applied_again(old: Upgraded) -> None:
     again = old.json("shop", "put", "cart", "--summary", "again", "--request-id", "old-request-0001")
     assert again["repeated"]

@@ -363,6 +363,7 @@ TEA = [upsert(f"note-{n}", name=f"Tea {n}", content=f"Tea number {n} is drunk in
 """Enough texts for a missing word to mean something."""
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("N1")
 def test_a_note_with_one_common_word_does_not_answer_a_question_about_something_unknown(
     ws: Workspace, asked: Asked

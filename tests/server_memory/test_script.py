@@ -66,6 +66,7 @@ def test_the_script_has_refusals_and_results_of_every_kind(reference: dict[str, 
     assert sum(bool(one.get("structuredContent", {}).get("entities")) for one in answers) > 80
 
 
+@pytest.mark.slow
 @pytest.mark.needs("server-memory")
 def test_the_recorded_answers_match_the_official_server(tmp_path: Path, reference: dict[str, Any]) -> None:
     with official(tmp_path / "memory.jsonl") as server:

@@ -71,6 +71,7 @@ def test_kgd_loses_nothing_where_the_official_server_does(machine: Machine, tmp_
     assert theirs_gone + theirs_refused > 0
 
 
+@pytest.mark.slow
 def test_eight_clients_that_write_the_same_entities_lose_nothing_and_get_correct_answers(session: Session) -> None:
     def work(writer: int) -> tuple[int, int, int]:
         made = related = added = 0

@@ -19,6 +19,7 @@ FOUND = (520, 2470, 2496, 6043, 14470, 109282, 119409, 120782, 126869, 209179, 2
 """Seeds that once found a defect."""
 
 
+@pytest.mark.slow
 def test_no_edit_is_lost_and_replicas_agree_in_a_thousand_schedules() -> None:
     for seed in range(1_000):
         planner.run(seed)

@@ -28,10 +28,12 @@ def test_teams_lose_nothing_and_agree_in_the_end(place: Path) -> None:
     play(place, 0, 10)
 
 
+@pytest.mark.slow
 def test_a_resolved_conflict_may_come_back_with_a_node_that_was_deleted_here_and_edited_there(place: Path) -> None:
     play(place, 77_436, 1)
 
 
+@pytest.mark.slow
 def test_a_schedule_depends_on_its_seed_alone(place: Path) -> None:
     blank = template(place)
     for seed in range(3):

@@ -21,6 +21,7 @@ def named(answer: Any) -> dict[str, dict[str, str]]:
     return {check["name"]: check for check in answer["checks"]}
 
 
+@pytest.mark.slow
 def test_every_stage_is_listed_as_healthy(ask: Ask) -> None:
     ask.put(changes=upsert("a", summary="s"))
     until(lambda: all(check["state"] in ("ok", "off") for check in ask.doctor()["checks"]))
@@ -38,6 +39,7 @@ def test_a_registered_place_without_a_workspace_and_a_hub_that_is_down_are_named
     assert named(answer)["hub http://127.0.0.1:9"]["state"] == "warning"
 
 
+@pytest.mark.slow
 def test_a_blocked_publication_is_named_with_its_remedy(ask: Ask, ws: Any) -> None:
     ask.put(changes=upsert("a", summary="s"))
     git(ws.layout.work_tree, "switch", "-q", "--detach")
@@ -88,6 +90,7 @@ def test_doctor_repairs_the_problems_that_it_reports_as_repairable(
     assert ask.doctor()["ok"]
 
 
+@pytest.mark.slow
 def test_a_graph_that_differs_from_the_tip_is_reloaded(ask: Ask, ws: Any) -> None:
     ask.put(changes=[upsert("a", summary="s"), upsert("b", summary="s")])
     ws.graph.remove("concept://shop/a")

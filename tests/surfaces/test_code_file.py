@@ -89,6 +89,7 @@ def test_facts_about_a_folder_above_and_open_tasks_with_the_file_are_notes(ask: 
     assert notes == {"gotcha://shop/lock": "about src/auth/", "task://shop/renew": "lists the file under Context Files"}
 
 
+@pytest.mark.slow
 def test_a_relation_to_a_definition_is_a_note_about_its_lines(ask: Ask, keys: Path) -> None:
     until(lambda: ask.code_file(uri=f"./{KEYS}")["symbols"])
     symbol = f"symbol://shop/{KEYS}/sign"

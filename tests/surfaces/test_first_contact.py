@@ -135,6 +135,7 @@ def test_a_workspace_that_was_made_since_keeps_the_file_in_use(tmp_path: Path, h
     assert kept.registry == first_answers.registry_stamp(home) is not None
 
 
+@pytest.mark.slow
 def test_the_daemon_listens_before_it_imports_the_library_the_sdk_and_the_pages() -> None:
     late = {"kgd.api", "mcp", "kgd.hub", "jinja2", "markdown_it", "networkx", "numpy", "httpx"}
     program = f"import sys, kgd.serve.parts; print(*sorted({late} & set(sys.modules)))"

@@ -191,6 +191,7 @@ def test_even_a_tiny_budget_reaches_the_end(ask: Ask, budget: int) -> None:
     assert cursor is None
 
 
+@pytest.mark.slow
 def test_an_open_conflict_is_shown_with_both_sides_and_settled(ask: Ask, ws: Any) -> None:
     ask.put(changes=upsert("auth", summary="base"))
     path = ws.layout.work_tree / "nodes/concept/auth.yaml"

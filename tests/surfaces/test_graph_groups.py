@@ -178,6 +178,7 @@ def test_a_file_that_was_not_in_the_code_tree_is_a_file_of_its_area(known: Sessi
     assert counts(grouped(known, "type"))["file"] >= 1
 
 
+@pytest.mark.slow
 def test_if_areas_have_too_many_patterns_the_files_with_the_most_nodes_have_an_area(
     known: Session, areas: tuple[str, str], monkeypatch: Any
 ) -> None:
@@ -351,6 +352,7 @@ def in_trouble(session: Session, **asked: Any) -> dict[str, str]:
 OPENED = {"group": "namespace", "opened": ["billing"]}
 
 
+@pytest.mark.slow
 def test_an_answer_about_groups_ages_with_its_nodes(known: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     call(known, "put", {"changes": [upsert("billing/n5", data={"valid": {"until": "2030-06-15T11:59:59Z"}})]})
     noon = 1907755200

@@ -33,6 +33,7 @@ def holds(session: Session) -> As:
     return make
 
 
+@pytest.mark.slow
 def test_proposals_of_another_scope_hide_none_of_the_callers(ask: Ask, holds: As) -> None:
     other = holds("propose", "/other/**", name="other", id="tok00009")
     for n in range(LISTED + 2):
@@ -234,6 +235,7 @@ def test_many_proposals_are_compared_a_few_at_a_time_without_git_and_once(
     assert "proposals_left_out" not in after
 
 
+@pytest.mark.slow
 def test_the_ids_of_proposals_share_the_room_of_the_answer(ask: Ask) -> None:
     bases = [ask.put(changes=upsert(f"full/{n}", name="N"))["commit"] for n in range(9)]
     ask.put(changes=[upsert(f"full/{n}", name="M") for n in range(9)])

@@ -272,6 +272,7 @@ def test_an_invalid_time_is_refused(text: str) -> None:
         moment_of(text, THURSDAY)
 
 
+@pytest.mark.slow
 def test_a_long_review_has_pages(learned: Ask, person: Ask) -> None:
     person.put(changes=[upsert(f"many/n{number:02}", name=f"N{number}") for number in range(40)])
     person.put(changes=upsert("many/gone", name="G"))

@@ -148,6 +148,7 @@ def test_a_deletion_counts_readable_relations_only(filled: Ask, holds: As) -> No
     assert warning.startswith("2 relation(s)")
 
 
+@pytest.mark.slow
 def test_a_search_finds_and_counts_nothing_hidden(filled: Ask, holds: As) -> None:
     mine = holds("read", "/infra/**")
     assert mine.search(query=SECRET)["hits"] == []

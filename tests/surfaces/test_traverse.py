@@ -253,6 +253,7 @@ def test_answered_nodes_enter_the_working_set_of_their_conversation_only(chain: 
     assert two.uris == []
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("E6")
 @pytest.mark.requirement("E7")
 def test_after_100_nodes_the_oldest_leave_and_the_hint_names_them_with_a_ready_put(ask: Ask) -> None:

@@ -59,6 +59,7 @@ def test_a_file_with_errors_says_nothing_and_why() -> None:
     assert (found.symbols, found.reason) == ((), "it is not valid Python")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_nothing_that_a_file_holds_raises_and_equal_bytes_give_equal_answers(language: str) -> None:
     folder = {"tsx": "typescript"}.get(language, language)

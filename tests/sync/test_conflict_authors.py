@@ -48,6 +48,7 @@ def authors(answer: dict[str, Any]) -> dict[str, str | None]:
     return {side["value"]: side.get("author") for side in one["fields"]["summary"]["sides"]}
 
 
+@pytest.mark.slow
 def test_the_list_of_conflicts_names_the_author_of_each_side(named: People) -> None:
     ann, bob = named("ann"), named("bob")
     disagree(ann, bob)
@@ -118,6 +119,7 @@ def test_each_node_of_a_page_is_searched_as_far_as_if_it_were_alone(
     assert [authors({"conflicts": [one]}) for one in found] == [{"ann's": "Ann", "bob's": "Bob"}] * 2
 
 
+@pytest.mark.slow
 def test_a_move_does_not_become_the_author_of_the_sides(named: People) -> None:
     ann, bob, carol = named("ann"), named("bob"), named("carol")
     disagree(ann, bob)

@@ -46,6 +46,7 @@ def holding(git_dir: Path, secret: str = SECRET) -> list[str]:
     return found + [str(path) for path in files if secret.encode() in path.read_bytes()]
 
 
+@pytest.mark.slow
 def test_every_trace_is_removed_and_everything_else_stays(ann: Person) -> None:
     ann.put("before", summary="Not affected.")
     kept = ann.tip
@@ -118,6 +119,7 @@ def test_a_rehearsal_changes_nothing(ann: Person) -> None:
     assert ann.summary("a") == SECRET
 
 
+@pytest.mark.slow
 def test_an_earlier_request_is_still_applied_only_once(ann: Person) -> None:
     ann.put("a", summary=SECRET)
     change = {"changes": [{"op": "append", "uri": "concept://infra/a", "text": "once"}]}
@@ -127,6 +129,7 @@ def test_an_earlier_request_is_still_applied_only_once(ann: Person) -> None:
     assert (ann.node("a") or {})["content"] == "once\n"
 
 
+@pytest.mark.slow
 def test_an_old_clone_neither_merges_nor_brings_the_secret_back(ann: Person, bob: Person, hub: Path) -> None:
     ann.put("a", summary=SECRET)
     ann.share(hub, sync=0)
@@ -204,6 +207,7 @@ def test_proposals_and_conflicts_lose_the_secret_and_stay_open(ann: Person, bob:
     assert ann.call("fsck")["ok"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("room", "step"), [(refs, "move_refs"), (rewriting, "scrub")], ids=["refs", "objects"])
 def test_an_interrupted_removal_is_completed_by_the_same_call(
     ann: Person, monkeypatch: pytest.MonkeyPatch, room: ModuleType, step: str
@@ -227,6 +231,7 @@ def test_an_interrupted_removal_is_completed_by_the_same_call(
     assert git(git_dir, "log", "--format=%s").count("forget a secret") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_an_interrupted_move_of_the_work_tree_deletes_no_nodes(
     ann: Person, monkeypatch: pytest.MonkeyPatch, is_killed: bool
@@ -259,6 +264,7 @@ def test_an_interrupted_move_of_the_work_tree_deletes_no_nodes(
     assert [ann.summary(name) for name in ("a", "b", "REMOVED-c")] == ["REMOVED"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.needs("ssh-keygen")
 def test_the_record_is_signed_and_vouches_for_what_was_signed(ann: Person, tmp_path: Path) -> None:
     (tmp_path / "keys").mkdir()

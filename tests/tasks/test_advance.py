@@ -253,6 +253,7 @@ def test_items_are_recorded_beside_their_task(ask: Ask) -> None:
     assert all("://shop/payments/" in one["id"] for one in recorded)
 
 
+@pytest.mark.slow
 def test_a_section_of_prose_is_recorded_up_to_a_reported_limit(ask: Ask) -> None:
     put_task(ask)
     done = completed(ask, ID, sections={"Gotchas": "\n".join(f"line number {n}" for n in range(130))})

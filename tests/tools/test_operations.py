@@ -166,6 +166,7 @@ def named(room: str) -> Iterator[tuple[str, str]]:
                     yield str(Path(file).relative_to(package)), str(one.value)
 
 
+@pytest.mark.slow
 def test_no_surface_knows_an_operation_by_name() -> None:
     """What a surface does differently for one operation belongs into its declaration."""
     assert {found for room in ROOMS for found in named(room)} == set(KNOWN)

@@ -242,6 +242,7 @@ def assert_shown(piece: str, kilobytes: int) -> None:
     assert piece.strip()[0] in html.text or html.tags
 
 
+@pytest.mark.slow
 @PIECE
 def test_a_quarter_of_a_megabyte_is_rendered_or_shown_as_source(piece: str) -> None:
     assert_shown(piece, 256)
@@ -254,6 +255,7 @@ def test_a_long_text_of_any_kind_is_rendered_or_shown_as_source(piece: str, kilo
     assert_shown(piece, kilobytes)
 
 
+@pytest.mark.slow
 def test_long_prose_is_rendered_and_longer_text_is_shown_as_source() -> None:
     prose = "The *quick* brown fox jumps over [the](https://x.example) lazy dog.\n\n" * 3_700
     assert ("em", {}) in seen(prose).tags

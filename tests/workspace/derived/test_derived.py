@@ -24,6 +24,7 @@ from tests.waiting import until
 NODES = 600
 
 
+@pytest.mark.slow
 def test_a_search_during_the_rebuild_after_a_start_finds_everything(reopen: Callable[[], Workspace]) -> None:
     ws = reopen()
     ws.submit(change(*(upsert(f"note-{n}", name="Lease of the clock") for n in range(NODES))))

@@ -60,6 +60,7 @@ def text_of(node: Node | None) -> str | None:
     return node.content if node else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_random_changes_agree_with_a_plain_model(reopen: Reopen, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choosing_parts, "OPEN_BYTES", 3_000)

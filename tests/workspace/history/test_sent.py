@@ -26,6 +26,7 @@ def write(ws: Workspace, uri: Uri, summary: str) -> int:
     return dict(done.nodes)[uri]
 
 
+@pytest.mark.slow
 def test_each_version_that_an_author_was_answered_with_is_remembered(ws: Workspace) -> None:
     versions = [write(ws, A, f"{number}") for number in range(300)]
     assert [read(ws, A, version) for version in versions] == [f"{number}" for number in range(300)]

@@ -43,6 +43,7 @@ def content(ws: Workspace, uri: Uri) -> str | None:
     return node.content if node else None
 
 
+@pytest.mark.slow
 def test_a_part_is_published_edited_by_hand_broken_mended_and_deleted(desk: Desk) -> None:
     ws = desk.ws
     desk.published()

@@ -38,6 +38,7 @@ def team(desk: Desk) -> Desk:
     return desk
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B11")
 def test_a_saved_file_is_served_within_a_second_and_committed_as_the_person(
     team: Desk, monkeypatch: pytest.MonkeyPatch

@@ -119,6 +119,7 @@ STATES = {
 }
 
 
+@pytest.mark.slow
 def test_nothing_is_touched_while_a_git_command_runs_and_publication_resumes_by_itself(desk: Desk) -> None:
     _stands_back(desk, "index.lock", "rebase-merge")
 
@@ -608,6 +609,7 @@ def test_abandoned_files_go_even_if_the_person_moves_the_branch_to_the_tip(desk:
     assert not [line for line in desk.subjects() if "by hand" in line]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["prepared", "locked"])
 def test_an_edit_undone_during_its_publication_is_undone(
     desk: Desk, layout: Layout, monkeypatch: pytest.MonkeyPatch, step: str
@@ -685,6 +687,7 @@ def test_a_committed_executable_bit_that_a_merge_drops_is_not_left_staged(layout
     ws.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["gone", "garbage"])
 def test_an_executable_file_stays_in_a_rebuilt_index(layout: Layout, damage: str) -> None:
     ws = Workspace.open(layout)

@@ -223,6 +223,7 @@ def test_files_wait_for_their_branch(desk: Desk, tmp_path: Path) -> None:
         assert cut.file("n0").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [0, 0.5])
 def test_an_unreadable_index_is_rebuilt_and_keeps_staged_changes(desk: Desk, tmp_path: Path, kept: float) -> None:
     (desk.tree / "notes.txt").write_text("of a person\n")

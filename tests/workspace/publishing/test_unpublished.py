@@ -134,6 +134,7 @@ def test_a_merged_edit_can_be_undone_while_kgd_is_down(desk: Desk, layout: Layou
         now.ws.close()
 
 
+@pytest.mark.slow
 def test_a_merged_edit_undone_between_look_and_exchange_blocks_nothing(
     desk: Desk, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

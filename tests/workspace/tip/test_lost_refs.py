@@ -206,6 +206,7 @@ def test_a_workspace_without_head_is_found_and_repaired_at_a_start(
     assert fsck(layout.git_dir) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [head_is_cut, head_is_gone])
 def test_a_damaged_head_is_written_again_under_an_open_workspace(layout: Layout, loss: Callable[[Path], None]) -> None:
     ws = Workspace.open(layout)

@@ -340,6 +340,7 @@ def test_a_new_node_with_a_similar_name_is_answered_with_the_older_one(ws: Works
     assert [(one.uri, one.like) for one in outcome.similar] == [(uri("authentication"), (uri("auth"),))]
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B2")
 def test_one_change_cannot_create_two_names_that_differ_only_by_case(ws: Workspace) -> None:
     with pytest.raises(InvariantViolation, match="differs only in letter case") as refused:
