@@ -13,7 +13,7 @@ from kgd.model.node import SUMMARY_LIMIT
 from kgd.model.uri import uri_at
 from kgd.tools.workspaces.status import remedy
 from kgd.ui.changes import mapping_text
-from kgd.ui.feed import feed
+from kgd.ui.feed import Group, feed
 from kgd.ui.pages.areas import coverage_of
 from kgd.ui.pages.attention import waiting
 from kgd.ui.rendering import counted
@@ -93,7 +93,6 @@ def overview(visit: Visit) -> Handled:
     nodes, coverage, changes = status["counts"].get("nodes", 0), coverage_of(visit), feed(visit)
     is_new = visit.may_do_all and not nodes
     is_young = visit.may_do_all and nodes < FEW
-    has_agent = any(one.client for one in changes) or is_set_up(visit.daemon.home.state)
     is_alone = visit.may_do_all and not any(one["name"].startswith(("fetch", "push")) for one in status["stages"])
     told = {
         "status": status,
@@ -107,7 +106,7 @@ def overview(visit: Visit) -> Handled:
         "running": [job for job in status["jobs"] if job["state"] == "running"],
         "coverage": coverage,
         "lessons": _lessons(visit, status) if is_new else [],
-        "steps": _steps(visit, status, coverage, has_agent=has_agent, is_alone=is_alone) if is_young else [],
+        "steps": _steps(visit, status, coverage, changes, is_alone) if is_young else [],
         "is_new": is_new,
         "is_alone": is_alone,
         "writes": visit.may("put"),
@@ -172,9 +171,14 @@ def _lessons(visit: Visit, status: Mapping[str, Any]) -> list[Lesson]:
 
 
 def _steps(
-    visit: Visit, status: Mapping[str, Any], coverage: Mapping[str, Any] | None, *, has_agent: bool, is_alone: bool
+    visit: Visit,
+    status: Mapping[str, Any],
+    coverage: Mapping[str, Any] | None,
+    changes: Sequence[Group],
+    is_alone: bool,
 ) -> list[Step]:
     """Return the first steps in a workspace, with the finished ones."""
+    has_agent = any(one.client for one in changes) or is_set_up(visit.daemon.home.state)
     nodes, code = status["counts"].get("nodes", 0), status["workspace"].get("code_tree")
     steps = [Step("Connect an agent.", has_agent, "It then reads and writes here.", commands=("kgd agents install",))]
     if rules := _rules(status):
