@@ -138,19 +138,14 @@ TERMINAL = """<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/
 """
 
 
-def terminal_picture(printed: str, name: str, columns: int) -> Path:
-    """Take a picture of the text that a program printed on a terminal.
-
-    Returns:
-        Where it is, or would be.
-    """
-    place = FOLDER / f"{name}.svg"
+def terminal_picture(printed: str, name: str, columns: int) -> str:
+    """Take a picture of the text that a program printed on a terminal, and return it as SVG."""
     console = Console(record=True, width=columns, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi(printed))
     taken = console.export_svg(code_format=TERMINAL, unique_id=name)
     if WANTED:
-        place.write_text(taken)
-    return place
+        (FOLDER / f"{name}.svg").write_text(taken)
+    return taken
 
 
 def with_few_colours(png: bytes) -> bytes:
