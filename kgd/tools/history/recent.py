@@ -107,6 +107,12 @@ def recent_commits(
     return own, len(said) == MOST_COMMITS
 
 
+def newest(workspace: Workspace, tip: str, limit: int) -> list[Entry]:
+    """The newest commits of all kinds, without their nodes. Reads no trees."""
+    found = program.run(workspace.layout.git_dir, ["rev-list", f"--max-count={limit}", tip]).decode().split()
+    return [workspace.past.entry(workspace.past.commit(bytes.fromhex(id)), ()) for id in found]
+
+
 def similar_authors(session: Session, every: Sequence[Entry], name: str) -> str:
     """``Did you mean 'Ann'?`` with up to three authors whose name contains or resembles the given one, or whose address
     it is. Empty if there is none, and for the holder of a token.
@@ -136,12 +142,10 @@ def unreviewed(workspace: Workspace, person: str) -> tuple[int, bool]:
     cache, key = workspace.beside(_Cache, _Cache), (tip, reviewed, person)
     if (last := cache.unreviewed) is not None and last[0] == key:
         return last[1]
-    arguments = ["rev-list", f"--max-count={EXAMINED}", tip]
-    found = program.run(workspace.layout.git_dir, arguments).decode().split()
+    found = newest(workspace, tip, EXAMINED)
     known = {reviewed.hex()} if reviewed is not None else set[str]()
-    is_cut, count = len(found) == EXAMINED and known.isdisjoint(found), 0
-    for id in found:
-        one = workspace.past.entry(workspace.past.commit(bytes.fromhex(id)), ())
+    is_cut, count = len(found) == EXAMINED and known.isdisjoint(one.commit for one in found), 0
+    for one in found:
         if one.commit in known:
             known.update(one.parents)
         elif len(one.parents) == 1 and one.operation not in UNASKED and (by_agent(one) or one.author != person):
