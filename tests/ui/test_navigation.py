@@ -249,3 +249,4 @@ def test_an_unknown_theme_is_refused_and_the_chosen_one_kept(page: Page, watched
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     watched.troubles.clear()
     account(page).get_by_role("button", name="System").click()
+    expect(page.locator("html")).not_to_have_attribute("data-theme", "dark")
