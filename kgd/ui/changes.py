@@ -190,7 +190,7 @@ class NodeRow:
     reverted: str = ""
     """The commit that reverted the change."""
     is_approved: bool = False
-    """Whether the reader marked the change as right."""
+    """Whether the reader approved the change."""
     stale: Mapping[str, Any] | None = None
     """Why the node is stale."""
     is_disputed: bool = False

@@ -53,7 +53,7 @@ def test_a_part_of_an_agents_changes_is_reverted_by_keyboard(desk: Desk, page: P
     expect(changed.locator(".field del")).to_have_text("a")
     expect(changed.locator(".field ins")).to_have_text("no")
     assert axe(page) == []
-    page.get_by_role("checkbox", name="Select Auth to revert").focus()
+    page.get_by_role("checkbox", name="Select Auth").focus()
     page.keyboard.press("Space")
     page.get_by_role("button", name="Revert 1 node…").focus()
     page.keyboard.press("Enter")
@@ -131,13 +131,13 @@ def test_a_revert_names_the_nodes_that_it_deletes_and_changes(desk: Desk, page: 
     agent_writes(desk, upsert("decision://shop/two-tills", name="Two tills per shop"))
     agent_writes(desk, upsert("decision://shop/two-tills", summary="Since May"))
     at(page, "review?since=yesterday&path=/one-till")
-    page.get_by_role("checkbox", name="Select One till per shop to revert").check()
+    page.get_by_role("checkbox", name="Select One till per shop").check()
     page.get_by_role("button", name="Revert 1 node…").click()
     expect(page.locator(".commit h3")).to_have_text("deleted One till per shop")
     page.get_by_role("button", name="Revert", exact=True).click()
     expect(page.get_by_role("status").first).to_contain_text("Reverted 1 node with commit")
     at(page, "review?since=yesterday&path=/two-tills")
-    page.get_by_role("checkbox", name="Select Two tills per shop to revert").check()
+    page.get_by_role("checkbox", name="Select Two tills per shop").check()
     page.get_by_role("button", name="Revert 1 node…").click()
     expect(page.locator(".commit h3")).to_contain_text("Two tills per shop")
 
@@ -216,7 +216,7 @@ def test_a_disabled_button_says_what_to_select(desk: Desk, page: Page) -> None:
     at(page, "review?since=yesterday&path=/unselected")
     expect(page.get_by_role("button", name="Revert selected…")).to_be_disabled()
     expect(page.get_by_text("Select nodes first.")).to_be_visible()
-    page.get_by_role("checkbox", name="Select Unselected to revert").check()
+    page.get_by_role("checkbox", name="Select Unselected").check()
     expect(page.get_by_text("Select nodes first.")).to_be_hidden()
 
 
@@ -259,22 +259,22 @@ def test_a_date_in_the_address_is_in_the_form_and_the_way_to_mark_all_is_shown(d
     expect(page.get_by_role("button", name=MARK)).to_be_visible()
 
 
-def test_a_row_is_marked_as_right_or_reverted_by_itself(desk: Desk, page: Page) -> None:
+def test_a_single_row_is_approved_or_reverted(desk: Desk, page: Page) -> None:
     agent_writes(desk, *(upsert(f"concept://shop/pans/{name}", name=name) for name in ("Iron", "Steel")))
     at(page, "review?since=yesterday&path=/pans/**")
-    page.get_by_role("button", name="Looks right: Iron").click()
+    page.get_by_role("button", name="Approve Iron").click()
     iron = page.locator(".learned", has_text="Iron")
-    expect(iron).to_contain_text("✓ Looks right")
-    expect(page.get_by_role("button", name="Looks right: Steel")).to_be_visible()
+    expect(iron).to_contain_text("✓ Approved")
+    expect(page.get_by_role("button", name="Approve Steel")).to_be_visible()
     assert axe(page) == []
     page.get_by_role("button", name="Revert Steel…").click()
     expect(page.locator(".commit h3")).to_have_text("deleted Steel")
     page.get_by_role("button", name="Revert", exact=True).click()
     expect(page.locator(".by-agent > .learned", has_text="Steel")).to_contain_text("reverted")
-    expect(iron).to_contain_text("✓ Looks right")
+    expect(iron).to_contain_text("✓ Approved")
 
 
-def test_selected_rows_are_marked_as_right_at_once_without_scripts(desk: Desk, chromium: Browser) -> None:
+def test_selected_rows_are_approved_together_without_scripts(desk: Desk, chromium: Browser) -> None:
     desk.call("put", changes=[upsert(f"concept://shop/cups/{name}", name=name) for name in ("Tin", "Clay")])
     context = chromium.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -282,9 +282,9 @@ def test_selected_rows_are_marked_as_right_at_once_without_scripts(desk: Desk, c
     page.get_by_role("button").first.click()
     at(page, "review?since=yesterday&path=/cups/**")
     for name in ("Tin", "Clay"):
-        page.get_by_role("checkbox", name=f"Select {name} to revert").check()
-    page.get_by_role("button", name="Mark selected as right").click()
-    expect(page.get_by_text("✓ Looks right")).to_have_count(2)
+        page.get_by_role("checkbox", name=f"Select {name}").check()
+    page.get_by_role("button", name="Approve selected").click()
+    expect(page.get_by_text("✓ Approved")).to_have_count(2)
     context.close()
 
 

@@ -1,4 +1,4 @@
-"""Approvals of a review: the changes that a person marked as right.
+"""Approvals: the changes that a person approved in a review.
 
 Each person has one file in the folder of derived data. Without the file, no change counts as approved.
 """

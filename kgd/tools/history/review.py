@@ -62,8 +62,8 @@ class ReviewParams(Params):
     by: Annotated[str | None, Field(description="agent, person, or part of a name")] = None
     path: PathFilter = Field(default_factory=list)
     accept: Annotated[bool, Field(description="mark everything up to now as reviewed")] = False
-    approve: Annotated[Many[str], Field(description="mark the changes to these nodes as right, for this person")] = (
-        Field(default_factory=list)
+    approve: Annotated[Many[str], Field(description="approve the changes to these nodes, for this person")] = Field(
+        default_factory=list
     )
     revert: Annotated[Many[str], Field(description="revert the changes to these nodes")] = Field(default_factory=list)
     group: Annotated[
@@ -83,7 +83,7 @@ class ReviewParams(Params):
 
 class Learned(TypedDict):
     """One author's changes to one node, the newest `at` this time. `reverted`: all of them are reverted, the newest by
-    this commit. `approved`: this person marked all of them as right."""
+    this commit. `approved`: this person approved all of them."""
 
     uri: str
     at: str
@@ -140,7 +140,7 @@ class ReviewResult(TypedDict):
 def review(session: Session, params: ReviewParams) -> ReviewResult:
     """List changes by author since a time or the last review.
 
-    `accept` records the review, `approve` marks the changes to some nodes as right, `revert` reverts them.
+    `accept` records the review, `approve` approves the changes to some nodes, `revert` reverts them.
 
     Raises:
         NotFound: No listed commit, or none of the group, changed a node to revert or approve.
@@ -483,7 +483,7 @@ REVIEW = Operation(
                 option("--author --by", value="WHO", dest="by"),
                 BELOW,
                 option("--accept"),
-                option("--approve", "mark the changes to this node as right; may be repeated", "URI"),
+                option("--approve", "approve the changes to this node; may be repeated", "URI"),
                 option("--revert", "revert the changes to this node; may be repeated", "URI"),
                 option("--group", "with --revert or --approve: only changes by this author and program", "NAME"),
                 MESSAGE,

@@ -141,7 +141,7 @@ def take_back(visit: Visit) -> Handled:
 
 
 def approve(visit: Visit) -> Handled:
-    """Mark the selected changes as right, each with the group that it was selected in."""
+    """Approve the selected changes, each with the group that it was selected in."""
     picked = [one.partition(" ") for one in visit.many("uri")]
     if picked:
         visit.call(
