@@ -96,7 +96,7 @@ def test_accepted_changes_are_not_shown_again(learned: Ask) -> None:
     assert [node["uri"] for by in learned.review()["authors"] for node in by["nodes"]] == ["concept://shop/notes/y"]
     with pytest.raises(Invalid, match="as a whole"):
         learned.review(accept=True, by="agent")
-    with pytest.raises(Invalid, match="either accepts, approves or reverts"):
+    with pytest.raises(Invalid, match="only one of accept, approve and revert"):
         learned.review(accept=True, revert=["notes/x"])
 
 

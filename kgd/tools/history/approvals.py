@@ -17,11 +17,11 @@ from kgd.workspace.proposals.proposals import holder_name
 from kgd.workspace.workspace import Workspace
 
 MOST = 10_000
-"""Largest number of nodes that are kept; the oldest approvals are dropped first."""
+"""Largest number of nodes in a file; the oldest approvals are dropped first."""
 
 
 class _Lock:
-    """Lock of a workspace's files of approvals."""
+    """Lock of the approval files of a workspace."""
 
     def __init__(self, _: Workspace) -> None:
         self.held = threading.Lock()
@@ -35,15 +35,15 @@ class Approvals:
         self._lock = workspace.beside(_Lock, _Lock).held
         self._nodes = self._read()
 
-    def cover(self, uri: Uri, commits: Iterable[str]) -> bool:
-        """Whether each of a node's commits is approved."""
+    def covers(self, uri: Uri, commits: Iterable[str]) -> bool:
+        """Whether all of these commits of a node are approved."""
         return set(commits) <= set(self._nodes.get(uri, ()))
 
     def add(self, nodes: Mapping[str, Sequence[Uri]]) -> None:
-        """Approve the changes of these nodes, durably.
+        """Approve the changes to these nodes, durably.
 
         Args:
-            nodes: The nodes of each commit.
+            nodes: For each commit, the nodes whose change in it is approved.
         """
         with self._lock:
             self._nodes = self._read()  # another call may have added to it

@@ -22,7 +22,7 @@ MOST_COMMITS = 2_000
 MOST_NODES = 200_000
 """Largest number of nodes to cache for one commit, and for all."""
 EXAMINED = 100
-"""Number of commits that `unreviewed` reads."""
+"""Largest number of commits that `unreviewed` reads."""
 REVIEWED = "refs/kgd/reviewed/"
 """Ref prefix of the last reviewed commit of each person."""
 UNASKED = ("init", "merge")
@@ -114,29 +114,29 @@ def newest(workspace: Workspace, tip: str, limit: int) -> list[Entry]:
 
 
 def similar_authors(session: Session, every: Sequence[Entry], name: str) -> str:
-    """``Did you mean 'Ann'?`` with up to three authors whose name contains or resembles the given one, or whose address
-    it is. Empty if there is none, and for the holder of a token.
+    """Suggest authors, as in ``Did you mean 'Ann'?``: up to three whose name contains or resembles the given one, or
+    whose email address equals it. Empty if there are none, or if the caller has a token.
     """
     if session.principal is not None:
         return ""
     wanted = name.casefold()
     names = {one.author.casefold(): one.author for one in every}
-    mails = [one.author.casefold() for one in every if one.email.casefold() == wanted]
-    inside = [name for name in names if wanted in name]
-    found = dict.fromkeys([*mails, *inside, *get_close_matches(wanted, names, 3)])
+    by_email = [one.author.casefold() for one in every if one.email.casefold() == wanted]
+    containing = [name for name in names if wanted in name]
+    found = dict.fromkeys([*by_email, *containing, *get_close_matches(wanted, names, 3)])
     listed = ", ".join(f"'{names[name]}'" for name in islice(found, 3))
     return f"Did you mean {listed}?" if listed else ""
 
 
 def last_review(workspace: Workspace, person: str) -> bytes | None:
-    """The commit up to which a person has reviewed."""
+    """The commit up to which a person has reviewed; None before the first review."""
     return workspace.store.ref(REVIEWED + holder_name(person))
 
 
 def unreviewed(workspace: Workspace, person: str) -> tuple[int, bool]:
     """The number of commits by agents and other people since a person's last review, and whether there may be more.
 
-    Reads the newest `EXAMINED` commits, without their trees, once for each tip.
+    Reads the newest `EXAMINED` commits, without their trees, once for each tip and review.
     """
     tip, reviewed = workspace.tip, last_review(workspace, person)
     cache, key = workspace.beside(_Cache, _Cache), (tip, reviewed, person)

@@ -147,7 +147,9 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     """
     if sum((params.accept, bool(params.revert), bool(params.approve))) > 1:
         raise Invalid(
-            "a call either accepts, approves or reverts", at="accept", next="Revert first, then accept the rest."
+            "a call can do only one of accept, approve and revert",
+            at="accept",
+            next="Approve or revert first, then accept the rest.",
         )
     if params.group and not params.revert and not params.approve:
         raise Invalid(
@@ -324,7 +326,7 @@ class _Learned:
                 reverts = self._reverts.of(uri)
                 if learned is not None and all(commit in reverts for commit in sum.commits):
                     learned["reverted"] = reverts[sum.commits[-1]][:12]
-                if learned is not None and self._approvals.cover(uri, sum.commits):
+                if learned is not None and self._approvals.covers(uri, sum.commits):
                     learned["approved"] = True
                 yield who, uri, learned
 
@@ -477,7 +479,7 @@ REVIEW = Operation(
     commands=(
         Command(
             "The past",
-            "review new knowledge by author; accept it, or revert parts",
+            "review new knowledge by author: accept it, approve or revert parts",
             (
                 option("--since", "monday, yesterday, 2 days ago, 2026-11-20 (default: your last review)", "WHEN"),
                 option("--author --by", value="WHO", dest="by"),
