@@ -35,7 +35,7 @@ MOST_NAMED = 3
 PathFilter = Annotated[
     Many[str], Field(description="only nodes below this path, such as /services, or about code there")
 ]
-"""The parameter `path` of lists, which `Below` reads."""
+"""The parameter `path` of lists; `PathMatcher` applies it."""
 _SEPARATORS = re.compile(r"[,\n]")
 
 
@@ -100,51 +100,53 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
     return Places(tuple(kept.asked), tuple(kept.files), tuple(kept.outside), kept.more, tuple(kept.absent))
 
 
-def place(session: Session, workspace: Workspace, text: str) -> str | None:
-    """The path from the top of the code tree, of any spelling; None if it is outside. A path that exists only in the
+def locate(session: Session, workspace: Workspace, text: str) -> str | None:
+    """Return the path of a text from the top of the code tree; None if it is outside. A path that exists only in the
     caller's directory starts there. The file need not exist."""
     return _Caller.of(session, workspace).place(text)
 
 
-def existing(session: Session, workspace: Workspace, text: str) -> str | None:
-    """Like `place`, but None if the code tree has nothing at the path."""
+def locate_existing(session: Session, workspace: Workspace, text: str) -> str | None:
+    """Like `locate`, but None if the code tree has nothing at the path."""
     caller = _Caller.of(session, workspace)
     found = caller.place(text)
     return None if found is None or caller.misses(found) else found
 
 
 @dataclass(frozen=True, slots=True)
-class Below:
-    """The parameter `path` of lists: the nodes at or below one of some paths, and nodes with a relation to code there.
+class PathMatcher:
+    """A filter by paths: the nodes at or below one of them, and nodes with a relation to code there.
 
-    A path may be a glob, with or without a slash at its beginning.
+    A path may be a glob; its first slash is optional.
     """
 
     globs: tuple[Glob, ...]
 
     @classmethod
-    def of(cls, session: Session, workspace: Workspace, texts: Sequence[str]) -> Below:
-        """The filter of these texts.
+    def of(cls, session: Session, workspace: Workspace, texts: Sequence[str]) -> PathMatcher:
+        """The filter for these paths.
 
         Raises:
-            Invalid: One is a URI or cannot be a path.
+            Invalid: One of them is a URI, or cannot be a path.
         """
         return cls(tuple(_glob(session, workspace, text) for text in texts))
 
-    def has(self, uri: Uri) -> bool:
+    def contains(self, uri: Uri) -> bool:
         """Whether the node is at or below one of the paths."""
         return any(glob.covers(place_of(uri)) for glob in self.globs)
 
     def concerns(self, uri: Uri, targets: Iterable[Uri]) -> bool:
         """Whether the node, or code among the targets of its relations, is at or below one of the paths."""
-        return self.has(uri) or any(self.has(one) for one in targets if scheme_of(one) in (*CODE_TREE, "symbol"))
+        return self.contains(uri) or any(
+            self.contains(one) for one in targets if scheme_of(one) in (*CODE_TREE, "symbol")
+        )
 
 
 def _glob(session: Session, workspace: Workspace, text: str) -> Glob:
     if "://" in text:
         advice = Advice("Write its path, or see one node with ", Do("history", uri=text), ".")
         raise Invalid("this is a URI, not a path", at="path", next=advice)
-    found = None if "*" in text else existing(session, workspace, text)
+    found = None if "*" in text else locate_existing(session, workspace, text)
     uri = uri_at("dir", workspace.id, found) if found else None
     path = "/".join(place_of(uri)) if uri is not None else "" if found == "" else text
     path = path.removeprefix("./").removesuffix("/**").strip("/")

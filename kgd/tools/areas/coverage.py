@@ -282,7 +282,7 @@ def _path(session: Session, text: str, workspace: Workspace) -> str:
     """The path of a folder in the tree, from any spelling; it does not end in a slash."""
     if not text.strip(" /"):
         return ""
-    found = file_paths.place(session, workspace, text)
+    found = file_paths.locate(session, workspace, text)
     if found is None:
         raise Invalid(
             "this path is outside the code tree", at="path", next="Name a folder inside it, such as src/auth."

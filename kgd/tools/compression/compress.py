@@ -99,7 +99,7 @@ def compress(session: Session, params: CompressParams) -> CompressResult:
 def place(session: Session, workspace: Workspace, text: str) -> str:
     """A path within the workspace, from a path or a URI; empty for the whole workspace."""
     if "://" not in text:
-        found = file_paths.existing(session, workspace, text)
+        found = file_paths.locate_existing(session, workspace, text)
         return (text if found is None else found).strip("/")
     uri = addressing.resolve(session, workspace, text, at="below")
     if workspace_of(uri) != workspace.id:

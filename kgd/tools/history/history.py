@@ -16,7 +16,7 @@ from kgd.model.conflict import Conflict
 from kgd.model.uri import Uri
 from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
-from kgd.tools.file_paths import Below, PathFilter
+from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.history.recent import MOST_COMMITS, newest, similar_authors
 from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, brought_by, line, made_at, sees_all
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
@@ -98,7 +98,7 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     if uri is not None and (sees is None or sees(workspace.graph.resolve(uri))):
         uri = workspace.graph.resolve(uri)
     names = [uri, *workspace.history.former(uri, sees)] if uri is not None else []
-    wanted = _below(workspace, Below.of(session, workspace, params.path), sees) if params.path else sees
+    wanted = _below(workspace, PathMatcher.of(session, workspace, params.path), sees) if params.path else sees
     question = [uri, params.commit, params.since, params.until, params.author, params.path, params.diff]
     begin = paging.read("history", question, params.cursor) if params.cursor else ["", 0]
     after, rounds = str(begin[0]), paging.index(begin, 1)
@@ -165,14 +165,14 @@ def _entries(
         after, size = page[-1].commit, min(2 * size, LOOKED_THROUGH)
 
 
-def _below(workspace: Workspace, below: Below, sees: visibility.Sees | None) -> visibility.Sees:
+def _below(workspace: Workspace, paths: PathMatcher, sees: visibility.Sees | None) -> visibility.Sees:
     """Predicate for the readable nodes that the filter covers, themselves or by a relation to readable code."""
 
     def covered(uri: Uri) -> bool:
         if sees is not None and not sees(uri):
             return False
         targets = (edge.target for edge in workspace.graph.out(uri) if sees is None or sees(edge.target))
-        return below.concerns(uri, targets)
+        return paths.concerns(uri, targets)
 
     return covered
 

@@ -23,7 +23,7 @@ from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging
 from kgd.tools.differences import FieldDiff, foretold
-from kgd.tools.file_paths import Below, PathFilter
+from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.history.approvals import Approvals
 from kgd.tools.history.history import RevertResult
 from kgd.tools.history.recent import (
@@ -170,7 +170,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         or is_by(params.by, one.author, f"<{one.email}>", one.client, one.pushed_by, agent=by_agent(one))
     ]
     approvals = Approvals(workspace, person)
-    learned = _Learned(workspace, chosen, Below.of(session, workspace, params.path), Reverts(every), approvals)
+    learned = _Learned(workspace, chosen, PathMatcher.of(session, workspace, params.path), Reverts(every), approvals)
     if params.approve and not params.dry_run:
         approvals.add(_selected(session, workspace, params.approve, "approve", params.group, learned))
     agents = sum(map(by_agent, every))
@@ -240,9 +240,9 @@ class _Learned:
     """
 
     def __init__(
-        self, workspace: Workspace, entries: Sequence[Entry], below: Below, reverts: Reverts, approvals: Approvals
+        self, workspace: Workspace, entries: Sequence[Entry], paths: PathMatcher, reverts: Reverts, approvals: Approvals
     ) -> None:
-        self._workspace, self._below, self._reverts, self._approvals = workspace, below, reverts, approvals
+        self._workspace, self._paths, self._reverts, self._approvals = workspace, paths, reverts, approvals
         self._by: dict[By, list[Entry]] = {}
         for entry in reversed(entries):
             self._by.setdefault((entry.author, entry.client, by_agent(entry), entry.pushed_by), []).append(entry)
@@ -294,7 +294,7 @@ class _Learned:
 
     def _is_asked(self, uri: Uri) -> bool:
         graph = self._workspace.graph
-        return not self._below.globs or self._below.concerns(uri, (edge.target for edge in graph.out(uri)))
+        return not self._paths.globs or self._paths.concerns(uri, (edge.target for edge in graph.out(uri)))
 
     def _left(self, behind: tuple[By, Uri] | None) -> dict[By, list[Sequence[Uri]]]:
         """The sorted nodes of each commit after this place, by author; the authors are sorted."""
@@ -303,7 +303,7 @@ class _Learned:
             if behind is None or who >= behind[0]:
                 after = behind[1] if behind and who == behind[0] else ""
                 nodes = (entry.nodes[bisect_right(entry.nodes, after) :] for entry in self._by[who])
-                left[who] = [tuple(filter(self._is_asked, one)) if self._below.globs else one for one in nodes]
+                left[who] = [tuple(filter(self._is_asked, one)) if self._paths.globs else one for one in nodes]
         return left
 
     def _each(self, left: Mapping[By, Sequence[Sequence[Uri]]]) -> Iterator[tuple[By, Uri, Learned | None]]:

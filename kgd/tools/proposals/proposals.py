@@ -15,7 +15,7 @@ from kgd.model.escaping import fenced, fenced_line, fenced_value
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
-from kgd.tools.file_paths import Below, PathFilter
+from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, Hints, Operation, Reflects, option
 from kgd.tools.paging import HARD_LIMIT, LEAST, Room, clip, size_of
@@ -96,7 +96,7 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
         return _shown(session, workspace, params)
     found = matching(workspace, params.by, params.since, params.until)
     said = dict(unanswered(session, workspace, found)) if params.unanswered else dict.fromkeys(found, ())
-    every = list(below(workspace, Below.of(session, workspace, params.path), seen(session, workspace, said)))
+    every = list(below(workspace, PathMatcher.of(session, workspace, params.path), seen(session, workspace, said)))
     question = [params.by, params.path, params.since, params.until, params.unanswered]
     at = paging.read("proposals", question, params.cursor) if params.cursor else []
     after = [at[0] is True, paging.index(at, 1), paging.text(at, 2)] if at else []

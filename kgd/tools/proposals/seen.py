@@ -17,7 +17,7 @@ from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri
 from kgd.tools import visibility
 from kgd.tools.differences import NodeDiff
-from kgd.tools.file_paths import Below
+from kgd.tools.file_paths import PathMatcher
 from kgd.tools.nodes import is_agent, is_by, moment
 from kgd.tools.origins import Origin
 from kgd.tools.parameters import period
@@ -178,7 +178,7 @@ def matching(workspace: Workspace, by: str | None, since: str | None, until: str
             yield one
 
 
-def below(workspace: Workspace, paths: Below, found: Iterable[Proposal]) -> Iterator[Proposal]:
+def below(workspace: Workspace, paths: PathMatcher, found: Iterable[Proposal]) -> Iterator[Proposal]:
     """The proposals that change a node of these paths; all without paths. With paths, each costs a merge in memory."""
     for one in found:
         changes = proposals.look(workspace, one).changes if paths.globs else ()

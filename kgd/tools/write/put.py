@@ -188,7 +188,7 @@ def remember(session: Session, params: RememberParams) -> PutResult:
         Relation("about", _subject(session, workspace, target, f"about[{index}]"), 0.5)
         for index, target in enumerate(params.about)
     )
-    cites = [placed(text, partial(file_paths.existing, session, workspace)) for text in params.cites]
+    cites = [placed(text, partial(file_paths.locate_existing, session, workspace)) for text in params.cites]
     author = session.author(workspace)
     while True:
         uri, is_new = _uri_of_fact(workspace, params.type, text)
