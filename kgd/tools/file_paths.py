@@ -146,7 +146,14 @@ def _glob(session: Session, workspace: Workspace, text: str) -> Glob:
     if "://" in text:
         advice = Advice("Write its path, or see one node with ", Do("history", uri=text), ".")
         raise Invalid("this is a URI, not a path", at="path", next=advice)
-    found = None if "*" in text else locate_existing(session, workspace, text)
+    steps, find = text.split("/"), locate_existing
+    if steps[0] == "." or ".." in steps:  # no path from the top: it has one place, even after its file is deleted
+        find = locate
+    found = None if "*" in text else find(session, workspace, text)
+    if found is None and ".." in steps and "*" not in text:
+        raise Invalid(
+            "this path is outside the code tree", at="path", next="Give a path below the top of the code tree."
+        )
     uri = uri_at("dir", workspace.id, found) if found else None
     path = "/".join(place_of(uri)) if uri is not None else "" if found == "" else text
     path = path.removeprefix("./").removesuffix("/**").strip("/")
@@ -274,7 +281,7 @@ class _Caller:
         from_here = text.strip() == "." or text.strip().startswith(("./", ".\\"))
         if found is None or from_here or not os.path.lexists(self.root / found):
             near = self._near(text)
-            if near is not None and (found is None or os.path.lexists(self.root / near)):
+            if near is not None and (found is None or from_here or os.path.lexists(self.root / near)):
                 return near
         return found
 

@@ -93,6 +93,7 @@ def test_proposals_are_filtered_by_author_path_and_date(ask: Ask, holds: As) -> 
         ({"since": "soon"}, "not a date"),
         ({"until": "soon"}, "not a date"),
         ({"path": ["a//b"]}, "matches nothing"),
+        ({"path": ["../a"]}, "outside the code tree"),
     ):
         with pytest.raises(Invalid, match=reason):
             ask.proposals(**filters)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +41,17 @@ def test_history_is_newest_first_of_all_or_of_one_node(told: Ask) -> None:
     with pytest.raises(Limit, match="`author` must have at most 200 characters"):
         told.history(author="n" * 100_000)
     assert subjects(told.history(since="2000-01-01", until="2001-01-01T00:00:00Z")) == []
+
+
+def test_a_relative_path_of_a_list_has_one_place_even_without_a_file(told: Ask, code: Path) -> None:
+    told.put(changes=[upsert("file://shop/src/gone.py")], message="gone")
+    told.put(changes=[upsert("file://shop/gone.py")], message="other")
+    inner = Ask(replace(told.session, cwd=code / "src"))
+    assert subjects(inner.history(path="./gone.py")) == ["gone"]
+    assert "src/new.py" in str(inner.context(paths=["./new.py"])), "a file that is not written yet"
+    assert subjects(inner.history(path="../gone.py")) == ["other"]
+    with pytest.raises(Invalid, match="outside the code tree"):
+        inner.history(path="../../gone.py")
 
 
 def test_history_below_a_path_lists_only_its_commits_and_nodes(told: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
