@@ -119,7 +119,7 @@ def status(answer: Answer) -> None:
         say(alert(f"  ! {words.counted(doubted, 'stale nodes')}; `kgd stale` shows what changed"))
     if answer["conflicts"]:
         open_now = words.counted(answer["conflicts"], "open conflicts")
-        say(alert(f"  ! {open_now}; `kgd conflicts` shows both sides of each"))
+        say(alert(f"  ! {open_now}; `kgd conflicts` shows the sides of each"))
     elif answer.get("next"):
         say(answer["next"])
 

@@ -471,7 +471,7 @@ def test_each_side_of_a_conflict_that_both_edited_again_can_be_taken(ann: Person
     assert sorted(sides) == ["a", "b", "c"]
     with pytest.raises(Invalid, match="has no side d") as refused:
         ann.call("resolve", resolutions=[{"id": "keys", "take": "d"}])
-    assert str(refused.value.next) == "Take a or b or c, or base. conflicts shows them."
+    assert str(refused.value.next) == "Take a, b, c or base. conflicts shows them."
     ann.call("resolve", resolutions=[{"id": "keys", "take": "C"}])
     assert ann.summary("keys") == sides["c"]
     assert ann.call("conflicts")["total"] == 0

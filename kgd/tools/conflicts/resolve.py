@@ -193,11 +193,11 @@ def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[st
     side = SIDES.find(letter) if len(letter := resolution.take or "") == 1 else -1
     missing = [name for name, field in fields.items() if not 0 <= side < len(field.sides)]
     if missing:
-        sides = " or ".join(SIDES[: len(fields[missing[0]].sides)])
+        sides = ", ".join(SIDES[: len(fields[missing[0]].sides)])
         raise Invalid(
             f"'{missing[0][:60]}' has no side {fenced_line(letter, 20)}",
             at=f"{at}.take",
-            next=Advice(f"Take {sides}, or base. ", Do("conflicts"), " shows them."),
+            next=Advice(f"Take {sides} or base. ", Do("conflicts"), " shows them."),
         )
     return {name: field.sides[side] for name, field in fields.items()}
 
@@ -352,7 +352,7 @@ def _next_step(answer: ResolveConflictsResult) -> str:
         return "Proposals wait: call with resolutions: [{id, take: accept|reject}], with only: [URIs] for a part."
     if answer["remaining"]:
         return (
-            "Read both sides of each, then call again with resolutions: [{id, take: a|b|base}] or "
+            "Read the sides of each, then call again with resolutions: [{id, take: a|b|base}] or "
             '[{id, fields: {<field>: <value>}}]. If your host refuses sampling, call with via="agent".'
         )
     return f"{answer['open']} more are open: call again." if answer["open"] else "There are no open conflicts."

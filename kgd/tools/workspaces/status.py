@@ -27,7 +27,7 @@ from kgd.workspace.answers import Stage
 from kgd.workspace.proposals import proposals
 from kgd.workspace.workspace import Workspace
 
-RESOLVE_OPEN = Advice("Resolve the open conflicts: ", Do("conflicts"), " shows both sides of each.")
+RESOLVE_OPEN = Advice("Resolve the open conflicts: ", Do("conflicts"), " shows the sides of each.")
 BROKEN_COUNTED = 1_000
 INVALID_SHOWN = 20
 BROKEN_SHOWN = 20
