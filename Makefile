@@ -22,7 +22,7 @@ $(foreach room,$(ROOM),$(if $(findstring ::,$(room)),$(if $(call FILES,$(room)),
 .PHONY: help up down test test-all _tests test-deps coverage pictures site lint bench bench-peers bench-retrieval profile soak release lock clean
 
 help:
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
 up: $(VENV)/.runtime ## install kgd into the clone, start it, walk a graph of this code tree
 	@$(PYTHON) scripts/first_walk.py $(BIN)/kgd
@@ -31,7 +31,7 @@ down: ## stop the daemon
 	$(if $(wildcard $(BIN)/kgd),,$(error kgd is not installed in this clone. Install it with: make up))
 	@$(BIN)/kgd down
 
-test: $(VENV)/.develop ## linters and the tests, about four minutes on two cores; ROOM=git: the tests of one room
+test: $(VENV)/.develop ## linters and the tests, about four minutes on two cores; ROOM=git: only the tests in tests/git
 	@$(MAKE) --no-print-directory -j2 $(if $(ROOM),,lint) _tests
 
 test-all: $(VENV)/.develop ## the same and the slower tests, about 25 minutes on two cores
