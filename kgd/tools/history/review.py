@@ -148,8 +148,8 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     if sum((params.accept, bool(params.revert), bool(params.approve))) > 1:
         raise Invalid(
             "a call can do only one of accept, approve and revert",
-            at="accept",
-            next="Approve or revert first, then accept the rest.",
+            at="accept" if params.accept else "approve",
+            next="Make one call for each, the revert first.",
         )
     if params.group and not params.revert and not params.approve:
         raise Invalid(
