@@ -28,7 +28,7 @@ ROWS = 100_000
 AREA, SYMBOL = "atom", "symbol"
 BESIDE = 2
 """Largest number of citations that a page shows beside a change, and of cited files whose other facts it lists."""
-DISPUTES = 5
+MOST_CONFLICTS = 5
 """Largest number of conflicts of a node whose authors a page names."""
 
 
@@ -160,13 +160,13 @@ def code_beside(visit: Visit, uri: str) -> list[dict[str, Any]]:
         return []
 
 
-def disputants(visit: Visit, node: Mapping[str, Any]) -> list[dict[str, str]]:
+def version_authors(visit: Visit, node: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the authors of the versions of a node in conflict, with the time of each, newest first; empty if the
-    history or the visitor's permission does not reach them."""
+    visitor may not see the conflicts, or they cannot be read."""
     if not node.get("conflicts"):
         return []
     try:
-        found = visit.call("conflicts", uri=node["uri"], limit=DISPUTES)["conflicts"]
+        found = visit.call("conflicts", uri=node["uri"], limit=MOST_CONFLICTS)["conflicts"]
     except KgdError:
         return []
     sides = [side for one in found for of in one["fields"].values() for side in of["sides"] if side.get("author")]
@@ -174,7 +174,9 @@ def disputants(visit: Visit, node: Mapping[str, Any]) -> list[dict[str, str]]:
     return [{"author": author, "at": side.get("at", "")} for author, side in reversed(newest.items())]
 
 
-def beside_in(visit: Visit, node: Mapping[str, Any], cites: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def others_about_code(
+    visit: Visit, node: Mapping[str, Any], cites: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """Return other nodes about the files that a node cites; none if the visitor may not see code."""
     found: dict[str, dict[str, Any]] = {}
     for uri in list(dict.fromkeys(one["file"] for one in cites))[:BESIDE] if visit.can("code_file") else ():
@@ -301,7 +303,7 @@ def closeness(found: Mapping[str, Any], question: str) -> int:
 
 
 def begins(typed: Sequence[str], text: str) -> bool:
-    """Whether each typed word begins a word of a text. Words are in lower case."""
+    """Whether each typed word begins a word of a text. The typed words are in lower case."""
     own = re.split(r"[\W_]+", text.casefold())
     return all(one in text.casefold() if not one.isalnum() else any(w.startswith(one) for w in own) for one in typed)
 

@@ -150,8 +150,8 @@ class Visit:
         return None
 
     def counts(self, status: Answer | None = None) -> Mapping[str, int]:
-        """Return the pending work of this workspace by page; empty if the status is unavailable. O(1), and the newest
-        commits once after each change. `more` is whether `review` is only a part of the commits to review.
+        """Return the pending work of this workspace by page; empty if the status is unavailable. O(1), except that
+        it reads the newest commits once after each change. `more`: whether there are more commits than `review` counts.
 
         Args:
             status: The answer of the tool `status`, if the page has called it already.

@@ -281,6 +281,8 @@ def test_selected_rows_are_approved_together_without_scripts(desk: Desk, chromiu
     page.goto(desk.link())
     page.get_by_role("button").first.click()
     at(page, "review?since=yesterday&path=/cups/**")
+    page.get_by_role("button", name="Approve selected").click()
+    expect(page.locator(".said")).to_contain_text("Select nodes to approve.")
     for name in ("Tin", "Clay"):
         page.get_by_role("checkbox", name=f"Select {name}").check()
     page.get_by_role("button", name="Approve selected").click()

@@ -162,7 +162,7 @@ class Wanted:
         return replace(turned, node="", path_from="", way=0, rows=0).address(visit)
 
     def by_way(self, visit: Visit, way: int) -> str:
-        """Return the address of the path of this number between the same nodes; 0 is the cheapest one."""
+        """Return the address of the path with this number between the same nodes; 0 is the cheapest one."""
         return replace(self, way=way, node="", rows=0).address(visit)
 
     def now(self, visit: Visit) -> str:

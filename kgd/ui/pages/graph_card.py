@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kgd.errors import KgdError
-from kgd.ui.node_reading import WHOLE, disputants, links
+from kgd.ui.node_reading import WHOLE, links, version_authors
 from kgd.ui.pages.graph_address import Wanted
 from kgd.ui.visit import Visit
 
@@ -35,7 +35,7 @@ def card_of(visit: Visit, wanted: Wanted) -> dict[str, Any] | None:
     except KgdError as error:
         return card | {"error": error}
     card["node"] = node
-    card["disputants"] = disputants(visit, node)
+    card["version_authors"] = version_authors(visit, node)
     card["relations"] = [
         {"rows": [_row(visit, wanted, row) for row in found.rows[:RELATIONS]], "of": found.of, "way": way}
         for way, found in directions

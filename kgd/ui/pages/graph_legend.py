@@ -1,4 +1,4 @@
-"""The legend of the page *Graph*: figures with their words, which hide or show the types of nodes."""
+"""The legend of the page *Graph*: each figure with its meaning; a click on a type hides or shows its nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kgd.ui.visit import Visit
 
 
 def legend_of(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]]:
-    """Return the figures of the picture with their words. The types have a link that hides or shows them, except in a
+    """Return the figures of the picture with their meanings. Each type has a link that hides or shows it, except in a
     path and in groups that show classes."""
     tone = UNKNOWN if scene.has_tones else ""
     signs: Mapping[str, Mark] = {"conflict": "conflict", "stale": "unverified"}
@@ -44,7 +44,7 @@ def _entry(figure: str, words: str, leads: str = "", is_hidden: bool = False) ->
 
 
 def without(answer: Mapping[str, Any], hidden: Sequence[str]) -> Mapping[str, Any]:
-    """Leave the nodes of hidden types out of the groups; lines still count all relations."""
+    """Return the answer without nodes of hidden types in the groups; lines still count all relations."""
     groups, left = [], Counter[str]()
     for group in answer["groups"]:
         types = {type: count for type, count in group.get("types", {}).items() if type not in hidden}
@@ -53,5 +53,5 @@ def without(answer: Mapping[str, Any], hidden: Sequence[str]) -> Mapping[str, An
         groups.append({**group, "types": types} if "types" in group else dict(group))
         if "members" in group:
             groups[-1]["members"] = [one for one in group["members"] if shown_type(one) not in hidden]
-    # In a sample, all counts are rounded.
+    # The counts of a sample are rounded, so a difference may be negative.
     return {**answer, "groups": [{**one, "count": max(0, one["count"] - left[one["id"]])} for one in groups]}

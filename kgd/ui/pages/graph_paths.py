@@ -1,7 +1,7 @@
 """Paths between two nodes for the page *Graph*: the cheapest one and alternatives.
 
 An alternative is a cheapest path from the first node, one relation, and a cheapest path to the last node. The best
-alternative is the second shortest path. Costs two walks of at most `MOST_NODES` nodes.
+alternative is the second cheapest path. Costs two walks of at most `MOST_NODES` nodes.
 """
 
 from __future__ import annotations
@@ -17,27 +17,28 @@ from kgd.ui.visit import Visit
 WAYS = 3
 """Largest number of paths."""
 MOST_NODES = 300
-DEARER = 1.0
+EXTRA_COST = 1.0
 """Largest difference between the cost of a path and the lowest cost."""
-BACK = {"out": "in", "in": "out", "both": "both"}
+OPPOSITE = {"out": "in", "in": "out", "both": "both"}
 
 Step = tuple[str, str, bool, float]
 """A relation: the node that it leads to, its type, whether it is followed backward, and its cost."""
 
 
 def paths(visit: Visit, wanted: Wanted) -> list[Mapping[str, Any]]:
-    """Return up to `WAYS` paths from the first start to the node `to`, the cheapest first, each as `traverse` answers.
+    """Return up to `WAYS` paths from the first start to the node `to`, the cheapest first, each as an
+    answer of `traverse`.
 
     Raises:
-        NotFound: One of them does not exist.
+        NotFound: One of the two nodes does not exist.
     """
     best = path(visit, wanted)
     if best.get("unreached") or len(best["nodes"]) < 2:
         return [best]
     first, last = best["nodes"][0]["uri"], best["nodes"][-1]
-    most = last["cost"] + DEARER
+    most = last["cost"] + EXTRA_COST
     ahead = walked_from(visit, wanted, first, most, MOST_NODES)
-    back = walked_from(visit, replace(wanted, direction=BACK[wanted.direction]), last["uri"], most, MOST_NODES)
+    back = walked_from(visit, replace(wanted, direction=OPPOSITE[wanted.direction]), last["uri"], most, MOST_NODES)
     found, seen = [best], {tuple(node["uri"] for node in best["nodes"])}
     for _, uris, steps in _candidates(ahead, back, wanted.direction, most):
         if len(found) == WAYS:

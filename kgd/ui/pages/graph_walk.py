@@ -62,7 +62,7 @@ def found(visit: Visit, question: str) -> tuple[Sequence[Mapping[str, Any]], boo
 
 def similar(visit: Visit, text: str) -> Sequence[Mapping[str, Any]]:
     """Return the nodes whose addresses are similar to a text for which nothing was found."""
-    with suppress(KgdError):  # no address can be made of the text
+    with suppress(KgdError):  # the text cannot be an address
         missing = visit.call("get", uris=[text], include=[])["missing"]
         uris = [uri for one in missing for uri in one["similar"]]
         return visit.call("get", uris=uris, include=[])["nodes"] if uris else ()

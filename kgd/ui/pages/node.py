@@ -15,7 +15,7 @@ from kgd.model.fields import from_answer
 from kgd.model.uri import build, name_of, path_of, scheme_of, segments_of, workspace_of
 from kgd.tools import as_markdown
 from kgd.ui.changes import as_text
-from kgd.ui.node_reading import Missing, beside_in, cited, disputants, lead, links, names, titles, whole
+from kgd.ui.node_reading import Missing, cited, lead, links, names, others_about_code, titles, version_authors, whole
 from kgd.ui.pages.file import redirected
 from kgd.ui.pages.history import UNKNOWN, title
 from kgd.ui.pages.node_form import FURTHER, LABELS
@@ -69,9 +69,9 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "data_shown": [(key, as_text(value)) for key, value in data.items() if key not in own],
         "cites": cites,
         "verified": verified(found, cites),
-        "others": beside_in(visit, found, cites) if not as_of else [],
+        "others": others_about_code(visit, found, cites) if not as_of else [],
         "others_shown": FEW,
-        "disputants": disputants(visit, found) if not as_of else [],
+        "version_authors": version_authors(visit, found) if not as_of else [],
         "sections": sections,
         "names_files": any(one["title"] == FILES and one["items"] for one in sections),
         "content": below(lead(found) or found["name"], found["content"]),

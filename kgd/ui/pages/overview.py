@@ -49,7 +49,7 @@ RULES = 3
 """Largest number of places of rules to name."""
 QUESTIONS = 5
 FEW = 5
-"""The first steps are shown while a workspace has fewer nodes."""
+"""A workspace with fewer nodes shows the first steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One of the first steps: why, a page with its link's label, and commands to copy."""
+    """One of the first steps. `text` is its reason, `place` the address of a page, and `label` the text of the link."""
 
     title: str
     is_done: bool
@@ -191,7 +191,9 @@ def _steps(
         is_done = coverage["covered"] > 0
         steps.append(Step("Divide your code into areas.", is_done, why, visit.to("areas/new"), "Add an area"))
     else:
-        steps.append(Step("Add what you have.", False, "Import documents and notes.", commands=("kgd ingest FOLDER",)))
+        steps.append(
+            Step("Import your documents.", False, "Every agent can then search them.", commands=("kgd ingest FOLDER",))
+        )
     share = "kgd share" if code else "kgd remote add origin URL"
     only_here = "This workspace is only on this machine."
     return [*steps, Step("Share it with your team.", not is_alone, only_here, commands=(share,))]

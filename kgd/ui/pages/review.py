@@ -1,4 +1,4 @@
-"""The page *Review*: new knowledge by author and time, marked as reviewed or reverted in part."""
+"""The page *Review*: new knowledge by author and time, approved, marked as reviewed or reverted in part."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NODES = 25
 COMMITS = 10
 """Largest number of commits of a page without permission to review, and of a row."""
 LAST_REVIEW, ANY_TIME = "my last review", "any time"
-"""The periods of an empty field."""
+"""Placeholders of the date field: the period if it is empty."""
 BY = (("", "Anyone"), ("agent", "Agents"), ("person", "People"))
 CHANGES = {"added": "created", "removed": "deleted"}
 """Changes of a review, in the words of a diff."""
@@ -142,19 +142,21 @@ def take_back(visit: Visit) -> Handled:
 
 def approve(visit: Visit) -> Handled:
     """Approve the selected changes, each with the group that it was selected in."""
-    picked = [one.partition(" ") for one in visit.many("uri")]
-    if picked:
-        visit.call(
-            "review",
-            approve=[uri for uri, _, _ in picked],
-            group=[group for _, _, group in picked],
-            until=visit.form.get("until"),
-            limit=1,
-            **narrowing(visit.form).asks(),
-        )
+    narrowed, picked = narrowing(visit.form), [one.partition(" ") for one in visit.many("uri")]
     cursor, until = (visit.form.get(name, "") for name in ("cursor", "until"))
     page = {"cursor": cursor, "until": until} if cursor else {}
-    return Redirect(visit.to("review", **page, **narrowing(visit.form).says()))
+    back = visit.to("review", **page, **narrowed.says())
+    if not picked:
+        return Redirect(back, said="Select nodes to approve.")
+    visit.call(
+        "review",
+        approve=[uri for uri, _, _ in picked],
+        group=[group for _, _, group in picked],
+        until=visit.form.get("until"),
+        limit=1,
+        **narrowed.asks(),
+    )
+    return Redirect(back)
 
 
 def accept(visit: Visit) -> Handled:

@@ -11,7 +11,7 @@
   const OUTWARD = [0.97, 0.9, 0.83, 0.76, 0.69, 0.62, 0.55, 0.48, 0.41, 0.34];  // distances of the name of a sector, by the largest ring
   const TWO_LINES = 180;  // width of a name in two lines
   const EDGE = 0.76, CROSSED = 400;  // distance of a badge by the size of its group, and largest number of lines that labels avoid
-  const BENDS = [0.06, -0.06, 0.12, -0.12, 0.2, -0.2, 0.3, -0.3];  // of lines around labels, by their length
+  const BENDS = [0.06, -0.06, 0.12, -0.12, 0.2, -0.2, 0.3, -0.3];  // offsets of a line around labels, as shares of its length
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
   const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
   // Of a path: least width of a step in a row, width of its text in a row and in a column, room below.
