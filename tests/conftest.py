@@ -126,7 +126,7 @@ LONGEST = (
 
 @pytest.hookimpl(tryfirst=True)  # before pytest itself chooses a place
 def pytest_configure(config: pytest.Config) -> None:
-    """Set a place in memory, and the number of random examples: `make soak` has more."""
+    """Choose a temporary folder in memory, and the number of random examples: `make soak` has more."""
     if not config.option.basetemp and _has_room_in_memory():
         config.option.basetemp = tempfile.mkdtemp(prefix="tests-", dir=MEMORY)
         config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))

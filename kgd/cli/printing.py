@@ -83,7 +83,7 @@ def get(answer: Answer) -> None:
 
 
 def _proposals(node: Answer, told: dict[str, Answer]) -> None:
-    """Print the open proposals that change a node; only the id of a proposal that the answer does not describe."""
+    """Print the open proposals that change a node; without a description in the answer, only the id."""
     for id in node.get("proposals", ()):
         one = told.get(id)
         line = f": {one['message']}, {when(one['at'])} by {one['author']}" if one else ""

@@ -62,7 +62,7 @@ def differences(
         while named > REPEATS_FREE + REPEATS_PER_OBJECT * distinct:
             if not uncounted:
                 raise Limit("the tree repeats the same few objects too often", at=text(path[:60]))
-            # Counted only if necessary, and read again: kept folders would take the memory of the whole tree.
+            # Counts are seldom needed, so folders are read again; keeping them would need memory for the whole tree.
             id = uncounted.pop()
             distinct += len(set((here[id] if id in here else read(id)).values()))
         changed = {name for name, _ in x.items() ^ y.items()}

@@ -367,8 +367,8 @@ def _short(scheme: str, workspace: str, path: str) -> Uri:
 
 
 def _bare(session: Session, workspace: Workspace, text: str) -> Uri:
-    """An existing concept; otherwise an existing path of the code tree, from its top or from the client's directory;
-    otherwise the concept."""
+    """Resolve a text without a scheme to an existing concept; otherwise to an existing path of the code tree, from its
+    top or from the client's directory; otherwise to the concept."""
     path = text.strip("/")
     if not path:
         return uris.build("dir", workspace.id, [])

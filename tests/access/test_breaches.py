@@ -213,7 +213,7 @@ def test_no_operation_reaches_outside_its_token(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("seed", "graphs"), [(2026, 8), *(pytest.param(seed, 20, marks=pytest.mark.large) for seed in range(2026, 2031))]
 )
-def test_no_operation_of_thousands_reaches_outside_its_token(tmp_path: Path, seed: int, graphs: int) -> None:
+def test_none_of_thousands_of_operations_reaches_outside_its_token(tmp_path: Path, seed: int, graphs: int) -> None:
     allowed, refused = breaches(tmp_path, seed=seed, graphs=graphs, cases=500)
     assert allowed > 20 * graphs
     assert refused > 150 * graphs

@@ -257,7 +257,7 @@ def many(count: int, seed: int = 7) -> dict[str, str]:
     return notes
 
 
-def go_round(ask: Ask, ws: Workspace, tmp_path: Path, count: int) -> Any:
+def round_trip(ask: Ask, ws: Workspace, tmp_path: Path, count: int) -> Any:
     """The answer of the first import; a second one changes nothing, and an export gives the same bytes."""
     vault = lay(tmp_path / "many", many(count))
     answer = take(ask, vault)
@@ -271,17 +271,17 @@ def go_round(ask: Ask, ws: Workspace, tmp_path: Path, count: int) -> Any:
     return answer
 
 
-def test_many_notes_go_round_in_commits_of_a_bounded_size(
+def test_many_notes_survive_a_round_trip_in_commits_of_a_bounded_size(
     ask: Ask, ws: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(imports, "MAX_EDITS", 40)
-    assert len(go_round(ask, ws, tmp_path, 100)["commits"]) == 3
+    assert len(round_trip(ask, ws, tmp_path, 100)["commits"]) == 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("notes", [300, pytest.param(1000, marks=pytest.mark.large)])
-def test_hundreds_of_notes_go_round(ask: Ask, ws: Workspace, tmp_path: Path, notes: int) -> None:
-    assert len(go_round(ask, ws, tmp_path, notes)["commits"]) == 1
+def test_hundreds_of_notes_survive_a_round_trip(ask: Ask, ws: Workspace, tmp_path: Path, notes: int) -> None:
+    assert len(round_trip(ask, ws, tmp_path, notes)["commits"]) == 1
 
 
 def test_the_import_succeeds_without_the_bad_note(ask: Ask, ws: Workspace, tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def steps(source: str) -> ast.Tuple:
 
 
 def older(folder: Path) -> None:
-    """The last commit before the last step of the schema; in a clone without history, this version without it."""
+    """Write kgd before the last step of its schema; in a clone without history, this version without that step."""
     for commit in git(ROOT, "log", "--format=%H", "HEAD", "--", SCHEMA, check=False).split():
         before = git(ROOT, "show", f"{commit}^:{SCHEMA}", check=False)
         if before and len(steps(before).elts) < len(STEPS):

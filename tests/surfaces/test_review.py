@@ -98,7 +98,7 @@ def test_accepted_changes_are_not_shown_again(learned: Ask) -> None:
         learned.review(accept=True, by="agent")
     with pytest.raises(Invalid, match="only one of accept, approve and revert"):
         learned.review(accept=True, revert=["notes/x"])
-    with pytest.raises(Invalid, match=r"reverts \(approve\)"):
+    with pytest.raises(Invalid, match=r"revert \(approve\)"):
         learned.review(approve=["notes/x"], revert=["notes/x"])
 
 

@@ -23,7 +23,7 @@ from tests.sync.people import Person, git
 pytestmark = pytest.mark.slow
 FEW = 400
 MORE, UNCERTAIN = 2, 0.03
-"""A call may cost this many times as much beside many times as many conflicts, and this many seconds on top."""
+"""With more conflicts, a call may take this many times as long as with `FEW`, plus this many seconds."""
 EXTRA_MEMORY = 200 << 20
 
 
@@ -67,7 +67,7 @@ def cost(what: Callable[[], Any]) -> float:
 
 
 @pytest.mark.parametrize("many", [3_000, pytest.param(10_000, marks=pytest.mark.large)])
-def test_thousands_of_conflicts_are_no_obstacle(ann: Person, hub: Path, many: int) -> None:
+def test_thousands_of_conflicts_slow_down_no_call(ann: Person, hub: Path, many: int) -> None:
     ann.share(hub, sync=0)
     ann.published()
     # A git command seems to run, so that kgd does not write thousands of files, which this test does not need.

@@ -40,7 +40,7 @@ class Pictured(NamedTuple):
     """A page with pictures.
 
     `place` is its address below the workspace, or from the root if it begins with ``/``; ``{conflict}``, ``{proposal}``
-    and ``{commit}`` stand for ids. `keys` are pressed once it is open, and `typed` is written then. `shows` is a text
+    and ``{commit}`` stand for ids. Once it is open, `keys` are pressed, then `typed` is typed. `shows` is a text
     that is visible in an element of `within`.
     """
 
@@ -97,7 +97,7 @@ WITHOUT_FOLDER = """(folder) => {
 
 
 def pictures_of(one: Pictured, page: Page, folder: Path) -> Iterator[Path]:
-    """Take the three pictures of an open page, with ``~`` for the test's own folder, and yield their places.
+    """Take the three pictures of an open page, with ``~`` for the test's own folder, and yield their paths.
 
     If pictures are not wanted, only the first is taken: the tests of all pages have both themes and a phone.
     """
@@ -110,7 +110,7 @@ def picture(page: Page, name: str, width: int = 1200, height: int = 800, scheme:
     """Take a picture of a page from its top, and restore the page's size.
 
     Returns:
-        Where it is, or would be.
+        Its path, even if nothing is written.
     """
     place = FOLDER / f"{name}.png"
     before = page.viewport_size

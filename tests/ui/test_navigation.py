@@ -147,7 +147,7 @@ class TestInABrowser:
         page.reload()
         expect(link).to_have_text("Review")
 
-    def test_a_fact_is_begun_from_every_page(self, page: Page) -> None:
+    def test_every_page_has_a_button_to_write_a_fact(self, page: Page) -> None:
         at(page, "graph").get_by_role("banner").get_by_role("link", name="Write").click()
         page.wait_for_url("**/node/new")
         at(page, "stale").keyboard.press("?")

@@ -30,7 +30,7 @@ class Wanted:
 
     Without `starts` and `question`, `types` selects the start nodes; without those, the whole workspace is shown in
     groups, of which some are `opened`. With `to`, the view is the cheapest path from the first start to that node, or
-    the one with the number `way` after it. `node` is selected, `path_from` is the chosen first node of a path. `hidden`
+    alternative number `way`. `node` is selected, `path_from` is the chosen first node of a path. `hidden`
     and `hidden_edges` are hidden types of nodes and relations. Nodes have the colour of their `colour`. `rows` is the
     length of the list, `is_form` whether a form was submitted.
     """
