@@ -315,9 +315,9 @@ def test_up_to_three_paths_are_offered_the_cheapest_first_along_the_wanted_direc
         links = [{"type": "leads_to", "target": f"towns/{to}", "weight": cost} for to, cost in roads.items()]
         desk.put(f"towns/{town}", name=f"Town {town}", relations=links)
     at(page, "graph?from=towns/a&to=towns/b&direction=out")
-    ways = page.locator(".ways li")
-    expect(ways).to_have_text(["Cost 0.5directly", "Cost 0.75through Town c", "Cost 1through Town c, Town d"])
-    ways.nth(2).get_by_role("link").click()
+    alternatives = page.locator(".alternatives li")
+    expect(alternatives).to_have_text(["Cost 0.5directly", "Cost 0.75through Town c", "Cost 1through Town c, Town d"])
+    alternatives.nth(2).get_by_role("link").click()
     expect(page.locator(".graph-head")).to_contain_text("3 steps, total cost 1")
     assert names(page) == ["Town a", "Town c", "Town d", "Town b"]
     expect(page.locator("#drawing .lines path")).to_have_count(3)

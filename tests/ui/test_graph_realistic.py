@@ -247,7 +247,7 @@ def test_a_path_explains_itself_and_can_be_reversed(page: Page) -> None:
     expect(steps.nth(0)).to_contain_text("The charge appears in its list a minute later")
     expect(steps.nth(2)).to_contain_text("which is the subject of (cost 0.25)")
     expect(page.locator("#route-from")).to_be_hidden()
-    expect(near.locator(".ways a").nth(0)).to_have_attribute("aria-current", "true")
+    expect(near.locator(".alternatives a").nth(0)).to_have_attribute("aria-current", "true")
     near.get_by_role("link", name="Cost 0.5 through provider.py").click()
     expect(steps.nth(1)).to_contain_text("is about (cost 0.25)provider.py")
     expect(near).to_contain_text(cheapest)

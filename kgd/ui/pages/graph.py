@@ -65,8 +65,8 @@ def saved(visit: Visit) -> Handled:
         if unknown or not wanted.starts:
             raise NotFound("no node was found to draw", at="q", next="Try other words.")
         if is_path := bool(wanted.to):
-            ways = paths(visit, wanted)
-            answer = coloured(visit, wanted, ways[_way(ways, wanted)])
+            alternatives = paths(visit, wanted)
+            answer = coloured(visit, wanted, alternatives[_alternative(alternatives, wanted)])
         else:
             answer = walk(visit, wanted)[0]
         scene = scene_of_walk(answer, is_path=is_path)
@@ -142,9 +142,9 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     wanted, unknown = _both_ends(visit, wanted)
     if unknown:
         return {"wanted": wanted, **unknown}
-    ways = paths(visit, wanted)
-    way = _way(ways, wanted)
-    answer = coloured(visit, wanted, ways[way])
+    alternatives = paths(visit, wanted)
+    alternative = _alternative(alternatives, wanted)
+    answer = coloured(visit, wanted, alternatives[alternative])
     scene = scene_of_walk(answer, is_path=True)
     names = {dot.uri: dot.name for dot in scene.dots}
     if answer.get("unreached"):
@@ -158,10 +158,14 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         "hint": f"{counted(len(scene.dots) - 1, 'step')}, total cost {scene.dots[-1].cost:g}",
         "steps": [_step(visit, wanted, node, costs) for node in answer["nodes"]],
         "total": scene.dots[-1].cost,
-        "way": way,
-        "ways": [
-            (one["nodes"][-1]["cost"], [node["name"] for node in one["nodes"][1:-1]], wanted.by_way(visit, number))
-            for number, one in enumerate(ways)
+        "alternative": alternative,
+        "alternatives": [
+            (
+                one["nodes"][-1]["cost"],
+                [node["name"] for node in one["nodes"][1:-1]],
+                wanted.with_alternative(visit, number),
+            )
+            for number, one in enumerate(alternatives)
         ],
         "reverse": wanted.reversed(visit),
         "cut": _lines_left(scene),
@@ -169,9 +173,9 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def _way(ways: Sequence[Mapping[str, Any]], wanted: Wanted) -> int:
+def _alternative(alternatives: Sequence[Mapping[str, Any]], wanted: Wanted) -> int:
     """Return the number of the wanted path, or of the last one if there are fewer."""
-    return min(max(wanted.way, 0), len(ways) - 1)
+    return min(max(wanted.alternative, 0), len(alternatives) - 1)
 
 
 def _both_ends(visit: Visit, wanted: Wanted) -> tuple[Wanted, dict[str, Any]]:

@@ -29,10 +29,10 @@ class Wanted:
     """The view that an address of the graph describes.
 
     Without `starts` and `question`, `types` selects the start nodes; without those, the whole workspace is shown in
-    groups, of which some are `opened`. With `to`, the view is the cheapest path from the first start to that node, or
-    alternative number `way`. `node` is selected, `path_from` is the chosen first node of a path. `hidden`
-    and `hidden_edges` are hidden types of nodes and relations. Nodes have the colour of their `colour`. `rows` is the
-    length of the list, `is_form` whether a form was submitted.
+    groups, of which some are `opened`. With `to`, the view is a path from the first start to that node: the cheapest
+    one, or the one with the number `alternative` in the list of paths. `node` is selected, `path_from` is the chosen
+    first node of a path. `hidden` and `hidden_edges` are hidden types of nodes and relations. `colour` is the meaning
+    of the nodes' colours. `rows` is the length of the list, `is_form` whether a form was submitted.
     """
 
     starts: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Wanted:
     hidden: tuple[str, ...] = ()
     hidden_edges: tuple[str, ...] = ()
     as_of: str = ""
-    way: int = 0
+    alternative: int = 0
     rows: int = 0
     is_form: bool = False
 
@@ -89,7 +89,7 @@ class Wanted:
             hidden,
             hidden_edges,
             visit.query.get("as_of", "").strip(),
-            int(_number(visit, "way", 0)),
+            int(_number(visit, "alternative", 0)),
             int(_number(visit, "rows", 0)),
             "form" in visit.query,
         )
@@ -118,7 +118,7 @@ class Wanted:
             hide=list(self.hidden),
             hide_edge=list(self.hidden_edges),
             as_of=self.as_of,
-            way=_told(self.way, 0),
+            alternative=_told(self.alternative, 0),
             rows=_told(self.rows, 0),
         )
 
@@ -159,11 +159,11 @@ class Wanted:
         """Return the address of the path from its last node to its first."""
         direction = {"out": "in", "in": "out"}.get(self.direction, self.direction)
         turned = replace(self, starts=(self.to,), to=self.starts[0], direction=direction)
-        return replace(turned, node="", path_from="", way=0, rows=0).address(visit)
+        return replace(turned, node="", path_from="", alternative=0, rows=0).address(visit)
 
-    def by_way(self, visit: Visit, way: int) -> str:
+    def with_alternative(self, visit: Visit, alternative: int) -> str:
         """Return the address of the path with this number between the same nodes; 0 is the cheapest one."""
-        return replace(self, way=way, node="", rows=0).address(visit)
+        return replace(self, alternative=alternative, node="", rows=0).address(visit)
 
     def now(self, visit: Visit) -> str:
         """Return the address of this view at the current tip."""

@@ -14,7 +14,7 @@ from kgd.ui.pages.graph_address import Wanted
 from kgd.ui.pages.graph_walk import path, walked_from
 from kgd.ui.visit import Visit
 
-WAYS = 3
+MOST_PATHS = 3
 """Largest number of paths."""
 MOST_NODES = 300
 EXTRA_COST = 1.0
@@ -26,7 +26,7 @@ Step = tuple[str, str, bool, float]
 
 
 def paths(visit: Visit, wanted: Wanted) -> list[Mapping[str, Any]]:
-    """Return up to `WAYS` paths from the first start to the node `to`, the cheapest first, each as an
+    """Return up to `MOST_PATHS` paths from the first start to the node `to`, the cheapest first, each as an
     answer of `traverse`.
 
     Raises:
@@ -41,7 +41,7 @@ def paths(visit: Visit, wanted: Wanted) -> list[Mapping[str, Any]]:
     back = walked_from(visit, replace(wanted, direction=OPPOSITE[wanted.direction]), last["uri"], most, MOST_NODES)
     found, seen = [best], {tuple(node["uri"] for node in best["nodes"])}
     for _, uris, steps in _candidates(ahead, back, wanted.direction, most):
-        if len(found) == WAYS:
+        if len(found) == MOST_PATHS:
             break
         if uris not in seen:
             seen.add(uris)
