@@ -64,7 +64,7 @@ def nearest(path: str) -> str | None:
 def above(path: str) -> str:
     """Return the address of the nearest page above a path, such as that of a form.
 
-    >>> above("/ui/w/shop/review/take-back"), above("/ui/theme")
+    >>> above("/ui/w/shop/review/revert"), above("/ui/theme")
     ('/ui/w/shop/review', '/ui/')
     """
     return f"{ROOT}/{quote(nearest(path.removeprefix(ROOT).rpartition('/')[0]) or '')}"

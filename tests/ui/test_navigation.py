@@ -224,13 +224,13 @@ def test_a_theme_chosen_on_the_answer_to_a_form_leads_to_the_page_above(page: Pa
     at(page, "review")
     page.evaluate("""() => {
         const form = document.createElement("form");
-        Object.assign(form, { method: "post", action: "/ui/w/shop/review/take-back" });
+        Object.assign(form, { method: "post", action: "/ui/w/shop/review/revert" });
         form.append(document.querySelector("[name=proof]").cloneNode());
         form.append(Object.assign(document.createElement("input"), { name: "uri", value: "concept://shop/nothing" }));
         document.body.append(form);
         form.submit();
     }""")
-    page.wait_for_url("**/review/take-back")
+    page.wait_for_url("**/review/revert")
     account(page).get_by_role("button", name="Dark").click()
     page.wait_for_url("**/w/shop/review")
     expect(page.locator("h1")).not_to_contain_text("failed")

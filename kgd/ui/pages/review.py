@@ -106,7 +106,7 @@ def review(visit: Visit) -> Handled:
     return Page("review.html", told)
 
 
-def take_back(visit: Visit) -> Handled:
+def revert(visit: Visit) -> Handled:
     """Preview the revert of the selected nodes, then make it. Each is sent with the group that it was selected in."""
     narrowed, ticks = narrowing(visit.form), visit.many("uri")
     back = visit.to("review", **narrowed.says())
@@ -239,7 +239,7 @@ def _commits(visit: Visit, narrowed: Narrowed) -> dict[str, Any]:
 
 ENTRIES = (
     Entry("review", "review", review),
-    Entry("review", "review/take-back", take_back, ("POST",)),
+    Entry("review", "review/revert", revert, ("POST",)),
     Entry("review", "review/approve", approve, ("POST",)),
     Entry("review", "review/accept", accept, ("POST",)),
 )
