@@ -236,7 +236,7 @@ class RevertResult(PutResult):
 def revert(session: Session, params: RevertParams) -> RevertResult:
     workspace = addressing.choose(session, params.workspace, writing=True)
     commit = session.commit(workspace, params.commit)
-    answer, _ = _take_back(session, workspace, [commit], "revert", params.message, dry_run=params.dry_run)
+    answer, _ = _revert_commits(session, workspace, [commit], "revert", params.message, dry_run=params.dry_run)
     return answer
 
 
@@ -258,7 +258,7 @@ def undo(session: Session, params: UndoParams) -> RevertResult:
     commits: list[str] = []
     for commit in workspace.history.undoable():
         commits.append(commit)
-        answer, is_something = _take_back(session, workspace, commits, UNDO_OPERATION, dry_run=params.dry_run)
+        answer, is_something = _revert_commits(session, workspace, commits, UNDO_OPERATION, dry_run=params.dry_run)
         if is_something:
             return answer
     raise NotFound(
@@ -267,7 +267,7 @@ def undo(session: Session, params: UndoParams) -> RevertResult:
     )
 
 
-def _take_back(
+def _revert_commits(
     session: Session, workspace: Workspace, commits: Sequence[str], operation: str, message: str = "", *, dry_run: bool
 ) -> tuple[RevertResult, bool]:
     """Revert the last of `commits` and record the others as reverted with it.
