@@ -10,7 +10,8 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any
@@ -51,12 +52,19 @@ class Child:
             Silent: No message within the deadline.
             EOFError: The child is gone.
         """
-        if not self._line.poll(patience):
-            raise Silent(f"the child said nothing for {patience} s")
-        return self._line.recv()
+        with _gone_is_eof():
+            if not self._line.poll(patience):
+                raise Silent(f"the child said nothing for {patience} s")
+            return self._line.recv()
 
     def tell(self, word: Any) -> None:
-        self._line.send(word)
+        """Send a message to the child.
+
+        Raises:
+            EOFError: The child is gone.
+        """
+        with _gone_is_eof():
+            self._line.send(word)
 
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
@@ -84,6 +92,15 @@ class Child:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.kill()
+
+
+@contextmanager
+def _gone_is_eof() -> Iterator[None]:
+    """A child that dies ends its line in one of three ways, depending on what was under way: all are EOFError."""
+    try:
+        yield
+    except (BrokenPipeError, ConnectionResetError) as error:
+        raise EOFError("the child is gone") from error
 
 
 def _begin(line: Connection, world: dict[str, str], target: Callable[..., None], arguments: tuple[Any, ...]) -> None:
