@@ -85,7 +85,7 @@ def load(made: Made, folder: Path, *, clients: int = CLIENTS, seconds: float = L
 
 
 def idle(folder: Path, *, folders: int = FOLDERS, seconds: float = IDLE_SECONDS) -> list[Row]:
-    """A daemon whose code tree has so many folders, while nothing happens."""
+    """A daemon whose code tree has so many folders, while nothing happens, after a client has used it."""
     tree = folder / "tree"
     for number in range(folders):
         part = tree / f"package{number // 100:03d}" / f"module{number % 100:02d}"
@@ -94,7 +94,10 @@ def idle(folder: Path, *, folders: int = FOLDERS, seconds: float = IDLE_SECONDS)
     subprocess.run(["git", "init", "-q", tree], check=True)
     with House(folder / "home") as house:
         house.call("up", directory=str(tree), id="idle")
-        house.call("search", workspace="idle", query="value")
+        host = Host([*KGD, "mcp"], house.environment, tree)
+        host.request("tools/call", {"name": "search", "arguments": {"query": "value"}})
+        host.request("prompts/list")  # the first request of this kind loads the MCP library, once
+        host.close()
         machine.wait_for_rest(house.pid)
         before = machine.cpu_seconds(house.pid)
         time.sleep(seconds)

@@ -86,16 +86,23 @@ def cpu_of_threads(pid: int) -> float:
     return spent / 1e9
 
 
+REST_CPU = 1.5 / os.sysconf("SC_CLK_TCK")
+"""CPU seconds that a process at rest uses in a second: one tick of the kernel's clock, with room for rounding."""
+
+
 def wait_for_rest(*pids: int, seconds: float = 60.0) -> None:
-    """Wait until a second costs almost no CPU time, at most so long; the work that opening starts is then done."""
+    """Wait until a second costs these processes and their children almost no CPU time, at most so long.
+
+    The work that opening starts is then done. Children count, because a daemon that waits for its worker looks idle.
+    """
     deadline = time.monotonic() + seconds
-    before = cpu_of_all(pids)
+    before: dict[int, float] = {}
     while time.monotonic() < deadline:
-        time.sleep(1)
-        now = cpu_of_all(pids)
-        if now - before <= len(pids) / os.sysconf("SC_CLK_TCK"):
+        now = {pid: cpu_of_all([pid]) for pid in {*pids, *(child for pid in pids for child in children(pid))}}
+        if now.keys() <= before.keys() and sum(now.values()) - sum(before[pid] for pid in now) <= REST_CPU * len(pids):
             return
         before = now
+        time.sleep(1)
 
 
 def processes_with(variable: str) -> set[int]:
