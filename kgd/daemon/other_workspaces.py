@@ -19,9 +19,8 @@ from kgd.config.entries import Entry
 from kgd.config.registry import RegistryFile
 from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized, Unavailable
 from kgd.git.remote_settings import remotes
-from kgd.graph.cross_workspace import Absence, Joined, OnHub, Place, Question, Sees
+from kgd.graph.cross_workspace import FAR, Absence, Joined, OnHub, Patch, Place, Question, Reach, Sees
 from kgd.graph.edges import EdgeSource
-from kgd.graph.hub_region import FAR, Patch, Reach
 from kgd.model.access import Policy, Principal, Verb, sight
 from kgd.model.uri import Uri
 from kgd.sync.cloning import Fetching

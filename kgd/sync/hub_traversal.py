@@ -11,9 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from kgd.errors import KgdError
-from kgd.graph.cross_workspace import Question
+from kgd.graph.cross_workspace import FAR, AnsweredNode, Patch, Question, Reach
 from kgd.graph.edges import UNIT, WEIGHT_DIGITS, Card, Edge
-from kgd.graph.hub_region import FAR, AnsweredNode, Patch, Reach
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, parse, workspace_of
 

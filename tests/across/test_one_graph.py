@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgd.graph.cross_workspace import Absence, Joined, OnHub, Place, Question, walk_across
+from kgd.graph.cross_workspace import Absence, Joined, OnHub, Patch, Place, Question, walk_across
 from kgd.graph.edges import Card, Visited
-from kgd.graph.hub_region import Patch
 from kgd.graph.live_graph import LiveGraph
 from kgd.graph.traverse import traverse
 from kgd.model.node import Relation

@@ -315,7 +315,7 @@ BUGS = {
     ),
     "hub-forges": Bug(
         "a hub may answer for nodes of other workspaces",
-        "kgd/graph/hub_region.py",
+        "kgd/graph/cross_workspace.py",
         "if workspace_of(source) in (None, *self.workspaces):",
         "if True:",
         ("tests/across/test_bad_hubs.py::test_a_hub_speaks_for_its_own_nodes_alone",),
