@@ -2,15 +2,18 @@
 
 For a node with its own file, the index keeps only the id of its blob. Other texts are stored: those of nodes in
 parts, of nodes with a detail file, of the code tree, and of schemes whose texts are read by the thousand.
+
+The text of a whole document consists of the texts of its chunks, and a message has neighbours in its thread.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import orjson
@@ -18,7 +21,7 @@ import orjson
 from kgd import metrics
 from kgd.errors import KgdError
 from kgd.index import words
-from kgd.index.database import IndexDamaged
+from kgd.index.database import IndexDamaged, placeholders
 from kgd.model.uri import Uri, is_owned
 
 STORED_SCHEMES = ("chunk://", "message://", "entity://")
@@ -133,3 +136,130 @@ def path_of(uri: Uri) -> str:
 
 def checksum_of(columns: Iterable[str]) -> int:
     return zlib.crc32("\0".join(columns).encode())
+
+
+CHUNK, MESSAGE = "chunk", "message"
+MOST_CHUNKS = 2_000
+"""Maximum number of chunks that make up the text of a whole document."""
+MOST_PEOPLE = 40
+SPOKE = 2
+"""Minimum number of lines that begin with a name for it to be taken as a speaker's."""
+
+_SPEAKER = re.compile(r"^[ \t>*_-]{0,4}([^\W\d_][\w.'-]*(?: [\w.'-]+){0,2})[*_]{0,2}:[*_]{0,2}(?=\s)", re.MULTILINE)
+_NO_NAME = frozenset(
+    """
+    note notes example examples warning todo see also returns args raises http https default type user assistant system
+    human tool date time from to cc subject title name summary input output yes no
+    """.split()
+)
+
+
+def whole_of(uri: str) -> str | None:
+    """The path of a chunk's document; None for other nodes."""
+    if not uri.startswith(f"{CHUNK}://"):
+        return None
+    path = uri.split("/", 3)[3].rpartition("/")[0]
+    return path or None
+
+
+def renew(connection: sqlite3.Connection, changed: Collection[str]) -> None:
+    """Update the context of nodes that were added, changed or removed."""
+    _renew_wholes(connection, {path for uri in changed if (path := whole_of(uri))})
+    _renew_beside(connection, [uri for uri in changed if uri.startswith(f"{MESSAGE}://")])
+
+
+def _renew_beside(connection: sqlite3.Connection, changed: Iterable[str]) -> None:
+    """Index each message once more together with the message before and after it in its thread. O(changed)."""
+    near: dict[int, None] = {}
+    for uri in sorted(changed):
+        thread = uri.rpartition("/")[0]
+        for comparison, order in (("<=", "DESC"), (">", "ASC")):
+            rows = connection.execute(
+                f"SELECT id FROM docs WHERE uri {comparison} ? AND uri > ? AND uri < ? ORDER BY uri {order} LIMIT 2",
+                (uri, f"{thread}/", f"{thread}0"),
+            )
+            near.update(dict.fromkeys(id for (id,) in rows))
+    for id in near:
+        [uri] = connection.execute("SELECT uri FROM docs WHERE id = ?", (id,)).fetchone()
+        thread = uri.rpartition("/")[0]
+        said = []
+        for comparison, order, limit in (("<", "DESC", 1), (">=", "ASC", 2)):
+            rows = connection.execute(
+                "SELECT text.content, (SELECT group_concat(person, ' ') FROM people WHERE people.doc = docs.id)"
+                f" FROM docs JOIN text ON text.id = docs.id WHERE uri {comparison} ? AND uri > ? AND uri < ?"
+                f" ORDER BY uri {order} LIMIT ?",
+                (uri, f"{thread}/", f"{thread}0", limit),
+            )
+            said += [f"{people or ''}: {content}" for content, people in rows]
+        connection.execute("DELETE FROM beside WHERE rowid = ?", (id,))
+        connection.execute("INSERT INTO beside (rowid, content) VALUES (?, ?)", (id, _indexed(said)))
+
+
+def _renew_wholes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
+    """Rebuild the texts of these documents from their chunks. Takes time linear in the number of chunks."""
+    for path in sorted(set(paths)):
+        row = connection.execute("SELECT id FROM wholes WHERE path = ?", (path,)).fetchone()
+        if row:
+            connection.execute("DELETE FROM whole_text WHERE rowid = ?", row)
+        texts = connection.execute(
+            "SELECT docs.uri, docs.lane, docs.name, text.content FROM docs JOIN text ON text.id = docs.id"
+            # `+` excludes the index of types, with which SQLite would visit all chunks.
+            " WHERE docs.path >= ? AND docs.path < ? AND +docs.type = ? ORDER BY docs.path LIMIT ?",
+            (f"{path}/", f"{path}0", CHUNK, MOST_CHUNKS),  # `0` is the character after `/`
+        ).fetchall()
+        own = [(lane, two) for uri, lane, *two in texts if whole_of(uri) == path]
+        said = dict.fromkeys(text for _, two in own for text in two)
+        if not said:
+            connection.execute("DELETE FROM wholes WHERE path = ?", (path,))
+            continue
+        lane = min(lane for lane, _ in own)
+        if row:
+            connection.execute("UPDATE wholes SET lane = ? WHERE id = ?", (lane, *row))
+        else:
+            row = (connection.execute("INSERT INTO wholes (path, lane) VALUES (?, ?)", (path, lane)).lastrowid,)
+        connection.execute("INSERT INTO whole_text (rowid, content) VALUES (?, ?)", (*row, _indexed(said)))
+
+
+def _indexed(said: Iterable[str]) -> str:
+    """The texts with their grams, for tables from which no text is ever shown."""
+    text = "\n".join(said)
+    return f"{text}\n{grams}" if (grams := words.grams_text((text, 1))) else text
+
+
+def speakers(content: str) -> list[str]:
+    """The names that introduce lines of a conversation in a text: ``Ann: Good morning``."""
+    counts: dict[str, int] = {}
+    for name in _SPEAKER.findall(content):
+        counts[name] = counts.get(name, 0) + 1
+    named = [name for name, count in counts.items() if count >= SPOKE and name.casefold() not in _NO_NAME]
+    return named[:MOST_PEOPLE]
+
+
+def note_people(connection: sqlite3.Connection, id: int, people: Iterable[str]) -> None:
+    """Record the speakers of a text; each word of a name can be used to find the person."""
+    found = {word.casefold() for name in people for word in words.words_of(name)}
+    telling = sorted(word for word in found if len(word) > 1 and word not in words.STOPWORDS)
+    rows = [(word[: words.MAX_WORD], id) for word in telling[:MOST_PEOPLE]]
+    connection.executemany("INSERT OR IGNORE INTO people (person, doc) VALUES (?, ?)", rows)
+
+
+def people_among(connection: sqlite3.Connection, names: Collection[str]) -> list[str]:
+    """The names of speakers among these words."""
+    known = connection.execute(
+        "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM people WHERE person = value)",
+        (orjson.dumps(list(names)).decode(),),
+    )
+    return [name for (name,) in known]
+
+
+def by_people(connection: sqlite3.Connection, names: Sequence[str], ids: Collection[int]) -> set[int]:
+    """The texts among these in which a person with one of these names speaks."""
+    people = people_among(connection, names)
+    if not people:
+        return set()
+    rows = connection.execute(
+        f"SELECT DISTINCT people.doc FROM people JOIN json_each(?) AS asked ON asked.value = people.doc"
+        f" WHERE people.person IN ({placeholders(people)})",
+        (orjson.dumps(list(ids)).decode(), *people),
+    )
+    return {id for (id,) in rows}

@@ -11,7 +11,7 @@ from typing import NamedTuple, Unpack
 
 import orjson
 
-from kgd.index import change_feed, exact_names, ranking, snippets, text_context, words
+from kgd.index import change_feed, doc_texts, exact_names, ranking, snippets, words
 from kgd.index.database import DOCS_BY_URI, Database, placeholders
 from kgd.index.doc_texts import STORED_SCHEMES, Read, Text, Texts, checksum_of, path_of
 from kgd.index.exact_names import KEY, TAG, label
@@ -151,7 +151,7 @@ class TextIndex:
             for doc in upserts:
                 changed.append(doc.uri)
                 self._store(connection, doc)
-            text_context.renew(connection, changed)
+            doc_texts.renew(connection, changed)
             if tree is not None:
                 self.set_tree(tree)
         self.outdate(len(changed))
@@ -183,7 +183,7 @@ class TextIndex:
         with self._database.write() as connection:
             for file, docs in trees.items():
                 touched |= self._apply_tree(connection, file, docs)
-            text_context.renew(connection, touched)
+            doc_texts.renew(connection, touched)
         self.outdate(len(touched))
 
     def _apply_tree(self, connection: sqlite3.Connection, file: Uri, docs: Sequence[Doc]) -> set[Uri]:
@@ -260,7 +260,7 @@ class TextIndex:
         if table := ranking.TABLES.get(doc.lane):
             connection.execute(f"INSERT INTO {table} (rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", (id, *columns))
         exact_names.add_labels(connection, id, own)
-        text_context.note_people(connection, id, doc.people or text_context.speakers(text.content))
+        doc_texts.note_people(connection, id, doc.people or doc_texts.speakers(text.content))
         if doc.valid is not None:
             connection.execute("INSERT INTO validity (doc, begin, until) VALUES (?, ?, ?)", (id, *doc.valid))
 
@@ -440,12 +440,12 @@ class TextIndex:
     def people(self, names: Collection[str]) -> list[str]:
         """The words among these, folded, that are part of a speaker's name."""
         with self._database.read() as connection:
-            return text_context.people_among(connection, names)
+            return doc_texts.people_among(connection, names)
 
     def by_people(self, names: Sequence[str], ids: Collection[int]) -> set[int]:
         """The texts among these (`Found.id`) in which a person with one of these names (one word each) speaks."""
         with self._database.read() as connection:
-            return text_context.by_people(connection, names, ids) if names and ids else set()
+            return doc_texts.by_people(connection, names, ids) if names and ids else set()
 
     def dates_of(self, ids: Collection[int]) -> dict[int, int]:
         """The dates of these texts (`Found.id`) in Unix seconds; texts without a date are omitted."""

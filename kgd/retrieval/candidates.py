@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from kgd.index import ranking
 from kgd.index.code_index import FileHit
+from kgd.index.doc_texts import whole_of
 from kgd.index.exact_names import Sees
 from kgd.index.ranking import Found
 from kgd.index.text import TextIndex
-from kgd.index.text_context import whole_of
 from kgd.index.words import NAME_SHARE, WEAK, WEAK_SHARE, parts_of, terms, words_of
 from kgd.model.dates import DAY, Named, Span, named_in
 from kgd.model.lane import Lane

@@ -7,9 +7,9 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from kgd.index import words
+from kgd.index.doc_texts import speakers, whole_of
 from kgd.index.ranking import ALL, BEGUN, FILE, FILE_SOME, SOME, Found, Hit
 from kgd.index.text import Doc, FileDoc, Gathered
-from kgd.index.text_context import speakers, whole_of
 from kgd.model.lane import LANES, Lane
 from kgd.model.node import default_type
 from kgd.model.uri import Uri, is_owned, scheme_of
