@@ -16,7 +16,7 @@ from kgd.daemon.shared_state import SharedState
 from kgd.errors import Damaged, Invalid, Unavailable
 from kgd.model.browser_state import SignedIn, Visitor
 from kgd.model.token import AuditEntry
-from kgd.postgres import database, quotas, wakeups
+from kgd.postgres import database, hub_state, wakeups
 from kgd.postgres.browser_state import PostgresBrowserState
 from kgd.postgres.database import Database
 from kgd.postgres.wakeups import Wakeups
@@ -105,13 +105,13 @@ def test_a_crash_of_postgresql_forgets_no_lease(url: str, postgres: postgres_ser
 
 
 def test_an_unused_lease_returns(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert quotas.HELD_SECONDS + quotas.LOOK_SECONDS < 60
-    monkeypatch.setattr(quotas, "LOOK_SECONDS", 0.02)
+    assert hub_state.HELD_SECONDS + hub_state.LOOK_SECONDS < 60
+    monkeypatch.setattr(hub_state, "LOOK_SECONDS", 0.02)
     idle, busy = HubState(url), HubState(url)
     for _ in range(2):
         assert spend(idle, {"t": 100}, "requests", 1)
     assert not spend(busy, {"t": 100}, "requests", 98)
-    monkeypatch.setattr(quotas, "HELD_SECONDS", 0.05)
+    monkeypatch.setattr(hub_state, "HELD_SECONDS", 0.05)
     until(lambda: spend(busy, {"t": 100}, "requests", 98))
     assert not spend(busy, {"t": 100}, "requests", 1)
     idle.close()
@@ -130,7 +130,7 @@ def test_a_hub_that_stops_returns_its_leases(url: str) -> None:
 
 def test_a_lease_whose_return_may_have_failed_counts_as_spent(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection is lost after the database has the lease back, and before it says so."""
-    monkeypatch.setattr(quotas, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(hub_state, "LOOK_SECONDS", 0.02)
     hub, other = HubState(url), HubState(url)
     write, told = hub._database.write, threading.Event()
 
@@ -145,7 +145,7 @@ def test_a_lease_whose_return_may_have_failed_counts_as_spent(url: str, monkeypa
     for _ in range(2):
         assert spend(hub, {"t": 100}, "requests", 1)
     monkeypatch.setattr(hub._database, "write", lost)
-    monkeypatch.setattr(quotas, "HELD_SECONDS", 0.05)
+    monkeypatch.setattr(hub_state, "HELD_SECONDS", 0.05)
     assert told.wait(20)
     assert 2 + available(hub, 100, "requests") + available(other, 100, "requests") <= 100
     hub.close()
