@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgd.config import Home
-from kgd.daemon.browser_sessions import Browser
 from kgd.daemon.daemon import Daemon
 from kgd.errors import KgdError, Unavailable
+from kgd.model.browser_state import Browser
 from kgd.ui.sessions import Sessions, Visitor
 from kgd.ui.visit import ROOT, address
 
