@@ -52,9 +52,9 @@ from kgd.sync.positions import MOST
 from kgd.workspace.writing.signing import key_for
 
 if TYPE_CHECKING:
-    from kgd.daemon.browser_sessions import Pages
     from kgd.daemon.shared_state import SharedState
     from kgd.git.layout import Layout
+    from kgd.model.browser_state import Pages
     from kgd.workspace.answers import Stage
     from kgd.workspace.workspace import Workspace
 

@@ -9,9 +9,8 @@ import secrets
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kgd.daemon.browser_sessions import Browser
 from kgd.errors import NotFound, Unauthorized, Unavailable
-from kgd.model.browser_state import LINK_SECONDS, BrowserState, Link, SignedIn, Visitor
+from kgd.model.browser_state import LINK_SECONDS, Browser, BrowserState, Link, SignedIn, Visitor
 from kgd.ui.session_file import SessionFile
 
 IDLE_SECONDS = 14 * 86_400

@@ -8,8 +8,8 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.daemon.browser_sessions import Pages
 from kgd.errors import Forbidden, KgdError, NotFound, Unavailable
+from kgd.model.browser_state import Pages
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.operation import Command, Hints, Operation, flag

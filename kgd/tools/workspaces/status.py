@@ -11,10 +11,10 @@ from typing import Literal, NotRequired, cast
 from typing_extensions import TypedDict
 
 from kgd.code_history.history import CodeHistory
-from kgd.daemon.browser_sessions import Pages
 from kgd.errors import Advice, Do, NotFound, Unavailable
 from kgd.freshness.freshness import Freshness
 from kgd.model.access import Verb
+from kgd.model.browser_state import Pages
 from kgd.tools import addressing, nodes, visibility
 from kgd.tools.ingest import jobs
 from kgd.tools.ingest.jobs import JobAnswer
