@@ -72,6 +72,9 @@ def test_a_late_decision_is_refused_with_the_earlier_settlement(ask: Ask) -> Non
         with pytest.raises(NotFound, match="no longer open") as refused:
             ask.resolve(resolutions={"id": named, "take": "a"})
         assert commit[:10] in refused.value.message
+    with pytest.raises(NotFound, match="no longer open"):
+        ask.resolve_conflicts(resolutions=[{"id": "keys", "take": "a"}])
+    assert ask.resolve_conflicts(resolutions=[{"id": conflict["id"], "take": "a"}])["resolved"][0]["commit"] == commit
 
 
 @pytest.mark.parametrize("named", ["nobody", "concept://shop/nobody", "0123456789abcdef"])

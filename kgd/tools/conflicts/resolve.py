@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NotRequired, cast
 
 from pydantic import Field, StringConstraints
@@ -70,14 +70,7 @@ def resolve(session: Session, params: ResolveParams) -> ResolveResult:
     workspace = addressing.choose(session, params.workspace, [one.id for one in params.resolutions], writing=True)
     if any(suggestions.is_suggestion(one.id) for one in params.resolutions):
         return _take_over(session, workspace, params)
-    edits = []
-    for index, resolution in enumerate(params.resolutions):
-        at = f"resolutions[{index}]"
-        try:
-            found = _named(session, workspace, resolution.id, at)
-        except NotFound as gone:
-            raise _settled_already(session, workspace, resolution.id, at) or gone from None
-        edits.append(Settle(found.id, _decided(found, resolution, at)))
+    edits, _ = _chosen(session, workspace, params.resolutions, repeats=False)
     changes = ChangeSet(tuple(edits), session.author(workspace), params.message, operation="resolve")
     outcome = session.submit(workspace, changes, dry_run=params.dry_run, verb=Verb.RESOLVE)
     settled = {one.conflict for one in edits}
@@ -248,7 +241,10 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
     about = [one for one in params.resolutions if is_proposal(session, workspace, one.id)]
     use = [one for one in params.resolutions if suggestions.is_suggestion(one.id)]
     others = [one for one in params.resolutions if one not in about and one not in use]
-    edits, resolved = _chosen(session, workspace, others)
+    if asked_for_part := next((one for one in others if one.only), None):
+        at = f"resolutions[{params.resolutions.index(asked_for_part)}]"
+        raise Invalid("`only` is for proposals", at=at, next="Take a side or base, or give fields.")
+    edits, resolved = _chosen(session, workspace, others, repeats=True)
     given = {edit.conflict for edit in edits}
     open_now, before = _asked_for(session, workspace, params)
     fresh, stale = askable(workspace, [one for one in open_now if one.id not in given])
@@ -281,20 +277,24 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
     return answer
 
 
-def _chosen(session: Session, workspace: Workspace, choices: list[Choice]) -> tuple[list[Settle], list[Resolved]]:
-    """The caller's decisions as edits, and the conflicts settled earlier, so that a repeated call succeeds."""
+def _chosen(
+    session: Session, workspace: Workspace, choices: Sequence[Resolution], *, repeats: bool
+) -> tuple[list[Settle], list[Resolved]]:
+    """The caller's decisions as edits and, if a repeated call succeeds, the conflicts settled earlier.
+
+    Raises:
+        NotFound: A conflict is not open; the error reports who settled it.
+    """
     edits, before = [], []
     for index, choice in enumerate(choices):
         at = f"resolutions[{index}]"
         try:
             found = _named(session, workspace, choice.id, at)
-        except NotFound:
-            if (settled := settled_before(workspace, choice.id)) is None:
-                raise
+        except NotFound as gone:
+            if not repeats or (settled := settled_before(workspace, choice.id)) is None:
+                raise _settled_already(session, workspace, choice.id, at) or gone from None
             before.append(settled)
             continue
-        if choice.only:
-            raise Invalid("`only` is for proposals", at=at, next="Take a side or base, or give fields.")
         edits.append(Settle(found.id, _decided(found, choice, at)))
     return edits, before
 
