@@ -498,6 +498,11 @@ def similar(workspace: Workspace, uri: Uri, sees: Sees | None) -> list[str]:
     return [one for one in dict.fromkeys([*close, *found]) if one != uri and scheme_of(one) not in left_out][:SUGGESTED]
 
 
+def missing_node(workspace: Workspace, uri: Uri, sees: Sees | None) -> NotFound:
+    """The error that a node does not exist, or that the caller may not read it."""
+    return NotFound("there is no such node", at=uri, next=did_you_mean(workspace, uri, sees))
+
+
 def did_you_mean(workspace: Workspace, uri: Uri, sees: Sees | None) -> str:
     """The next step after the error that a node does not exist: nodes of `similar` names, otherwise a search."""
     close = ", ".join(similar(workspace, uri, sees))

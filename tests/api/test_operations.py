@@ -78,6 +78,8 @@ def test_a_graph_is_built_read_changed_and_deleted_on_every_surface(turn: Turn, 
         ws.update_node(auth, summary="late", expect_version=auth.version)
     with pytest.raises(kgd.NotFound):
         ws.update_node("concept://shop/nobody", summary="s")
+    with pytest.raises(kgd.NotFound, match="molecule"):  # as `put` refuses it
+        ws.create_node("atom", "cart", data={"moleculeId": "molecule://shop/none"})
     turn()
 
     # Lists

@@ -91,7 +91,7 @@ def check_subject(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) 
     """Raise NotFound unless there is a node at the URI that the caller may read; it may have moved to a hidden URI."""
     here = workspace.graph.resolve(uri)
     if not (is_settings_uri(uri) or ((sees is None or sees(here)) and workspace.exists(here))):
-        raise NotFound("there is no such node", at=uri, next=addressing.did_you_mean(workspace, uri, sees))
+        raise addressing.missing_node(workspace, uri, sees)
 
 
 def subject_of(session: Session, workspace: Workspace, text: str, *, at: str = "uri") -> Uri:

@@ -7,7 +7,7 @@ ids to nodes.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired
 
 from pydantic import Field
@@ -18,13 +18,13 @@ from kgd.graph.edges import Edge
 from kgd.graph.live_graph import LiveGraph
 from kgd.model import change as model
 from kgd.model.access import Verb
-from kgd.model.change import ChangeSet, Unrelate
+from kgd.model.change import Unrelate
 from kgd.model.fields import plain_weight
 from kgd.model.node import edge_id
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.graph.node_reads import PAGE_BYTES
-from kgd.tools.graph.node_writes import MOST, DeleteResult, placing
+from kgd.tools.graph.node_writes import MOST, DeleteResult, placing, remove, submitted
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.paging import size_of
 from kgd.tools.parameters import EdgeTypes, Many, Params, refuse_unseen
@@ -152,8 +152,7 @@ def read(session: Session, params: EdgesParams) -> EdgesResult:
     except TypeError:  # the cursor is not from this operation: its positions cannot be compared
         raise Invalid("this is not a cursor", at="cursor", next="Start without one.") from None
     if not answer["edges"] and not owner.exists(uri):
-        advice = addressing.did_you_mean(owner, uri, visibility.sight(session, owner.id))
-        raise NotFound("there is no such node", at=uri, next=advice)
+        raise addressing.missing_node(owner, uri, visibility.sight(session, owner.id))
     return answer
 
 
@@ -226,9 +225,7 @@ def create(session: Session, params: CreateParams) -> CreateResult:
     workspace = addressing.choose(session, params.workspace, [edge.source for edge in params.edges], writing=True)
     with placing("edges"):
         edits = changes.edits(session, workspace, params.edges)
-        outcome = session.submit(
-            workspace, ChangeSet(edits, session.author(workspace), params.message, params.request_id)
-        )
+        outcome = submitted(session, workspace, edits, params)
     made = [
         Ends(workspace.resolve(edit.source), workspace.resolve(edit.relation.target), edit.relation.type)
         for edit in edits
@@ -273,16 +270,17 @@ def delete(session: Session, params: DeleteParams) -> DeleteResult:
     if params.uri is None:
         if done := workspace.repeated(session.request(params.request_id)):
             return {**answer, "deleted": len(params.edges) + len(params.ids), "commits": [done.commit or ""]}
-        _delete(session, workspace, params, _named(session, workspace, params), answer, params.request_id)
-        return answer
+        named = dict.fromkeys(_named(session, workspace, params))
+        remove(session, workspace, params, named, answer, "edges")
+        return {**answer, "deleted": len(named)}
     uri = workspace.resolve(addressing.resolve(session, workspace, params.uri))
     if not workspace.exists(uri) and not workspace.graph.into(uri):
-        advice = addressing.did_you_mean(workspace, uri, visibility.sight(session, workspace.id))
-        raise NotFound("there is no such node", at=uri, next=advice)
+        raise addressing.missing_node(workspace, uri, visibility.sight(session, workspace.id))
     while found := _of_node(workspace, uri):
-        before = answer["deleted"]
-        _delete(session, workspace, params, found[:MOST], answer, "")
-        if answer["deleted"] == before or len(found) <= MOST:
+        batch = found[:MOST]
+        remove(session, workspace, params, batch, answer, "edges", is_part=True)
+        answer["deleted"] += len(batch)
+        if len(found) <= MOST:
             break
     return answer
 
@@ -330,22 +328,6 @@ def _stored(workspace: Workspace, edge: Ends) -> list[Unrelate]:
         for name in names(workspace.graph, edge.target)
         if node.relation(edge.type, name)
     ]
-
-
-def _delete(
-    session: Session,
-    workspace: Workspace,
-    params: DeleteParams,
-    found: Sequence[Unrelate],
-    answer: DeleteResult,
-    request: str,
-) -> None:
-    edits = tuple({(one.source, one.target, one.type): one for one in found}.values())
-    with placing("edges"):
-        outcome = session.submit(workspace, ChangeSet(edits, session.author(workspace), params.message, request))
-    answer["deleted"] += len(edits)
-    answer["commits"] += [outcome.commit] if outcome.commit else []
-    answer["warnings"] += outcome.warnings
 
 
 EDGES = Operation(

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model import uri as uris
-from kgd.model.change import ChangeSet, Delete
+from kgd.model.change import ChangeSet, Delete, Edit
 from kgd.model.node import SETS
 from kgd.model.uri import Uri
 from kgd.tools import addressing, nodes, visibility
@@ -23,6 +23,8 @@ from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import JsonObject, Many, Params, read_object, refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.write import changes
+from kgd.tools.write.put import written
+from kgd.workspace.answers import Outcome
 from kgd.workspace.workspace import Workspace
 
 MOST = 2_000
@@ -50,6 +52,13 @@ class CreateParams(Params):
     workspace: str | None = None
 
 
+class Reason(Protocol):
+    """The parameters of every write: the subject of its commit, and the id of the request."""
+
+    message: str
+    request_id: str
+
+
 class CreateResult(TypedDict):
     workspace: str
     commit: str | None
@@ -61,15 +70,13 @@ def create(session: Session, params: CreateParams) -> CreateResult:
     """Create all nodes as one commit, or none. A node with only a type and name gets an unused URI."""
     refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, [n.uri for n in params.nodes if n.uri], writing=True)
-    author = session.author(workspace)
     for tries_left in reversed(range(TRIES)):
         done = workspace.repeated(session.request(params.request_id))
         places = _each_placed(session, workspace, params.nodes, {uri for uri, _ in done.nodes} if done else None)
         upserts = [_upsert(node, uri) for node, uri in zip(params.nodes, places, strict=True)]
         try:
             with placing("nodes"):
-                edits = changes.edits(session, workspace, upserts)
-                outcome = session.submit(workspace, ChangeSet(edits, author, params.message, params.request_id))
+                outcome = submitted(session, workspace, changes.edits(session, workspace, upserts), params)
         except Stale:
             if not tries_left:
                 raise
@@ -82,6 +89,33 @@ def create(session: Session, params: CreateParams) -> CreateResult:
             "warnings": list(outcome.warnings),
         }
     raise AssertionError("unreachable")
+
+
+def submitted(
+    session: Session, workspace: Workspace, edits: tuple[Edit, ...], params: Reason, *, is_part: bool = False
+) -> Outcome:
+    """Submit edits as `put` does. The request id of a call belongs to its only commit, so a part of many has none."""
+    request_id = "" if is_part else params.request_id
+    changeset = ChangeSet(edits, session.author(workspace), params.message, request_id)
+    return written(session, workspace, changeset)[0]
+
+
+def remove(
+    session: Session,
+    workspace: Workspace,
+    params: Reason,
+    edits: Iterable[Edit],
+    answer: DeleteResult,
+    where: str,
+    *,
+    is_part: bool = False,
+) -> Outcome:
+    """Submit deletions, and add their commit and warnings to an answer."""
+    with placing(where):
+        outcome = submitted(session, workspace, tuple(edits), params, is_part=is_part)
+    answer["commits"] += [outcome.commit] if outcome.commit else []
+    answer["warnings"] += outcome.warnings
+    return outcome
 
 
 @contextmanager
@@ -210,17 +244,14 @@ def update(session: Session, params: UpdateParams) -> UpdateResult:
     for tries_left in reversed(range(TRIES)):
         found = nodes.find(workspace, asked)
         if found is None:
-            advice = addressing.did_you_mean(workspace, asked, visibility.sight(session, workspace.id))
-            raise NotFound("there is no such node", at=asked, next=advice)
+            raise addressing.missing_node(workspace, asked, visibility.sight(session, workspace.id))
         expected = params.expect_version
         if expected is None and not {"content", "detail", *SETS}.isdisjoint(given):  # these replace the stored value
             expected = found.version.count if found.version else 0
         upsert = changes.Upsert.model_validate({**given, "uri": found.uri, "expect_version": expected})
         try:
             with placing(""):
-                edits = changes.edits(session, workspace, [upsert])
-                changeset = ChangeSet(edits, session.author(workspace), params.message, params.request_id)
-                outcome = session.submit(workspace, changeset)
+                outcome = submitted(session, workspace, changes.edits(session, workspace, [upsert]), params)
         except Stale:
             if params.expect_version is not None or not tries_left:
                 raise
@@ -268,32 +299,22 @@ def delete(session: Session, params: DeleteParams) -> DeleteResult:
     answer: DeleteResult = {"workspace": workspace.id, "deleted": 0, "commits": [], "warnings": []}
     if params.source is None:
         named = [addressing.resolve(session, workspace, text, at=f"uris[{n}]") for n, text in enumerate(params.uris)]
-        _delete(session, workspace, params, named, answer)
-        return answer
+        edits = [Delete(uri, params.expect_version) for uri in dict.fromkeys(named)]
+        outcome = remove(session, workspace, params, edits, answer, "uris")
+        return {**answer, "deleted": len(outcome.nodes if outcome.repeated else outcome.deleted)}
     while found := [
         uri for uri in workspace.text().by_source(params.source.type, params.source.id) if uri in workspace.graph
     ]:
-        batch, before = found[:MOST], answer["deleted"]
+        edits = [Delete(uri, params.expect_version) for uri in found[:MOST]]
         try:
-            _delete(session, workspace, params, batch, answer)
+            outcome = remove(session, workspace, params, edits, answer, "uris", is_part=True)
         except NotFound:  # a concurrent call deletes these nodes too
             continue
-        session.progress(answer["deleted"], answer["deleted"] + len(found) - len(batch), "deleting")
-        if answer["deleted"] == before:
+        answer["deleted"] += len(outcome.deleted)
+        session.progress(answer["deleted"], answer["deleted"] + len(found) - len(edits), "deleting")
+        if not outcome.deleted:
             break
     return answer
-
-
-def _delete(
-    session: Session, workspace: Workspace, params: DeleteParams, batch: Sequence[Uri], answer: DeleteResult
-) -> None:
-    edits = tuple(Delete(uri, params.expect_version) for uri in dict.fromkeys(batch))
-    request = params.request_id if params.source is None else ""
-    with placing("uris"):
-        outcome = session.submit(workspace, ChangeSet(edits, session.author(workspace), params.message, request))
-    answer["deleted"] += len(outcome.nodes if outcome.repeated else outcome.deleted)
-    answer["commits"] += [outcome.commit] if outcome.commit else []
-    answer["warnings"] += outcome.warnings
 
 
 CREATE_NODES = Operation(

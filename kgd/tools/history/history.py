@@ -138,7 +138,7 @@ def _check_known(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -
             told = nodes.invalid(workspace, broken)
             place = f"{told['path']}:{told['line']}"
             raise NotFound(f"its file cannot be read: {told['reason']}", at=place, next=told["next"])
-        raise NotFound("there is no such node", at=uri, next=addressing.did_you_mean(workspace, uri, sees))
+        raise addressing.missing_node(workspace, uri, sees)
 
 
 def _entries(

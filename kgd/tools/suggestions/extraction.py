@@ -13,7 +13,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
+from kgd.errors import Advice, Do, Invalid, KgdError
 from kgd.ingest.document_diff import PART_OF
 from kgd.mentions.extraction import MAX_TOKENS, RELATIONS, TYPES, Batch, Judged, Thing, Tie, batches, judge, question
 from kgd.mentions.mentions import Mentions
@@ -125,7 +125,7 @@ def _texts(session: Session, workspace: Workspace, uri: Uri) -> Iterator[tuple[U
     sees = visibility.sight(session, workspace.id)
     found = nodes.find(workspace, uri, None, sees)
     if found is None:
-        raise NotFound("there is no such node", at=uri, next=addressing.did_you_mean(workspace, uri, sees))
+        raise addressing.missing_node(workspace, uri, sees)
     parts = {edge.target for source in workspace.sources() for edge in source.into(found.uri) if edge.type == PART_OF}
     for one in [found.uri, *sorted(parts)[:PARTS_READ]]:
         if sees is None or sees(one):

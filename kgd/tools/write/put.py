@@ -46,13 +46,15 @@ from kgd.tools.write.changes import Changes, addresses, edits, naming_similar
 from kgd.workspace.answers import Outcome
 from kgd.workspace.workspace import Workspace
 
+Conflicts = Literal["resolve", "show"]
+
 
 class PutParams(Params):
     changes: Changes
     message: Annotated[str, Field(max_length=4_000, description="the reason, in one line")] = ""
     request_id: Annotated[str, Field(max_length=200, description="repeats apply once")] = ""
     dry_run: bool = False
-    conflicts: Literal["resolve", "show"] = "resolve"
+    conflicts: Conflicts = "resolve"
     workspace: str | None = None
 
 
@@ -92,24 +94,35 @@ def put(session: Session, params: PutParams) -> PutResult:
         request_id=params.request_id,
         operation=VERIFY if params.changes and all(one.op == VERIFY for one in params.changes) else "put",
     )
-    if not workspace.repeated(session.request(params.request_id)):
-        ids.check_molecules(session, workspace, changes.edits)
-    with naming_similar(session, workspace):
-        outcome, resolved = _carried_out(session, workspace, changes, params)
+    outcome, resolved = written(session, workspace, changes, conflicts=params.conflicts, dry_run=params.dry_run)
     answer = answer_of(workspace, outcome, dry_run=params.dry_run)
-    answer["warnings"] += ids.warnings(changes.edits, outcome.created)
     answer["warnings"] += addressing.guesses(session, workspace, addresses(params.changes))
     if resolved:
         answer["resolved"] = resolved
     return answer
 
 
-def _carried_out(
-    session: Session, workspace: Workspace, changes: ChangeSet, params: PutParams
+def written(
+    session: Session, workspace: Workspace, changes: ChangeSet, *, conflicts: Conflicts = "show", dry_run: bool = False
 ) -> tuple[Outcome, list[Resolved]]:
-    if params.conflicts == "show":
-        return session.submit(workspace, changes, dry_run=params.dry_run), []
-    if params.dry_run:
+    """Submit the changes of a caller, with every check that `put` makes, and its warnings in the outcome.
+
+    `conflicts` is ``resolve`` if models may settle conflicts that the changes encounter.
+    """
+    if not workspace.repeated(session.request(changes.request_id)):
+        ids.check_molecules(session, workspace, changes.edits)
+    with naming_similar(session, workspace):
+        outcome, resolved = _carried_out(session, workspace, changes, conflicts, dry_run)
+    warnings = ids.warnings(changes.edits, outcome.created)
+    return replace(outcome, warnings=(*outcome.warnings, *warnings)) if warnings else outcome, resolved
+
+
+def _carried_out(
+    session: Session, workspace: Workspace, changes: ChangeSet, conflicts: Conflicts, dry_run: bool
+) -> tuple[Outcome, list[Resolved]]:
+    if conflicts == "show":
+        return session.submit(workspace, changes, dry_run=dry_run), []
+    if dry_run:
         return write_conflicts.rebased(session, workspace, changes, dry_run=True), []
     found = write_conflicts.beside(session, workspace, changes.edits)
     outcome, resolved = write_conflicts.carried_out(session, workspace, changes)
