@@ -20,7 +20,7 @@ from kgd.model.browser_state import (
 )
 from kgd.postgres.browser_state import PostgresBrowserState
 from kgd.postgres.database import Database
-from kgd.ui.session_file import SessionFile
+from kgd.ui.sessions import SessionFile
 from tests import postgres_server
 
 NOW = 1_800_000_000.0
