@@ -15,18 +15,21 @@ from urllib.parse import unquote
 
 from kgd.errors import Forbidden, InvariantViolation, KgdError, Unavailable
 from kgd.graph.edges import Card, Edge, EdgeSource
+from kgd.mentions.mentions import MENTIONS, strength_of
 from kgd.mentions.mentions import Mentions as TextMentions
-from kgd.mentions.mentions import strength_of
 from kgd.model.access import Policy, Principal, Scope, Verb, may
 from kgd.model.uri import Uri, workspace_of
 from kgd.retrieval.query import Mentions
 
 if TYPE_CHECKING:
+    from kgd.tools.nodes import MentionsAnswer
     from kgd.tools.session import Session
     from kgd.workspace.workspace import Workspace
 
 Sees = Callable[[Uri], bool]
 
+LISTED = 20
+"""Mentions per direction in an answer about a node. A walk can follow all mentions."""
 KNOWN = 100_000
 """Largest number of cached answers per set of scopes: at most 10 MB. A few sets are kept. A search checks every text
 that has a word of the query.
@@ -224,3 +227,22 @@ class SeenMentions(Seen):
     def _strength(self, uri: Uri) -> float:
         """A mention's strength, from readable texts only, so that it does not reveal the number of hidden texts."""
         return strength_of(sum(map(self._sees, self._found.mentioning(uri))))
+
+
+def walked(workspace: Workspace, edge_types: Collection[str]) -> list[EdgeSource]:
+    """The edges of a walk: stored relations, the code tree's, and mentions if `edge_types` names their type."""
+    if MENTIONS not in edge_types:
+        return workspace.sources()
+    found = TextMentions.of(workspace)
+    found.catch_up()
+    return [*workspace.sources(), found]
+
+
+def mentions_of(workspace: Workspace, uri: Uri, sees: Sees | None) -> MentionsAnswer:
+    """The mentions in a node's text, and the mentions of the node, `LISTED` of each. `sees` is None if unrestricted."""
+    derived = TextMentions.of(workspace)
+    derived.catch_up()
+    out = [one for one in derived.mentioned(uri) if sees is None or sees(one)]
+    into = [one for one in derived.mentioning(uri) if sees is None or sees(one)]
+    more = len(out[LISTED:]) + len(into[LISTED:])
+    return {"out": list(out[:LISTED]), "into": list(into[:LISTED]), "more": more}

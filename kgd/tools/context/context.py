@@ -28,8 +28,7 @@ from kgd.tools.operation import BUDGET, CONTEXT_ID, SINCE, UNTIL, USUAL, Command
 from kgd.tools.origins import Origin, marks
 from kgd.tools.paging import size_of
 from kgd.tools.parameters import Many, Params, When, period
-from kgd.tools.session import Session
-from kgd.tools.working_sets import Hint, enter, working_set
+from kgd.tools.session import Hint, Session, enter_working_set, working_set
 from kgd.workspace.workspace import Workspace
 
 LEAST_BUDGET = 200
@@ -187,7 +186,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         answer = origins.fence(answer)
     if params.context_id:
         answer["working_set"] = working_set(session, workspace, params.context_id)
-    answer.update(enter(session, params.context_id, [Uri(item["uri"]) for item in answer["items"]]))
+    answer.update(enter_working_set(session, params.context_id, [Uri(item["uri"]) for item in answer["items"]]))
     packing.shrink(answer, params.budget, SHRUNK)
     return answer  # type: ignore[return-value]
 

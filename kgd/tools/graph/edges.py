@@ -28,8 +28,8 @@ from kgd.tools.graph.node_writes import MOST, DeleteResult, placing, remove, sub
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.paging import size_of
 from kgd.tools.parameters import EdgeTypes, Many, Params, refuse_unseen
-from kgd.tools.read.mentions import walked
 from kgd.tools.session import Session
+from kgd.tools.visibility import walked
 from kgd.tools.write import changes
 from kgd.workspace.changed_nodes import Changed
 from kgd.workspace.workspace import Workspace

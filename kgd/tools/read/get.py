@@ -27,9 +27,8 @@ from kgd.tools.origins import mark
 from kgd.tools.paging import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
 from kgd.tools.parameters import Many, Params
 from kgd.tools.proposals.seen import changing
-from kgd.tools.read import citations, mentions
-from kgd.tools.session import Session
-from kgd.tools.working_sets import enter, note
+from kgd.tools.read import citations
+from kgd.tools.session import Session, enter_working_set, note_reads
 from kgd.workspace.proposals.marks import LONGEST, Marks
 from kgd.workspace.workspace import Workspace
 
@@ -149,9 +148,9 @@ def get(session: Session, params: GetParams) -> GetResult:
         answer["proposals_left_out"] = marks.left_out
     if commit:
         answer["as_of"] = commit
-    answer.update(enter(session, params.context_id, seen))
+    answer.update(enter_working_set(session, params.context_id, seen))
     if workspace is not None and not commit:
-        note(session, workspace, answer, seen)
+        note_reads(session, workspace, answer, seen)
     return answer  # type: ignore[return-value]
 
 
@@ -366,7 +365,7 @@ def _add_state(answer: dict[str, Any], found: Found, include: Sequence[str]) -> 
         if broken := _invalid_file(found.workspace, found.uri):
             answer["invalid_file"] = broken
         if "mentions" in include:
-            answer["mentions"] = mentions.of_node(found.workspace, found.uri, found.sees)
+            answer["mentions"] = visibility.mentions_of(found.workspace, found.uri, found.sees)
         mark(found.workspace, [answer], found.sees)
         if (valid := validity_in(answer.get("data", {}))) and (lapse := valid.lapse(time.time())):
             answer["lapsed"] = lapse

@@ -13,6 +13,7 @@ from kgd.errors import Invalid
 from kgd.graph.cross_workspace import Absence, Crossing, walk_across
 from kgd.graph.edges import EdgeSource, Link, Step, Visited
 from kgd.graph.traverse import Walk
+from kgd.mentions.mentions import MENTIONS
 from kgd.model.access import Verb
 from kgd.model.escaping import fenced
 from kgd.model.fields import plain_weight
@@ -38,7 +39,6 @@ from kgd.tools.operation import (
 from kgd.tools.origins import Origin, mark
 from kgd.tools.paging import Room, clip
 from kgd.tools.parameters import EdgeTypes, Many, Params
-from kgd.tools.read.mentions import MENTIONS
 from kgd.tools.read.traverse_across import (
     BROKEN_SHOWN,
     Absent,
@@ -51,8 +51,7 @@ from kgd.tools.read.traverse_across import (
     refused,
     why_not,
 )
-from kgd.tools.session import Session
-from kgd.tools.working_sets import Hint, enter, note
+from kgd.tools.session import Hint, Session, enter_working_set, note_reads
 
 MOST_NODES = 2_000
 BOUNDLESS = 1 << 30
@@ -154,9 +153,11 @@ class TraverseResult(TypedDict):
 def traverse(session: Session, params: TraverseParams) -> TraverseResult:
     """Walk from nodes, in order of cost, hops and URI; a cursor continues after the last returned node."""
     asked, answer = _walked(session, params, Room(params.budget))
-    answer.update(enter(session, params.context_id, [Uri(node["uri"]) for node in answer["nodes"]], starting=True))
+    answer.update(
+        enter_working_set(session, params.context_id, [Uri(node["uri"]) for node in answer["nodes"]], starting=True)
+    )
     if asked.workspace is not None and not asked.commit:
-        note(session, asked.workspace, answer, asked.starts, _shown(answer))
+        note_reads(session, asked.workspace, answer, asked.starts, _shown(answer))
     return cast("TraverseResult", answer)
 
 

@@ -20,8 +20,8 @@ from kgd.model.uri import Uri, workspace_of
 from kgd.tools import addressing, origins, visibility
 from kgd.tools.nodes import Trust, moment
 from kgd.tools.origins import Origin
-from kgd.tools.read.mentions import walked
 from kgd.tools.session import Session
+from kgd.tools.visibility import walked
 from kgd.workspace.workspace import Workspace
 
 BROKEN_SHOWN = 20
