@@ -37,6 +37,8 @@ RETIRE_SECONDS = 20.0
 STOP_SECONDS = 1.2
 """Seconds that a stopping daemon waits for running calls; the whole stop takes less than two."""
 LAST_WORDS_SECONDS = 0.3
+PLACE_SECONDS = 1.0
+"""Seconds between two checks that the lock and the socket still exist."""
 
 RETIRED = b'{"kgd":"retired"}\n'
 
@@ -98,12 +100,21 @@ class Endpoint:
         self._inode = os.stat(waiting).st_ino
         os.rename(waiting, self._path)
 
-    def is_there(self) -> bool:
+    def _is_there(self) -> bool:
         """Whether the socket still exists at its path."""
         try:
             return os.stat(self._path).st_ino == self._inode
         except OSError:
             return False
+
+    async def keep_place(self, lock: process.HomeLock) -> None:
+        """Restore a deleted socket; ask the daemon to leave if its home was deleted. Runs until it is cancelled."""
+        while True:
+            await asyncio.sleep(PLACE_SECONDS)
+            if not lock.is_there():
+                self.leave("the home is gone")
+            elif not self._is_there():
+                await self.start()
 
     def leave(self, why: str) -> None:
         """Resolve `asked_to_leave`; the owner then closes the endpoint."""
@@ -134,7 +145,7 @@ class Endpoint:
             return
         self._server.close()
         self._server = None
-        if self.is_there():
+        if self._is_there():
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
 

@@ -21,8 +21,6 @@ ROOM_TRIES = 20
 """Number of times that a hub tries to end a running daemon, since commands may start another."""
 AWAY = 9
 """Exit code if PostgreSQL does not answer at the start: a service manager starts the hub again, unlike after 2."""
-PLACE_SECONDS = 1.0
-"""Seconds between two checks that the lock and the socket still exist."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from kgd.daemon.calls import Call, LineReader, LineWriter, Peer
-    from kgd.daemon.endpoint import Endpoint
     from kgd.daemon.process import Profile
     from kgd.daemon.shared_state import SharedState
     from kgd.oidc.configuration import Configuration
@@ -175,7 +172,7 @@ async def _serve(home: Home, since: str, lock: HomeLock, make_parts: MakeParts |
     gc.enable()
     parts.start()
     log.info("ready", extra={"socket": home.socket})
-    watching = asyncio.create_task(_keep_place(lock, endpoint))
+    watching = asyncio.create_task(endpoint.keep_place(lock))
     reason = await endpoint.asked_to_leave
     watching.cancel()
     if reason == "SIGTERM":
@@ -190,18 +187,6 @@ async def _serve(home: Home, since: str, lock: HomeLock, make_parts: MakeParts |
     logging.shutdown()
     # A waiting worker thread must not keep the process alive.
     os._exit(0)
-
-
-async def _keep_place(lock: HomeLock, endpoint: Endpoint) -> None:
-    """Restore a deleted socket; end the daemon if its home was deleted."""
-    import asyncio
-
-    while True:
-        await asyncio.sleep(PLACE_SECONDS)
-        if not lock.is_there():
-            endpoint.leave("the home is gone")
-        elif not endpoint.is_there():
-            await endpoint.start()
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
