@@ -145,7 +145,7 @@ def keep(state: str, name: str, token: str, environ: Mapping[str, str] | None = 
     return _into_file(os.path.join(state, FOLDER), name, token)
 
 
-def keep_again(reference: str, token: str, environ: Mapping[str, str] | None = None) -> None:
+def keep_again(reference: str, token: str) -> None:
     """Replace a token that `keep` stored.
 
     Raises:
@@ -154,7 +154,7 @@ def keep_again(reference: str, token: str, environ: Mapping[str, str] | None = N
     kind, _, name = reference.partition(":")
     if kind == "file":
         _into_file(os.path.dirname(name), os.path.basename(name), token)
-    elif kind != "keyring" or not _into_keyring(name, token, dict(os.environ if environ is None else environ)):
+    elif kind != "keyring" or not _into_keyring(name, token, dict(os.environ)):
         raise Unavailable("the token cannot be stored again", at=reference, next="Unlock the keyring.")
 
 

@@ -76,7 +76,6 @@ class CodeCommit:
     at: int
     author: str
     message: str
-    is_merge: bool
     changes: tuple[PathChange, ...]
     files: int
 
@@ -184,7 +183,7 @@ def _commit(header: bytes, changes: Sequence[PathChange], count: int) -> CodeCom
     id, at, *parents = ids.decode("ascii").split()
     told = message[:MESSAGE].decode("utf-8", "replace")
     name = author.decode("utf-8", "replace")
-    return CodeCommit(id, moment(at.encode()), name, told, len(parents) > 1, tuple(changes), count)
+    return CodeCommit(id, moment(at.encode()), name, told, tuple(changes), count)
 
 
 def _path(record: bytes) -> str:

@@ -114,13 +114,13 @@ class Visit:
         scopes = self.record.holder.scopes
         return self.can(tool) and any(one.has(verb) for one in scopes if one.workspace == self.workspace)
 
-    def form_for(self, tool: str, verb: Verb = Verb.WRITE) -> None:
+    def form_for(self, tool: str) -> None:
         """Check that a form of a tool may be shown.
 
         Raises:
             Forbidden: The tool would refuse the form.
         """
-        if not self.may(tool, verb):
+        if not self.may(tool):
             raise Forbidden(
                 "you do not have permission to edit this", next="Ask the hub's administrator for a wider scope."
             )

@@ -126,9 +126,9 @@ class Wanted:
         """Return the address of this view with other start nodes; without any, the address of the whole workspace."""
         return replace(self, starts=tuple(dict.fromkeys(starts)), to="", question="", node="", rows=0).address(visit)
 
-    def selecting(self, visit: Visit, uri: str, page: str = "graph") -> str:
+    def selecting(self, visit: Visit, uri: str) -> str:
         """Return the address of this view with a card about a node; without one if `uri` is empty."""
-        return replace(self, node=uri).address(visit, page)
+        return replace(self, node=uri).address(visit)
 
     def grouped(self, visit: Visit, group: str, opened: Sequence[str] = ()) -> str:
         """Return the address of the whole workspace in groups."""
