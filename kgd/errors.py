@@ -149,6 +149,9 @@ class Internal(KgdError):
     code = "INTERNAL"
 
 
+MALFORMED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""Exceptions of code that parses a document of an unknown shape."""
+
 BY_CODE: dict[str, type[KgdError]] = {
     cls.code: cls
     for cls in (

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from kgd.agents.entries import State
 from kgd.agents.hosts import Piece
 from kgd.errors import Forbidden, Invalid, KgdError, Limit, Unavailable
+from kgd.git import state_files
 from kgd.git.files import replace
 
 LARGEST = 32 << 20
@@ -134,12 +135,12 @@ class Notes:
     @classmethod
     def read(cls, path: Path) -> Notes:
         """The notes; empty if missing or damaged."""
-        try:
-            found: Any = json.loads(path.read_text())
+
+        def parse(found: Any) -> Notes:
             entries = {str(place): [str(kind) for kind in kinds] for place, kinds in found["entries"].items()}
             return cls(path, entries, [str(one) for one in found["folders"]])
-        except (OSError, ValueError, LookupError, AttributeError, TypeError):
-            return cls(path)
+
+        return state_files.read(path, parse) or cls(path)
 
     def write(self) -> None:
         if not self.entries and not self.folders:

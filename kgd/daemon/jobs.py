@@ -21,6 +21,7 @@ import orjson
 
 from kgd.config import person_environment
 from kgd.errors import Advice, Do, InvariantViolation, KgdError, Limit, NotFound, Unavailable
+from kgd.git import state_files
 from kgd.git.files import replace as replace_file
 from kgd.mentions.mentions import Mentions
 from kgd.model.change import Author, ChangeSet, Edit
@@ -310,14 +311,23 @@ def _elsewhere(found: Reported) -> Job:
 
 
 def _job(one: Mapping[str, Any]) -> Job:
-    return Job(**{**one, "author": tuple(one["author"])})
+    name, email, client = map(str, one["author"])
+    job = Job(**{**one, "author": (name, email, client)})
+    job.id, job.source, job.kind, job.uri = str(job.id), str(job.source), str(job.kind), str(job.uri)
+    job.state, job.failure = str(job.state), str(job.failure)
+    job.began, job.done, job.more_trouble = float(job.began), int(job.done), int(job.more_trouble)
+    job.ended = None if job.ended is None else float(job.ended)
+    job.total = None if job.total is None else int(job.total)
+    job.counts = {str(name): int(count) for name, count in job.counts.items()}
+    job.uris, job.trouble = [str(uri) for uri in job.uris], [str(text) for text in job.trouble]
+    return job
 
 
 def _load(file: Path) -> tuple[list[Job], dict[str, str]]:
     """The saved jobs and roots; empty if the file is missing or damaged."""
-    try:
-        found: Mapping[str, Any] = orjson.loads(file.read_bytes())
-        jobs = [_job(one) for one in found["jobs"]]
-        return jobs, {str(name): str(root) for name, root in found["roots"].items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return [], {}
+    return state_files.read(file, _parse) or ([], {})
+
+
+def _parse(found: Mapping[str, Any]) -> tuple[list[Job], dict[str, str]]:
+    """The jobs and roots in a state file; a file of another shape raises."""
+    return [_job(one) for one in found["jobs"]], {str(name): str(root) for name, root in found["roots"].items()}

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType
 
 from kgd.config import one_thread_each
-from kgd.errors import Unavailable
+from kgd.errors import MALFORMED, Unavailable
 
 LOCK_SECONDS = 0.3
 """Seconds to wait for a daemon that is stopping; a second daemon must give up within one second."""
@@ -102,7 +102,7 @@ def holder(path: str) -> dict[str, object]:
     try:
         with open(path, "rb") as file:
             found = json.loads(file.read(4096))
-    except (OSError, ValueError):
+    except (OSError, *MALFORMED):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -17,7 +17,7 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kgd.errors import KgdError
+from kgd.errors import MALFORMED, KgdError
 from kgd.git import checkout, pack, ref_repair, refs
 from kgd.git.files import replace
 from kgd.git.layout import Layout
@@ -240,7 +240,7 @@ def _last_checkpoint(layout: Layout) -> dict[str, ObjectId]:
     try:
         noted = json.loads((layout.derived_dir / _CHECKPOINT).read_bytes())
         return {str(name): parse_id(str(id)) for name, id in noted.items()}
-    except (OSError, ValueError, KgdError, AttributeError):
+    except (OSError, KgdError, *MALFORMED):
         return {}
 
 

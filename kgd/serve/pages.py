@@ -153,7 +153,8 @@ class PagesServer:
 
     def _last_port(self) -> int:
         with contextlib.suppress(OSError, ValueError):
-            return int(self._port_file.read_text())
+            port = int(self._port_file.read_text())
+            return port if 0 < port < 1 << 16 else 0
         return 0
 
 

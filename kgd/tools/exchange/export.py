@@ -18,7 +18,7 @@ from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
 
-from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, Unavailable
+from kgd.errors import MALFORMED, Invalid, InvariantViolation, KgdError, Limit, Unavailable
 from kgd.exchange import formats
 from kgd.exchange.formats import Format
 from kgd.exchange.plan import Output, Trouble, View
@@ -293,7 +293,7 @@ def _known(target: Path) -> dict[str, str]:
     try:
         found = json.loads((_bytes(target / LIST) or b"{}").decode())
         return {str(path): str(hash) for path, hash in found.get("files", {}).items()}
-    except (ValueError, AttributeError):
+    except MALFORMED:
         return {}
 
 

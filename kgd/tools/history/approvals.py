@@ -10,8 +10,9 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from kgd.git import files
+from kgd.git import files, state_files
 from kgd.model.uri import Uri
 from kgd.workspace.proposals.proposals import holder_name
 from kgd.workspace.workspace import Workspace
@@ -59,8 +60,8 @@ class Approvals:
             self._path.unlink(missing_ok=True)
 
     def _read(self) -> dict[str, list[str]]:
-        try:
-            found = json.loads(self._path.read_bytes())
-        except (OSError, ValueError):
-            found = {}
-        return found if isinstance(found, dict) else {}
+        return state_files.read(self._path, _parse) or {}
+
+
+def _parse(found: Any) -> dict[str, list[str]]:
+    return {uri: [str(commit) for commit in commits] for uri, commits in found.items()}

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kgd.errors import Advice, Do, Forbidden, KgdError, Limit, NotFound, Stale, Unauthorized, Unavailable
+from kgd.git import state_files
 from kgd.git.files import replace as replace_file
 from kgd.git.history import LogEntry
 from kgd.git.objects import Commit, ObjectId
@@ -201,12 +202,12 @@ def _as_it_was(own: Workspace, node: Node, commit: str) -> bool:
 
 def noted(own: Workspace, into: str) -> Submitted:
     """The note of nodes submitted to a workspace; empty if missing or unreadable."""
-    try:
-        values = json.loads(_note(own, into).read_bytes())
-        roots = {Uri(uri): float(cost) for uri, cost in values["roots"].items()}
-        return Submitted(roots, {Uri(uri): str(at) for uri, at in values["nodes"].items()})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return Submitted()
+    return state_files.read(_note(own, into), _parse) or Submitted()
+
+
+def _parse(values: Any) -> Submitted:
+    roots = {Uri(uri): float(cost) for uri, cost in values["roots"].items()}
+    return Submitted(roots, {Uri(uri): str(at) for uri, at in values["nodes"].items()})
 
 
 def note(own: Workspace, done: Piece) -> None:

@@ -11,14 +11,13 @@ import json
 import logging
 import threading
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Annotated, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Forbidden, NotFound
-from kgd.git import files
+from kgd.git import files, state_files
 from kgd.model.dates import DAY
 from kgd.retrieval.query import Question
 from kgd.tools import addressing
@@ -138,7 +137,7 @@ class Questions:
     def __init__(self, workspace: Workspace) -> None:
         self._path = workspace.layout.derived_dir / "questions.json"
         self._lock = threading.Lock()
-        self._open = _read(self._path)
+        self._open = state_files.read(self._path, _parse) or {}
 
     @classmethod
     def of(cls, workspace: Workspace) -> Questions:
@@ -216,11 +215,9 @@ def _folded(text: str) -> str:
     return text.casefold().rstrip("?!. ")
 
 
-def _read(path: Path) -> dict[str, OpenQuestion]:
-    try:
-        found = [OpenQuestion(**one) for one in json.loads(path.read_bytes())]
-    except (OSError, ValueError, TypeError):  # no file yet, or a damaged one: start again
-        return {}
+def _parse(rows: Any) -> dict[str, OpenQuestion]:
+    """The questions in a state file; a file of another shape raises."""
+    found = [OpenQuestion(str(one["text"]), str(one["client"]), int(one["at"]), int(one["count"])) for one in rows]
     return {one.id: one for one in found[-MOST:]}
 
 

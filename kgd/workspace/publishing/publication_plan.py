@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from kgd.errors import MALFORMED
 from kgd.git.files import sync_folder, write_new
 from kgd.git.objects import ObjectId, object_id
 from kgd.workspace.files.parts import FILE_LIMIT
@@ -309,7 +310,7 @@ def _read(place: Path) -> Plan | None:
         lock = int(values.get("lock", 0))  # an older plan has none
         is_of_this_boot, is_flushed = values.get("boot", "") == _boot(), (place / FLUSHED).exists()
         return Plan(place, before, after, files, lock, written, is_of_this_boot, is_done, is_flushed=is_flushed)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, *MALFORMED):
         return None
 
 

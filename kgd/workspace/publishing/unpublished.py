@@ -10,8 +10,10 @@ import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kgd.errors import Damaged, KgdError, Limit
+from kgd.git import state_files
 from kgd.git.files import replace
 from kgd.git.objects import Object, ObjectId
 from kgd.git.refs import HEAD
@@ -169,14 +171,12 @@ class Unpublished:
 def _load(memory: Path, store: ObjectStore) -> tuple[dict[str, ObjectId | None], dict[str, _Content]]:
     """The saved bases and edits, without unreadable entries."""
     bases, contents = dict[str, ObjectId | None](), dict[str, _Content]()
+    found, taken, at = state_files.read(memory, _parse) or ([], [], None)
     try:
-        saved = json.loads(memory.read_bytes())
-        found = [(str(path), id_of(base)) for path, base in saved["bases"].items()]
-        taken = [(str(path), id_of(id), id_of(before)) for path, (id, before) in saved["taken"].items()]
-        at, tip = id_of(saved.get("tip")), store.ref(HEAD)
+        tip = store.ref(HEAD)
         if not (at and tip and store.exists(at) and store.is_ancestor(at, tip)):
             taken = []  # the tip was reset to an earlier commit, so no version has the user's text
-    except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError, KgdError):
+    except (ValueError, KgdError):
         return bases, contents
     for path, base in found:
         with contextlib.suppress(KgdError, ValueError):
@@ -189,6 +189,15 @@ def _load(memory: Path, store: ObjectStore) -> tuple[dict[str, ObjectId | None],
             if _is_a_file(path):
                 contents[path] = _Content(id, _read(store, id), Found(before))
     return bases, contents
+
+
+def _parse(
+    saved: Any,
+) -> tuple[list[tuple[str, ObjectId | None]], list[tuple[str, ObjectId | None, ObjectId | None]], ObjectId | None]:
+    """The bases, the edits and the tip of a state file; a file of another shape raises."""
+    bases = [(str(path), id_of(base)) for path, base in saved["bases"].items()]
+    taken = [(str(path), id_of(id), id_of(before)) for path, (id, before) in saved["taken"].items()]
+    return bases, taken, id_of(saved.get("tip"))
 
 
 def _is_a_file(path: str) -> bool:

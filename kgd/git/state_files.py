@@ -1,0 +1,52 @@
+"""State files: kgd's own JSON files on this machine.
+
+A damaged file never makes a call fail: it is reported once in the log, renamed and treated as missing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kgd.errors import MALFORMED, KgdError
+
+ASIDE = ".damaged"
+"""Suffix of a damaged file that was set aside. It replaces an earlier one."""
+
+_Value = TypeVar("_Value")
+
+log = logging.getLogger("kgd.state")
+
+
+def read(path: Path, parse: Callable[[Any], _Value]) -> _Value | None:
+    """The value that `parse` makes of the file's JSON document; None without a readable file.
+
+    Args:
+        parse: Raises one of `MALFORMED`, or KgdError, for a document of another shape.
+    """
+    try:
+        data = path.read_bytes()
+    except IsADirectoryError as error:
+        _set_aside(path, error)
+        return None
+    except OSError:
+        return None
+    try:
+        return parse(json.loads(data))
+    except (KgdError, *MALFORMED) as error:
+        _set_aside(path, error)
+        return None
+
+
+def _set_aside(path: Path, error: Exception) -> None:
+    aside = path.with_name(path.name + ASIDE)
+    try:
+        os.replace(path, aside)
+    except OSError:  # as on a read-only disk
+        aside = path
+    reason = f"{type(error).__name__}: {error}"[:200]
+    log.warning("a damaged state file is ignored", extra={"path": str(aside), "reason": reason})
