@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from kgd.daemon.daemon import Daemon
 from kgd.errors import Invalid, NotFound
 from kgd.git import program
+from kgd.git.layout import locate
 from kgd.model.change import Author
 from kgd.tools.history.recent import unreviewed
 from kgd.tools.parameters import moment_of
@@ -85,6 +87,37 @@ def test_commits_of_others_since_the_last_review_are_counted_within_the_newest_c
     learned.review(accept=True)
     learned.put(changes=upsert("notes/x", summary="the agent's"))
     assert unreviewed(ws, "Ann Person") == (1, False)
+
+
+def test_a_review_covers_the_ancestors_of_its_commit_also_if_clocks_run_backwards(
+    learned: Ask, ws: Workspace, daemon: Daemon
+) -> None:
+    git_dir, tip = ws.layout.git_dir, ws.tip
+    tree = git(git_dir, "rev-parse", f"{tip}^{{tree}}").strip()
+
+    def commit(message: str, at: int, *parents: str) -> str:
+        who = f"Bob <bob@example.org> {at} +0000"
+        lines = [
+            f"tree {tree}",
+            *(f"parent {one}" for one in parents),
+            f"author {who}",
+            f"committer {who}",
+            "",
+            message,
+        ]
+        arguments = ["hash-object", "-t", "commit", "-w", "--stdin"]
+        return program.run(git_dir, arguments, input="\n".join(lines).encode()).decode().strip()
+
+    late = commit("a parent in 2090", 3_786_912_000, tip)
+    early = commit("its child in 2001", 978_307_200, late)
+    merge = commit("merge", 3_786_912_001, commit("a sibling", 1_800_000_000, late), early)
+    learned.review(accept=True)
+    daemon.close()
+    git(git_dir, "update-ref", "refs/kgd/head", merge)
+    git(git_dir, "update-ref", "refs/kgd/reviewed/Ann-Person", early)
+    again = Daemon(daemon.home, since="2026-11-21T12:00:00Z", locate=locate, open_workspace=Workspace.open)
+    assert unreviewed(again.workspace("shop"), "Ann Person") == (1, False)
+    again.close()
 
 
 def test_accepted_changes_are_not_shown_again(learned: Ask) -> None:

@@ -14,7 +14,7 @@ from kgd.model.uri import Uri
 from kgd.tools.nodes import is_agent, moment
 from kgd.tools.session import Session
 from kgd.workspace.answers import Entry
-from kgd.workspace.history.history import reverted_by
+from kgd.workspace.history.history import children_first, reverted_by
 from kgd.workspace.proposals.proposals import holder_name
 from kgd.workspace.workspace import Workspace
 
@@ -87,8 +87,8 @@ class _Cache:
 def recent_commits(
     workspace: Workspace, tip: str, reviewed: bytes | None, since: int | None
 ) -> tuple[list[Entry], bool]:
-    """The newest commits, without merges and initial commits, each with its nodes sorted; and whether the limit cut the
-    list.
+    """The newest commits, children before parents, without merges and initial commits, each with its nodes sorted; and
+    whether the limit cut the list.
 
     The first call reads the trees of up to `MOST_COMMITS` commits; later calls read only new commits.
 
@@ -102,15 +102,15 @@ def recent_commits(
     if reviewed is not None:
         arguments.append(f"^{reviewed.hex()}")
     said = program.run(workspace.layout.git_dir, arguments).decode().split()
-    found = workspace.beside(_Cache, _Cache).entries(said)
+    found = children_first(workspace.beside(_Cache, _Cache).entries(said))
     own = [one for one in found if len(one.parents) == 1 and one.operation not in UNASKED]
     return own, len(said) == MOST_COMMITS
 
 
 def newest(workspace: Workspace, tip: str, limit: int) -> list[Entry]:
-    """The newest commits of all kinds, without their nodes. Reads no trees."""
+    """The newest commits of all kinds, children before parents, without their nodes. Reads no trees."""
     found = program.run(workspace.layout.git_dir, ["rev-list", f"--max-count={limit}", tip]).decode().split()
-    return [workspace.past.entry(workspace.past.commit(bytes.fromhex(id)), ()) for id in found]
+    return children_first([workspace.past.entry(workspace.past.commit(bytes.fromhex(id)), ()) for id in found])
 
 
 def similar_authors(session: Session, every: Sequence[Entry], name: str) -> str:

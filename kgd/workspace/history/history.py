@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 import struct
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import dropwhile, takewhile
+from heapq import heappop, heappush
+from itertools import chain, dropwhile, takewhile
 from operator import not_
 from typing import NamedTuple
 
@@ -271,13 +272,30 @@ def undoable(entries: Sequence[Entry]) -> Iterator[str]:
         entries: The newest commits, the tip first.
     """
     undone, own = set[str](), _own(entries)
-    for entry in entries:
+    for entry in children_first(entries):
         if entry.commit in undone or entry.commit not in own:
             continue
         if entry.operation == UNDO:
             undone |= {one.commit for one in reverted_by(entry) if one.is_whole}
         elif entry.operation == ACCEPT or (entry.operation not in ("init", "merge") and len(entry.parents) == 1):
             yield entry.commit
+
+
+def children_first(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries in their order, except that each one follows its children. git orders the commits of parallel
+    branches by their clocks, which may run backwards."""
+    places = {entry.commit: place for place, entry in enumerate(entries)}
+    parents = [[places[id] for id in entry.parents if id in places] for entry in entries]
+    children = Counter(chain.from_iterable(parents))
+    ready, found = [place for place in range(len(entries)) if not children[place]], list[Entry]()
+    while ready:  # in ascending order, so it is a heap
+        place = heappop(ready)
+        found.append(entries[place])
+        for parent in parents[place]:
+            children[parent] -= 1
+            if not children[parent]:
+                heappush(ready, parent)
+    return found
 
 
 def _own(entries: Sequence[Entry]) -> set[str]:
