@@ -142,6 +142,15 @@ def test_a_decision_about_an_older_version_is_refused(ws: Workspace) -> None:
         proposals.named(ws, "nobody-9")
 
 
+def test_each_holder_has_a_name_of_its_own_in_refs() -> None:
+    names = ["王伟", "李娜", "José", "Josè", "🎉", "🎊", "!!", "a" * 70, "a" * 71, "Ann Person", "billing-agent"]
+    found = [proposals.holder_name(name) for name in names]
+    assert len(set(found)) == len(names)
+    assert found[-2:] == ["Ann-Person", "billing-agent"], "as written before names had a hash"
+    assert all(map(proposals.is_name, found))
+    assert proposals.holder_name("Jose\u0301") == proposals.holder_name("José"), "one name in two encodings"
+
+
 def test_the_same_request_is_one_proposal(ws: Workspace) -> None:
     one = propose(ws, upsert("b", name="B"), request="r1")
     assert propose(ws, upsert("b", name="B"), request="r1") == one

@@ -13,6 +13,8 @@ from kgd.errors import Invalid, NotFound
 from kgd.git import program
 from kgd.git.layout import locate
 from kgd.model.change import Author
+from kgd.model.uri import Uri
+from kgd.tools.history.approvals import Approvals
 from kgd.tools.history.recent import unreviewed
 from kgd.tools.parameters import moment_of
 from kgd.ui.sessions import Visitor
@@ -149,6 +151,12 @@ def test_an_approved_change_is_marked_until_its_node_changes_again(learned: Ask)
     assert approved() == [(mine, "notes/x")]
     learned.review(accept=True)
     assert approved(since="yesterday") == []
+
+
+def test_people_whose_names_have_no_ascii_letters_do_not_share_approvals(ws: Workspace) -> None:
+    Approvals(ws, "王伟").add({ws.tip: [Uri("concept://shop/a")]})
+    assert Approvals(ws, "王伟").covers(Uri("concept://shop/a"), [ws.tip])
+    assert not Approvals(ws, "李娜").covers(Uri("concept://shop/a"), [ws.tip])
 
 
 def test_concurrent_approvals_are_all_kept(ask: Ask) -> None:

@@ -9,8 +9,10 @@ part as one commit with the chosen nodes (`kgd.workspace.proposals.deciding`). R
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 import threading
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -39,6 +41,8 @@ from kgd.workspace.writing.touched_nodes import Permit, touched_by
 from kgd.workspace.writing.transaction import Transaction
 
 NAME_LIMIT = 200
+LONGEST_HOLDER = 60
+"""Largest number of characters of a holder's name in a ref, without its hash."""
 LIST_OPEN = Advice("List the open proposals with ", Do("proposals"), ".")
 State = Literal["open", "conflicts", "merged", "broken"]
 
@@ -306,8 +310,18 @@ def is_name(name: str) -> bool:
 
 
 def holder_name(name: str) -> str:
-    """A holder's name as it appears in a ref."""
-    return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:60] or "someone"
+    """A holder's name as it appears in a ref. A hash follows if the rest may be the same for several names:
+    after signs beyond ASCII, and after a long name.
+
+    >>> holder_name("Ann Person"), holder_name("王伟"), holder_name("José")
+    ('Ann-Person', 'someone-x0c6e5fe8', 'Jos-x24c2ab65')
+    """
+    even = unicodedata.normalize("NFC", name)
+    short = re.sub(r"[^A-Za-z0-9_]+", "-", even).strip("-")
+    if not even or (even.isascii() and 0 < len(short) <= LONGEST_HOLDER):
+        return short or "someone"
+    told_apart = hashlib.sha256(even.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{short[:LONGEST_HOLDER].strip('-') or 'someone'}-x{told_apart}"
 
 
 def pending(workspace: Workspace) -> dict[str, tuple[ObjectId, Origin]]:
