@@ -123,7 +123,7 @@ def test_no_link_shows_a_file_name_as_its_text() -> None:
         ("how do I share a workspace with my team?", "guides/two-teams", "Two teams, one workspace"),
         ("restore backup", "guides/operate", "Restore on another machine"),
         ("POSTGRESQL quotas", "several-hubs", "Guarantees"),
-        ("kgd why", "cli", "kgd why FILE:LINE..."),
+        ("kgd why", "cli", "kgd why FILE[:LINE]..."),
         ("What is an atom?", "concepts", "atom"),
         ("CI", "guides/sign-in", "Single sign-on"),
         ("sso", "guides/sign-in", "Single sign-on"),

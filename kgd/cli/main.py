@@ -114,7 +114,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
         missing(clean({"missing": absent}))
     if absent:
         return EXIT_CODES[_why_absent(absent)][0]
-    if (chosen.needs and not answer.get(chosen.needs)) or answer.get("other_types") or answer.get("unknown_lines"):
+    if any(answer.get(name) for name in ("other_types", "unknown_lines", *filter(None, [chosen.unless]))):
         return EXIT_CODES["NOT_FOUND"][0]
     return UNHEALTHY if answer.get("ok") is False else 0
 

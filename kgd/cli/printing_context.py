@@ -21,11 +21,8 @@ _HEADINGS = {
     "dir": "Files",
 }
 _NAMED = 20
-NO_LINE = (
-    "this is not a line of a file in the code tree",
-    "Write the file and one of its lines, as in `kgd why src/app.py:12`; `kgd context FILE` is about the whole file.",
-)
-"""An error and its next step."""
+NO_LINE = "Write a file and one of its lines, as in `kgd why src/app.py:12`, or the file alone."
+"""The next step after an error."""
 _OF_THE_FILE = ("code", "changes", "changed_together", "known_by", "unmatched_paths", "described")
 """Lists of an answer that are about a file, not about one of its lines."""
 
@@ -50,10 +47,7 @@ def context(answer: Answer) -> None:
         _section("Files that often change with them")
         for one in answer["changed_together"]:
             say(f"  {one['path']}, in {one['count']} of {words.counted(one['of'], 'commits')}")
-    if answer.get("known_by"):
-        known = (f"{one['name']} ({words.counted(one['commits'], 'commits')})" for one in answer["known_by"])
-        gap()
-        say(f"{bold('Main authors')}  {', '.join(known)}", hang=2)
+    _known_by(answer)
     if paths := answer["unmatched_paths"]:
         _section("In no area")
         described = set(answer.get("described", ()))
@@ -62,7 +56,7 @@ def context(answer: Answer) -> None:
         if len(paths) > _NAMED:
             say(f"  and {len(paths) - _NAMED} more")
     for one in answer.get("unknown_lines", ()):
-        complain(one, NO_LINE[1])
+        complain(one, NO_LINE)
     _cut(answer["cut"])
     if missing := answer.get("missing"):
         say(missing["message"])
@@ -71,19 +65,32 @@ def context(answer: Answer) -> None:
 
 
 def why(answer: Answer) -> None:
-    """Print the origin of the lines and the knowledge about them, without the other context of the file.
+    """Print the origin of the lines and the knowledge about them, without the other context of the file; without lines,
+    the knowledge about the files and their recent changes.
 
-    Errors come last; if none of the lines exists, only errors are printed.
+    Errors come last; if there are no lines, only errors are printed.
     """
-    unknown = answer.get("unknown_lines", ())
+    unknown = (*answer.get("unknown_lines", ()), *answer.get("unknown_paths", ()))
     if answer.get("lines"):
         _lines(answer)
         _items(answer)
         _cut([one for one in answer["cut"] if one["what"] not in _OF_THE_FILE])
     elif not unknown:
-        complain(*NO_LINE)
+        _items(answer)
+        _changes(answer)
+        _known_by(answer)
+        _cut([one for one in answer["cut"] if one["what"] not in ("code", "unmatched_paths", "described")])
+        if not (answer["items"] or answer["changes"]):
+            say("Nothing is known about it, and its history has no commits.")
     for one in unknown:
-        complain(one, NO_LINE[1])
+        complain(one, NO_LINE)
+
+
+def _known_by(answer: Answer) -> None:
+    if answer.get("known_by"):
+        known = (f"{one['name']} ({words.counted(one['commits'], 'commits')})" for one in answer["known_by"])
+        gap()
+        say(f"{bold('Main authors')}  {', '.join(known)}", hang=2)
 
 
 def _changes(answer: Answer) -> None:

@@ -512,7 +512,8 @@ def did_you_mean(workspace: Workspace, uri: Uri, sees: Sees | None) -> str:
 def _beside(workspace: Workspace, folder: str) -> Sequence[str]:
     """Direct children of a folder of nodes, or files of a folder of the code tree, at most `BESIDE`."""
     if folder.startswith("file://") and workspace.overlay is not None:
-        edges = workspace.overlay.out(Uri(f"dir{folder[4:]}"))
+        top = uris.from_path("dir", workspace.id, "")
+        edges = workspace.overlay.out(Uri(f"dir{folder[4:]}") if "/" in folder[len("file://") :] else top)
         return [edge.target for edge in islice(edges, BESIDE) if scheme_of(edge.target) == "file"]
     found = workspace.text_so_far().between(f"{folder}/", f"{folder}0", BESIDE)  # 0 is the character after the slash
     return [uri for uri in found if "/" not in uri[len(folder) + 1 :]]

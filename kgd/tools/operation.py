@@ -93,7 +93,7 @@ class Command:
         own: The function below `kgd.cli` that runs the whole command, in place of `ask` and `print`.
         rehearsal: The operation that answers ``--dry-run``, if different.
         also: Another operation for which next steps suggest this command.
-        needs: A list of the answer; if it is missing or empty, the exit code is that of NOT_FOUND.
+        unless: A list of the answer; if it is not empty, the exit code is that of NOT_FOUND.
         examples: Lines to type, each with its purpose; a test runs them in the order of the manual.
         secret: Advice for a word without an option, if the command reads a secret that such a word may be.
     """
@@ -108,7 +108,7 @@ class Command:
     own: str = ""
     rehearsal: str = ""
     also: str = ""
-    needs: str = ""
+    unless: str = ""
     examples: tuple[tuple[str, str], ...] = ()
     secret: str = ""
 
@@ -127,7 +127,7 @@ class Command:
             "writes": "dry_run" in Params.model_fields or bool(self.rehearsal),
             "rehearsal": self.rehearsal,
             "also": self.also,
-            "needs": self.needs,
+            "unless": self.unless,
             "examples": self.examples,
             "secret": self.secret,
         }

@@ -598,15 +598,41 @@ def test_a_line_that_does_not_exist_is_not_found(kgd: Kgd) -> None:
         ("src/auth/session.py:99999", r"src/auth/session.py has 2 lines, so there is no line 99999"),
         ("src/auth/nosuch.py:1", "there is no readable file src/auth/nosuch.py in the code tree"),
         ("src/auth/sesion.py:1", ".* src/auth/sesion.py in the code tree; similar: src/auth/session.py"),
-        ("src/auth/session.py", ".* is not a line of a file in the code tree"),
-        ("src/auth/session.py:x", ".* is not a line of a file in the code tree"),
-        ("../session.py:1", ".* is not a line of a file in the code tree"),
+        ("src/auth/nosuch.py", "there is no file src/auth/nosuch.py in the code tree"),
+        ("src/auth/sesion.py", "there is no file src/auth/sesion.py in the code tree; similar: src/auth/session.py"),
     ):
         asked = kgd.run("why", named)
         assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]
-        assert re.fullmatch(f"kgd: {said}\n     Write the file .*\n", asked.stderr)
+        assert re.fullmatch(f"kgd: {said}\n     Write a file and .*\n", asked.stderr)
         assert not asked.stdout, "the error alone"
     assert kgd.run("why", "src/auth/session.py:1", "-q").returncode == 0
+
+
+def test_why_of_a_file_shows_its_facts(kgd: Kgd) -> None:
+    kgd("remember", "Checks are cheap", "--about", "src/auth/session.py")
+    for named in ("src/auth/session.py", "src/auth", "src/auth/session.py:"):
+        assert "Checks are cheap" in kgd("why", named)
+
+
+@pytest.mark.parametrize("command", ["why", "context"])
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("src/auth/session.py:x", "'x' is not a line of src/auth/session.py"),
+        ("src/auth/session.py:99999999", "'99999999' is not a line of src/auth/session.py"),
+        (":abc", "there is no file before the colon"),
+        ("../session.py:1", "outside the code tree"),
+        ("../../../etc/passwd", "outside the code tree"),
+        ("/etc/passwd", "outside the code tree"),
+        ("concept://shop/services/auth", "not a path of the code tree"),
+    ],
+)
+def test_what_names_no_path_of_the_code_is_a_wrong_argument(kgd: Kgd, command: str, named: str, said: str) -> None:
+    asked = kgd.run(command, named)
+    assert asked.returncode == EXIT_CODES["VALIDATION_ERROR"][0]
+    assert said in asked.stderr
+    assert asked.stderr.count("\n") == 2, "an error and a next step"
+    assert not asked.stdout
 
 
 @pytest.mark.parametrize(

@@ -239,11 +239,14 @@ def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_f
         "left out for lack of room: 2 gotcha; raise --budget to see more",
     ]
     printing_context.why({**answer, "lines": []})
-    assert capsys.readouterr().err == (
-        "kgd: this is not a line of a file in the code tree\n"
-        "     Write the file and one of its lines, as in `kgd why src/app.py:12`; "
-        "`kgd context FILE` is about the whole file.\n"
-    )
+    assert capsys.readouterr().out.splitlines() == [
+        "Gotchas",
+        "  Cents  gotcha://shop/cents",
+        "    cites it",
+        "Recent changes",
+        "  2026-11-21 dddddddddddd Something else",
+        "left out for lack of room: 2 gotcha; raise --budget to see more",
+    ]
 
 
 def test_a_shown_task_has_its_sections_as_paragraphs(capsys: pytest.CaptureFixture[str]) -> None:

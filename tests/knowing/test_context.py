@@ -403,7 +403,12 @@ def test_memories_about_the_file_are_kept_before_memories_about_its_area(ask: As
 
 
 def test_an_empty_answer_says_why_and_how_to_record_knowledge(known: Ask) -> None:
-    assert "relative" in known.context(paths="/etc/passwd")["missing"]["message"]
+    with pytest.raises(Invalid, match=r"outside the code tree of the workspace \(/etc/passwd\)"):
+        known.context(paths="/etc/passwd")
+    assert "similar: README.md" in known.context(paths="READNE.md")["missing"]["message"]
+    assert known.context(paths="READNE.md")["unknown_paths"] == [
+        "there is no file READNE.md in the code tree; similar: README.md"
+    ]
     answer = known.context(question="zygomorphic quux?")
     assert answer["items"] == []
     assert answer["missing"]["record"][0]["tool"] == "put"

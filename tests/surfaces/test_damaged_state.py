@@ -65,7 +65,7 @@ DOCUMENTS: list[Callable[[Any], bytes]] = [
     lambda _: b"\xff{",
     lambda _: b"[" * 100_000,
     *(
-        lambda sound, put=put, level=level: json.dumps(deep(sound, put, level)).encode()  # type: ignore[misc]
+        lambda sound, put=put, level=level: json.dumps(deep(sound, put, level)).encode()
         for put in SHAPES
         for level in range(4)
     ),

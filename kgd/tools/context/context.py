@@ -22,7 +22,7 @@ from kgd.tools.context.findings import CodeAnswer, Findings
 from kgd.tools.context.lines import AskedLines, LineAnswer
 from kgd.tools.context.packing import CutAnswer, ItemAnswer
 from kgd.tools.context.recent import ChangeAnswer, KnownByAnswer, LikelyFileAnswer, TogetherAnswer
-from kgd.tools.file_paths import Places, common_directory, places, sentences
+from kgd.tools.file_paths import Places, common_directory, places, sentences, similar
 from kgd.tools.nodes import printable
 from kgd.tools.operation import BUDGET, CONTEXT_ID, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin, marks
@@ -36,7 +36,7 @@ EMBEDDED_WITHIN = 3.0
 """Seconds that a question without results waits for texts to be embedded."""
 MOST_CODE = 20
 """Largest number of nodes of the code tree in an answer."""
-OPTIONAL = ("described", "code", "lines", "unknown_lines", *recent.OPTIONAL)
+OPTIONAL = ("described", "code", "lines", "unknown_lines", "unknown_paths", *recent.OPTIONAL)
 """Lists that are left out of an answer if they are empty."""
 SHRUNK = (
     "working_set",
@@ -51,6 +51,7 @@ SHRUNK = (
     "items",
     "lines",
     "unknown_lines",
+    "unknown_paths",
     "unmatched_paths",
     "cut",
 )
@@ -92,7 +93,8 @@ class ContextResult(TypedDict):
     nodes if nothing in `items` answers the question. `unmatched_paths` do not belong to an area; `described` are those
     of them to which other nodes refer.
 
-    `lines`: the commits of the requested lines; `unknown_lines`: sentences about lines that do not exist.
+    `lines`: the commits of the requested lines; `unknown_lines` and `unknown_paths`: sentences about lines and
+    paths that do not exist.
     `likely_files` and `tried_before`: from past commits about a task. `working_set`: with a `context_id`, the nodes
     that the conversation saw before this call, the most recent first.
     """
@@ -105,6 +107,7 @@ class ContextResult(TypedDict):
     changed_together: list[TogetherAnswer]
     lines: NotRequired[list[LineAnswer]]
     unknown_lines: NotRequired[list[str]]
+    unknown_paths: NotRequired[list[str]]
     known_by: NotRequired[list[KnownByAnswer]]
     likely_files: NotRequired[list[LikelyFileAnswer]]
     tried_before: NotRequired[list[ChangeAnswer]]
@@ -166,6 +169,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         "code": list(asked.findings.code.values())[:MOST_CODE],
         "lines": lines.answers(session, workspace, asked.lines),
         "unknown_lines": lines.unknown(session, workspace, asked.lines),
+        "unknown_paths": lines.unknown_paths(session, workspace, asked.places.absent, asked.lines),
         **recent.sides(asked.findings, asked.places.asked, asked.places.files, asked.query),
     }
     room = packing.room_of(params.budget, size_of(answer) + len("described") + 6)
@@ -226,8 +230,24 @@ def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> 
         ]
         lines.add_citing(asked.findings, asked.lines)
         asked.places = places(session, workspace, texts)
+        if not (asked.places.asked or asked.about):
+            _refuse_outside(session, workspace, asked.places.outside)
         asked.covered = gathering.by_paths(asked.findings, asked.places)
     return asked
+
+
+def _refuse_outside(session: Session, workspace: Workspace, outside: Sequence[str]) -> None:
+    """Refuse a call of which no path is in the code tree."""
+    for text in outside[:1]:
+        root = workspace.layout.code_tree if session.principal is None else None
+        if "://" in text:
+            fault, advice = "this is not a path of the code tree", Advice("See a node with ", Do("get", uris=text), ".")
+        elif root is None and session.principal is None:
+            fault, advice = "this workspace has no code tree, so it has no file paths", Advice("Give a `question`.")
+        else:
+            fault = "this path is outside the code tree of the workspace"
+            advice = Advice(f"Give a path below {root or 'its top'}.")
+        raise Invalid(fault, at=text, next=advice)
 
 
 def _task(session: Session, findings: Findings, text: str) -> Node | None:
@@ -283,7 +303,7 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
         which = "it" if len(gaps) == 1 else "them" if len(bare) == len(gaps) else f"{len(bare)} of them"
         also = f", and nothing names {which} by path" if bare else ""
         absent = [path for path in gaps if path in new]
-        told = f" {_some(absent)} not in the code tree yet." if absent else ""
+        told = f" {_some(absent)} not in the code tree yet{_like(asked, absent)}." if absent else ""
         told += " Pass a sentence as `task` or `question`." if any(" " in path for path in absent) else ""
         message = f"{what}{also}.{told} Record what the code does not show: reasons, rules, gotchas."
         area = _an_area(asked, gaps)
@@ -301,6 +321,12 @@ def _some(paths: Sequence[str]) -> str:
         return f"{paths[0]} is"
     named = ", ".join([*paths[:3], *(["..."] if len(paths) > 3 else [])])
     return f"{len(paths)} of them ({named}) are"
+
+
+def _like(asked: _Asked, absent: Sequence[str]) -> str:
+    """The files to which a single missing path is similar; it may be misspelt."""
+    findings = asked.findings
+    return similar(findings.workspace, absent[0], findings.sees) if len(absent) == 1 else ""
 
 
 def _outside(asked: _Asked) -> str:
@@ -387,13 +413,16 @@ CONTEXT = Operation(
         ),
         Command(
             "Reading",
-            "show why a line of code exists: its commit, facts that cite it, rules of its area",
-            (option("paths", "a line or a range, as in src/app.py:12-20", "FILE:LINE", nargs="+"), BUDGET),
+            "show why a line of code exists: its commit, facts that cite it, rules of its area; or a whole file",
+            (option("paths", "a line, a range as in src/app.py:12-20, or a file", "FILE[:LINE]", nargs="+"), BUDGET),
             name="why",
             place=65,
             print="printing_context.why",
-            needs="lines",
-            examples=(("kgd why src/auth/session.py:1", "the commit of the line, its reason, and the facts about it"),),
+            unless="unknown_paths",
+            examples=(
+                ("kgd why src/auth/session.py:1", "the commit of the line, its reason, and the facts about it"),
+                ("kgd why src/auth/session.py", "the facts about the file, and its recent commits"),
+            ),
         ),
     ),
 )

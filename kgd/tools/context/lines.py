@@ -29,6 +29,8 @@ from kgd.workspace.workspace import Workspace
 LINES = 40
 """Largest number of lines of a range."""
 TEXT = 160
+PATHS = 5
+"""Largest number of missing paths to report."""
 
 log = logging.getLogger("kgd.history")
 
@@ -69,18 +71,23 @@ def separated(session: Session, workspace: Workspace, texts: Sequence[str]) -> t
     ``FILE:12`` is a line, ``FILE:12-20`` a range, and ``FILE:12:5`` the line of a column.
 
     Raises:
-        Invalid: A range is empty, or has more than `LINES` lines.
+        Invalid: A range is empty, or has more than `LINES` lines; or the text after the colon is not a line.
     """
     # Only callers on this machine may learn whether a file of such a name exists.
     root = workspace.layout.code_tree if session.principal is None else None
     plain, asked = [], []
     for text in texts:
-        found = LINES_OF_FILE(text.strip()) if "://" not in text else None
-        if found is None or (root is not None and os.path.lexists(root / text.strip()[:1_024])):
+        if "://" in text or (root is not None and os.path.lexists(root / text.strip()[:1_024])):
+            plain.append(text)
+            continue
+        text = text.strip().rstrip(":") or text  # compilers and grep print a colon after the line
+        found = LINES_OF_FILE(text)
+        if found is None:
+            _refuse_line(session, workspace, text)
             plain.append(text)
             continue
         first = int(found["first"])
-        is_range = found["last"] is not None and text.strip()[found.end("first")] == "-"
+        is_range = found["last"] is not None and text[found.end("first")] == "-"
         last = int(found["last"]) if is_range else first
         if not 1 <= first <= last < first + LINES:
             raise Invalid(
@@ -91,6 +98,16 @@ def separated(session: Session, workspace: Workspace, texts: Sequence[str]) -> t
         plain.append(found["path"])
         asked.append(AskedLines(found["path"], first, last))
     return plain, asked
+
+
+def _refuse_line(session: Session, workspace: Workspace, text: str) -> None:
+    """Refuse a text such as ``src/app.py:x`` or ``:12``, which names a file or a line, but not both."""
+    path, colon, line = text.partition(":")
+    if not colon or any(sign in text for sign in ",\n"):
+        return
+    if not path or (session.principal is None and file_paths.locate_existing(session, workspace, path)):
+        fault = f"'{line[:40]}' is not a line of {path}" if path else "there is no file before the colon"
+        raise Invalid(fault, at=text[:80], next="Write a file and a line, as in src/app.py:12, or the file alone.")
 
 
 def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
@@ -160,6 +177,21 @@ def unknown(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
             lines = f"{length} line{'' if length == 1 else 's'}"
             found.append(printable(f"{one.path} has {lines}, so there is no line {one.first}"))
     return found
+
+
+def unknown_paths(
+    session: Session, workspace: Workspace, absent: Sequence[str], asked: Sequence[AskedLines]
+) -> list[str]:
+    """A sentence for each requested path without a file, except those of `asked`; empty for the holder of a token."""
+    if session.principal is not None:
+        return []
+    found = dict.fromkeys(absent)
+    for one in asked:
+        found.pop(one.path, None)
+    return [
+        printable(f"there is no file {path} in the code tree{file_paths.similar(workspace, path, None)}")
+        for path in list(found)[:PATHS]
+    ]
 
 
 def _joined(
