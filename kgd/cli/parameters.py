@@ -36,14 +36,14 @@ def put(options: Options) -> Options:
         call, rest = _call(options)
         if rest:
             raise Invalid(f"--changes cannot be combined with other options; leave out {', '.join(rest)}")
-        return {**call, "changes": _json_file(source)}
+        return {**call, "changes": _changes(source)}
     call, change = _call(options)
     if "content" in change:
         change["content"] = text_of(change["content"])
     if "detail" in change:
         change["detail"] = _file(change["detail"])
     if "data" in change:
-        change["data"] = _json(change["data"], "--data")
+        change["data"] = _object(change["data"], "--data", '{"owner": "ann"}')
     if "relations" in change:
         change["relations"] = [_relation(text) for text in change["relations"]]
     return {**call, "changes": [{"op": "upsert", **change}]}
@@ -136,7 +136,8 @@ def show(options: Options) -> Options:
 
 def resolve(options: Options) -> Options:
     ids, take, fields = options.pop("ids"), options.pop("take", None), options.pop("fields", None)
-    decided = {"take": take} if fields is None else {"fields": _json(fields, "--fields")}
+    example = '{"summary": "the new text"}'
+    decided = {"take": take} if fields is None else {"fields": _object(fields, "--fields", example)}
     if take is not None and fields is not None:
         raise Invalid("give either --take or --fields")
     return {**options, "resolutions": [{"id": id, **decided} for id in ids]}
@@ -144,7 +145,7 @@ def resolve(options: Options) -> Options:
 
 def submit(options: Options) -> Options:
     source = options.pop("changes", None)
-    return {**options, "changes": _json_file(source)} if source is not None else options
+    return {**options, "changes": _changes(source)} if source is not None else options
 
 
 def text_of(given: str) -> str:
@@ -189,15 +190,30 @@ def _number(text: str) -> float:
         raise Invalid("--max-cost must be a number or 'none'") from None
 
 
-def _json(text: str, at: str) -> Any:
+def _object(text: str, option: str, example: str) -> dict[str, Any]:
+    """The JSON object in the value of an option."""
     try:
-        return json.loads(text)
-    except ValueError as error:
-        raise Invalid(f"this is not JSON: {error}", at=at) from None
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise Invalid("this must be a JSON object", at=option, next=f"For example, {option} '{example}'.")
+    return found
 
 
-def _json_file(source: str) -> Any:
-    return _json(_file(source), "standard input" if source == "-" else source)
+def _changes(source: str) -> Any:
+    """The JSON changes in a file, or in standard input for ``-``."""
+    at, text, where = "standard input" if source == "-" else source, _file(source), ""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        found, where = None, f": there is an error in line {error.lineno}, column {error.colno}"
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list | dict):
+        example = '[{"op": "upsert", "uri": "services/auth", "summary": "Signs tokens"}]'
+        raise Invalid(f"these are not changes in JSON{where}", at=at, next=f"For example, {example}.")
+    return found
 
 
 def _file(source: str) -> str:

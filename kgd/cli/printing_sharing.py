@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -37,6 +39,15 @@ def uninstall_hooks(answer: Answer) -> None:
         comes = "would be restored" if answer.get("dry_run") else "is restored"
         say(f"  {', '.join(answer['chained'])}: the earlier hook {comes}")
     warnings(answer)
+
+
+def resolve(answer: Answer) -> None:
+    put(answer)
+    for one in answer.get("settled", ()):
+        for name, value in one["fields"].items():
+            shown = value if isinstance(value, str) else "no value" if value is None else json.dumps(value)
+            text = textwrap.shorten(shown, 160, placeholder=" …") or "empty"
+            say(f"  {address(one['uri'])}  {name}: {text}", hang=4)
 
 
 def proposals(answer: Answer) -> None:

@@ -649,6 +649,27 @@ def test_an_argument_that_json_cannot_hold_is_refused(kgd: Kgd, words: list[str]
     assert f"an argument is {fault}" in asked.stderr
 
 
+@pytest.mark.parametrize("text", ["{", "[1]", "5", "null", "[" * 100_000, "{'a': 1}"])
+@pytest.mark.parametrize("words", [["resolve", "x", "--fields"], ["put", "x", "--data"]])
+def test_an_option_that_is_no_json_object_is_refused_with_an_example(kgd: Kgd, words: list[str], text: str) -> None:
+    asked = kgd.run(*words, text)
+    assert asked.returncode == EXIT_CODES["VALIDATION_ERROR"][0]
+    option = words[-1]
+    assert f"kgd: this must be a JSON object ({option})\n     For example, {option} '{{" in asked.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "at"), [("[\n{", ": there is an error in line 2, column 2"), ("5", ""), ("[" * 100_000, "")]
+)
+def test_a_file_without_changes_is_refused_with_the_place(kgd: Kgd, tmp_path: Path, text: str, at: str) -> None:
+    (tmp_path / "changes.json").write_text(text)
+    for source, named in ((str(tmp_path / "changes.json"), "changes.json"), ("-", "standard input")):
+        asked = kgd.run("put", "--changes", source, stdin=text)
+        assert asked.returncode == EXIT_CODES["VALIDATION_ERROR"][0]
+        assert f"kgd: these are not changes in JSON{at} (" in asked.stderr
+        assert f"{named})\n     For example, [{{" in asked.stderr
+
+
 def test_a_variable_missing_in_the_command_is_not_taken_from_the_daemon(kgd: Kgd) -> None:
     refused = kgd.run("hub", "migrate", "--state", "env:KGD_NO_SUCH_VARIABLE")
     assert "run the command again" in refused.stderr

@@ -31,6 +31,24 @@ def test_the_only_conflict_of_a_node_is_settled_by_any_name_of_the_node(ask: Ask
     assert ask.conflicts()["total"] == 0
 
 
+def test_the_answer_has_the_values_also_if_no_node_changes(ask: Ask) -> None:
+    disagree(ask, "keys", "summary")
+    (conflict,) = ask.conflicts()["conflicts"]
+    field = conflict["fields"]["summary"]
+    (value,) = [side["value"] for side in field["sides"] if side["side"] == field["shown"]]
+    done = ask.resolve(resolutions={"id": "keys", "take": field["shown"]})
+    assert done["nodes"] == []
+    assert done["settled"] == [{"id": conflict["id"], "uri": "concept://shop/keys", "fields": {"summary": value}}]
+
+
+@pytest.mark.parametrize("wrong", [{"take": "accept"}, {"take": "reject"}, {"take": "z"}, {"take": ""}, {}])
+def test_a_refusal_names_the_sides_of_the_conflict(ask: Ask, wrong: dict[str, str]) -> None:
+    disagree(ask, "keys", "summary")
+    with pytest.raises(Invalid) as caught:
+        ask.resolve(resolutions={"id": "keys", **wrong})
+    assert str(caught.value.next).startswith("Take a, b or base")
+
+
 def test_no_side_is_shown_after_a_later_write(ask: Ask) -> None:
     disagree(ask, "keys", "summary")
     (conflict,) = ask.conflicts()["conflicts"]

@@ -37,6 +37,8 @@ from kgd.workspace.writing.edits import LIST_CONFLICTS
 SIDES = "abcdefghijklmnopqrstuvwxyz"
 COMMITS = {"resolve": "resolved", "suggestion": "accepted a suggestion for"}
 IDS_NAMED = 8
+LONGEST_VALUE = 300
+"""Number of characters of a value in the answer of `resolve`."""
 LISTED = 20
 """Largest number of conflicts to handle if the call names none."""
 
@@ -57,8 +59,17 @@ class ResolveParams(Params):
     workspace: str | None = None
 
 
+class Settled(TypedDict):
+    """A resolved conflict with the value of each of its fields."""
+
+    id: str
+    uri: str
+    fields: dict[str, Any]
+
+
 class ResolveResult(PutResult):
     would: NotRequired[Foretold]
+    settled: NotRequired[list[Settled]]
 
 
 def resolve(session: Session, params: ResolveParams) -> ResolveResult:
@@ -77,6 +88,10 @@ def resolve(session: Session, params: ResolveParams) -> ResolveResult:
     answer = cast(ResolveResult, answer_of(workspace, outcome, dry_run=params.dry_run, settled=settled))
     if outcome.would:
         answer["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
+    elif not outcome.repeated:
+        answer["settled"] = [
+            {"id": edit.conflict, "uri": _uri_of(edit), "fields": clip(dict(edit.fields), LONGEST_VALUE)} for edit in edits
+        ]
     return answer
 
 
@@ -172,27 +187,34 @@ def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[st
         raise Invalid(
             "give either `take` or `fields`",
             at=at,
-            next="`take` is the letter of a side, or base; `fields` has values.",
+            next=f"{_possible(found)[:-1]}, or give `fields` with values.",
         )
     fields = found.conflict.fields
     if resolution.fields is not None:
         return resolution.fields
     if resolution.take in ("accept", "reject"):
         raise Invalid(
-            "accept and reject are for proposals and suggestions", at=at, next="Take a side or base, or give fields."
+            f"{resolution.take} is for proposals and suggestions; this is a conflict",
+            at=f"{at}.take",
+            next=Advice(f"{_possible(found)} ", Do("conflicts"), " shows them."),
         )
     if resolution.take == "base":
         return {name: field.base for name, field in fields.items()}
     side = SIDES.find(letter) if len(letter := resolution.take or "") == 1 else -1
     missing = [name for name, field in fields.items() if not 0 <= side < len(field.sides)]
     if missing:
-        sides = ", ".join(SIDES[: len(fields[missing[0]].sides)])
         raise Invalid(
             f"'{missing[0][:60]}' has no side {fenced_line(letter, 20)}",
             at=f"{at}.take",
-            next=Advice(f"Take {sides} or base. ", Do("conflicts"), " shows them."),
+            next=Advice(f"{_possible(found)} ", Do("conflicts"), " shows them."),
         )
     return {name: field.sides[side] for name, field in fields.items()}
+
+
+def _possible(found: OpenConflict) -> str:
+    """The sides that all fields of a conflict have: ``Take a, b or base.``"""
+    count = min((len(field.sides) for field in found.conflict.fields.values()), default=0)
+    return f"Take {', '.join(SIDES[:count])} or base."
 
 
 class Choice(Resolution):
@@ -260,8 +282,7 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
         changes = ChangeSet(tuple(edits), session.author(workspace), operation="resolve")
         answer["commit"] = session.submit(workspace, changes, verb=Verb.RESOLVE).commit
         answer["resolved"] += [
-            {"id": edit.conflict, "uri": edit.conflict.rpartition("#")[0], "by": "agent", "fields": dict(edit.fields)}
-            for edit in edits
+            {"id": edit.conflict, "uri": _uri_of(edit), "by": "agent", "fields": dict(edit.fields)} for edit in edits
         ]
     answer["resolved"] += settle(session, workspace, consulted)
     if about or use:
@@ -297,6 +318,10 @@ def _chosen(
             continue
         edits.append(Settle(found.id, _decided(found, choice, at)))
     return edits, before
+
+
+def _uri_of(edit: Settle) -> str:
+    return edit.conflict.rpartition("#")[0]
 
 
 def _asked_for(
@@ -379,15 +404,15 @@ RESOLVE = Operation(
                 ),
                 option(
                     "--take",
-                    ("a side, as `kgd conflicts` shows it, or the base; for a suggestion accept or reject"),
-                    "a|b|base|accept|reject",
+                    "the letter of a side, as `kgd conflicts` shows it, or base; for a suggestion accept or reject",
+                    "SIDE",
                 ),
                 option("--fields", "JSON object: a value for each field", "JSON"),
                 MESSAGE,
             ),
             place=110,
             ask="resolve",
-            print="printing.put",
+            print="printing_sharing.resolve",
             also="resolve_conflicts",
         ),
     ),
