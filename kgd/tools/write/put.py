@@ -347,7 +347,9 @@ PUT = Operation(
             (
                 option("source", "the node the relation leaves", "SOURCE"),
                 option("target", "the node it leads to", "TARGET"),
-                option("--type", "its type", "TYPE", default="related_to"),
+                option(
+                    "--type", "its type: a word such as depends_on (default: related_to)", "TYPE", default="related_to"
+                ),
                 option(
                     "--weight", "cost from 0 (always together) to 1 (one full step) (default: 1)", "W", type="float"
                 ),

@@ -25,8 +25,13 @@ from kgd.workspace.writing.settling import carry, is_about_node, revert, settle
 
 DETAIL = "detail"
 LIST_CONFLICTS = Advice("List the open conflicts with ", Do("conflicts"), ".")
+RELATION_TYPES = (
+    *("about", "calls", "contains", "depends_on", "implemented_in", "imports", "made", "mentions", "owns", "part_of"),
+    *("related_to", "relates_to", "replaces", "uses", "works_on"),
+)
+"""Relation types that kgd writes, its manual shows, or many others use. Any other type is allowed."""
 LIKE_A_TYPE = 0.8
-"""Similarity from which the scheme of a new resource is taken for a misspelling of one of kgd's schemes."""
+"""Similarity from which a relation type, or the scheme of a new resource, is taken for a misspelling of kgd's own."""
 
 CLEARABLE = frozenset(FIELDS) - {"uri"}
 
@@ -264,8 +269,9 @@ def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:
 def check_links(draft: Draft) -> None:
     """Apply rule E8 to every new relation: create a missing resource, or warn of a missing concept.
 
-    Remaining relations to a deleted node give a warning as well.
+    Remaining relations to a deleted node, and probably misspelt relation types, give a warning as well.
     """
+    types: dict[str, None] = {}
     for uri in dict.fromkeys(draft.deleted):
         if draft.node(uri) is None and (incoming := draft.incoming(uri)):
             draft.warnings.append(f"{incoming} relation(s) of other nodes lead to {uri} and are now broken links")
@@ -277,6 +283,8 @@ def check_links(draft: Draft) -> None:
         for relation in node.relations:
             if relation.key not in known:
                 _check_link(draft, relation)
+                types[relation.type] = None
+    draft.warnings += filter(None, map(_type_warning, types))
 
 
 def misspelt_keys(draft: Draft) -> list[str]:
@@ -333,6 +341,16 @@ def _meant_type(written: str) -> str:
     """The type of which this is probably a misspelling; empty if it is a type itself, or like none. Cached, because a
     comparison with all types takes a tenth of the time of a change."""
     return "" if written in OWNED else next(iter(get_close_matches(written, OWNED, n=1, cutoff=LIKE_A_TYPE)), "")
+
+
+@lru_cache(maxsize=256)
+def _type_warning(type: str) -> str:
+    """A warning about a relation type that is probably a mistake; empty for others. Case is ignored."""
+    if any(map(str.isspace, type)):
+        return f"the relation type '{type[:60]}' has a blank; did you mean {'_'.join(type.split())[:60]}?"
+    small = type.casefold()
+    like = [] if small in RELATION_TYPES else get_close_matches(small, RELATION_TYPES, n=1, cutoff=LIKE_A_TYPE)
+    return f"the relation type '{type[:60]}' is new; did you mean {like[0]}?" if like else ""
 
 
 def _refuse_deep(*given: Json) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, NotFound, Refused, Stale
 from kgd.model.change import Append, ChangeSet, Delete, Move, Relate, Revert, Unrelate, Untag
-from kgd.model.node import Node
+from kgd.model.node import Node, Relation
 from kgd.workspace.history.history import UNDO
 from kgd.workspace.workspace import Workspace
 from tests.builders import ANN, change, to, upsert, uri
@@ -160,6 +160,28 @@ def test_a_written_file_that_the_code_lacks_is_made_with_a_warning(ws: Workspace
     outcome = ws.submit(change(upsert("file://ws/src/absent.py", summary="Moved to lib")))
     assert outcome.warnings == ("file://ws/src/absent.py is not in the code tree; it was created as a resource",)
     assert ws.submit(change(upsert("file://ws/src/absent.py", summary="Moved to lib/"))).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("type", "warnings"),
+    [
+        ("bad type", ("the relation type 'bad type' has a blank; did you mean bad_type?",)),
+        ("dependson", ("the relation type 'dependson' is new; did you mean depends_on?",)),
+        ("depends-on", ("the relation type 'depends-on' is new; did you mean depends_on?",)),
+        ("abuot", ("the relation type 'abuot' is new; did you mean about?",)),
+        ("DEPENDS_ON", ()),
+        ("depends_on", ()),
+        ("blocks", ()),
+        ("依存", ()),
+    ],
+)
+def test_a_relation_type_that_is_probably_a_mistake_is_written_with_one_warning(
+    ws: Workspace, type: str, warnings: tuple[str, ...]
+) -> None:
+    ws.submit(change(upsert("b"), upsert("c")))
+    relations = [Relation(type, uri(name)) for name in "bc"]
+    assert ws.submit(change(upsert("a", *relations))).warnings == warnings
+    assert ws.submit(change(upsert("a", summary="x"))).warnings == (), "only where the relation is new"
 
 
 def test_a_resource_with_a_misspelt_scheme_is_made_with_a_warning(ws: Workspace) -> None:
