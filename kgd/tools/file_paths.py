@@ -16,12 +16,12 @@ from kgd.areas.paths import normalise
 from kgd.errors import Advice, Do, Invalid, KgdError, Limit
 from kgd.git.discovery import find_place
 from kgd.model.globs import Glob, place_of
-from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, uri_at
+from kgd.model.uri import CODE_TREE, OWNED, Uri, path_of, scheme_of, uri_at
 from kgd.overlay.tree import Directory, below
 from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import QUOTES
 from kgd.tools import addressing, visibility
-from kgd.tools.nodes import overlay_of
+from kgd.tools.nodes import overlay_of, printable
 from kgd.tools.parameters import Many
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
@@ -210,6 +210,27 @@ def similar(workspace: Workspace, path: str, sees: visibility.Sees | None) -> st
     found = addressing.similar(workspace, uri, sees) if uri is not None else []
     like = [like for one in found if scheme_of(one) in CODE_TREE and (like := path_of(one)) != path.rstrip("/")]
     return f"; similar: {', '.join(like)}" if like else ""
+
+
+def correction(session: Session, workspace: Workspace, texts: Sequence[str]) -> str:
+    """A sentence about the first path of a filter at which neither the code nor a node is, with similar ones; empty
+    if there is none, and for the holder of a token."""
+    for text in texts if session.principal is None else ():
+        path = text.removesuffix("/**").strip("/")
+        if "*" in path or locate_existing(session, workspace, text) is not None or _has_nodes(workspace, path):
+            continue
+        uri = uri_at("concept", workspace.id, path)
+        like = ", ".join(addressing.similar(workspace, uri, None)) if uri is not None else ""
+        advice = f"Did you mean {like}?" if like else "Give a path from the top of the code tree, or of nodes."
+        return printable(f"There is nothing at or below {text[:200]}. {advice}")
+    return ""
+
+
+def _has_nodes(workspace: Workspace, path: str) -> bool:
+    """Whether a node is at or below a path, under any scheme."""
+    texts = workspace.text_so_far()
+    uris = (uri for scheme in OWNED if (uri := uri_at(scheme, workspace.id, path)) is not None)
+    return any(uri in workspace.graph or texts.between(f"{uri}/", f"{uri}0", 1) for uri in uris)
 
 
 def _is_sentence(text: str) -> bool:

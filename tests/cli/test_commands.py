@@ -425,7 +425,27 @@ def test_an_edit_in_an_editor_writes_only_the_changed_fields(kgd: Kgd, tmp_path:
     assert "the editor 'false' ended with 1; nothing was changed" in kgd.run("edit", "edited", EDITOR="false").stderr
     assert "cannot be started" in kgd.run("edit", "edited", EDITOR="/nowhere/ed").stderr
     assert "kgd: the editor 'vi' needs a terminal\n" in kgd.run("edit", "edited", EDITOR="vi", VISUAL="").stderr
-    assert kgd("log", "--author", "Nobody") == "no commits\n"
+
+
+@pytest.mark.parametrize("words", [["log"], ["history"], ["review"]])
+def test_an_empty_list_says_which_filter_is_unknown(kgd: Kgd, words: list[str]) -> None:
+    kgd("put", "services/auth", "--summary", "x")
+    (author,) = {one["author"] for one in kgd.json("log")["commits"] if one["author"] != "kgd"}
+    for given, said in (
+        (["--author", "Zed"], f"No author's name contains 'Zed'. The authors are '{author}'.\n"),
+        (["--author", author[:-1] + "x"], f"Did you mean '{author}'?\n"),
+        (
+            ["--path", "nope"],
+            "There is nothing at or below nope. Give a path from the top of the code tree, or of nodes.\n",
+        ),
+        (["--path", "src/auht"], "There is nothing at or below src/auht. "),
+        (["--path", "services/atuh"], "There is nothing at or below services/atuh. Did you mean concept://"),
+        (["--author", author, "--path", "nope"], "There is nothing at or below nope. "),
+    ):
+        assert said in kgd(*words, *given)
+    for given in (["--path", "src"], ["--author", author, "--path", "src/auth"]):
+        assert len(kgd(*words, *given).splitlines()) == 1, "both exist, without commits"
+    assert "There is nothing at or below nope." in kgd("proposals", "--path", "nope")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
-from kgd.tools.history.recent import MOST_COMMITS, newest, similar_authors
+from kgd.tools.history.recent import MOST_COMMITS, correction, newest
 from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, brought_by, line, made_at, sees_all
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin
@@ -121,10 +121,10 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     if uri is not None and not (answer["commits"] or "cursor" in answer or params.cursor):
         _check_known(workspace, uri, sees)
     is_empty = not (answer["commits"] or "cursor" in answer or params.cursor)
-    if params.author and is_empty and session.principal is None:
-        recent = newest(workspace, workspace.tip, MOST_COMMITS)
-        if close := similar_authors(session, recent, params.author):
-            answer["next"] = close
+    if is_empty and (params.author or params.path):
+        recent = newest(workspace, workspace.tip, MOST_COMMITS) if params.author and session.principal is None else []
+        if advice := correction(session, workspace, recent, params.author, params.path):
+            answer["next"] = advice
     return answer
 
 

@@ -11,7 +11,8 @@ from itertools import islice
 
 from kgd.git import program
 from kgd.model.uri import Uri
-from kgd.tools.nodes import is_agent, moment
+from kgd.tools import file_paths
+from kgd.tools.nodes import is_agent, is_by, moment
 from kgd.tools.session import Session
 from kgd.workspace.answers import Entry
 from kgd.workspace.history.history import children_first, reverted_by
@@ -21,6 +22,7 @@ from kgd.workspace.workspace import Workspace
 MOST_COMMITS = 2_000
 MOST_NODES = 200_000
 """Largest number of nodes to cache for one commit, and for all."""
+AUTHORS_NAMED = 5
 EXAMINED = 100
 """Largest number of commits that `unreviewed` reads."""
 REVIEWED = "refs/kgd/reviewed/"
@@ -126,6 +128,30 @@ def similar_authors(session: Session, every: Sequence[Entry], name: str) -> str:
     found = dict.fromkeys([*by_email, *containing, *get_close_matches(wanted, names, 3)])
     listed = ", ".join(f"'{names[name]}'" for name in islice(found, 3))
     return f"Did you mean {listed}?" if listed else ""
+
+
+def correction(
+    session: Session, workspace: Workspace, every: Sequence[Entry], author: str | None, paths: Sequence[str]
+) -> str:
+    """The next step of an empty list: the filter that names an unknown author or path, with similar ones.
+
+    Empty if both are known, and for the holder of a token, who may not know them.
+    """
+    if session.principal is not None:
+        return ""
+    if author and not any(
+        is_by(author, one.author, f"<{one.email}>", one.client, agent=by_agent(one)) for one in every
+    ):
+        return similar_authors(session, every, author) or _other_authors(every, author)
+    return file_paths.correction(session, workspace, paths)
+
+
+def _other_authors(every: Sequence[Entry], name: str) -> str:
+    listed = list(dict.fromkeys(f"'{one.author}'" for one in every if one.operation not in UNASKED))
+    if not listed or name.casefold() in ("agent", "agents", "person", "people"):
+        return ""
+    more = f" and {len(listed) - AUTHORS_NAMED} more" if len(listed) > AUTHORS_NAMED else ""
+    return f"No author's name contains '{name[:60]}'. The authors are {', '.join(listed[:AUTHORS_NAMED])}{more}."
 
 
 def last_review(workspace: Workspace, person: str) -> bytes | None:

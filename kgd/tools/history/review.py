@@ -31,9 +31,9 @@ from kgd.tools.history.recent import (
     REVIEWED,
     Reverts,
     by_agent,
+    correction,
     last_review,
     recent_commits,
-    similar_authors,
 )
 from kgd.tools.nodes import is_agent, is_by, made_at, moment
 from kgd.tools.operation import BELOW, CURSOR, MESSAGE, Command, Hints, Operation, option
@@ -202,9 +202,10 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
             if tip == workspace.tip:  # otherwise, newer commits may have approvals
                 approvals.clear()
         answer["accepted"] = tip
-    elif params.by and not chosen and (close := similar_authors(session, every, params.by)):
-        answer["next"] = close
-    elif answer["authors"]:
+    elif not answer["authors"]:
+        if advice := correction(session, workspace, every, params.by, params.path):
+            answer["next"] = advice
+    else:
         answer["next"] = Advice(
             Do("review", accept="true"), " marks all as reviewed; ", Do("review", revert="URI"), " reverts a node."
         )

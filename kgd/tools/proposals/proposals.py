@@ -13,7 +13,7 @@ from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.escaping import fenced, fenced_line, fenced_value
 from kgd.model.uri import Uri
-from kgd.tools import addressing, paging, visibility
+from kgd.tools import addressing, file_paths, paging, visibility
 from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.hub_reads import forwarded
@@ -110,6 +110,8 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
         answer["cursor"] = paging.write("proposals", question, _place(left[params.limit - 1]))
     if shown:
         answer["next"] = _next(params)
+    elif not params.cursor and (advice := file_paths.correction(session, workspace, params.path)):
+        answer["next"] = advice
     return answer
 
 
