@@ -35,6 +35,8 @@ the text may be long and untrusted."""
 BESIDE, ALIKE = 500, 0.75
 """Largest number of nodes of a folder to compare with a missing name, and the lowest `difflib` ratio of similar names.
 """
+SHORT = 4
+"""Largest number of letters of a word that is similar only to words with the same letters, or of another length."""
 BEGINNING = 4
 """Fewest letters of a word that count as the beginning of a similar word."""
 NAME_WORDS = 30
@@ -491,7 +493,7 @@ def similar(workspace: Workspace, uri: Uri, sees: Sees | None) -> list[str]:
     folders = (folder.replace("concept://", "file://", 1), folder)
     near = [one for place in dict.fromkeys(folders) for one in _beside(workspace, place)]
     beside = {one.rpartition("/")[2]: one for one in near if sees is None or sees(Uri(one))}
-    close = [beside[one] for one in get_close_matches(name, beside, n=SUGGESTED, cutoff=ALIKE)]
+    close = [beside[one] for one in _alike(name, beside)]
     hits = (hit.uri for hit in workspace.text_so_far().search(words, limit=LOOKED, sees=sees))
     found = (hit for hit in hits if _is_near(name, hit, card.name if (card := workspace.graph.card(hit)) else ""))
     left_out = PIECES - {scheme_of(uri)}
@@ -524,11 +526,19 @@ def _is_near(name: str, uri: str, title: str) -> bool:
     wanted, there = _name_words(_stem(name)), _name_words(f"{uri.rpartition('/')[2]} {title}")
     begun = [word for word in there if len(word) >= BEGINNING]
     near = sum(
-        bool(get_close_matches(word, there, n=1, cutoff=ALIKE))
+        bool(_alike(word, there))
         or (len(word) >= BEGINNING and any(one.startswith(word) or word.startswith(one) for one in begun))
         for word in wanted
     )
     return 0 < len(wanted) <= 2 * near
+
+
+def _alike(word: str, names: Iterable[str]) -> list[str]:
+    """The similar names, the most similar first. Of a short word, at most two letters may be exchanged: another letter
+    makes another word, as in ``nope`` and ``node``."""
+    found = get_close_matches(word, names, n=SUGGESTED, cutoff=ALIKE)
+    is_long = len(word) > SHORT or not word.isalpha()
+    return [one for one in found if is_long or len(one) != len(word) or sorted(one) == sorted(word)]
 
 
 def _stem(name: str) -> str:

@@ -285,6 +285,13 @@ def test_only_near_names_are_suggested_for_a_missing_node(ask: Ask) -> None:
     assert suggested("time-sources") == ["concept://shop/services/clock"]
 
 
+@pytest.mark.parametrize(("name", "like"), [("nope", []), ("ndoe", ["services/node"]), ("nodes", ["services/node"])])
+def test_a_short_name_is_near_only_with_its_own_letters(ask: Ask, name: str, like: list[str]) -> None:
+    ask.put(changes=[upsert("services/node", name="Node"), upsert("services/tool", name="A node of services")])
+    (missing,) = ask.get(uris=[f"services/{name}", "services/tool"])["missing"]
+    assert missing["similar"][:1] == [f"concept://shop/{one}" for one in like]
+
+
 def test_chunks_are_suggested_only_for_a_missing_chunk(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes/keys.md").write_text("# Services\n\nThe services keys3 and keys4 rotate.\n")
