@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +31,8 @@ MOST_PATHS = 500
 """Largest number of paths in a question."""
 MOST_FILES = 2_000
 """Largest number of files examined per question, including the files of its directories."""
+LONGEST_NAMED = 1_024
+"""Largest number of characters of a path to look up in the code tree."""
 MOST_NAMED = 3
 """Largest number of files that one name or end of a path stands for."""
 PathFilter = Annotated[
@@ -170,7 +173,24 @@ def sentences(session: Session, workspace: Workspace, texts: Sequence[str]) -> l
     A text without a question mark is a sentence only if it has three words in a row without a slash or an extension.
     """
     caller = _Caller.of(session, workspace)
-    return [text for text in texts if _is_sentence(text) and caller.may_miss(text)]
+
+    def is_path(text: str) -> bool:
+        place = caller.place(text)
+        if place is None or is_known(session, workspace, place):
+            return place is not None
+        return caller.other is not None and not caller.misses(place)
+
+    return [text for text in texts if _is_sentence(text) and not is_path(text)]
+
+
+def is_known(session: Session, workspace: Workspace, path: str) -> bool:
+    """Whether the code tree has a file or directory at a path from its top, as far as the caller may know."""
+    if session.principal is None:
+        root = workspace.layout.code_tree
+        return root is not None and os.path.lexists(root / path[:LONGEST_NAMED])
+    sees = visibility.sight(session, workspace.id) or anybody
+    uris = (uri_at(scheme, workspace.id, path) for scheme in CODE_TREE)
+    return any(uri is not None and workspace.in_overlay(uri) and sees(uri) for uri in uris)
 
 
 def named(session: Session, workspace: Workspace, text: str) -> list[Uri]:
@@ -259,9 +279,7 @@ def _separated(session: Session, workspace: Workspace, text: str) -> list[str]:
     """The paths in a text: one path, or several separated by commas or newlines."""
     if not _SEPARATORS.search(text):
         return [text] if text.strip() else []
-    # Only callers on this machine may learn whether a file of such a name exists.
-    root = workspace.layout.code_tree if session.principal is None else None
-    if "\n" not in text and root is not None and os.path.lexists(root / text.strip()[:1_024]):
+    if "\n" not in text and is_known(session, workspace, text.strip()):
         return [text]
     return [one for one in _SEPARATORS.split(text) if one.strip()]
 
@@ -270,19 +288,21 @@ def _separated(session: Session, workspace: Workspace, text: str) -> list[str]:
 class _Caller:
     """The base of relative paths: the code tree, and the caller's folder in it.
 
-    `other` is the top of another work tree of the same repository, if the caller is in one.
+    `other` is the top of another work tree of the same repository, if the caller is in one. The holder of a token has
+    no base; `knows` tells the files that they may see, whose names may look like a file and a line.
     """
 
     workspace: str
     root: Path | None = None
     inside: str = ""
     other: Path | None = None
+    knows: Callable[[str], bool] | None = None
 
     @classmethod
     def of(cls, session: Session, workspace: Workspace) -> _Caller:
         root, cwd = workspace.layout.code_tree, session.cwd
         if session.principal is not None:  # absolute paths of another machine have no meaning here
-            return cls(workspace.id)
+            return cls(workspace.id, knows=partial(is_known, session, workspace))
         if root is None or cwd is None:
             return cls(workspace.id, root)
         inside = normalise(f"{cwd}/", root)
@@ -294,6 +314,8 @@ class _Caller:
     def place(self, text: str) -> str | None:
         """The path from the top of the tree. A path that exists only in the caller's folder, or begins with `./`,
         starts at that folder."""
+        if self.knows is not None and self.knows(text.strip()):
+            return text.strip()
         found = normalise(text, self.root, workspace=self.workspace)
         if found is None and self.other is not None:
             found = normalise(text, self.other, workspace=self.workspace)
@@ -310,11 +332,6 @@ class _Caller:
         """Whether there is no file at the path; False if the caller has no code tree."""
         tops = [top for top in (self.root, self.other) if top is not None]
         return bool(tops) and not any(os.path.lexists(top / place) for top in tops)
-
-    def may_miss(self, text: str) -> bool:
-        """Whether there is no file at the path in a text; True if the caller may not know."""
-        place = self.place(text)
-        return place is None or self.root is None or self.misses(place)
 
     def _near(self, text: str) -> str | None:
         plain = text.strip()

@@ -562,6 +562,22 @@ def test_a_folder_with_the_name_of_a_sentence_is_a_path(ask: Ask, code: Path) ->
     until(lambda: ask.context(paths="all we know")["unmatched_paths"] == ["all we know/x.py"])
 
 
+@pytest.mark.parametrize("name", ["all we know/x.py", "one, two.md", "notes:12", "who did it?"])
+def test_a_name_means_the_same_to_the_holder_of_a_token_who_may_see_the_file(ask: Ask, code: Path, name: str) -> None:
+    (code / name).parent.mkdir(exist_ok=True)
+    (code / name).write_text("x\n")
+    folder = name.partition("/")[0]
+    until(lambda: [one.rstrip("/") for one in ask.context(paths=folder)["unmatched_paths"]] == [name])
+
+    def paths_of(*globs: str) -> list[str]:
+        principal = Principal("tok00001", "bob", "person", (Scope.of("shop", ["read"], globs),))
+        there = Ask(Session(ask.session.daemon, client="claude", trusted=False, principal=principal))
+        return [one.rstrip("/") for one in there.context(paths=folder)["unmatched_paths"]]
+
+    assert paths_of("/**") == [name]
+    assert paths_of("/src/**") != [name] or folder == name, "a hidden file is not revealed"
+
+
 def test_recent_changes_cover_the_areas_and_the_code(known: Ask, code: Path) -> None:
     known.put(changes=upsert("task:t7", name="t7"))
     for number in range(5):

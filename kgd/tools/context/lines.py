@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple, NotRequired
@@ -73,11 +72,9 @@ def separated(session: Session, workspace: Workspace, texts: Sequence[str]) -> t
     Raises:
         Invalid: A range is empty, or has more than `LINES` lines; or the text after the colon is not a line.
     """
-    # Only callers on this machine may learn whether a file of such a name exists.
-    root = workspace.layout.code_tree if session.principal is None else None
     plain, asked = [], []
     for text in texts:
-        if "://" in text or (root is not None and os.path.lexists(root / text.strip()[:1_024])):
+        if "://" in text or file_paths.is_known(session, workspace, text.strip()):
             plain.append(text)
             continue
         text = text.strip().rstrip(":") or text  # compilers and grep print a colon after the line
