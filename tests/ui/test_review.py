@@ -95,12 +95,12 @@ def test_all_nodes_of_an_author_are_selected_at_once_and_unselected_again(desk: 
     expect(page.get_by_role("button", name="Revert selected…")).to_be_disabled()
 
 
-def test_a_row_names_its_time_and_leads_to_its_commits(desk: Desk, page: Page) -> None:
+def test_rows_are_listed_by_day_and_lead_to_its_commits(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/clock", name="Clock", summary="Slow")
     desk.put("concept://shop/clock", summary="Fast")
     at(page, "review?since=yesterday&path=/clock")
     row = page.locator(".learned")
-    expect(row.locator("time")).to_be_visible()
+    expect(page.locator(".author h3 time")).to_be_visible()
     row.locator("summary").click()
     commits = row.locator("a", has=page.locator("code")).filter(has_not_text="://")
     expect(commits).to_have_count(2)
@@ -180,20 +180,20 @@ def test_a_stale_node_is_marked_in_its_row(desk: Desk, page: Page) -> None:
     expect(row).to_contain_text("stale: ")
 
 
-def test_all_changes_to_a_node_in_conflict_are_in_one_row_with_their_differences(
+def test_changes_to_a_node_in_conflict_lead_to_the_conflict_instead_of_an_approval(
     desk: Desk, colleague: Colleague, page: Page
 ) -> None:
     uri = "concept://shop/closed"
     colleague.disagree(uri, "summary", "Two tries in all", "Three tries, then a person", was="Three tries in all")
     at(page, "review?since=yesterday&path=/closed")
-    node = page.locator(".disputed")
-    expect(node.locator(".row summary > strong")).to_have_text(["Ann Person", "Bob Builder"])
-    row = node.locator(".row", has_text="Bob Builder")
+    row = page.locator(".author", has_text="Bob Builder").locator(".row")
+    expect(row.locator("summary .badge")).to_have_text("conflict")
     expect(row.locator("summary ins")).to_be_visible()
+    expect(row.get_by_role("button", name="Approve")).to_have_count(0)
     assert axe(page) == []
     row.locator("summary").click()
     expect(row.locator("summary ins")).to_be_hidden()
-    node.get_by_role("link", name="Resolve").click()
+    row.get_by_role("link", name="Resolve").click()
     expect(page.get_by_role("button", name="Resolve", exact=True)).to_be_visible()
 
 
@@ -231,6 +231,7 @@ def test_only_the_shown_changes_are_marked_as_reviewed(desk: Desk, page: Page) -
     expect(page.locator(".learned strong")).to_have_count(1)
     expect(page.locator(".learned strong")).to_contain_text("Later")
     expect(page.locator(".lead")).to_contain_text("1 commit since your last review")
+    expect(page.locator(".lead")).to_contain_text("all of them your own")
     page.get_by_role("button", name="Mark this commit as reviewed").click()
     expect(page.locator("main")).to_contain_text("No new knowledge since your last review")
 
@@ -257,6 +258,19 @@ def test_a_date_in_the_address_is_in_the_form_and_the_way_to_mark_all_is_shown(d
     expect(page.get_by_label("Since")).to_have_value("Last week")
     page.get_by_role("link", name="remove the filter by date, author or path").click()
     expect(page.get_by_role("button", name=MARK)).to_be_visible()
+
+
+def test_the_row_with_the_focus_is_approved_and_reverted_by_single_keys(desk: Desk, page: Page) -> None:
+    agent_writes(desk, *(upsert(f"concept://shop/jars/{name}", name=name) for name in ("Glass", "Stone")))
+    at(page, "review?since=yesterday&path=/jars/**")
+    page.keyboard.press("a")
+    expect(page.get_by_text("✓ Approved")).to_have_count(0)
+    for key in "ja":
+        page.keyboard.press(key)
+    expect(page.locator(".learned", has_text="Glass")).to_contain_text("✓ Approved")
+    for key in "jr":
+        page.keyboard.press(key)
+    expect(page.locator(".commit h3")).to_have_text("deleted Stone")
 
 
 def test_a_single_row_is_approved_or_reverted(desk: Desk, page: Page) -> None:

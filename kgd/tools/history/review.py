@@ -117,8 +117,8 @@ class Reviewed(TypedDict):
 class ReviewResult(TypedDict):
     """`until` is the newest examined commit; `more` nodes are left out and follow at `cursor`.
 
-    `agents` and `people` are the numbers of their commits in this period, with any `by`. `reviewed` is the time and
-    commit of this person's last review.
+    `agents` and `people` are the numbers of their commits in this period, with any `by`; `own` of them this person made
+    without an agent. `reviewed` is the time and commit of this person's last review.
     """
 
     workspace: str
@@ -126,6 +126,7 @@ class ReviewResult(TypedDict):
     commits: int
     agents: int
     people: int
+    own: int
     authors: list[ByAuthor]
     since: NotRequired[str]
     cut: NotRequired[str]
@@ -180,6 +181,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         "commits": len(chosen),
         "agents": agents,
         "people": len(every) - agents,
+        "own": sum(one.author == person and not by_agent(one) for one in every),
         "authors": [],
     }
     learned.tell(answer, [workspace.id, params.since, params.by, params.path], params)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -21,6 +21,7 @@ COMMITS = 10
 LAST_REVIEW, ANY_TIME = "my last review", "any time"
 """Placeholders of the date field: the period if it is empty."""
 BY = (("", "Anyone"), ("agent", "Agents"), ("person", "People"))
+DAY = len("2026-11-20")
 CHANGES = {"added": "created", "removed": "deleted"}
 """Changes of a review, in the words of a diff."""
 
@@ -42,6 +43,14 @@ class Author:
     group: str = ""
     continued: bool = False
     continues: bool = False
+
+    @property
+    def days(self) -> list[tuple[str, list[NodeRow]]]:
+        """The nodes by the day of their last change, the newest day first, each with a moment of the day."""
+        found: dict[str, list[NodeRow]] = {}
+        for one in sorted(self.nodes, key=lambda one: one.at[:DAY], reverse=True):
+            found.setdefault(one.at[:DAY], []).append(one)
+        return [(nodes[0].at, nodes) for nodes in found.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +95,6 @@ def review(visit: Visit) -> Handled:
         "narrowed": narrowed,
         "usual": LAST_REVIEW,
         "by": [],
-        "disputed": [],
         "reviews": visit.can("review"),
     }
     if not visit.can("review"):
@@ -96,11 +104,9 @@ def review(visit: Visit) -> Handled:
     )
     agents, people = answer["agents"], answer["people"]
     counts = {"": agents + people, "agent": agents, "person": people}
-    authors = _authors(visit, answer)
     told |= {
         "answer": answer,
-        "disputed": _disputed(authors),
-        "authors": [one for one in map(_undisputed, authors) if one.nodes],
+        "authors": _authors(visit, answer),
         "by": [(by, words, counts[by]) for by, words in BY],
     }
     return Page("review.html", told)
@@ -168,20 +174,6 @@ def accept(visit: Visit) -> Handled:
 def narrowing(given: Mapping[str, str]) -> Narrowed:
     """Return the filter in an address or a form."""
     return Narrowed(*(given.get(name, "").strip() for name in ("since", "by", "who", "path")))
-
-
-def _undisputed(by: Author) -> Author:
-    return replace(by, nodes=tuple(one for one in by.nodes if not one.is_disputed))
-
-
-def _disputed(authors: Sequence[Author]) -> list[list[tuple[Author, NodeRow]]]:
-    """Return the changes to nodes in conflict on this page by node, each with its author."""
-    found: dict[str, list[tuple[Author, NodeRow]]] = {}
-    for by in authors:
-        for one in by.nodes:
-            if one.is_disputed:
-                found.setdefault(one.uri, []).append((by, one))
-    return list(found.values())
 
 
 def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:

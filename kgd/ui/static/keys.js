@@ -1,7 +1,8 @@
 // Single-key shortcuts. Templates take part by attributes alone:
 //   data-row      on each row of a list. j and k move between the rows; x toggles the first checkbox of a row; Enter opens its
 //                 first link, which has the focus.
-//   data-key="a"  on a link, button or field: the key follows, presses or focuses it. "?" lists its aria-label, or its text.
+//   data-key="a"  on a link, button or field: the key follows, presses or focuses it; in a row, only while the row has the focus,
+//                 which then stays there. "?" lists its aria-label, or its text; in a row, its text.
 //   data-go="c"   on a link: g, then the key, follows it.
 // Shortcuts are off while a text is typed and while a dialog is open, and the switch in the dialog of "?" turns them off.
 "use strict";
@@ -31,9 +32,9 @@
     return !!box;
   };
   const press = (key) => {
-    const target = shown("[data-key]").find((one) => one.dataset.key === key);
+    const target = shown("[data-key]").find((one) => one.dataset.key === key && [null, rowOf()].includes(one.closest("[data-row]")));
     if (!target) return false;
-    target.focus();
+    if (!target.closest("[data-row]")) target.focus();
     if (!isTyping(target)) target.click();
     return true;
   };
@@ -67,9 +68,10 @@
     return [term, means];
   };
   document.addEventListener("kgd:keys", () => {
-    const here = shown("[data-key]", document.getElementById("main")).map((one) => row(one.dataset.key, one.ariaLabel || one.textContent.trim()));
-    own.replaceChildren(...here.flat());
-    own.parentElement.hidden = !here.length;
+    const text = (one) => (!one.closest("[data-row]") && one.ariaLabel) || one.textContent.trim();
+    const here = new Map(shown("[data-key]", document.getElementById("main")).map((one) => [one.dataset.key, text(one)]));
+    own.replaceChildren(...[...here].flatMap(([key, means]) => row(key, means)));
+    own.parentElement.hidden = !here.size;
     dialog.querySelector("[role=switch]").checked = !isOff();
     dialog.showModal();
   });
