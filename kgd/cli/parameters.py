@@ -115,7 +115,7 @@ def traverse(options: Options) -> Options:
 
 
 def path(options: Options) -> Options:
-    return traverse({**options, "start": [options["start"]]})
+    return traverse({**options, "start": [options["start"]], "include": ["alternatives"]})
 
 
 def import_(options: Options) -> Options:

@@ -197,6 +197,9 @@ def path(answer: Answer) -> None:
             step = f"<- {via['type']} -" if via.get("direction") else f"- {via['type']} ->"
             say(f"        {faint(_drawn(via)) if is_terminal() else step}")
         _reached(node)
+    for other in answer.get("alternatives", ()):
+        between = ", ".join(address(node["uri"]) for node in other["nodes"][1:-1])
+        say(f"   another path, cost {other['cost']:g}: {f'through {between}' if between else 'directly'}", hang=8)
     _unreached(answer)
     _cut(answer)
 

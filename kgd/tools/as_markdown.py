@@ -216,7 +216,7 @@ def _missing(answer: Answer, home: str) -> Iterator[str]:
 
 
 _REACHED = frozenset({"uri", "type", "name", "cost", "via", "path", "summary", "stored", "unverified", "origin"})
-_WALK = frozenset({"workspace", "nodes", "edges", "cut", "broken_links", "conflicts", "unreached"})
+_WALK = frozenset({"workspace", "nodes", "edges", "cut", "broken_links", "conflicts", "unreached", "alternatives"})
 
 
 def walk(answer: Answer) -> str:
@@ -226,6 +226,9 @@ def walk(answer: Answer) -> str:
     if end := answer.get("unreached"):
         lines.append(f"no path to {address(end, home)} within these limits")
     lines += _edges(answer, home)
+    for one in answer.get("alternatives", ()):
+        steps = " ".join(_step(node["via"], home) for node in one["nodes"][1:])
+        lines.append(f"another path, cost {one['cost']:g}: {steps} {address(one['nodes'][-1]['uri'], home)}")
     for one in answer["cut"]:
         lines.append(f"cut by {one['limit']} at {address(one['at'], home)}: {one['count']} or more left out")
     for one in answer["broken_links"]:

@@ -270,7 +270,9 @@ def test_output_higher_than_the_terminal_goes_through_the_pager(kgd: Kgd) -> Non
 def test_a_path_between_nodes_reads_from_top_to_bottom(kgd: Kgd, columns: int) -> None:
     kgd("put", "lamps/a", "--summary", "The first lamp of a long corridor", "--relations", "leads_to:lamps/b", "-q")
     kgd("put", "lamps/b", "--summary", "The second lamp", "-q")
+    kgd("put", "lamps/c", "--relations", "leads_to:lamps/a", "--relations", "leads_to:lamps/b", "-q")
     shown = kgd.on_terminal("path", "lamps/a", "lamps/b", columns=columns, NO_COLOR="1")
+    assert "another path, cost 2: through concept:lamps/c" in " ".join(shown.split())
     assert [line.split()[-1] for line in shown.splitlines() if "concept:" in line or "↓" in line]
     assert "↓ leads_to" in shown
     assert max(map(len, shown.splitlines())) <= columns

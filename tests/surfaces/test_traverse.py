@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from kgd.errors import NotFound
+from kgd.tools import TOOLS
 from kgd.tools.paging import HARD_LIMIT
 from kgd.tools.read import traverse
 from tests.surfaces.conftest import Ask, upsert
@@ -62,6 +63,28 @@ def test_the_cheapest_path_between_two_nodes_is_answered_alone(chain: Ask, optio
     answer = chain.traverse(**options)
     assert ("".join(names(answer)), answer["cut"]) == (found, [])
     assert "unreached" not in answer
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"to": "d"}, {"acd": 1.5}),
+        ({"to": "d", "max_cost": 1}, {}),
+        ({"to": "d", "max_depth": 2}, {}),
+        ({"to": "d", "edge_types": "uses"}, {}),
+        ({"to": "a"}, {}),
+        ({}, None),
+    ],
+)
+def test_further_paths_are_answered_on_request(chain: Ask, options: dict[str, Any], found: dict[str, float]) -> None:
+    answer = chain.traverse(start="a", include="alternatives", **options)
+    paths = answer.get("alternatives")
+    assert (paths and {"".join(names(one)): one["cost"] for one in paths}) == (found or paths)
+    assert (paths is None) == (found is None)
+    for one in paths or ():
+        assert [edge["weight"] for edge in one["edges"]] == [1, 0.5]
+        text = TOOLS["traverse"].text(answer)
+        assert "another path, cost 1.5: `concept:a` see -> `concept:c` uses -> `concept:d`" in text
 
 
 @pytest.mark.requirement("N5")

@@ -39,6 +39,8 @@ from kgd.tools.operation import (
 from kgd.tools.origins import Origin, mark
 from kgd.tools.paging import Room, clip
 from kgd.tools.parameters import EdgeTypes, Many, Params
+from kgd.tools.read.alternatives import MOST_NODES as MOST_AROUND
+from kgd.tools.read.alternatives import Direction, alternatives
 from kgd.tools.read.traverse_across import (
     BROKEN_SHOWN,
     Absent,
@@ -77,7 +79,8 @@ class TraverseParams(Params):
     as_of: Annotated[str | None, Field(description="a commit")] = None
     conflicts: Literal["show", "resolve"] = "show"
     include: Annotated[
-        Many[Literal["edges", "path"]], Field(description="the relations among the nodes; each node's whole path")
+        Many[Literal["edges", "path", "alternatives"]],
+        Field(description="the relations among the nodes; each node's whole path; with `to`, two further paths"),
     ] = Field(default_factory=list)
     cursor: str | None = None
     context_id: str | None = None
@@ -122,6 +125,14 @@ class EdgeAnswer(TypedDict):
     weight: float
 
 
+class OtherPath(TypedDict):
+    """A path to the node `to`, its nodes in order. It costs at most 1 more than the cheapest path."""
+
+    cost: float
+    nodes: list[Reached]
+    edges: list[EdgeAnswer]
+
+
 class CutAnswer(TypedDict):
     """A limit left out at least `count` nodes; `at` is the first node where it applied."""
 
@@ -139,6 +150,7 @@ class TraverseResult(TypedDict):
     cut: list[CutAnswer]
     broken_links: list[Broken]
     conflicts: list[ConflictAnswer]
+    alternatives: NotRequired[list[OtherPath]]
     resolved: NotRequired[list[Resolved]]
     context_id: NotRequired[str]
     hint: NotRequired[Hint]
@@ -152,7 +164,10 @@ class TraverseResult(TypedDict):
 
 def traverse(session: Session, params: TraverseParams) -> TraverseResult:
     """Walk from nodes, in order of cost, hops and URI; a cursor continues after the last returned node."""
-    asked, answer = _walked(session, params, Room(params.budget))
+    room = Room(params.budget)
+    asked, answer = _walked(session, params, room)
+    if "alternatives" in params.include and asked.to is not None and answer["nodes"][-1]["uri"] == asked.to:
+        answer["alternatives"] = [one for one in _others(session, params, answer) if room.take(one)]
     answer.update(
         enter_working_set(session, params.context_id, [Uri(node["uri"]) for node in answer["nodes"]], starting=True)
     )
@@ -164,6 +179,30 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
 def _answers_edges(session: Session, params: TraverseParams) -> bool:
     """Whether to include edges. A hub always does: clones with kgd 0.1.0 need them and cannot request them."""
     return "edges" in params.include or session.principal is not None
+
+
+def _others(session: Session, params: TraverseParams, best: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Further paths to the node `to`, whose conflicts are added to the answer; none if it is the start, or if the call
+    hides types."""
+    if len(best["nodes"]) < 2 or params.types:
+        return ()
+    conflicts: dict[str, ConflictAnswer] = {}
+
+    def walk(start: str, cost: float, direction: Direction) -> Mapping[str, Any]:
+        given = {"start": [start], "to": None, "max_cost": cost, "direction": direction, "max_nodes": MOST_AROUND}
+        around = params.model_copy(update={**given, "cursor": None})
+        answer = _walked(session, around, Room(BOUNDLESS, limit=BOUNDLESS), MOST_NODES, edges=True)[1]
+        conflicts.update((one["uri"], one) for one in answer["conflicts"])
+        return answer
+
+    set_here = params.model_fields_set
+    direction: Direction = params.direction if "direction" in set_here else "both"
+    most = params.max_cost if "max_cost" in set_here else None
+    found = alternatives(best, direction, most, params.max_depth, walk)
+    known = {node["uri"] for node in best["nodes"]}
+    met = {node["uri"] for one in found for node in one["nodes"]} - known
+    best["conflicts"] += [one for uri, one in conflicts.items() if uri in met]
+    return found
 
 
 def at_once(session: Session, params: TraverseParams) -> TraverseResult:
@@ -487,7 +526,7 @@ TRAVERSE = Operation(
         ),
         Command(
             "Reading",
-            "show the cheapest path between two nodes, along relations in either direction",
+            "show the cheapest path between two nodes, along relations in either direction, and up to two others",
             (
                 option("start", ADDRESS, "FROM"),
                 option("to", "the last node of the path", "TO"),

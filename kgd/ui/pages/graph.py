@@ -29,8 +29,7 @@ from kgd.ui.pages.areas import coverage_of
 from kgd.ui.pages.graph_address import COLOURS, DEAREST, DIRECTIONS, GROUPINGS, MOST_OFF, TYPE, Wanted
 from kgd.ui.pages.graph_card import card_of
 from kgd.ui.pages.graph_legend import legend_of, without
-from kgd.ui.pages.graph_paths import paths
-from kgd.ui.pages.graph_walk import begun, coloured, found, similar, walk
+from kgd.ui.pages.graph_walk import begun, coloured, found, paths, similar, walk
 from kgd.ui.relation_words import verb_of, words_of
 from kgd.ui.rendering import counted
 from kgd.ui.visit import Download, Entry, Handled, Page, Redirect, Visit

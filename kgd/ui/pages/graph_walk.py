@@ -69,35 +69,23 @@ def similar(visit: Visit, text: str) -> Sequence[Mapping[str, Any]]:
     return ()
 
 
-def path(visit: Visit, wanted: Wanted) -> Mapping[str, Any]:
-    """Return the cheapest path from the first start node to the node `to`.
+def paths(visit: Visit, wanted: Wanted) -> list[Mapping[str, Any]]:
+    """Return the cheapest path from the first start node to the node `to`, then the alternatives, each as an answer of
+    `traverse`.
 
     Raises:
         NotFound: One of them does not exist.
     """
-    return visit.call(
+    best = visit.call(
         "traverse",
         start=wanted.starts[:1],
         to=wanted.to,
         direction=wanted.direction,
-        include=["edges", "path"],
+        include=["edges", "path", "alternatives"],
         budget=BUDGET,
         as_of=wanted.as_of or None,
     )
-
-
-def walked_from(visit: Visit, wanted: Wanted, start: str, cost: float, nodes: int) -> Mapping[str, Any]:
-    """Return the nearest nodes of one start, up to a cost and a number of nodes, with the relations among them."""
-    return visit.call(
-        "traverse",
-        start=[start],
-        max_cost=cost,
-        max_nodes=nodes,
-        direction=wanted.direction,
-        include=["edges"],
-        budget=BUDGET,
-        as_of=wanted.as_of or None,
-    )
+    return [best, *({**best, **one} for one in best.get("alternatives", ()))]
 
 
 def coloured(visit: Visit, wanted: Wanted, answer: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Paths between two nodes for the page *Graph*: the cheapest one and alternatives.
+"""Further paths between two nodes, beside the cheapest one.
 
 An alternative is a cheapest path from the first node, one relation, and a cheapest path to the last node. The best
 alternative is the second cheapest path. Costs two walks of at most `MOST_NODES` nodes.
@@ -6,51 +6,49 @@ alternative is the second cheapest path. Costs two walks of at most `MOST_NODES`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
-from kgd.ui.pages.graph_address import Wanted
-from kgd.ui.pages.graph_walk import path, walked_from
-from kgd.ui.visit import Visit
-
-MOST_PATHS = 3
-"""Largest number of paths."""
+MOST = 2
+"""Largest number of alternatives."""
 MOST_NODES = 300
 EXTRA_COST = 1.0
 """Largest difference between the cost of a path and the lowest cost."""
-OPPOSITE = {"out": "in", "in": "out", "both": "both"}
+Direction = Literal["out", "in", "both"]
+OPPOSITE: Mapping[Direction, Direction] = {"out": "in", "in": "out", "both": "both"}
 
+Answer = Mapping[str, Any]
+"""An answer of `traverse` with its relations, or a path in this form."""
 Step = tuple[str, str, bool, float]
 """A relation: the node that it leads to, its type, whether it is followed backward, and its cost."""
+Walk = Callable[[str, float, Direction], Answer]
+"""Returns the nodes around a node, up to a cost, in a direction."""
 
 
-def paths(visit: Visit, wanted: Wanted) -> list[Mapping[str, Any]]:
-    """Return up to `MOST_PATHS` paths from the first start to the node `to`, the cheapest first, each as an
-    answer of `traverse`.
+def alternatives(best: Answer, direction: Direction, most: float | None, hops: int | None, walk: Walk) -> list[Answer]:
+    """Return up to `MOST` paths between the ends of the cheapest path, the cheapest first.
 
-    Raises:
-        NotFound: One of the two nodes does not exist.
+    Args:
+        best: The cheapest path.
+        most: Largest cost of a path; `EXTRA_COST` above the cheapest one at most.
+        hops: Largest number of relations on a path.
     """
-    best = path(visit, wanted)
-    if best.get("unreached") or len(best["nodes"]) < 2:
-        return [best]
     first, last = best["nodes"][0]["uri"], best["nodes"][-1]
-    most = last["cost"] + EXTRA_COST
-    ahead = walked_from(visit, wanted, first, most, MOST_NODES)
-    back = walked_from(visit, replace(wanted, direction=OPPOSITE[wanted.direction]), last["uri"], most, MOST_NODES)
-    found, seen = [best], {tuple(node["uri"] for node in best["nodes"])}
-    for _, uris, steps in _candidates(ahead, back, wanted.direction, most):
-        if len(found) == MOST_PATHS:
+    dearest = min(last["cost"] + EXTRA_COST, float("inf") if most is None else most)
+    ahead = walk(first, dearest, direction)
+    back = walk(last["uri"], dearest, OPPOSITE[direction])
+    found, seen = list[Answer](), {tuple(node["uri"] for node in best["nodes"])}
+    for _, uris, steps in _candidates(ahead, back, direction, dearest):
+        if len(found) == MOST:
             break
-        if uris not in seen:
+        if uris not in seen and (hops is None or len(steps) <= hops):
             seen.add(uris)
             found.append(_answer(ahead, back, first, steps))
     return found
 
 
 def _candidates(
-    ahead: Mapping[str, Any], back: Mapping[str, Any], direction: str, most: float
+    ahead: Answer, back: Answer, direction: Direction, most: float
 ) -> list[tuple[float, tuple[str, ...], list[Step]]]:
     """Return the paths that visit no node twice, each with its cost and its nodes, the cheapest first."""
     begin, first = _costs(ahead), ahead["nodes"][0]["uri"]
@@ -74,11 +72,11 @@ def _candidates(
     return sorted(found, key=lambda one: (one[0], len(one[1]), one[1]))
 
 
-def _costs(walk: Mapping[str, Any]) -> dict[str, float]:
+def _costs(walk: Answer) -> dict[str, float]:
     return {node["uri"]: node["cost"] for node in walk["nodes"]}
 
 
-def _tree(walk: Mapping[str, Any], costs: Mapping[str, float]) -> dict[str, tuple[str, str, bool, float]]:
+def _tree(walk: Answer, costs: Mapping[str, float]) -> dict[str, tuple[str, str, bool, float]]:
     """Return the predecessor of each node with the relation that leads from it: type, whether backward, and cost."""
     return {
         node["uri"]: (via["from"], via["type"], "direction" in via, round(node["cost"] - costs[via["from"]], 6))
@@ -95,16 +93,18 @@ def _up(tree: Mapping[str, tuple[str, str, bool, float]], uri: str) -> Iterator[
         uri = before
 
 
-def _answer(ahead: Mapping[str, Any], back: Mapping[str, Any], first: str, steps: Sequence[Step]) -> Mapping[str, Any]:
-    """Return a path in the form of an answer of `traverse`."""
+def _answer(ahead: Answer, back: Answer, first: str, steps: Sequence[Step]) -> Answer:
     known = {node["uri"]: node for walk in (back, ahead) for node in walk["nodes"]}
-    nodes, edges, cost, before = [{**known[first], "cost": 0.0}], [], 0.0, first
+    nodes, edges, cost, before = [_at(known[first], 0.0)], [], 0.0, first
     for uri, type, backward, weight in steps:
         cost = round(cost + weight, 6)
         via = {"from": before, "type": type, **({"direction": "in"} if backward else {})}
-        nodes.append({**known[uri], "cost": cost, "via": via})
+        nodes.append({**_at(known[uri], cost), "via": via})
         source, target = (uri, before) if backward else (before, uri)
         edges.append({"source": source, "target": target, "type": type, "weight": weight})
         before = uri
-    conflicts = {one["uri"]: one for walk in (ahead, back) for one in walk["conflicts"] if one["uri"] in known}
-    return {"nodes": nodes, "edges": edges, "conflicts": list(conflicts.values())}
+    return {"cost": cost, "nodes": nodes, "edges": edges}
+
+
+def _at(node: Mapping[str, Any], cost: float) -> dict[str, Any]:
+    return {**{name: value for name, value in node.items() if name != "via"}, "cost": cost}
