@@ -90,7 +90,8 @@ def resolve(session: Session, params: ResolveParams) -> ResolveResult:
         answer["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
     elif not outcome.repeated:
         answer["settled"] = [
-            {"id": edit.conflict, "uri": _uri_of(edit), "fields": clip(dict(edit.fields), LONGEST_VALUE)} for edit in edits
+            {"id": edit.conflict, "uri": _uri_of(edit), "fields": clip(dict(edit.fields), LONGEST_VALUE)}
+            for edit in edits
         ]
     return answer
 
