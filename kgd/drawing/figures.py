@@ -12,12 +12,21 @@ from kgd.drawing.scene import Dot, Mark
 from kgd.model.escaping import fenced
 
 PAPER, INK, QUIET, FAINT, GROUP = "#ffffff", "#1d2320", "#565f59", "#c3c8c2", "#dfe9e3"
-RED, AMBER = "#a3231b", "#7d5400"
+RED, AMBER, BLUE = "#a3231b", "#7d5400", "#2f5c9e"
 LARGEST_SHAPE = 7.0
 """Radius of the largest shape in the circle of a group, and of a shape in a legend."""
+HUES: Mapping[Mark, str] = {"conflict": RED, "unverified": AMBER, "proposed": BLUE}
+"""Colours of the signs of trouble, which are filled."""
 GOLDEN = pi * (3 - sqrt(5))
-SIGNS: Mapping[Mark, str] = {"conflict": "!", "unverified": "?", "foreign": "↗"}
+SIGNS: Mapping[Mark, str] = {"conflict": "!", "unverified": "?", "proposed": "+", "foreign": "↗"}
 """Signs next to a dot, so that a mark is not shown only by colour."""
+PLACES: Mapping[Mark, tuple[int, int]] = {
+    "conflict": (1, -1),
+    "unverified": (-1, -1),
+    "proposed": (-1, 1),
+    "foreign": (1, 1),
+}
+"""The side of a dot where a sign is, to the right and down."""
 
 
 def figure(dot: Dot, size: float, share: float = 1.0) -> str:
@@ -80,13 +89,14 @@ def _sign(mark: Mark, size: float) -> str:
         ring = ""
     if mark not in SIGNS:
         return ring
-    colour = RED if mark == "conflict" else AMBER if mark == "unverified" else INK
-    off = max(6.0, size * 0.8)
-    x, y = {"conflict": (off + 1, -off), "unverified": (-off - 1, -off), "foreign": (off + 1, off + 1)}[mark]
+    fill, ink = (HUES[mark], PAPER) if mark in HUES else (PAPER, INK)
+    off = max(7.0, size * 0.8)
+    across, down = PLACES[mark]
+    x, y = across * (off + 1), down * off
     return (
-        f'{ring}<g class="mark {mark}"><circle cx="{x:g}" cy="{y:g}" r="5" fill="{PAPER}" stroke="{colour}"/>'
-        f'<text x="{x:g}" y="{y + 3.2:g}" text-anchor="middle" font-size="9" font-weight="700" '
-        f'fill="{colour}">{SIGNS[mark]}</text></g>'
+        f'{ring}<g class="mark {mark}"><circle cx="{x:g}" cy="{y:g}" r="5.5" fill="{fill}" stroke="{ink}"/>'
+        f'<text x="{x:g}" y="{y + 3.5:g}" text-anchor="middle" font-size="10" font-weight="700" '
+        f'fill="{ink}">{SIGNS[mark]}</text></g>'
     )
 
 

@@ -26,6 +26,8 @@ LENGTHS = (26, 14)
 LONGEST = 48
 LINES = 4
 """Largest number of lines of a label; one in an opened group also keeps to its row."""
+START = 1.4
+"""Size of a start, by that of other nodes."""
 GAP = 4.0
 """Gap between a dot and its label."""
 TITLE = (10.0, 16.0)
@@ -139,7 +141,7 @@ def _with_room(dot: Dot, layout: Layout, taken: Taken, crossed: Taken, size: int
 def radius(dot: Dot, layout: Layout) -> float:
     """The radius of a dot's figure."""
     if "start" in dot.marks:
-        return max(8.0, dot.size)
+        return max(8.0, START * dot.size) if layout.rings else dot.size
     return layout.places[dot.uri].size if dot.uri in layout.places else dot.size
 
 

@@ -14,18 +14,19 @@ from kgd.model.uri import CODE_TREE, name_of
 Shape = Literal["node", "group", "missing"]
 Arrangement = Literal["rings", "path", "groups"]
 """By cost around the starts; along one path; or as groups, sized by their number of nodes."""
-Mark = Literal["start", "missing", "unreachable", "conflict", "unverified", "foreign"]
+Mark = Literal["start", "missing", "unreachable", "conflict", "unverified", "proposed", "foreign"]
 
 MEANINGS: Mapping[Mark, str] = {
     "start": "start",
     "missing": "missing",
     "unreachable": "in another workspace that cannot be reached",
     "conflict": "open conflict",
-    "unverified": "stale: the cited code has changed",
+    "unverified": "stale",
+    "proposed": "open proposal",
     "foreign": "from another workspace",
 }
 """The text of each mark, in the order of a legend."""
-SHORT: Mapping[Mark, str] = {"conflict": "in conflict", "unverified": "stale"}
+SHORT: Mapping[Mark, str] = {"conflict": "in conflict", "unverified": "stale", "proposed": "with an open proposal"}
 """The text of a mark beside a number of nodes."""
 MOST_LINES = 4_000
 """Maximum number of lines. Relations on cheapest paths come first, then the cheapest others."""
@@ -33,8 +34,9 @@ MOST_LINES = 4_000
 
 LEAST_BUBBLE, LARGEST_BUBBLE = 14.0, 84.0
 """Radius of the smallest and the largest group of a picture."""
-DOT, STEP = 5.5, 14.0
-"""Radius of a node, and of a node of a path."""
+DOT, LARGE_DOT, STEP = 5.5, 8.0, 14.0
+"""Radius of a node, of a node in a walk of at most `FEW` nodes, and of a node of a path."""
+FEW = 40
 MANY = 10
 """Number of relations between two groups that makes a line wide, if no two groups have more."""
 
@@ -90,10 +92,14 @@ class Scene:
     has_tones: bool = False
 
     @property
-    def marks(self) -> list[Mark]:
-        """The marks in use, in the order of the legend."""
-        occurring = {mark for dot in self.dots for mark in (*dot.marks, *dict(dot.counts))}
-        return [mark for mark in MEANINGS if mark in occurring]
+    def marks(self) -> dict[Mark, int]:
+        """The number of nodes with each mark in use, in the order of the legend; in groups also of nodes without a
+        dot."""
+        counts = Counter[Mark]()
+        for dot in self.dots:
+            counts.update(dict(dot.counts))
+            counts.update(dot.marks if self.arrangement != "groups" else ())
+        return {mark: counts[mark] for mark in MEANINGS if counts[mark]}
 
     @property
     def usual(self) -> str:
@@ -126,13 +132,16 @@ def scene_of_walk(answer: Mapping[str, Any], *, is_path: bool = False) -> Scene:
         is_path: Whether the answer is the path to one node, which is drawn without broken links.
     """
     known = {node["uri"] for node in answer["nodes"]}
-    disputed = {one["uri"] for one in answer.get("conflicts", ())}
+    marked: Mapping[Mark, Collection[str]] = {
+        "conflict": {one["uri"] for one in answer.get("conflicts", ())},
+        "unverified": {node["uri"] for node in answer["nodes"] if "unverified" in node},
+        "proposed": answer.get("proposed", ()),
+    }
     broken = () if is_path else answer.get("broken_links", ())
     tones = answer.get("tones", {})
+    size = STEP if is_path else LARGE_DOT if len(known) <= FEW else DOT
     dots = [
-        replace(
-            _dot(node, known, disputed, STEP if is_path else DOT), tone=tones.get(node["uri"], UNKNOWN if tones else "")
-        )
+        replace(_dot(node, known, marked, size), tone=tones.get(node["uri"], UNKNOWN if tones else ""))
         for node in answer["nodes"]
     ]
     dots += _missing(broken, {dot.uri: dot for dot in dots})
@@ -146,6 +155,8 @@ def scene_of_walk(answer: Mapping[str, Any], *, is_path: bool = False) -> Scene:
 
 
 GROUP = "group:"
+FLAGS: Mapping[Mark, str] = {"conflict": "has_conflict", "unverified": "is_stale", "proposed": "is_proposed"}
+"""The field of a group's member for each mark."""
 UNKNOWN = "unknown"
 """The class of a node whose class is not known."""
 
@@ -163,6 +174,7 @@ def scene_of_groups(answer: Mapping[str, Any]) -> Scene:
         counts: list[tuple[Mark, int]] = [
             ("conflict", group.get("conflicts", 0)),
             ("unverified", group.get("stale", 0)),
+            ("proposed", group.get("proposed", 0)),
         ]
         kinds = ", ".join(
             f"{TONES[kind][1] if tones is not None else in_words(kind)} {count:,}" for kind, count in parts
@@ -180,8 +192,7 @@ def scene_of_groups(answer: Mapping[str, Any]) -> Scene:
         shown |= {"tone": UNKNOWN} if tones is not None else {}
         dots.append(Dot(uri, name, type, cost, parent, "group", told=told, size=round(size, 1), **shown))
         for node in group.get("members", ()):
-            flags: list[tuple[Mark, str]] = [("conflict", "has_conflict"), ("unverified", "is_stale")]
-            marks = tuple(mark for mark, flag in flags if node.get(flag))
+            marks = tuple(mark for mark, flag in FLAGS.items() if node.get(flag))
             said = "; ".join([f"in {group['name']}", *map(MEANINGS.__getitem__, marks)])
             inner: dict[str, Any] = {
                 "summary": node.get("summary", ""),
@@ -211,12 +222,9 @@ def _parent(node: Mapping[str, Any], known: Collection[str]) -> str:
     return next((step["from"] for step in before if step["from"] in known), "")
 
 
-def _dot(node: Mapping[str, Any], known: Collection[str], disputed: Iterable[str], size: float) -> Dot:
+def _dot(node: Mapping[str, Any], known: Collection[str], marked: Mapping[Mark, Collection[str]], size: float) -> Dot:
     marks: list[Mark] = [] if "via" in node else ["start"]
-    if node["uri"] in disputed:
-        marks.append("conflict")
-    if "unverified" in node:
-        marks.append("unverified")
+    marks += [mark for mark, uris in marked.items() if node["uri"] in uris]
     if node.get("origin", {}).get("trust") == "remote":
         marks.append("foreign")
     return Dot(

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import cos, hypot, sin
 
 from kgd.drawing.figures import (
-    AMBER,
     FAINT,
     GROUP,
+    HUES,
     INK,
     LARGEST_SHAPE,
     PAPER,
+    PLACES,
     QUIET,
-    RED,
     SIGNS,
     escaped,
     figure,
@@ -322,18 +322,18 @@ def _box(dot: Dot, layout: Layout, is_filled: bool) -> str:
 
 
 def _badges(dots: Sequence[Dot], layout: Layout, numbers: Mapping[str, tuple[int, Dot]]) -> str:
-    """The numbers of the nodes with marks of each group, on the upper edge of its circle. They are not part of the
+    """The numbers of the nodes with marks of each group, on the edge of its circle. They are not part of the
     link, whose name says them in words."""
     drawn = []
     for dot, mark, count in ((one, *numbered) for one in dots for numbered in one.counts):
         point, away = layout.points[dot.uri], radius(dot, layout) * EDGE
         text = f"{SIGNS[mark]} {count:,}"
-        half, colour = width(text) * CHARACTER / 2 + 4, RED if mark == "conflict" else AMBER
-        x, y = point.x + (away if mark == "conflict" else -away), point.y - away
+        half, (across, down) = width(text) * CHARACTER / 2 + 4, PLACES[mark]
+        x, y = point.x + across * away, point.y + down * away
         drawn.append(
             f'<g class="mark {mark}" data-of="{numbers[dot.uri][0]}" transform="translate({x:.1f} {y:.1f})">'
-            f'<rect x="{-half:g}" y="-9" width="{2 * half:g}" height="18" rx="9" fill="{PAPER}" stroke="{colour}"/>'
-            f'<text dy=".35em" text-anchor="middle" font-size="12" font-weight="700" fill="{colour}">{text}</text></g>'
+            f'<rect x="{-half:g}" y="-9" width="{2 * half:g}" height="18" rx="9" fill="{HUES[mark]}" stroke="{PAPER}"/>'
+            f'<text dy=".35em" text-anchor="middle" font-size="12" font-weight="700" fill="{PAPER}">{text}</text></g>'
         )
     return f'<g class="badges" aria-hidden="true">{"".join(drawn)}</g>' if drawn else ""
 

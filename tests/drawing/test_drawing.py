@@ -441,9 +441,13 @@ def test_a_node_is_marked_by_its_state() -> None:
         _node(b, 0.5, [a], unverified={"reason": "changed"}),
         _node(c, 1.0, [a, b], origin={"workspace": "x", "trust": "remote"}),
     ]
-    scene = scene_of_walk(_answer(nodes, conflicts=[{"uri": b}]))
-    assert [dot.marks for dot in scene.dots] == [("start",), ("conflict", "unverified"), ("foreign",)]
-    assert scene.marks == ["start", "conflict", "unverified", "foreign"]
+    scene = scene_of_walk({**_answer(nodes, conflicts=[{"uri": b}]), "proposed": {a, b}})
+    assert [dot.marks for dot in scene.dots] == [
+        ("start", "proposed"),
+        ("conflict", "unverified", "proposed"),
+        ("foreign",),
+    ]
+    assert scene.marks == {"start": 1, "conflict": 1, "unverified": 1, "proposed": 2, "foreign": 1}
 
 
 def test_a_missing_node_is_as_far_as_its_cheapest_link() -> None:

@@ -261,11 +261,12 @@ def test_a_path_explains_itself_and_can_be_reversed(page: Page) -> None:
 def test_colours_show_what_is_in_trouble_or_old_and_are_kept_by_links(page: Page) -> None:
     opened(page, LAPTOP, "graph")
     badges = page.locator("#drawing .badges .mark")
-    assert sorted(badges.all_text_contents()) == ["! 1", "! 1", "! 1", "? 1", "? 1", "? 1", "? 1", "? 1"]
+    assert sorted(badges.all_text_contents()) == ["! 1"] * 3 + ["+ 1"] * 2 + ["? 1"] * 5
     page.get_by_role("link", name="Trouble", exact=True).click()
     expect(page.locator(".legend")).to_contain_text("open conflict 3")
     expect(page.locator(".legend")).to_contain_text("stale 4")  # a fifth is in conflict
-    assert badges.count() == 8
+    expect(page.locator(".legend")).to_contain_text("open proposal 2")
+    assert badges.count() == 10
     assert axe(page) == []
     page.locator("#drawing .group", has_text="Payments").click()
     expect(page.locator("#drawing .filled")).to_have_count(1)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NotRequired
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -50,6 +50,10 @@ CITED = 2_000
 """Largest number of files and folders whose imports are looked up."""
 
 
+Mark = Literal["conflicts", "stale", "proposed"]
+"""A number of nodes of a group."""
+
+
 class Member(TypedDict):
     uri: str
     type: str
@@ -57,12 +61,13 @@ class Member(TypedDict):
     summary: NotRequired[str]
     has_conflict: NotRequired[bool]
     is_stale: NotRequired[bool]
+    is_proposed: NotRequired[bool]
 
 
 class GroupShown(TypedDict):
     """A group of nodes. `types` has its number of nodes by type, the most frequent first, and `tones` by class;
-    `conflicts` and `stale` are numbers of nodes. `inside` is the group that contains it; `members` are the shown nodes
-    of an opened group."""
+    `conflicts`, `stale` and `proposed` are numbers of nodes; the last counts those that open proposals change. `inside`
+    is the group that contains it; `members` are the shown nodes of an opened group."""
 
     id: str
     name: str
@@ -71,6 +76,7 @@ class GroupShown(TypedDict):
     tones: NotRequired[dict[str, int]]
     conflicts: NotRequired[int]
     stale: NotRequired[int]
+    proposed: NotRequired[int]
     inside: NotRequired[str]
     members: NotRequired[list[Member]]
 
@@ -109,11 +115,12 @@ def groups(
             nodes of its areas. While a group outside of it is opened, it is closed, and its id opens it.
         colour: The classes to count; see `kgd.tools.read.states.tones`.
     """
-    key = tuple(by), tuple(opened), colour, workspace.now() // KEPT_FOR if colour != "type" else 0
+    proposed = frozenset(states.proposed(workspace, sees))
+    key = tuple(by), tuple(opened), colour, workspace.now() // KEPT_FOR if colour != "type" else 0, proposed
     if sees is not None:
-        found = _found(workspace, by, opened, sees, colour)
+        found = _found(workspace, by, opened, sees, colour, proposed)
     else:
-        found = Groups.of(workspace).kept(key, lambda: _found(workspace, by, opened, None, colour))
+        found = Groups.of(workspace).kept(key, lambda: _found(workspace, by, opened, None, colour, proposed))
     files = _files(workspace, found, sees) if found.group_of else {}
     return {**found.answer, "links": _links(found, files)}
 
@@ -132,7 +139,12 @@ class _Found:
 
 
 def _found(
-    workspace: Workspace, by: Sequence[Grouping], opened: Sequence[str], sees: Sees | None, colour: Colour
+    workspace: Workspace,
+    by: Sequence[Grouping],
+    opened: Sequence[str],
+    sees: Sees | None,
+    colour: Colour,
+    proposed: frozenset[Uri],
 ) -> _Found:
     grouping, read, members = Groups.of(workspace).divided(by, sees)
     places = every_area(workspace, sees) if grouping == "area" else {}
@@ -155,7 +167,8 @@ def _found(
     with_members = {id for id in shown if id in opened and not id.startswith("molecule:")}
     most = min(MEMBERS, MEMBERS_IN_ALL // max(1, len(with_members)))
     (conflicts, _), stale = states.disputed(workspace, sees), states.doubted(workspace, sees)
-    in_conflict, in_doubt = (Counter(ids[uri] for uri in uris if uri in ids) for uris in (conflicts, stale))
+    marked: dict[Mark, Collection[Uri]] = {"conflicts": conflicts, "stale": stale, "proposed": proposed}
+    counts = {mark: Counter(ids[uri] for uri in uris if uri in ids) for mark, uris in marked.items()}
     tones = states.tones(workspace, ids, colour, sees)
     answer: list[GroupShown] = []
     visible: list[Uri] = []
@@ -171,14 +184,13 @@ def _found(
             group["types"] = types
         if colour != "type":
             group["tones"] = estimated(Counter(tones.get(uri, UNKNOWN) for uri in ranked).items())
-        if in_conflict[id]:
-            group["conflicts"] = max(1, round(in_conflict[id] * more))
-        if in_doubt[id]:
-            group["stale"] = max(1, round(in_doubt[id] * more))
+        for mark, count in counts.items():
+            if count[id]:
+                group[mark] = max(1, round(count[id] * more))
         if id in places and places[id][1]:
             group["inside"] = places[id][1]
         if id in with_members:
-            group["members"] = [_member(workspace, uri, conflicts, stale) for uri in ranked[:most]]
+            group["members"] = [_member(workspace, uri, marked) for uri in ranked[:most]]
             visible += ranked[:most]
         answer.append(group)
     answer += _containers(answer, workspace, sees) if grouping == "area" else []
@@ -224,15 +236,17 @@ def _title(workspace: Workspace, uri: Uri) -> str:
     return fenced_line((card and card.name) or name_of(uri), 200)
 
 
-def _member(workspace: Workspace, uri: Uri, conflicts: Collection[Uri], stale: Collection[Uri]) -> Member:
+def _member(workspace: Workspace, uri: Uri, marked: Mapping[Mark, Collection[Uri]]) -> Member:
     card = workspace.graph.card(uri)
     member: Member = {"uri": uri, "type": type_of(workspace, uri), "name": _title(workspace, uri)}
     if card and card.summary:
         member["summary"] = fenced_line(card.summary, 300)
-    if uri in conflicts:
+    if uri in marked["conflicts"]:
         member["has_conflict"] = True
-    if uri in stale:
+    if uri in marked["stale"]:
         member["is_stale"] = True
+    if uri in marked["proposed"]:
+        member["is_proposed"] = True
     return member
 
 

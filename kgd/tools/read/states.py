@@ -1,4 +1,4 @@
-"""States of nodes in pictures: open conflicts, stale and expired nodes, and the age of the last change."""
+"""States of nodes in pictures: conflicts, open proposals, stale and expired nodes, and the age of the last change."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kgd.model.uri import Uri, workspace_of
 from kgd.tools import visibility
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
+from kgd.workspace.proposals.marks import marks
 from kgd.workspace.workspace import Workspace
 
 Colour = Literal["type", "trouble", "age"]
@@ -30,6 +31,19 @@ def disputed(workspace: Workspace, sees: Sees | None) -> tuple[set[Uri], bool]:
 def doubted(workspace: Workspace, sees: Sees | None) -> Collection[Uri]:
     """The stale nodes; none for a restricted caller, as in `kgd.tools.origins.marks`."""
     return Freshness.of(workspace).doubted if sees is None else ()
+
+
+def proposed(workspace: Workspace, sees: Sees | None) -> set[Uri]:
+    """The nodes that open proposals change; none for a restricted caller."""
+    return marks(workspace).uris if sees is None else set()
+
+
+def proposed_of_walk(session: Session, answer: Mapping[str, Any]) -> set[Uri]:
+    """The nodes of a walk in its first workspace that open proposals change."""
+    found: set[Uri] = set()
+    for workspace in session.daemon.opened([answer["workspace"]]):
+        found |= proposed(workspace, visibility.sight(session, workspace.id))
+    return found.intersection(Uri(node["uri"]) for node in answer["nodes"])
 
 
 def tones_of_walk(session: Session, answer: Mapping[str, Any], colour: Colour) -> dict[str, str]:

@@ -29,13 +29,18 @@ from kgd.ui.pages.areas import coverage_of
 from kgd.ui.pages.graph_address import COLOURS, DEAREST, DIRECTIONS, GROUPINGS, MOST_OFF, TYPE, Wanted
 from kgd.ui.pages.graph_card import card_of
 from kgd.ui.pages.graph_legend import legend_of, without
-from kgd.ui.pages.graph_walk import begun, coloured, found, paths, similar, walk
+from kgd.ui.pages.graph_walk import begun, found, marked, paths, similar, walk
 from kgd.ui.relation_words import verb_of, words_of
 from kgd.ui.rendering import counted
 from kgd.ui.visit import Download, Entry, Handled, Page, Redirect, Visit
 
 WORDING = {"in_words": in_words, "words_of": words_of, "verb_of": verb_of}
-BADGES: Mapping[Mark, str] = {"conflict": "conflict", "unverified": "stale", "missing": "missing"}
+BADGES: Mapping[Mark, str] = {
+    "conflict": "conflict",
+    "unverified": "stale",
+    "proposed": "proposed",
+    "missing": "missing",
+}
 """Marks of nodes in the list beside the picture."""
 ROWS = 50
 """Number of rows that the list shows at first."""
@@ -65,7 +70,7 @@ def saved(visit: Visit) -> Handled:
             raise NotFound("no node was found to draw", at="q", next="Try other words.")
         if is_path := bool(wanted.to):
             alternatives = paths(visit, wanted)
-            answer = coloured(visit, wanted, alternatives[_alternative(alternatives, wanted)])
+            answer = marked(visit, wanted, alternatives[_alternative(alternatives, wanted)])
         else:
             answer = walk(visit, wanted)[0]
         scene = scene_of_walk(answer, is_path=is_path)
@@ -143,7 +148,7 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         return {"wanted": wanted, **unknown}
     alternatives = paths(visit, wanted)
     alternative = _alternative(alternatives, wanted)
-    answer = coloured(visit, wanted, alternatives[alternative])
+    answer = marked(visit, wanted, alternatives[alternative])
     scene = scene_of_walk(answer, is_path=True)
     names = {dot.uri: dot.name for dot in scene.dots}
     if answer.get("unreached"):

@@ -35,8 +35,11 @@ def legend_of(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]
     ]
     kind: Mapping[str, str] = {"missing": "missing", "unreachable": "unreachable"}
     named = {mark for _, marks, _ in of_tones for mark in marks}
-    marks: Sequence[Any] = [mark for mark in scene.marks if mark not in named]
-    return legend + [_entry(sample(kind.get(mark, "concept"), (mark,), tone), MEANINGS[mark]) for mark in marks]
+    return legend + [
+        _entry(sample(kind.get(mark, "concept"), (mark,), tone), MEANINGS[mark] + f" {count:,}" * (mark != "start"))
+        for mark, count in scene.marks.items()
+        if mark not in named
+    ]
 
 
 def _entry(figure: str, words: str, leads: str = "", is_hidden: bool = False) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from kgd.drawing.scene import shown_type
 from kgd.errors import KgdError
 from kgd.model.uri import CODE_TREE, scheme_of
-from kgd.tools.read.states import Colour, tones_of_walk
+from kgd.tools.read.states import Colour, proposed_of_walk, tones_of_walk
 from kgd.ui.pages.graph_address import TYPE, Wanted
 from kgd.ui.visit import Visit
 
@@ -88,11 +88,16 @@ def paths(visit: Visit, wanted: Wanted) -> list[Mapping[str, Any]]:
     return [best, *({**best, **one} for one in best.get("alternatives", ()))]
 
 
-def coloured(visit: Visit, wanted: Wanted, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add the class of each node if the picture shows classes."""
-    if wanted.colour == TYPE or wanted.as_of:
+def marked(visit: Visit, wanted: Wanted, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add the nodes that open proposals change and, if the picture shows classes, the class of each node."""
+    if wanted.as_of:
         return answer
-    return {**answer, "tones": tones_of_walk(visit.session(), answer, cast("Colour", wanted.colour))}
+    answer = {**answer, "proposed": proposed_of_walk(visit.session(), answer)}
+    return (
+        answer
+        if wanted.colour == TYPE
+        else {**answer, "tones": tones_of_walk(visit.session(), answer, cast("Colour", wanted.colour))}
+    )
 
 
 def walk(visit: Visit, wanted: Wanted) -> tuple[Mapping[str, Any], list[str]]:
@@ -100,12 +105,12 @@ def walk(visit: Visit, wanted: Wanted) -> tuple[Mapping[str, Any], list[str]]:
     plain = _traverse(visit, wanted, max(wanted.nodes, LOOKED_AT) if wanted.hidden else wanted.nodes)
     edges = {edge["type"] for edge in (*plain["edges"], *plain["broken_links"])} | set(wanted.hidden_edges)
     if not wanted.hidden and not wanted.hidden_edges:
-        return coloured(visit, wanted, plain), sorted(edges)
+        return marked(visit, wanted, plain), sorted(edges)
     types = {shown_type(node) for node in plain["nodes"]} | set(wanted.hidden)
     shown = sorted(types - set(wanted.hidden)) if wanted.hidden else None
     walked = sorted(edges - set(wanted.hidden_edges)) if wanted.hidden_edges else None
     answer = _traverse(visit, wanted, wanted.nodes, _or_none(shown), _or_none(walked))
-    return coloured(visit, wanted, answer), sorted(edges)
+    return marked(visit, wanted, answer), sorted(edges)
 
 
 def _or_none(wanted: list[str] | None) -> list[str] | None:

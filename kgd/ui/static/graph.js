@@ -14,28 +14,29 @@
   const BENDS = [0.06, -0.06, 0.12, -0.12, 0.2, -0.2, 0.3, -0.3];  // offsets of a line around labels, as shares of its length
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
   const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
-  // Of a path: least width of a step in a row, width of its text in a row and in a column, room below.
-  const STEP_WIDE = 200, STEP_TEXT = 240, COLUMN_TEXT = 480, BELOW_STEPS = 140;
+  // Of a path: least width of a step in a row, width of its text in a row and in a column, room below; largest scale of a short row.
+  const STEP_WIDE = 200, STEP_TEXT = 240, COLUMN_TEXT = 480, BELOW_STEPS = 140, ENLARGED = 1.7;
   const LARGER = 1.16, LINE = 18;  // size of its text, by that of other labels, and height of a line
   const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9];  // places of a text on a line between groups
   const LEAST_PAD = 58;  // half of a short label
   const STRETCH = { rings: 2, path: 4, groups: 1.8 };  // largest ratio of the scales of both axes
   const by = (id) => document.getElementById(id), within = (value, least, most) => Math.max(least, Math.min(most, value));
-  // The scene on the page, and the view of it: a place (x, y) is painted at (x * kx, y * ky), less the view's corner.
+  // The scene on the page, and the view of it: a place (x, y) is painted at (x * kx, y * ky), less the view's corner, in units of `scale` pixels.
   let svg = null, kind = "rings", isTall = false, dots = [], lines = [], rings = [], sectors = [], edges = [], box = null, taken = null;
-  let view = { kx: 1, ky: 1, x: 0, y: 0 }, fit = 1, fitted = true, seenAt = "", moved = new Map(), resting = 0;
+  let view = { kx: 1, ky: 1, x: 0, y: 0 }, scale = 1, fit = 1, fitted = true, seenAt = "", moved = new Map(), resting = 0;
 
   const size = (dot) => (dot.group ? dot.size * Math.min(view.kx, view.ky) : dot.size);
   const half = (dot) => (dot.open ? [dot.wide / 2 * view.kx, dot.high / 2 * view.ky] : [size(dot), size(dot)]);
   const at = (dot) => [dot.x * view.kx, dot.y * view.ky];
-  const wide = () => svg.getBoundingClientRect().width, high = () => svg.getBoundingClientRect().height;
+  const wide = () => svg.getBoundingClientRect().width / scale, high = () => svg.getBoundingClientRect().height / scale;
+  const inPicture = ({ clientX, clientY }) => { const { x, y } = svg.getBoundingClientRect(); return [(clientX - x) / scale, (clientY - y) / scale]; };
   const near = () => view.kx / fit;
   // The part of the picture that the card does not cover: beside it and, if asked, above it.
   function free(above = false) {
     const card = by("card"), area = svg.getBoundingClientRect(), over = card.firstElementChild ? card.getBoundingClientRect() : null;
     if (!over) return [wide(), high()];
-    const isBeside = over.width < wide() / 2;
-    return [isBeside ? wide() - over.width : wide(), isBeside || !above ? high() : within(over.top - area.top, 60, high())];
+    const isBeside = over.width < area.width / 2;
+    return [isBeside ? wide() - over.width / scale : wide(), isBeside || !above ? high() : within((over.top - area.top) / scale, 60, high())];
   }
   const set = (element, values) => { for (const name in values) element.setAttribute(name, values[name]); };
 
@@ -68,7 +69,7 @@
   }
 
   // Takes the places for a tall or a wide window, and their extent. A path is a row if it has room for the texts.
-  const wantsTall = () => (kind === "path" ? free()[0] < STEP_WIDE * dots.length : wide() < high());
+  const wantsTall = () => (kind === "path" ? free()[0] * scale < STEP_WIDE * dots.length : wide() < high());
   function arrange() {
     isTall = wantsTall();
     for (const dot of dots) {
@@ -115,13 +116,13 @@
     spot();
   }
 
-  // The numbers on the upper edge of a group.
+  // The numbers on the edge of a group.
   function pin(dot) {
     const [x, y] = at(dot), beside = dot.badges.length > 1 ? Math.max(...dot.badges.map((one) => one.firstElementChild.width.baseVal.value)) / 2 + 1 : 0;
     const edge = EDGE * size(dot), across = Math.max(edge, beside);
     for (const badge of dot.badges) {
-      const side = badge.matches(".conflict") ? across : -across;
-      badge.setAttribute("transform", `translate(${(x + side).toFixed(1)} ${(y - edge).toFixed(1)})`);
+      const right = badge.matches(".conflict") ? across : -across, down = badge.matches(".proposed") ? edge : -edge;
+      badge.setAttribute("transform", `translate(${(x + right).toFixed(1)} ${(y + down).toFixed(1)})`);
     }
   }
 
@@ -409,7 +410,9 @@
 
   function all() {
     if (isTall !== wantsTall()) arrange();
-    const isRow = kind === "path" && !isTall, [across, down] = free();
+    const isRow = kind === "path" && !isTall;
+    scale = isRow ? within(free()[0] * scale / (STEP_TEXT * dots.length), 1, ENLARGED) : 1;
+    const [across, down] = free();
     const pad = kind === "groups" ? 8 : isRow ? STEP_TEXT / 2 + 8 : kind === "path" ? across / 2 - 40 : within(across / 8, LEAST_PAD, 140);
     const margin = { groups: 8, path: 56, rings: BELOW }[kind];
     const above = Math.max(margin, isCovered() ? ABOVE + (kind === "path" ? 40 : 0) : 0);
@@ -589,8 +592,7 @@
   document.addEventListener("wheel", (event) => {
     if (!event.target.closest("#drawing")) return;
     event.preventDefault();
-    const { x, y } = svg.getBoundingClientRect();
-    zoom(Math.exp(-within(event.deltaY, -120, 120) / 400), [event.clientX - x, event.clientY - y], false);
+    zoom(Math.exp(-within(event.deltaY, -120, 120) / 400), inPicture(event), false);
   }, { passive: false });
 
   const ARROWS = { ArrowLeft: [-80, 0], ArrowRight: [80, 0], ArrowUp: [0, -80], ArrowDown: [0, 80] };
@@ -634,11 +636,12 @@
     if (!wasDragged && Math.hypot(event.clientX - held.x, event.clientY - held.y) < 4) return;
     wasDragged = true;
     pointers.set(event.pointerId, event);
-    const right = event.clientX - before.clientX, down = event.clientY - before.clientY;
+    const right = (event.clientX - before.clientX) / scale, down = (event.clientY - before.clientY) / scale;
     if (held.onMap) lookAt(event);
     else if (others.length) {
-      const apart = (one) => Math.hypot(one.clientX - others[0].clientX, one.clientY - others[0].clientY) || 1, { x, y } = svg.getBoundingClientRect();
-      zoom(apart(event) / apart(before), [(event.clientX + others[0].clientX) / 2 - x, (event.clientY + others[0].clientY) / 2 - y], false);
+      const apart = (one) => Math.hypot(one.clientX - others[0].clientX, one.clientY - others[0].clientY) || 1;
+      const [[x, y], [otherX, otherY]] = [event, others[0]].map(inPicture);
+      zoom(apart(event) / apart(before), [(x + otherX) / 2, (y + otherY) / 2], false);
       move(-right / 2, -down / 2);
     } else if (held.dot) shift(held.dot, right / view.kx, down / view.ky);
     else move(-right, -down);
@@ -694,7 +697,7 @@
     return lineAt(event, (line) => line.arrow || !dot?.link.matches(".filled")) || dot;
   }
   function lineAt(event, isShown) {
-    const { x: left, y: top } = svg.getBoundingClientRect(), x = event.clientX - left + view.x, y = event.clientY - top + view.y;
+    const [left, top] = inPicture(event), x = left + view.x, y = top + view.y;
     let best = null, least = 6;
     for (const line of lines.filter(isShown)) {
       for (let n = 0, steps = kind === "groups" || line.bend ? 8 : 1; n < steps; n++) {

@@ -61,6 +61,11 @@ class Marks:
     merged: dict[ObjectId, bool] = field(default_factory=dict)
     """Whether the tip contains a proposal, once it was asked for."""
 
+    @property
+    def uris(self) -> set[Uri]:
+        """The nodes that the proposals change, also those whose version is at the tip."""
+        return {uri for _, _, changed in self.found for uri in changed.uris}
+
     def of(self, uri: Uri) -> list[str]:
         """The ids of the proposals that change this node, oldest first, without those whose version of the node's file
         is at the tip."""
