@@ -292,16 +292,6 @@ def by_line(commit: Mapping[str, Any]) -> str:
     return f"{commit['author']}, pushed by {commit['pushed_by']}" if commit.get("pushed_by") else str(commit["author"])
 
 
-def closeness(found: Mapping[str, Any], question: str) -> int:
-    """The sort key of a hit: 0 if the question is its name or path, 1 if each word of it begins a word of the name,
-    otherwise 2. Search page and palette sort by it; hits of the same key keep the order of the answer.
-    """
-    uri, name = found["uri"], str(found.get("name") or name_of(found["uri"]))
-    if is_called(uri, question) or name.casefold().rstrip(".") == question.strip().casefold().rstrip("."):
-        return 0
-    return 1 if begins(question.casefold().split(), path_of(uri) if scheme_of(uri) in CODE_TREE else name) else 2
-
-
 def begins(typed: Sequence[str], text: str) -> bool:
     """Whether each typed word begins a word of a text. The typed words are in lower case."""
     own = re.split(r"[\W_]+", text.casefold())

@@ -98,11 +98,11 @@ class TestInABrowser:
         desk.put("gotcha://shop/brass-trap", summary="Brass turns green")
         at(page, "search?q=brass")
         expect(page.locator(".hit")).to_have_count(2)
-        page.locator(".chips").get_by_role("link", name="decision").click()
+        page.locator(".facets").get_by_role("link", name="decision").click()
         expect(page.locator(".hit")).to_have_count(1)
         page.get_by_role("link", name="Type: decision (remove)").click()
         expect(page.locator(".hit")).to_have_count(2)
-        page.locator("summary", has_text="Filters").click()
+        page.locator("summary", has_text="More filters").click()
         page.get_by_role("textbox", name="Tag").fill("metal")
         page.get_by_role("button", name="Show").click()
         expect(page.locator(".hit")).to_contain_text("Brass for all signs")
@@ -140,7 +140,6 @@ class TestInABrowser:
         hits = at(page, "search?q=dock+gate").locator(".hit h2")
         expect(hits).to_have_count(5)
         expect(hits.first).to_have_text("Dock gate")
-        expect(hits.nth(1)).to_have_text("Dock gate of the yard")
         expect(page.locator(".hit").first).to_contain_text("concept · Ann Person")  # its name does not look like a path
         page.keyboard.press("Control+k")
         page.keyboard.type("dock gate")
@@ -148,15 +147,20 @@ class TestInABrowser:
         expect(rows.first).to_contain_text("Closed at night")
         expect(rows.nth(1)).to_contain_text("Dock gate of the yard")
 
-    def test_a_phone_shows_whole_chips(self, desk: Desk, page: Page) -> None:
+    def test_a_phone_folds_the_filters_and_counts_the_active_ones(self, desk: Desk, page: Page) -> None:
         for number, kind in enumerate(("insight", "decision", "gotcha", "pattern")):
             desk.put(f"{kind}://shop/nickel-{number}", summary="Nickel shines", tags=[f"metal-{number}"])
         page.set_viewport_size({"width": 390, "height": 844})
         at(page, "search?q=nickel")
-        chips = page.locator(".chips .chip:visible")
-        expect(chips).to_have_count(5)  # two types, two tags, and the filters
+        chips = page.locator(".facets .chip:visible")
+        expect(chips).to_have_text(["Filters"])
+        chips.click()
+        expect(chips).to_have_count(9)  # the fold, four types and four tags
+        assert axe(page) == []
         boxes = [box for chip in chips.all() if (box := chip.bounding_box())]
         assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+        page.get_by_role("link", name="metal-2").click()
+        expect(chips).to_have_text(["Filters (1)"])
 
     def test_a_hit_leads_to_further_hits_of_its_author(self, desk: Desk, page: Page) -> None:
         desk.put("insight://shop/copper", summary="Copper bends")

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kgd.errors import KgdError
-from kgd.model.uri import CODE_TREE, parse, path_of, scheme_of, workspace_of
+from kgd.model.uri import CODE_TREE, name_of, parse, path_of, scheme_of, workspace_of
 from kgd.tools.visibility import sight
 from kgd.ui.navigation import DESTINATIONS
-from kgd.ui.node_reading import ROWS, Row, begins, closeness, listed
+from kgd.ui.node_reading import ROWS, SYMBOL, Row, begins, is_called, listed
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
 FOUND, LOOKED = 6, 20
@@ -127,6 +127,18 @@ def _found(visit: Visit, question: str) -> tuple[list[Choice], list[Choice]]:
         for hits in chosen
     )
     return nodes, code
+
+
+def closeness(found: Mapping[str, Any], question: str) -> int:
+    """The sort key of a hit: 0 if the question is its name or path, 1 if each word of it begins a word of the name,
+    otherwise 2. Hits of the same key keep the order of the answer. A definition in the code does not precede a node by
+    its name alone.
+    """
+    uri, name = found["uri"], str(found.get("name") or name_of(found["uri"]))
+    is_name = name.casefold().rstrip(".") == question.strip().casefold().rstrip(".")
+    if is_called(uri, question) or (is_name and scheme_of(uri) != SYMBOL):
+        return 0
+    return 1 if begins(question.casefold().split(), path_of(uri) if scheme_of(uri) in CODE_TREE else name) else 2
 
 
 def _choice(visit: Visit, found: Mapping[str, Any], row: Row | None, question: str = "") -> Choice:

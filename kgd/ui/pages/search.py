@@ -14,7 +14,7 @@ from kgd.errors import KgdError
 from kgd.index.snippets import spans
 from kgd.model.change import Author
 from kgd.model.uri import path_of
-from kgd.ui.node_reading import AREA, Row, closeness, is_called, listed, titles
+from kgd.ui.node_reading import AREA, Row, is_called, listed, titles
 from kgd.ui.visit import Entry, Handled, Page, Visit
 
 HITS = 30
@@ -91,10 +91,7 @@ def search(visit: Visit) -> Handled:
         answer = _answer(visit, question, given) if question or "tag" in given else {}
     except KgdError as error:
         answer, told["refused"] = {}, error
-    found, code = (
-        _rows(visit, sorted(answer.get(name, ()), key=lambda hit: closeness(hit, question)), question)
-        for name in ("hits", "code")
-    )
+    found, code = (_rows(visit, answer.get(name, ()), question) for name in ("hits", "code"))
     hits, related = [one for one in found if not one.is_related], [one for one in found if one.is_related]
     if not hits:
         hits, related = related, []
