@@ -268,9 +268,12 @@ def test_a_new_fact_needs_only_a_summary(desk: Desk, page: Page, watched: Watche
     press(page, "Create")
     expect(page.get_by_role("alert")).to_contain_text("The node has no name. Write a summary")
     page.get_by_label("Summary").fill("Flour comes on Tuesdays")
+    page.get_by_label("About, one per line").fill("src/flour.py\nsrc/checkout.py\nflour")
     press(page, "Create")
     expect(page.locator("h1")).to_have_text("Flour comes on Tuesdays")
-    node = desk.node(page.locator("#address").input_value())
+    node = desk.node("insight://shop/flour-comes-on-tuesdays")
+    targets = {one["target"] for one in node["relations"]}
+    assert targets == {"file://shop/src/flour.py", "file://shop/src/checkout.py", "concept://shop/flour"}
     assert node["type"] == "insight"
     assert (node["name"], node["summary"]) == ("Flour comes on Tuesdays", "Flour comes on Tuesdays")
     watched.troubles.clear()  # the browser notes an answer of 422

@@ -204,7 +204,7 @@ def remember(session: Session, params: RememberParams) -> PutResult:
     cites = [placed(text, partial(file_paths.locate_existing, session, workspace)) for text in params.cites]
     author = session.author(workspace)
     while True:
-        uri, is_new = _uri_of_fact(workspace, params.type, text)
+        uri, is_new = uri_of_fact(workspace, params.type, text)
         if is_new:
             edit = memory(uri, params.type, text, tags=params.tags, relations=relations, detail=params.detail)
         else:
@@ -231,7 +231,7 @@ def _also_cited(workspace: Workspace, uri: Uri, cites: list[str]) -> list[str]:
     return list(dict.fromkeys([*(known if isinstance(known, list) else []), *cites]))
 
 
-def _uri_of_fact(workspace: Workspace, type: str, text: str) -> tuple[Uri, bool]:
+def uri_of_fact(workspace: Workspace, type: str, text: str) -> tuple[Uri, bool]:
     """The URI of a fact, from its first words, and whether it is unused.
 
     On a name clash with another fact, a hash of the content is appended.

@@ -12,6 +12,9 @@ from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model.node import NODE_FIELDS, PLAIN, SCALARS, Shape
+from kgd.model.uri import CODE_TREE, build, from_path, scheme_of
+from kgd.tools import addressing
+from kgd.tools.write.put import uri_of_fact
 from kgd.ui.changes import Mark, is_cut, mapping_of, mapping_text, marked
 from kgd.ui.node_reading import Missing, whole
 from kgd.ui.reports import NOTHING, reported
@@ -143,7 +146,10 @@ TYPES = ("concept", "insight", "decision", "gotcha", "pattern", "task", "entity"
 """Suggested types; any other word is also valid."""
 FIRST_TYPE = "insight"
 """Initial type of a form without an address, as for `remember`."""
+AREAS = ("atom", "molecule")
 ABOUT_COST = 0.5
+LIKE_A_FILE = re.compile(r"[^:./][^:]*\.[A-Za-z]\w{0,7}\Z").match
+"""Matches a path from the top of the code to a file with an extension."""
 MESSAGE_LIMIT = 4_000
 
 
@@ -197,21 +203,23 @@ def save(visit: Visit) -> Handled:
     try:
         base = _base(visit, written)
         texts = written.texts if written.uri else _with_name(written.texts)
-        made = changes(base, texts, {**_named(written), "expect_version": written.version})
+        made = changes(base, texts, {"uri": written.uri or _address(visit, texts), "expect_version": written.version})
         if re.search(r"\bbecause\W*$", texts.get("summary", "")):  # as "Write why" begins it
             raise Invalid("the summary ends before the reason", at="summary", next="Finish the sentence.")
         if not made:
             if written.version:
                 return Redirect(visit.to("node", uri=written.uri), NOTHING)
             raise Invalid("the form is empty", next="Write a summary of one sentence.")
-        if related := _about(written.about):
+        if related := _about(visit, written.about):
             made[0]["relations"] = related
         answer = visit.call("put", changes=made, message=written.message, conflicts="show")
     except Stale as error:
         return _late(visit, written, error)
     except KgdError as error:
         return _form(visit, written, refused=error)
-    uri = answer["nodes"][0]["uri"] if answer["nodes"] else written.uri
+    uris = [one["uri"] for one in answer["nodes"]]
+    own = (uri for uri in uris if scheme_of(uri) not in CODE_TREE)  # a relation to a missing file writes the file too
+    uri = next(own, uris[0] if uris else written.uri)
     return reported(visit.to("node", uri=uri), answer)
 
 
@@ -269,12 +277,22 @@ def _with_name(texts: Texts) -> Texts:
     return {**texts, "type": texts.get("type") or FIRST_TYPE, "name": name}
 
 
-def _named(written: Written) -> dict[str, str]:
-    return {"uri": written.uri} if written.uri else {}
+def _address(visit: Visit, texts: Texts) -> str:
+    """Return the address of a new node, as `remember` makes it; areas have their names in theirs."""
+    workspace = addressing.choose(visit.session(), visit.workspace, writing=True)
+    if texts["type"] in AREAS:
+        return build(texts["type"], workspace.id, [texts["name"].encode()])
+    return uri_of_fact(workspace, texts["type"], texts["name"])[0]
 
 
-def _about(text: str) -> list[dict[str, Any]]:
-    return [{"type": "about", "target": line, "weight": ABOUT_COST} for line in tags_of(text)]
+def _about(visit: Visit, text: str) -> list[dict[str, Any]]:
+    """Return the relations to nodes and paths; a missing node whose name looks like that of a file is a file."""
+    lines = tags_of(text)
+    paths = list(filter(LIKE_A_FILE, lines))
+    missing = {one["uri"] for one in visit.call("get", uris=paths, include=[])["missing"]} if paths else set()
+    is_missing = {line: from_path("concept", visit.workspace, line) in missing for line in paths}
+    targets = [f"./{line}" if is_missing.get(line) else line for line in lines]
+    return [{"type": "about", "target": target, "weight": ABOUT_COST} for target in targets]
 
 
 def _late(visit: Visit, written: Written, error: Stale) -> Handled:
