@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -189,6 +189,12 @@ def marked(text: str, question: str) -> Markup:
         at = end
     parts += shown(text[at:])
     return Markup(_CODE.sub(r"<code>\1</code>", str(parts))) if parts.count("`") % 2 == 0 else parts
+
+
+def listed_words(words: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    *first, last = words or [""]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 @lru_cache(256)

@@ -13,7 +13,7 @@ from kgd.model.uri import name_of, scheme_of
 from kgd.ui.changes import titled
 from kgd.ui.node_reading import cited, lead, listed, names
 from kgd.ui.relation_words import words_of
-from kgd.ui.rendering import counted, sentence, stale_reason
+from kgd.ui.rendering import counted, listed_words, sentence, stale_reason
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
@@ -147,16 +147,20 @@ def _conflict(visit: Visit, one: Mapping[str, Any], name: str) -> Card:
     """A card with both versions if one short field is disputed; otherwise it leads to the page of the conflict."""
     to, label = visit.to("conflict", id=one["id"]), "Resolve" if visit.may("resolve", Verb.RESOLVE) else "View"
     actions = (Action(label, to, hint=f"the conflict about {name}"),)
-    about = ", ".join(titled(field) for field in one["fields"])
+    about = f"Two versions of the {listed_words([titled(field) for field in one['fields']])}."
     (disputed, *others) = one["fields"].values()
     sides, before = disputed["sides"], disputed["base"]
     texts = [side.get("value") for side in sides]
     if others or len(sides) != 2 or any(not isinstance(text, str) or len(text) > SHORT for text in texts):
-        return Card(name, to, about=about, actions=actions)
+        return Card(name, to, said=about, actions=actions)
     versions = tuple(Version(side["side"].upper(), side.get("author", ""), side["value"]) for side in sides)
-    if before is None or (isinstance(before, str) and len(before) <= SHORT):
-        about += f". Before: {before or 'nothing'}"
-    return Card(name, to, about=about, versions=versions, actions=actions)
+    authors = listed_words(list(dict.fromkeys(one.by for one in versions if one.by))) or "Two people"
+    (field,) = one["fields"]
+    if before and isinstance(before, str) and len(before) <= SHORT:
+        told = f"{authors} changed the {titled(field)} from “{before}” to:"
+    else:
+        told = f"{authors} {'changed' if before else 'wrote'} the {titled(field)}:"
+    return Card(name, to, said=told, versions=versions, actions=actions)
 
 
 def _proposals(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
