@@ -85,7 +85,7 @@ def test_reading_a_proposal_costs_no_quota_and_is_not_in_the_audit_log(browser: 
     page = signed_in(browser, hub, token, "w/infra/overview")
     for _ in range(3):
         page.goto(f"{hub.url}/ui/w/infra/proposal?id={ids[0]}")
-        expect(page.locator("main")).to_contain_text("ready You can accept it without a conflict.")
+        expect(page.locator("main")).to_contain_text("✓ You can accept it without a conflict.")
     page.goto(f"{hub.url}/ui/w/infra/proposal?id={ids[1]}")
     expect(page.locator(".warning")).to_contain_text("You cannot accept it as a whole")
     expect(page.locator("main")).not_to_contain_text("without a conflict")

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 
 def propose(desk: Desk, place: str, *names: str, text: str = "proposed") -> str:
-    """Return the id of a pending proposal whose first node has changed since the proposal's base."""
+    """Return the id of an open proposal whose first node has changed since the proposal's base."""
     uris = [f"concept://shop/{place}/{name}" for name in names]
     base = desk.put(uris[0], summary="was")["commit"]
     desk.put(uris[0], summary="is")
@@ -37,7 +37,7 @@ def waiting(desk: Desk) -> list[str]:
 
 
 @pytest.mark.requirement("E16")
-def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_stays_pending(desk: Desk, page: Page) -> None:
+def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_stays_open(desk: Desk, page: Page) -> None:
     id = propose(desk, "payments", "card", "invoice", "voucher")
     at(page, "proposals")
     assert axe(page) == []
@@ -56,7 +56,7 @@ def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_stays_pending
     assert axe(page) == []
     page.get_by_role("button", name="Commit").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".said")).to_contain_text("The rest is still pending")
+    expect(page.locator(".said")).to_contain_text("The rest is still open")
     assert message(desk).strip() == shown.strip()
     assert desk.node("concept://shop/payments/invoice")["summary"] == "proposed"
     assert desk.node("concept://shop/payments/card")["summary"] == "is"
@@ -85,7 +85,7 @@ def test_one_field_is_accepted_in_three_clicks_and_a_comment_reaches_the_author(
     page.locator("details.change", has_not_text="also changed here").get_by_label("Summary").check()
     assert axe(page) == []
     page.get_by_role("button", name="Accept 1 selected").click()
-    expect(page.locator(".said")).to_contain_text("The rest is still pending")
+    expect(page.locator(".said")).to_contain_text("The rest is still open")
     node = desk.node(uri)
     assert (node["name"], node["summary"]) == ("Tax", "20 percent")
     page.get_by_role("textbox", name="Comment").fill("Why is it called VAT?")
@@ -131,7 +131,7 @@ def test_the_list_is_filtered_in_one_line_without_scripts(chromium: Browser, des
     page = chromium.new_context(java_script_enabled=False).new_page()
     page.goto(desk.link())
     page.get_by_role("button").click()
-    at(page, "proposals")
+    at(page, "proposals?since=today")
     places = [field.bounding_box() for field in page.locator(".narrow-review > *").all()]
     assert len({round(one["y"] + one["height"] / 2) for one in places if one}) == 1
     page.get_by_label("path").fill("/dam/**")
@@ -140,7 +140,7 @@ def test_the_list_is_filtered_in_one_line_without_scripts(chromium: Browser, des
     page.get_by_role("button", name="Show").click()
     expect(page.get_by_role("link", name="what we found out about dam", exact=True)).to_be_visible()
     expect(page.get_by_role("link", name="what we found out about lock", exact=True)).to_have_count(0)
-    expect(page.locator("main")).to_contain_text("1 matching proposal is pending")
+    expect(page.locator("main")).to_contain_text("1 matching open proposal")
     page.get_by_label("author or agent").fill("nobody")
     page.get_by_role("button", name="Show").click()
     expect(page.locator("main")).to_contain_text("No matches")
@@ -179,7 +179,7 @@ def test_a_proposal_that_another_user_decided_is_reported(desk: Desk, page: Page
     page.get_by_label("Reason (optional)").fill("no change is overwritten")
     desk.call("reject", name=id, reason="we have that")
     page.get_by_role("button", name="Accept the proposal").click()
-    expect(page.locator("h1")).to_have_text("This proposal is not pending")
+    expect(page.locator("h1")).to_have_text("This proposal is not open")
     expect(page.locator("main")).to_contain_text("Ann Person rejected it")
     expect(page.locator("main")).to_contain_text("we have that")
     assert axe(page) == []
@@ -187,9 +187,9 @@ def test_a_proposal_that_another_user_decided_is_reported(desk: Desk, page: Page
 
 def test_an_unknown_proposal_is_not_called_closed(desk: Desk, page: Page) -> None:
     at(page, "proposal?id=nosuch")
-    expect(page.locator("h1")).to_have_text("This proposal is not pending")
+    expect(page.locator("h1")).to_have_text("This proposal is not open")
     expect(page.get_by_role("status").last).to_have_text(
-        "No pending proposal has that name. List the open proposals with the page Proposals."
+        "No open proposal has that name. List the open proposals with the page Proposals."
     )
 
 
@@ -227,7 +227,7 @@ def test_a_proposal_shows_its_description_and_branch_the_cited_code_and_whether_
     at(page, f"proposal?id={id}")
     expect(page.get_by_label("Description")).to_have_text("A forged token was accepted in May.\n\nNow none is.")
     expect(page.locator("main")).to_contain_text(f"branch proposals/{id.partition('@')[0]}")
-    expect(page.locator("main")).to_contain_text("ready You can accept it without a conflict.")
+    expect(page.locator("main")).to_contain_text("✓ You can accept it without a conflict.")
     expect(page.locator(".change .cited")).to_contain_text("def sign(token):")
     assert axe(page) == []
     assert "A forged token was accepted in May." in desk("proposals", id)

@@ -22,7 +22,7 @@ TRIED = 200
 
 
 def listing(visit: Visit) -> Handled:
-    """List the pending proposals that match the filter, or the visitor's own with comments to answer, oldest first."""
+    """List the open proposals that match the filter, or the visitor's own with comments to answer, oldest first."""
     narrowed, unanswered = narrowing(visit.query), "unanswered" in visit.query
     answer = visit.call(
         "proposals",
@@ -121,7 +121,7 @@ def proposal(visit: Visit) -> Handled:
 
 def _accepted(visit: Visit, done: Mapping[str, Any]) -> Handled:
     to = visit.to("proposal", id=done["proposal"]) if done["left"] else visit.to("proposals")
-    left = "The rest is still pending." if done["left"] else ""
+    left = "The rest is still open." if done["left"] else ""
     return reported(to, done, "Accepted", "The workspace already has these changes.", left)
 
 
@@ -144,7 +144,7 @@ def _look(visit: Visit, id: str, part: Part, error: KgdError | None = None) -> H
         "proposals", name=id, uri=visit.query.get("uri") or None, cursor=visit.query.get("cursor") or None
     )
     if not answer["proposals"]:
-        raise NotFound("there is no pending proposal of that name", at=id[:80], next="Open the list of proposals.")
+        raise NotFound("there is no open proposal of that name", at=id[:80], next="Open the list of proposals.")
     one = answer["proposals"][0]
     of = len(one["nodes"]) + one.get("more_nodes", 0)
     known = titles(visit, [*(diff["uri"] for diff in one["diff"]), *one.get("conflicts", ())])

@@ -136,7 +136,7 @@ def named(workspace: Workspace, id: str, known: Callable[[Proposal], bool] = lam
             here.refresh()
         found = found_here()
     if not found:
-        raise NotFound("no pending proposal has that name", at=id[:80], next=LIST_OPEN)
+        raise NotFound("no open proposal has that name", at=id[:80], next=LIST_OPEN)
     if commit and not found[0].commit.startswith(commit):
         raise Stale("this proposal has changed since it was listed", current=0, at=id[:80], next="Look at it again.")
     return found[0]
@@ -203,7 +203,7 @@ def propose(
             return known, Outcome(known.commit, repeated=True)
         if most is not None and of_line(workspace, owner.line if owner else "") >= most:
             raise Limit(
-                f"{most} proposals of '{holder}' are pending already",
+                f"{most} proposals of '{holder}' are open already",
                 at="proposals",
                 next="Wait until some are accepted or rejected, or withdraw one.",
             )
