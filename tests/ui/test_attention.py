@@ -215,6 +215,16 @@ def test_an_action_that_is_too_late_reports_why(desk: Realistic, page: Page) -> 
     expect(page.locator(".said")).to_contain_text("no such node")
 
 
+def test_a_short_conflict_is_resolved_in_the_list_and_the_choice_is_undone(desk: Realistic, page: Page) -> None:
+    at(page, "conflicts")
+    page.get_by_role("button", name="Choose A of Labels expire").click()
+    expect(page.locator(".said")).to_contain_text("Resolved with commit")
+    assert desk.node("gotcha://shop/labels-expire")["summary"] == "Labels expire after five days"
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator(".said")).to_contain_text("Undone")
+    expect(page.locator("main")).to_contain_text("3 open conflicts")
+
+
 def test_a_version_of_a_listed_conflict_is_chosen_beside_its_result(desk: Realistic, page: Page) -> None:
     at(page, "conflicts")
     disputed = page.locator(".dispute", has_text="A hold lasts ten minutes")

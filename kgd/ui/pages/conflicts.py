@@ -73,7 +73,8 @@ def listing(visit: Visit) -> Handled:
 
 
 def listed(one: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the kind of a conflict, and its fields with shortened versions."""
+    """Return the kind of a conflict, and its fields with shortened versions. It `is_short` if the list shows all
+    versions as a whole, so that a reader can choose there."""
     fields = [
         {
             "title": titled(name),
@@ -83,7 +84,10 @@ def listed(one: Mapping[str, Any]) -> dict[str, Any]:
         }
         for name, field in one["fields"].items()
     ]
-    return {"kind": kind_of(one["uri"], next(iter(one["fields"]))), "fields": fields}
+    kind, sides = kind_of(one["uri"], next(iter(one["fields"]))), fields[0]["sides"]
+    is_short = all(isinstance(side["value"], str) and len(side["value"]) <= EXCERPT for side in sides)
+    is_whole = kind == "field" and len(fields) == 1 and any(side["is_shown"] for side in sides)
+    return {"kind": kind, "fields": fields, "is_short": is_short and is_whole}
 
 
 def conflict(visit: Visit) -> Handled:
