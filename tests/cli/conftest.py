@@ -9,7 +9,6 @@ import os
 import pty
 import struct
 import subprocess
-import sys
 import termios
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 
 from kgd.config import Home
+from tests import forked
 from tests.daemon.conftest import ROOT, end_daemon
 
 
@@ -28,15 +28,7 @@ class Kgd:
         self.directory, self.home = directory, home
 
     def run(self, *words: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-P", "-m", "kgd.cli", *words],
-            cwd=self.directory,
-            input=stdin,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return forked.run(words, self.directory, {**os.environ, **environment}, stdin)
 
     def __call__(self, *words: str, stdin: str = "") -> str:
         done = self.run(*words, stdin=stdin)
@@ -49,28 +41,37 @@ class Kgd:
 
     def on_terminal(self, *words: str, columns: int = 80, rows: int = 500, **environment: str) -> str:
         """What the program shows on a terminal."""
-        return on_terminal(
-            [sys.executable, "-P", "-m", "kgd.cli", *words], self.directory, columns, rows, **environment
-        )
+        with terminal(columns, rows, **environment) as (variables, theirs, shown):
+            started = forked.start(words, self.directory, variables, [theirs] * 3, session=True)
+        forked.wait(started)
+        return shown[0]
 
 
 def on_terminal(command: Sequence[str], directory: Path, columns: int = 80, rows: int = 500, **environment: str) -> str:
     """What a program writes to a pseudo terminal, which is its standard input, output and error."""
+    with terminal(columns, rows, **environment) as (variables, theirs, shown):
+        process = subprocess.Popen(
+            command, cwd=directory, env=variables, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+        )
+    process.wait(timeout=30)
+    return shown[0]
+
+
+@contextlib.contextmanager
+def terminal(columns: int, rows: int, **environment: str) -> Iterator[tuple[dict[str, str], int, list[str]]]:
+    """A pseudo terminal for a program that is started inside: its environment, its file, and later its output."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     usual = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
-    environment = {**usual, "TERM": "xterm-256color", **environment}
-    process = subprocess.Popen(
-        command, cwd=directory, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
-    )
+    shown: list[str] = []
+    yield {**usual, "TERM": "xterm-256color", **environment}, theirs, shown
     os.close(theirs)
-    shown = b""
+    read = b""
     with contextlib.suppress(OSError):  # the program's end of the terminal is closed
         while data := os.read(ours, 65_536):
-            shown += data
+            read += data
     os.close(ours)
-    process.wait(timeout=30)
-    return shown.decode().replace("\r\n", "\n")
+    shown.append(read.decode().replace("\r\n", "\n"))
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +91,18 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.fixture(scope="module")
+def workspace(code: Path, module_home: Home) -> None:
+    """The workspace of a module; the daemon's user outlives each test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KGD_HOME", module_home.config)
+        patch.setenv("PYTHONPATH", str(ROOT))
+        Kgd(code, module_home)("up", "--quiet")
+
+
 @pytest.fixture
-def kgd(code: Path, module_home: Home, monkeypatch: pytest.MonkeyPatch) -> Kgd:
+def kgd(code: Path, module_home: Home, workspace: None, monkeypatch: pytest.MonkeyPatch) -> Kgd:
     """One daemon serves the tests of a module; each test uses nodes of its own."""
     monkeypatch.setenv("KGD_HOME", module_home.config)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    program = Kgd(code, module_home)
-    program("up", "--quiet")
-    return program
+    return Kgd(code, module_home)

@@ -1,0 +1,179 @@
+"""The program `kgd`, forked from a process that has imported it.
+
+Every command still has its own process, arguments, directory, environment, streams and exit code. It saves the start of
+the interpreter and most imports, two thirds of its cost. Tests of the start itself and of signals use `subprocess`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+from kgd.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = ROOT / "kgd/cli/__main__.py"
+IMPORTED = (
+    "kgd.cli.guidance",
+    "kgd.cli.main",
+    "kgd.cli.printing",
+    "kgd.cli.layout",
+    "kgd.cli.pager",
+    "kgd.cli.printing_history",
+    "kgd.cli.printing_running",
+    "kgd.cli.progress",
+    "kgd.client.connection",
+    "kgd.client.start",
+)
+"""Modules that almost every command imports. None of them reads the environment before it is called."""
+OF_THE_START = ("PYTHON", "LC_", "LANG")
+"""Beginnings of variables that the interpreter reads when it starts."""
+
+
+def run(
+    words: Sequence[str], directory: Path, environment: Mapping[str, str], stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run `kgd` with these arguments, and return its exit code and output. Threads may call this at the same time."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin.encode())
+        given.seek(0)
+        code = wait(start(words, directory, environment, [given.fileno(), out.fileno(), err.fileno()]))
+        shown = [_text(stream) for stream in (out, err)]
+    return subprocess.CompletedProcess(["kgd", *words], code, *shown)
+
+
+def _text(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    return stream.read().decode().replace("\r\n", "\n").replace("\r", "\n")
+
+
+def start(
+    words: Sequence[str],
+    directory: Path,
+    environment: Mapping[str, str],
+    streams: Sequence[int],
+    *,
+    session: bool = False,
+) -> socket.socket:
+    """Start `kgd` with these files as its standard streams, and return what `wait` takes."""
+    if any(environment.get(name) != os.environ.get(name) for name in {*environment, *os.environ} if _at_start(name)):
+        raise ValueError("run this command with subprocess: the interpreter reads a variable when it starts")
+    ours, theirs = socket.socketpair()
+    with theirs, tempfile.TemporaryFile() as order:
+        order.write(json.dumps([words, os.fspath(directory), dict(environment), session]).encode())
+        order.seek(0)
+        socket.send_fds(_server(os.getpid()), [b"+"], [*streams, order.fileno(), theirs.fileno()])
+    return ours
+
+
+def wait(ended: socket.socket) -> int:
+    """Return the exit code of a command once it has ended, negative after a signal."""
+    with ended:
+        told = ended.recv(16)
+    assert told, "the process that forks commands has ended"
+    return int(told)
+
+
+def _at_start(variable: str) -> bool:
+    return variable.startswith(OF_THE_START)
+
+
+@cache
+def _server(owner: int) -> socket.socket:
+    """The connection to the process that forks, which ends with this process, its owner."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    quiet = subprocess.DEVNULL
+    usual = {name: value for name, value in os.environ.items() if not name.startswith("KGD_")}
+    command = [sys.executable, "-P", "-m", "tests.forked", str(theirs.fileno())]
+    with theirs:
+        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=quiet, stdout=quiet, cwd=ROOT, env=usual)
+    atexit.register(process.wait)
+    atexit.register(ours.close)
+    return ours
+
+
+def _next_command(orders: socket.socket) -> list[int]:
+    """Fork for each order, and report exit codes. Return the files of the order in its process; at the end, nothing."""
+    ended, wake = socket.socketpair()
+    wake.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake.fileno())
+    running: dict[int, int] = {}
+    while True:
+        ready, _, _ = select.select([orders, ended], [], [])
+        if ended in ready:
+            ended.recv(4096)
+            _report(running)
+        if orders not in ready:
+            continue
+        message, files, _, _ = socket.recv_fds(orders, 1, 5)
+        if not message:
+            return []
+        child = os.fork()
+        if not child:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for one in (orders, ended, wake):
+                one.close()
+            return files
+        running[child] = files.pop()
+        for file in files:
+            os.close(file)
+
+
+def _report(running: dict[int, int]) -> None:
+    """Tell the exit codes of processes that have ended."""
+    while running:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            return
+        end = running.pop(pid)
+        os.write(end, str(os.waitstatus_to_exitcode(status)).encode())
+        os.close(end)
+
+
+def _be(files: list[int]) -> int:
+    """Run the command of an order in this process."""
+    *streams, order, end = files
+    os.close(end)
+    with open(order) as text:
+        words, directory, environment, session = json.load(text)
+    for number, file in enumerate(streams):
+        os.dup2(file, number)
+    for file in set(streams):
+        os.close(file)
+    if session:
+        os.setsid()
+    os.chdir(directory)
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())  # type: ignore[union-attr]
+    sys.argv = [str(PROGRAM), *words]
+    return main()
+
+
+def _serve() -> int:
+    for name in IMPORTED:
+        importlib.import_module(name)
+    gc.freeze()
+    files = _next_command(socket.socket(fileno=int(sys.argv[1])))
+    return _be(files) if files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(_serve())
