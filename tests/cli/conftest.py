@@ -91,18 +91,12 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture(scope="module")
-def workspace(code: Path, module_home: Home) -> None:
-    """The workspace of a module; the daemon's user outlives each test."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KGD_HOME", module_home.config)
-        patch.setenv("PYTHONPATH", str(ROOT))
-        Kgd(code, module_home)("up", "--quiet")
-
-
 @pytest.fixture
-def kgd(code: Path, module_home: Home, workspace: None, monkeypatch: pytest.MonkeyPatch) -> Kgd:
+def kgd(code: Path, module_home: Home, monkeypatch: pytest.MonkeyPatch) -> Kgd:
     """One daemon serves the tests of a module; each test uses nodes of its own."""
     monkeypatch.setenv("KGD_HOME", module_home.config)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    return Kgd(code, module_home)
+    program = Kgd(code, module_home)
+    if not (code / ".git/kgd").exists():
+        program("up", "--quiet")
+    return program
