@@ -40,8 +40,8 @@ IMPORTED = (
     "kgd.client.start",
 )
 """Modules that almost every command imports. None of them reads the environment before it is called."""
-OF_THE_START = ("PYTHON", "LC_", "LANG")
-"""Beginnings of variables that the interpreter reads when it starts."""
+USUAL = {"PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
+"""Variables of the process that forks."""
 
 
 def run(
@@ -70,8 +70,8 @@ def start(
     session: bool = False,
 ) -> socket.socket:
     """Start `kgd` with these files as its standard streams, and return what `wait` takes."""
-    if any(environment.get(name) != os.environ.get(name) for name in {*environment, *os.environ} if _at_start(name)):
-        raise ValueError("run this command with subprocess: the interpreter reads a variable when it starts")
+    if found := [name for name in environment if _matters_at_start(name, environment[name])]:
+        raise ValueError(f"run this command with subprocess: the interpreter reads {found} when it starts")
     ours, theirs = socket.socketpair()
     with theirs, tempfile.TemporaryFile() as order:
         order.write(json.dumps([words, os.fspath(directory), dict(environment), session]).encode())
@@ -88,8 +88,9 @@ def wait(ended: socket.socket) -> int:
     return int(told)
 
 
-def _at_start(variable: str) -> bool:
-    return variable.startswith(OF_THE_START)
+def _matters_at_start(variable: str, value: str) -> bool:
+    usual = {os.environ.get(variable), USUAL.get(variable)}
+    return variable.startswith(("PYTHON", "LC_", "LANG")) and value not in usual
 
 
 @cache
@@ -97,7 +98,7 @@ def _server(owner: int) -> socket.socket:
     """The connection to the process that forks, which ends with this process, its owner."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     quiet = subprocess.DEVNULL
-    usual = {name: value for name, value in os.environ.items() if not name.startswith("KGD_")}
+    usual = {name: value for name, value in os.environ.items() if not name.startswith("KGD_")} | USUAL
     command = [sys.executable, "-P", "-m", "tests.forked", str(theirs.fileno())]
     with theirs:
         process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=quiet, stdout=quiet, cwd=ROOT, env=usual)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from kgd.config import Home
+from tests import forked
 from tests.across.sites import names
 from tests.daemon.conftest import ROOT, end_daemon
 from tests.waiting import until
@@ -32,16 +33,7 @@ class Person:
         self.address = "127.0.0.1:0"
 
     def run(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*KGD, *words],
-            cwd=self.folder,
-            env=self.env,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        return forked.run(words, self.folder, self.env, stdin)
 
     def __call__(self, *words: str, stdin: str = "") -> str:
         done = self.run(*words, stdin=stdin)
@@ -67,18 +59,18 @@ class Person:
             found[:] = [json.loads(done.stdout)["daemon"].get("listening", "")] if done.returncode in (0, 1) else []
             return bool(found and found[0])
 
-        until(listens, 30)
+        until(listens)
         self.address = found[0].removeprefix("http://")
 
     def kill(self) -> None:
         assert self.serving
         self.serving.send_signal(signal.SIGKILL)
-        self.serving.wait(10)
+        self.serving.wait(60)
 
     def end(self) -> None:
         if self.serving and self.serving.poll() is None:
             self.serving.terminate()
-            self.serving.wait(10)
+            self.serving.wait(60)
         end_daemon(self.home)
 
 

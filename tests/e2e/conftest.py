@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kgd.config import Home
+from tests import forked
 from tests.cli.conftest import Kgd
 from tests.daemon.conftest import ROOT, end_daemon
 from tests.e2e.lean import LeanClient
@@ -86,10 +87,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     monkeypatch.setenv("KGD_HOME", made.config)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     yield made
-    stopped = subprocess.run([*KGD, "down", "--quiet"], capture_output=True, text=True, check=False)
+    stopped = forked.run(["down", "--quiet"], tmp_path, os.environ)
     end_daemon(made)
     assert stopped.returncode == 0, stopped.stderr
-    until(lambda: not processes_of(made), 5)
+    until(lambda: not processes_of(made))
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.errors import BY_CODE
+from tests import forked
 from tests.daemon.conftest import ROOT
 from tests.ports import free_port
 from tests.waiting import at_rest, until
@@ -119,15 +119,8 @@ class Target:
 
     def kgd(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """The program, as a person runs it."""
-        return subprocess.run(
-            [sys.executable, "-P", "-m", "kgd.cli", *words],
-            cwd=self.code,
-            input=stdin,
-            text=True,
-            env={**os.environ, "KGD_HOME": self.home.config, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            check=False,
-        )
+        environment = {**os.environ, "KGD_HOME": self.home.config, "PYTHONPATH": str(ROOT)}
+        return forked.run(words, self.code, environment, stdin)
 
     # ---- what it costs
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,8 @@ from kgd.index import hub_state
 from kgd.index.hub_state import SqliteHubState
 from kgd.model import token as model
 from kgd.model.token import AuditEntry, HubState
-from tests.hub.conftest import ROOT, Hub
+from tests import forked
+from tests.hub.conftest import Hub
 from tests.hub.test_git import Clone, clone  # noqa: F401
 from tests.hub.test_tokens import START, Clock, clock, mint, open_state, state, tokens  # noqa: F401
 
@@ -173,9 +172,7 @@ def test_lines_stay_in_the_database_while_no_file_can_be_written(
 
 
 def exported(hub: Hub) -> list[dict[str, Any]]:
-    command = [sys.executable, "-P", "-m", "kgd.cli", "token", "audit"]
-    environment = {**os.environ, **hub.environment, "PYTHONPATH": str(ROOT)}
-    said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    said = forked.run(["token", "audit"], hub.folder, {**os.environ, **hub.environment}).stdout
     return [json.loads(line) for line in said.splitlines()]
 
 

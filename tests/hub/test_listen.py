@@ -17,6 +17,7 @@ import pytest
 from kgd.config import Home
 from kgd.errors import Forbidden, Invalid, Unavailable
 from kgd.hub.listen import Listen
+from tests import forked
 from tests.certificates import self_signed
 from tests.hub.conftest import Hub
 
@@ -102,9 +103,7 @@ def test_it_serves_over_tls(own_hub: Callable[..., Hub], certificate: tuple[str,
 
 
 def kgd(hub: Hub, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*KGD, *words], env=hub.environment, cwd=hub.folder, capture_output=True, text=True, check=False, timeout=60
-    )
+    return forked.run(words, hub.folder, hub.environment)
 
 
 @pytest.mark.slow

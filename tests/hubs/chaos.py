@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests import forked
 from tests.conftest import ROOT
 from tests.hub.conftest import Hub
 from tests.hubs.conftest import Team
@@ -129,8 +130,7 @@ def lose_disk(hub: Hub) -> None:
     hub.home.prepare()
     Path(hub.home.registry).write_bytes(registry)
     for command in (["up", "--workspace", "infra", "--bare", "--quiet"], ["down", "--quiet"]):
-        whole = [sys.executable, "-P", "-m", "kgd.cli", *command]
-        subprocess.run(whole, env=hub.environment, cwd=hub.folder, check=True, capture_output=True)
+        assert forked.run(command, hub.folder, hub.environment).returncode == 0
     hub.start()
 
 

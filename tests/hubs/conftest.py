@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from kgd.config.entries import Entry
 from kgd.config.registry import RegistryFile
+from tests import forked
 from tests.hub.conftest import ROOT, Hub, new_hub
 from tests.postgres_server import Server
 from tests.sync.people import bare, git
@@ -42,8 +41,7 @@ class Team:
             made = new_hub(folder, *options, workspaces=() if cloned else ("infra",))
             if cloned:
                 words = ["clone", "--bare", self.address, str(folder / "infra")]
-                command = [sys.executable, "-P", "-m", "kgd.cli", *words]
-                subprocess.run(command, env=made.environment, cwd=folder, check=True, capture_output=True)
+                assert forked.run(words, folder, made.environment).returncode == 0
             else:
                 git(folder / "infra", "config", "core.bare", "true")
             made.environment["PYTHONPATH"] = str(code)

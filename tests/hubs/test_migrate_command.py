@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
 
+from tests import forked
 from tests.hub.conftest import Hub
 from tests.hub.conftest import own_hub as own_hub
 from tests.postgres_server import Server
@@ -16,9 +16,7 @@ pytestmark = [pytest.mark.needs("postgres"), pytest.mark.slow]
 
 
 def kgd(hub: Hub, state: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "kgd.cli", *arguments]
-    environment = {**hub.environment, "KGD_STATE": state}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=hub.folder)
+    return forked.run(arguments, hub.folder, {**hub.environment, "KGD_STATE": state})
 
 
 def test_a_single_hubs_tokens_are_used_at_hubs_with_shared_state(own_hub: Callable[..., Hub], postgres: Server) -> None:

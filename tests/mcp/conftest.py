@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -23,6 +22,7 @@ from kgd.mcp.http import HttpServer
 from kgd.mcp.server import Surface
 from kgd.tools import TOOLS
 from kgd.tools.session import Session
+from tests import forked
 from tests.ports import free_port
 from tests.surfaces.conftest import code, daemon, make_code, session, upsert
 
@@ -98,7 +98,7 @@ async def over_http(session: Session, patience: float = 1.0) -> AsyncIterator[Pl
         yield Place(connect, f"http://127.0.0.1:{port}")
     finally:
         server.stop()
-        await asyncio.wait_for(serving, 10)
+        await asyncio.wait_for(serving, 60)
 
 
 class Machine:
@@ -114,9 +114,7 @@ class Machine:
         return {**os.environ, "PYTHONPATH": str(ROOT), "KGD_HOME": str(self.home)}
 
     def kgd(self, *words: str) -> str:
-        done = subprocess.run(
-            [*KGD, *words], cwd=self.code, capture_output=True, text=True, env=self.environment, check=False
-        )
+        done = forked.run(words, self.code, self.environment)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -6,7 +6,6 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from kgd.config import Home
+from tests import forked
 from tests.conftest import ROOT
 from tests.daemon.conftest import end_daemon
 from tests.hub.conftest import Hub
@@ -33,14 +33,8 @@ class Upgraded:
     answers: dict[str, Any]
 
     def run(self, folder: str, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-P", "-m", "kgd.cli", *words],
-            cwd=self.place / folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, "KGD_HOME": self.home.config, "PYTHONPATH": str(ROOT)},
-        )
+        environment = {**os.environ, "KGD_HOME": self.home.config, "PYTHONPATH": str(ROOT)}
+        return forked.run(words, self.place / folder, environment)
 
     def json(self, folder: str, *words: str) -> dict[str, Any]:
         done = self.run(folder, *words, "--json")

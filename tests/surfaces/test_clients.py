@@ -16,6 +16,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
+from tests import forked
 from tests.ports import free_port
 from tests.surfaces.conftest import git, make_code, upsert
 from tests.waiting import until
@@ -46,7 +47,7 @@ def anyio_backend() -> str:
 
 
 def kgd(directory: Path, *arguments: str) -> str:
-    done = subprocess.run([*KGD, *arguments], cwd=directory, capture_output=True, text=True, env=environment())
+    done = forked.run(arguments, directory, environment())
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, 
 
 from kgd.client.connection import Connection
 from kgd.config import Home
+from tests import forked
 from tests.conftest import ROOT
 from tests.conftest import chromium as installed_chromium
 from tests.daemon.conftest import end_daemon
@@ -66,15 +66,7 @@ class Desk:
 
     def __call__(self, *words: str, stdin: str = "") -> str:
         """What the program prints."""
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "kgd.cli", *words],
-            cwd=self.code,
-            env=self.environment,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = forked.run(words, self.code, self.environment, stdin)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from kgd.config import Home
 from kgd.ui.live_updates import CUE, Live
+from tests import forked
 from tests.certificates import self_signed
 from tests.event_loops import apart
 from tests.hub.conftest import Hub, new_hub
@@ -295,10 +295,7 @@ def test_the_stored_token_opens_a_workspace_on_a_hub_by_a_link(
     environment = {**hub.environment, "KGD_HOME": home.config}
 
     def kgd(*words: str, given: str = "") -> str:
-        command = [sys.executable, "-P", "-m", "kgd.cli", *words]
-        done = subprocess.run(
-            command, env=environment, cwd=tmp_path, input=given, capture_output=True, text=True, check=False
-        )
+        done = forked.run(words, tmp_path, environment, given)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
