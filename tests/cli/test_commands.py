@@ -521,12 +521,12 @@ def test_down_stops_the_daemon_and_the_next_command_starts_it_again(kgd: Kgd) ->
 @pytest.mark.slow
 def test_what_changes_in_the_code_tree_and_in_the_work_tree_is_served_soon(kgd: Kgd) -> None:
     (kgd.directory / "src" / "late.py").write_text("x = 1\n")
-    until(lambda: kgd.run("get", "file://shop/src/late.py").returncode == 0, seconds=5)
+    until(lambda: kgd.run("get", "file://shop/src/late.py").returncode == 0)
     kgd("put", "by-hand", "--summary", "kgd wrote this")
     file = kgd.directory / ".kgd" / "nodes" / "concept" / "by-hand.yaml"
     until(file.exists)
     file.write_text(file.read_text().replace("kgd wrote this", "a person wrote this"))
-    until(lambda: "a person wrote this" in kgd("get", "by-hand"), seconds=15)
+    until(lambda: "a person wrote this" in kgd("get", "by-hand"))
 
 
 def test_output_is_for_a_terminal_even_where_the_content_is_hostile(kgd: Kgd) -> None:
@@ -542,7 +542,7 @@ def test_a_commit_message_from_git_is_escaped(kgd: Kgd) -> None:
     git = ["git", "-C", str(kgd.directory / ".kgd")]
     until((kgd.directory / ".kgd/nodes/concept/hostile.yaml").exists)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "a\x1b]0;title\x07 b \u202e c"], check=True)
-    until(lambda: "title" in kgd("log"), seconds=15)
+    until(lambda: "title" in kgd("log"))
     assert "a\\x1b]0;title\\x07 b \\u202e c" in kgd("log")
     assert not set(kgd("log", "--json")) & {"\x1b", "\x07"}
 

@@ -264,7 +264,7 @@ def test_requests_that_a_host_wrote_before_it_closed_are_answered_by_the_startin
         assert host.process.stdin
         host.process.stdin.close()
         assert [host.read()["id"], host.read()["result"]["ready"]] == [1, True]
-        assert host.process.wait(10) == 0
+        assert host.process.wait(60) == 0
     finally:
         host.close()
 

@@ -97,7 +97,7 @@ def test_the_daemon_is_started_when_a_host_comes_and_only_the_protocol_is_printe
     assert answer["result"]["cwd"] == str(ROOT)
     assert host.process.stdin
     host.process.stdin.close()
-    assert host.process.wait(10) == 0
+    assert host.process.wait(60) == 0
     assert host.process.stdout
     assert host.process.stderr
     assert (host.process.stdout.read(), host.process.stderr.read()) == (b"", b"")
@@ -111,7 +111,7 @@ def test_an_answer_that_is_due_is_written_after_the_host_closed_its_side(host: H
     assert host.process.poll() is None
     (tmp_path / "go").touch()
     assert host.read()["result"]["method"] == "wait"
-    assert host.process.wait(10) == 0
+    assert host.process.wait(60) == 0
 
 
 def test_an_open_subscription_does_not_keep_it_from_ending(host: Host) -> None:
@@ -119,7 +119,7 @@ def test_an_open_subscription_does_not_keep_it_from_ending(host: Host) -> None:
     assert host.ask("ping")
     assert host.process.stdin
     host.process.stdin.close()
-    assert host.process.wait(5) == 0
+    assert host.process.wait(60) == 0
 
 
 def test_large_messages_pass_both_ways(host: Host) -> None:
@@ -169,7 +169,7 @@ def test_a_daemon_that_retires_is_followed_and_no_request_is_lost(
     assert second["id"] == late
     assert second["result"]["pid"] != old
     assert second["result"]["ready"]
-    assert leaving.wait(20) == 0
+    assert leaving.wait(60) == 0
     assert host.ask("tools/list")["result"]["pid"] == second["result"]["pid"]
 
 
@@ -230,7 +230,7 @@ def test_it_ends_when_the_host_stops_reading(host: Host) -> None:
     host.ask("ping")
     assert host.process.stdout
     host.process.stdout.close()
-    assert host.process.wait(10) == 0
+    assert host.process.wait(60) == 0
 
 
 def test_nothing_dear_is_imported_before_the_first_message_is_sent(home: RehearsalHome) -> None:

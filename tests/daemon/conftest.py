@@ -29,7 +29,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RehearsalH
 
 def end_daemon(home: Home) -> None:
     """Kill the home's daemon, if it runs, and wait for its end."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while start.running(home) and time.monotonic() < deadline:
         with contextlib.suppress(ProcessLookupError, KeyError):
             os.kill(int(str(holder(home.lock)["pid"])), signal.SIGKILL)

@@ -52,7 +52,7 @@ def test_a_read_waits_until_the_commit_of_its_position_arrives(daemon: Daemon, w
     with ThreadPoolExecutor(1) as reader:
         waiting = reader.submit(daemon.reach, workspace.id, [position])
         commit_file(workspace, *FILE)
-        waiting.result(10)
+        waiting.result(60)
     assert workspace.tip == position
 
 
@@ -64,15 +64,15 @@ def test_a_read_that_looks_for_its_position_delays_no_write(
 
     def slow(commit: ObjectId) -> bool:
         looking.set()
-        return written.wait(10)
+        return written.wait(60)
 
     monkeypatch.setattr(workspace, "holds", slow)
     with ThreadPoolExecutor(2) as others:
         reading = others.submit(daemon.reach, workspace.id, ["1" * 40])
-        assert looking.wait(10)
-        others.submit(workspace.submit, change(upsert("a", name="A"))).result(5)
+        assert looking.wait(60)
+        others.submit(workspace.submit, change(upsert("a", name="A"))).result(60)
         written.set()
-        reading.result(10)
+        reading.result(60)
 
 
 @pytest.mark.slow

@@ -65,7 +65,7 @@ def test_a_repository_that_was_deleted_is_not_written_again(tmp_path: Path) -> N
         for part in sorted(layout.git_dir.iterdir(), key=lambda one: one.name == "kgd"):  # HEAD first, the lock last
             shutil.rmtree(part) if part.is_dir() else part.unlink()
         workspace.hint()
-        assert displaced.wait(20)
+        assert displaced.wait(60)
         until(lambda: not any("_open_anew" in thread.name for thread in threading.enumerate()))
         # A cache may be written at the very end; `kgd up` clears it away.
         assert {one.name for one in layout.git_dir.iterdir()} <= {"kgd"}

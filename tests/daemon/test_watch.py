@@ -88,7 +88,7 @@ def test_a_folder_that_is_removed_and_restored_is_watched_again(tree: Path, hear
         late.parent.mkdir(parents=True)
         until(lambda: heard.everything > before)
         late.write_text("1")
-        until(lambda: str(late) in heard.paths, 5)
+        until(lambda: str(late) in heard.paths)
 
     for again in range(3):
         once(tree / "src" / "deep" / f"late{again}")

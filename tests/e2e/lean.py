@@ -61,7 +61,7 @@ class LeanClient:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        code = self._process.wait(15)
+        code = self._process.wait(60)
         self._process.stdout.close()
         return code
 

@@ -184,7 +184,7 @@ def _versions(ws: Workspace, found: Findings) -> None:
 
 def _published(ws: Workspace, found: Findings) -> None:
     """The branch, the index and the work tree are at the tip, and no published file counts as a hand edit."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     said = "?"
     while time.monotonic() < end:
         branch = git(ws.layout.git_dir, "rev-parse", ws.layout.branch).strip()

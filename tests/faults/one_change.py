@@ -104,7 +104,7 @@ class Tracer:
     def detach(self) -> None:
         if self._process.poll() is None:
             self._process.terminate()
-        self._process.communicate(timeout=20)
+        self._process.communicate(timeout=60)
 
 
 def points(layout: Layout, log: Path) -> list[Point]:

@@ -225,7 +225,7 @@ def test_a_stop_in_the_middle_of_indexing_leaves_no_process_and_the_next_start_c
         until(lambda: {TEXTS, PARSER} <= set(children(daemon).values()))
         running = [daemon, *children(daemon)]
         kgd("down")
-        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in running), 5)
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in running))
         assert "Traceback" not in (Path(kgd.home.logs) / "daemon.log").read_text()
         assert kgd.json("status")["code"]["state"] != "ready"
         until(lambda: kgd.json("status")["code"]["state"] == "ready")

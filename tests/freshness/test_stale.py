@@ -239,7 +239,7 @@ def test_a_node_written_by_hand_is_held_against_the_code_of_that_time(ask: Ask, 
     file = ws.layout.work_tree / "nodes/concept/by-hand.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(f"uri: concept://shop/by-hand\nsummary: s\ndata:\n  cites:\n  - {SESSION}\n")
-    until(lambda: ask.get(uris="concept://shop/by-hand")["nodes"], 30)
+    until(lambda: ask.get(uris="concept://shop/by-hand")["nodes"])
     assert stale(ask) == []
     commit(code, SESSION, "changed = True\n")
     becomes_stale(ask, "concept://shop/by-hand")
@@ -249,7 +249,7 @@ def test_a_folder_cited_by_hand_is_sound_while_it_exists(ask: Ask, ws: Workspace
     file = ws.layout.work_tree / "nodes/concept/by-hand.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("uri: concept://shop/by-hand\nsummary: s\ndata:\n  cites:\n  - file://shop/src/auth/\n")
-    until(lambda: ask.get(uris="concept://shop/by-hand")["nodes"], 30)
+    until(lambda: ask.get(uris="concept://shop/by-hand")["nodes"])
     assert stale(ask) == []
     (cited,) = ask.get(uris="concept://shop/by-hand", include="citations")["nodes"][0]["citations"]
     assert (cited["state"], cited["file"]) == ("verified", "dir://shop/src/auth")

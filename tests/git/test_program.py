@@ -71,12 +71,11 @@ def test_an_error_quotes_git(workspace: Layout) -> None:
     assert "Needed a single revision" in caught.value.said
 
 
-@pytest.mark.timeout(20)
 def test_a_program_that_hangs_is_killed_with_its_children(workspace: Layout) -> None:
     started = time.monotonic()
     with pytest.raises(Unavailable, match="within"):
-        program.run(workspace.git_dir, ["-c", "alias.hang=!sleep 30 & sleep 30", "hang"], deadline=0.3)
-    assert time.monotonic() - started < 5
+        program.run(workspace.git_dir, ["-c", "alias.hang=!sleep 600 & sleep 600", "hang"], deadline=0.3)
+    assert time.monotonic() - started < 60
 
 
 @pytest.mark.timeout(20)

@@ -138,7 +138,7 @@ def test_a_repository_moved_away_while_a_ref_waits_for_its_lock_is_not_made_anew
     while not list(workspace.derived_dir.glob("ref,*")):
         assert waiting.is_alive()
     workspace.git_dir.rename(tmp_path / "moved.git")
-    waiting.join(5)
+    waiting.join(60)
     assert isinstance(raised[0], FileNotFoundError)
     assert not workspace.git_dir.exists()
 

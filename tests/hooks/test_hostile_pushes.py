@@ -12,7 +12,7 @@ from tests.hooks.conftest import Person
 from tests.hostile.trees import FILE, FOLDER, LINK, PROGRAM, SUBMODULE, Entry, Smith
 
 NODE = b"uri: concept://ws/bomb\n"
-SECONDS = 15.0
+SECONDS = 60.0
 """Within which anything is refused here, git's own work and a busy machine included."""
 
 

@@ -41,7 +41,7 @@ def test_all_yaml_of_the_table_is_refused_and_named(target: Target, each: int) -
         assert answer["nodes"] == [], case.name
     for number, _ in enumerate(chosen):
         (target.work_tree / f"{NODES}/yaml{number}.yaml").unlink()
-    until(lambda: target.status()["counts"]["invalid_files"] == 0, 20, target.invalid)
+    until(lambda: target.status()["counts"]["invalid_files"] == 0, say=target.invalid)
     target.answers()
 
 
@@ -54,7 +54,7 @@ def test_no_text_of_the_table_is_a_uri_in_a_file(target: Target) -> None:
     until(lambda: target.status()["counts"]["invalid_files"] == len(chosen), 20, target.status)
     for number, _ in enumerate(chosen):
         (target.work_tree / f"{NODES}/uri{number}.yaml").unlink()
-    until(lambda: target.status()["counts"]["invalid_files"] == 0, 20, target.invalid)
+    until(lambda: target.status()["counts"]["invalid_files"] == 0, say=target.invalid)
     target.answers()
 
 
@@ -71,12 +71,12 @@ def test_a_file_at_a_path_of_no_node_is_named_or_left_alone(target: Target) -> N
             continue  # a folder of that name exists
     assert len(placed) > 30
     target.put("concept://shop/behind-the-paths", summary="x")
-    until(lambda: target.status()["counts"]["invalid_files"] > 20, 20, target.invalid)
+    until(lambda: target.status()["counts"]["invalid_files"] > 20, say=target.invalid)
     target.answers()
     assert target.node("concept://shop/behind-the-paths")
     for one in placed:
         one.unlink(missing_ok=True)
-    until(lambda: target.status()["counts"]["invalid_files"] == 0, 20, target.invalid)
+    until(lambda: target.status()["counts"]["invalid_files"] == 0, say=target.invalid)
 
 
 def test_only_small_regular_files_are_opened(target: Target, tmp_path: Path) -> None:

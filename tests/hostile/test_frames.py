@@ -138,7 +138,7 @@ class Page:
 
     def ask(self, method: str, path: str, body: bytes = b"", /, **headers: str) -> int:
         given = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             with self.cost.in_time(path):
                 connection.request(method, path, body, given)

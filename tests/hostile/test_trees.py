@@ -206,7 +206,7 @@ def test_invalid_files_are_named_and_everything_else_is_served(target: Target, c
                 for case in (case for case in cases if printable(case.path) not in target.invalid()):
                     smith.commit(smith.grafted(base(target), case.path, case.entry(smith)), target.branch, case.name)
                 checked_out(target)
-                until(lambda: wanted <= target.invalid().keys(), 15)
+                until(lambda: wanted <= target.invalid().keys())
                 break
         until(lambda: wanted <= target.invalid().keys(), say=target.status)
         for case in cases:

@@ -80,7 +80,7 @@ class Hub:
         began = time.monotonic()
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(number)
-        self.process.wait(15)
+        self.process.wait(60)
         assert self.process.stderr is not None
         self.process.stderr.close()
         self.process = None
@@ -108,7 +108,7 @@ class Hub:
         self, method: str, path: str, token: str = "", body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> Answer:
         place = urlsplit(self.url)
-        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
         sent = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
         try:
             connection.request(method, path, body, {**sent, **(headers or {})})

@@ -47,12 +47,12 @@ def test_a_change_that_waits_while_its_token_is_revoked_is_not_written(daemon: D
 
     def hold(staging: object, tip: object) -> Staged[object]:
         blocked.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return Staged(None)
 
     holding = threading.Thread(target=lambda: workspace.run(hold, alone=True))
     holding.start()
-    assert blocked.wait(10)
+    assert blocked.wait(60)
     heard: list[KgdError] = []
 
     def write() -> None:
@@ -70,7 +70,7 @@ def test_a_change_that_waits_while_its_token_is_revoked_is_not_written(daemon: D
     daemon.tokens.revoke(record.holder.id)
     go_on.set()
     for thread in (holding, writing):
-        thread.join(10)
+        thread.join(60)
     assert isinstance(heard[0], Unauthorized)
     assert workspace.node("concept://infra/late") is None  # type: ignore[arg-type]
     daemon.close()

@@ -22,7 +22,7 @@ SECRET = "uri: concept://infra/app/pay\nsummary: the price is 42\n"
 def advertised(hub: Hub, token: str) -> str:
     url = f"{hub.url}/git/infra/info/refs?service=git-receive-pack"
     asked = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(asked, timeout=20) as answer:
+    with urllib.request.urlopen(asked, timeout=60) as answer:
         return str(answer.read().decode())
 
 
@@ -89,7 +89,7 @@ def test_a_push_does_not_confirm_a_text_that_is_guessed(hub: Hub, clone: Callabl
     hub.put("concept://infra/app/pay", summary="the price is 42")
     token = hub.mint("write", "/services/**", name="guesser")
     mine = clone(token, "guesser")
-    until(lambda: "app/pay" in mine.git("fetch") + mine.git("ls-tree", "-r", "--name-only", "origin/main"), 10)
+    until(lambda: "app/pay" in mine.git("fetch") + mine.git("ls-tree", "-r", "--name-only", "origin/main"))
     tip = mine.git("rev-parse", "origin/main").strip()
     there = mine.git("rev-parse", "origin/main:nodes/concept/app/pay.yaml").strip()
     missing = subprocess.run(

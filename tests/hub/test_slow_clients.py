@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from kgd.hub.connections import SEND_SECONDS
 from tests.hub.conftest import Hub
 from tests.waiting import until
 
@@ -108,17 +109,17 @@ def taking_nothing(own_hub: Callable[..., Hub]) -> Iterator[tuple[Hub, str, sock
 def test_a_client_that_goes_away_leaves_no_program_behind(taking_nothing: tuple[Hub, str, socket.socket]) -> None:
     hub, _, client = taking_nothing
     client.close()
-    until(lambda: not programs(hub), 4)
+    until(lambda: not programs(hub), SEND_SECONDS / 2)
 
 
 @pytest.mark.slow
 def test_a_client_that_takes_nothing_is_not_waited_for(taking_nothing: tuple[Hub, str, socket.socket]) -> None:
     hub, *_ = taking_nothing
-    until(lambda: not programs(hub), 20)
+    until(lambda: not programs(hub))
 
 
 @pytest.mark.slow
 def test_a_fetch_ends_with_its_token(taking_nothing: tuple[Hub, str, socket.socket]) -> None:
     hub, token, _ = taking_nothing
     hub.call("token_revoke", id=token)
-    until(lambda: not programs(hub), 8)
+    until(lambda: not programs(hub), SEND_SECONDS / 2)

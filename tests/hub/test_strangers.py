@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from kgd.hub.connections import STRANGER_SECONDS
 from tests.hub.conftest import Hub
 from tests.hub.crowd import UNKNOWN, request
 from tests.hub.test_crowd import descriptors, limited, rss
@@ -72,8 +73,8 @@ def test_without_a_token_a_request_is_answered_before_its_body(
     one.sendall(head)  # and nothing of the body, ever
     assert one.recv(100).startswith(b"HTTP/1.1 401")
     began = time.monotonic()
-    until(lambda: is_closed_after_reading(one), 8)
-    assert time.monotonic() - began < 6
+    until(lambda: is_closed_after_reading(one))
+    assert time.monotonic() - began < STRANGER_SECONDS / 2
 
 
 def is_closed_after_reading(one: socket.socket) -> bool:
@@ -101,7 +102,7 @@ def test_bodies_without_a_token_fill_no_memory(small: Hub, kept: contextlib.Exit
 def test_idle_connections_of_strangers_do_not_keep_holders_out(small: Hub, kept: contextlib.ExitStack) -> None:
     token = small.mint()
     place = urlsplit(small.url)
-    holder = http.client.HTTPConnection(place.hostname or "", place.port, timeout=20)
+    holder = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
 
     def ask() -> int:
         holder.request(
@@ -119,7 +120,7 @@ def test_idle_connections_of_strangers_do_not_keep_holders_out(small: Hub, kept:
         assert status(near) == 200
         near.close()
     crowd = [connected(small, kept, f"127.0.1.{number % 16}") for number in range(700)]
-    until(lambda: sum(map(is_closed, crowd)) >= 700 - LIMIT, 10)
+    until(lambda: sum(map(is_closed, crowd)) >= 700 - LIMIT)
     assert descriptors(small) < 900
     assert small.post(token, "infra/get", {"uris": ["services/auth"]}).status == 200, "a new connection"
     assert (ask(), holder.sock.getsockname()[1]) == (200, port), "the old one"
@@ -132,7 +133,7 @@ def test_one_address_has_its_share_of_connections(small: Hub, kept: contextlib.E
         crowd.append(connected(small, kept, "127.0.2.1"))
         crowd[-1].sendall(request("/v1/infra/get", tokens[number % 2], length=len(READ)) + READ)
         assert status(crowd[-1]) == 200
-    until(lambda: sum(map(is_closed, crowd)) == 12, 10)
+    until(lambda: sum(map(is_closed, crowd)) == 12)
     elsewhere = connected(small, kept, "127.0.2.2")
     elsewhere.sendall(request("/health", method="GET", length=0))
     assert elsewhere.recv(100).startswith(b"HTTP/1.1 200")
@@ -145,7 +146,7 @@ def test_a_token_has_its_share_of_connections(small: Hub, kept: contextlib.ExitS
         crowd.append(connected(small, kept, f"127.0.3.{1 + number % 8}"))
         crowd[-1].sendall(request("/v1/infra/get", token, length=len(READ)) + READ)
         assert status(crowd[-1]) == 200
-    until(lambda: sum(map(is_closed, crowd)) == 10, 10)
+    until(lambda: sum(map(is_closed, crowd)) == 10)
     assert all(map(is_closed, crowd[:10])), "the connections idle for longest"
 
 
@@ -155,7 +156,7 @@ def test_a_token_has_its_share_of_connections(small: Hub, kept: contextlib.ExitS
 def test_a_stranger_that_says_nothing_more_is_let_go(hub: Hub, kept: contextlib.ExitStack, said: bytes) -> None:
     one = connected(hub, kept)
     one.sendall(said)
-    one.settimeout(14)
+    one.settimeout(STRANGER_SECONDS - 5)
     while one.recv(4096):
         pass
 

@@ -427,7 +427,7 @@ def test_a_parent_that_is_being_revoked_gets_no_more_children(open_state: Callab
     minting.start()
     until(lambda: len(minted) > 3)
     there.revoke(parent)
-    minting.join(20)
+    minting.join(60)
     assert not minting.is_alive()
     for one in minted:
         with pytest.raises(Unauthorized):

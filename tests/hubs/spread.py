@@ -118,7 +118,7 @@ class Spread(Hub):
         """Return when every hub has the upstreams' tips."""
         for id in self.upstreams:
             for hub in self.hubs:
-                until(lambda hub=hub, id=id: _head(hub, id) == self.newest(id), 30)  # type: ignore[misc]
+                until(lambda hub=hub, id=id: _head(hub, id) == self.newest(id))  # type: ignore[misc]
 
 
 def _head(hub: Hub, workspace: str) -> str:

@@ -52,5 +52,5 @@ async def _transport(surface: Surface, cwd: Path | None) -> AsyncIterator[Any]:
             yield incoming, outgoing
         tasks.cancel_scope.cancel()
     writer.close()
-    await asyncio.wait_for(serving, 10)
+    await asyncio.wait_for(serving, 60)
     far_writer.close()

@@ -127,7 +127,7 @@ async def connected(
         yield Wire(era, reader, writer, seen)
     finally:
         writer.close()
-        await asyncio.wait_for(serving, 10)
+        await asyncio.wait_for(serving, 60)
         far[1].close()
 
 

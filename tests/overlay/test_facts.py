@@ -83,9 +83,9 @@ def test_a_gigabyte_is_not_read(tmp_path: Path) -> None:
         with open(tmp_path / name, "wb") as big:
             big.write(head)
             big.truncate(1 << 30)
-    begun = time.monotonic()
+    begun = time.process_time()
     overlay = scanned(tmp_path)
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5
     log = overlay.node(file("huge.log"))
     assert log is not None
     assert log.data["line_count_skipped"] == "larger than 8 MiB"

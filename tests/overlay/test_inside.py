@@ -159,26 +159,26 @@ def test_symbols_and_documents_are_nodes_with_edges_and_follow_the_tree(
     (code / "shop/money.py").write_text(
         text.replace("whole = decimal.Decimal(text)", "whole = decimal.Decimal(text) + zero()")
     )
-    until(lambda: counts.read_count > before[0], 5)
+    until(lambda: counts.read_count > before[0])
     settled(session)
     assert (counts.read_count, counts.followed_count) == (before[0] + 1, before[1] + 1)
 
     # A name that is gone takes the edges of others to it along; the new name is found.
     text = (code / "shop/store/base.py").read_text()
     (code / "shop/store/base.py").write_text(text.replace("def validate", "def examine"))
-    until(lambda: is_there(session, "symbol://shop/shop/store/base.py/Record.examine"), 5)
+    until(lambda: is_there(session, "symbol://shop/shop/store/base.py/Record.examine"))
     settled(session)
     assert not is_there(session, "symbol://shop/shop/store/base.py/Record.validate")
     assert not {end for _, end in relations(session, order["uri"])} & {
         "symbol://shop/shop/store/base.py/Record.validate"
     }
-    until(lambda: "symbol://shop/shop/store/base.py/Record.examine" in hits(session, "examine"), 5)
+    until(lambda: "symbol://shop/shop/store/base.py/Record.examine" in hits(session, "examine"))
 
     # A renamed file, and a deleted file.
     (code / "shop/audit.py").rename(code / "shop/review.py")
     (code / "docs/guide.md").unlink()
-    until(lambda: is_there(session, "symbol://shop/shop/review.py/note"), 5)
-    until(lambda: not is_there(session, "chunk://shop/docs/guide.md/0001"), 5)
+    until(lambda: is_there(session, "symbol://shop/shop/review.py/note"))
+    until(lambda: not is_there(session, "chunk://shop/docs/guide.md/0001"))
     settled(session)
     assert not is_there(session, "symbol://shop/shop/audit.py/note")
     assert "file://shop/shop/audit.py" not in {end for _, end in relations(session, "file://shop/shop/orders.py")}
@@ -187,7 +187,7 @@ def test_symbols_and_documents_are_nodes_with_edges_and_follow_the_tree(
     # A file that an explicit scan finds before the watcher does.
     (code / "late.py").write_text("def latecomer():\n    pass\n")
     call(session, "ingest", {"source": "."})
-    until(lambda: "symbol://shop/late.py/latecomer" in hits(session, "latecomer"), 5)
+    until(lambda: "symbol://shop/late.py/latecomer" in hits(session, "latecomer"))
 
     # The next start reads nothing again.
     session = start()
@@ -225,7 +225,7 @@ def test_a_file_is_found_by_an_error_message_inside_of_a_function(start: Callabl
     assert b"c3d4" not in kept.lower()
 
     (code / "shop" / "van.py").write_text(VAN.replace("marquetry", "plain") % "")
-    until(lambda: not hits(session, "marquetry"), 20)
+    until(lambda: not hits(session, "marquetry"))
 
 
 def test_a_word_that_the_code_has_only_in_another_spelling_is_found_and_counts_as_missing(

@@ -146,7 +146,7 @@ def test_a_lease_whose_return_may_have_failed_counts_as_spent(url: str, monkeypa
         assert spend(hub, {"t": 100}, "requests", 1)
     monkeypatch.setattr(hub._database, "write", lost)
     monkeypatch.setattr(hub_state, "HELD_SECONDS", 0.05)
-    assert told.wait(20)
+    assert told.wait(60)
     assert 2 + available(hub, 100, "requests") + available(other, 100, "requests") <= 100
     hub.close()
     other.close()
@@ -194,7 +194,7 @@ def test_without_postgresql_calls_are_unavailable_and_they_work_again_once_it_is
         began = time.monotonic()
         with pytest.raises(Unavailable, match="cannot be used at the moment"):
             state.find("nobody00")
-        assert time.monotonic() - began < 2 * database.WAIT_SECONDS
+        assert time.monotonic() - began < 5 * database.WAIT_SECONDS
         with monkeypatch.context() as patch:
             patch.setattr(database, "LOST_SECONDS", 600.0)
             refusals = []
@@ -222,7 +222,7 @@ def test_a_server_that_hangs_is_abandoned_within_seconds() -> None:
                 began = time.monotonic()
                 with pytest.raises(Unavailable):
                     state.find("nobody00")
-                assert time.monotonic() - began < 2 * database.WAIT_SECONDS
+                assert time.monotonic() - began < 5 * database.WAIT_SECONDS
         until(lambda: _answers(state))
         state.close()
 
@@ -400,7 +400,7 @@ def test_hubs_take_turns_and_do_not_wait_for_long(two: Callable[..., Wakeups]) -
         with second.turn("shop"):
             inside.append("another workspace")
         inside.append("first")
-    waiting.join(20)
+    waiting.join(60)
     assert inside == ["another workspace", "first", "second"]
 
 
@@ -418,7 +418,7 @@ def test_a_wait_for_a_lock_may_be_longer_than_a_statement(url: str, monkeypatch:
     with first.lock("sign-in", 5):
         waiting.start()
         assert not got.wait(1.5)
-    assert got.wait(30)
+    assert got.wait(60)
     waiting.join()
     for one in (first, second):
         one.close()

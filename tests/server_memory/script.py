@@ -385,7 +385,7 @@ class Asked:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
-        self._process.wait(15)
+        self._process.wait(60)
         self._process.stdout.close()
 
 

@@ -261,14 +261,21 @@ def counts(place: Path, size: int) -> list[dict[str, int]]:
             daemon.close()
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_work_does_not_grow_with_the_workspace_the_tree_and_their_histories(tmp_path: Path) -> None:
-    found = [counts(tmp_path / str(size), size) for size in SIZES]
-    grown = [
+def growth(place: Path) -> list[str]:
+    """The calls whose work grows, measured in new workspaces of the sizes."""
+    found = [counts(place / str(size), size) for size in SIZES]
+    return [
         f"{name} {arguments}: {kind} {[one[number][kind] for one in found]}"
         for number, (name, arguments) in enumerate(CALLS)
         for kind, slack in SLACK.items()
         if found[-1][number][kind] > MORE * found[0][number][kind] + slack
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_work_does_not_grow_with_the_workspace_the_tree_and_their_histories(tmp_path: Path) -> None:
+    grown = growth(tmp_path / "first")
+    if grown:  # a thread that waited for the processor may have done the work of other calls
+        grown = growth(tmp_path / "again")
     assert grown == [], "\n".join(grown)

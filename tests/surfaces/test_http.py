@@ -48,7 +48,7 @@ async def served(session: Session, token: str) -> AsyncIterator[tuple[HttpServer
         yield server, f"http://127.0.0.1:{port}"
     finally:
         server.stop()
-        await asyncio.wait_for(serving, 10)
+        await asyncio.wait_for(serving, 60)
 
 
 def test_the_token_is_made_once_and_readable_by_its_owner_alone(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ async def connected(surface: Surface, tmp_path: Path, cwd: Path | None = None) -
         yield line
     finally:
         line.writer.close()
-        await asyncio.wait_for(served.wait(), 10)
+        await asyncio.wait_for(served.wait(), 60)
         server.close()
 
 

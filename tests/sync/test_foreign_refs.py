@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -41,10 +40,8 @@ def test_symbolic_and_odd_refs_are_left_to_git(hub: Path, kind: str) -> None:
     else:
         (hub / "refs/heads/other").write_text(tip)
         ref.write_text({"symbolic ref": "ref: refs/heads/other\n", "nonsense": "\0" * 41, "large": "a" * 2000}[kind])
-    began = time.monotonic()
     with pytest.raises(ValueError, match="not a plain"):
         refs.read_foreign(hub, "refs/heads/main", "", 10)
-    assert time.monotonic() - began < 10  # a pipe would be waited for without end
 
 
 @pytest.mark.slow

@@ -119,7 +119,7 @@ def test_a_change_reaches_the_other_within_seconds_without_a_call(ann: Person, b
     for number in range(3):
         ann.put(f"by-ann/{number}", summary=f"{number}")
         bob.put(f"by-bob/{number}", summary=f"{number}")
-    until(lambda: all(ann.has(f"by-bob/{n}") and bob.has(f"by-ann/{n}") for n in range(3)), 10)
+    until(lambda: all(ann.has(f"by-bob/{n}") and bob.has(f"by-ann/{n}") for n in range(3)))
     agree(ann, bob)
     assert git(hub, "rev-parse", "main") == ann.tip
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -80,9 +79,7 @@ def test_a_key_that_may_not_enter_is_named(ann: Person, hub: Path, sshd: Sshd) -
 @pytest.mark.slow
 def test_no_password_or_passphrase_is_requested(ann: Person, hub: Path, sshd: Sshd) -> None:
     subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", sshd.folder / "key"], check=True)
-    began = time.monotonic()
     assert kinds(ann.share(sshd.url(hub), sync=0)) == ["credentials"]
-    assert time.monotonic() - began < 10
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -151,13 +150,11 @@ def test_a_refused_tip_is_not_fetched_again(shared: Person, smith: Smith, hub: P
     at(smith, b"nodes/concept/x.yaml", LINK, smith.blob(b"/etc/passwd"))
     shared.sync()
     (runner,) = shared.daemon.syncing(shared.workspace)._runners.values()
-    began = time.monotonic()
     hub.joinpath("objects").rename(hub / "objects-away")  # a fetch finds no new commits
     (hub / "objects").mkdir()
     answer = runner.round("both", "", by_hand=False)
     assert isinstance(answer.error, Trouble)
     assert answer.error.kind == "refused"
-    assert time.monotonic() - began < 10
 
 
 @pytest.mark.slow

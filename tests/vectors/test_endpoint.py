@@ -99,11 +99,11 @@ def test_vectors_of_another_size_than_before_are_refused(endpoint: Endpoint) -> 
 
 
 def test_a_slow_or_dead_endpoint_costs_at_most_its_seconds(endpoint: Endpoint) -> None:
-    endpoint.behave = lambda handler, body: endpoint.stopped.wait(20)
+    endpoint.behave = lambda handler, body: endpoint.stopped.wait(100)
     start = time.monotonic()
     with pytest.raises(Unavailable, match="did not answer within"):
         embedder(endpoint, seconds=0.2).embed(["one"], "document")
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 60
     endpoint.close()
     with pytest.raises(Unavailable, match="cannot be reached"):
         embedder(endpoint).embed(["one"], "document")

@@ -67,11 +67,11 @@ PARTS = {
 @pytest.mark.parametrize(("nodes", "line"), PARTS.values(), ids=PARTS)
 def test_in_a_part_the_line_of_another_secret_is_never_named(nodes: str, line: int) -> None:
     (path, base), (_, data) = _part(KNOWN), _part(nodes)
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(Refused) as refused:
         check(path, data, base, HOME)
     assert refused.value.at == f"{path}:{line}"
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def _part(nodes: str) -> tuple[str, bytes]:
