@@ -176,7 +176,7 @@ def _edit_by_hand(ws: Workspace, notes: int, value: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"uri: {at}\nname: Hand\nsummary: {value}\n")
     ws.hint(None)
-    until(lambda: (node := ws.node(at)) and node.summary == value, 20, ws.health)
+    until(lambda: (node := ws.node(at)) and node.summary == value, say=ws.health)
     _note(notes, acked={"by/hand": value})
 
 
@@ -185,7 +185,7 @@ def _note(notes: int, **line: dict[str, str]) -> None:
 
 
 def _in_step(ws: Workspace) -> None:
-    until(lambda: _is_in_step(ws), 20, ws.health)
+    until(lambda: _is_in_step(ws), say=ws.health)
 
 
 def _is_in_step(ws: Workspace) -> bool:
@@ -256,7 +256,7 @@ def _settled(ws: Workspace, complain: object) -> None:
     """Wait until git finds the work tree clean, and compare each file with the tip byte by byte."""
     assert callable(complain)
     try:
-        until(lambda: _is_in_step(ws) and not _status(ws), 10, lambda: (ws.health(), _status(ws)))
+        until(lambda: _is_in_step(ws) and not _status(ws), say=lambda: (ws.health(), _status(ws)))
     except AssertionError as error:
         complain(f"not settled: {error}"[:400])
     for invalid in ws.invalid_files():

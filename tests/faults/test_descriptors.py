@@ -56,7 +56,7 @@ def test_packs_that_were_rolled_up_are_closed_in_a_daemon_that_writes(served: Se
     for first in range(0, 120, 2):
         served.many("put", [write(first), write(first + 1)], under_way=1)
         served.call("get", uris=["concept://knowledge/a"])
-    until(lambda: removed_and_mapped(served) == [], 10, say=lambda: removed_and_mapped(served))
+    until(lambda: removed_and_mapped(served) == [], say=lambda: removed_and_mapped(served))
     assert len(open_packs(served)) <= OPEN_PACKS
 
 

@@ -51,7 +51,7 @@ def test_no_text_of_the_table_is_a_uri_in_a_file(target: Target) -> None:
         text = case.text.replace("\\", "\\\\").replace('"', '\\"')
         where = f'uri: concept://shop/uri{number}\nrelations:\n- {{type: t, target: "{text}"}}\n'
         save(target, f"{NODES}/uri{number}.yaml", where.encode())
-    until(lambda: target.status()["counts"]["invalid_files"] == len(chosen), 20, target.status)
+    until(lambda: target.status()["counts"]["invalid_files"] == len(chosen), say=target.status)
     for number, _ in enumerate(chosen):
         (target.work_tree / f"{NODES}/uri{number}.yaml").unlink()
     until(lambda: target.status()["counts"]["invalid_files"] == 0, say=target.invalid)

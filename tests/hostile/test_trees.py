@@ -331,7 +331,7 @@ def test_ten_thousand_entries_and_sixty_folders_are_no_attack(fresh_target: Call
         smith.commit(smith.grafted(base(target), f"nodes/concept/{deep}/x.yaml".encode(), (FILE, node)), target.branch)
         checked_out(target)
         until(lambda: target.status()["counts"]["nodes"] > 10_000, 60, target.status)
-        until(lambda: target.node(f"concept://shop/{deep}/x"), 20, target.status)
+        until(lambda: target.node(f"concept://shop/{deep}/x"), say=target.status)
         unharmed(target)
     target.put("concept://shop/wide/n00001", summary="x")
 

@@ -68,7 +68,7 @@ def test_memory_of_changes_during_a_roll_up_is_given_back(store: ObjectStore) ->
     made = repository.Upkeep(store, rolled_up)
     is_made.set()
     try:
-        until(lambda: resident() < before + 20_000, 10, say=resident)
+        until(lambda: resident() < before + 20_000, say=resident)
     finally:
         made.close()
     assert pin
