@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,24 +49,36 @@ _made: list[Path] = []
 
 @pytest.fixture
 def code(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copied(tmp_path, tmp_path_factory)
+
+
+def copied(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of one repository, ten times as fast as git init."""
     if not _made:  # not in a session fixture, which would see the user's home
         _made.append(make_code(tmp_path_factory.mktemp("code") / "shop"))
-    return Path(shutil.copytree(_made[0], tmp_path / "shop"))
+    return Path(shutil.copytree(_made[0], folder / "shop"))
 
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    home = Home.at(str(tmp_path / "home"))
-    home.prepare()
-    daemon = Daemon(home, since="2026-11-21T12:00:00Z", locate=locate, open_workspace=Workspace.open)
+    daemon = new_daemon(tmp_path)
     yield daemon
     daemon.close()
+
+
+def new_daemon(folder: Path) -> Daemon:
+    home = Home.at(str(folder / "home"))
+    home.prepare()
+    return Daemon(home, since="2026-11-21T12:00:00Z", locate=locate, open_workspace=Workspace.open)
 
 
 @pytest.fixture
 def session(daemon: Daemon, code: Path) -> Session:
     """A caller in a directory that has a workspace `shop`."""
+    return up(daemon, code)
+
+
+def up(daemon: Daemon, code: Path) -> Session:
     assert code.is_absolute()  # a test's own parameter of this name would set up a workspace in any directory
     session = Session(daemon, cwd=code, client="test-client 1.0", context_id="test")
     call(session, "up")
@@ -94,6 +106,21 @@ class Ask:
 @pytest.fixture
 def ask(session: Session) -> Ask:
     return Ask(session)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Ask]]:
+    """Makes workspaces for the tests of a module that only read, or write nodes that no other test of it sees."""
+    daemons: list[Daemon] = []
+
+    def make() -> Ask:
+        folder = tmp_path_factory.mktemp("shared")
+        daemons.append(new_daemon(folder))
+        return Ask(up(daemons[-1], copied(folder, tmp_path_factory)))
+
+    yield make
+    for daemon in daemons:
+        daemon.close()
 
 
 def upsert(name: str, /, **fields: Any) -> dict[str, Any]:

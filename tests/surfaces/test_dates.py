@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import orjson
@@ -23,8 +24,9 @@ TALK = [
 ]
 
 
-@pytest.fixture
-def talk(ask: Ask) -> Ask:
+@pytest.fixture(scope="module")
+def talk(shared: Callable[[], Ask]) -> Ask:
+    ask = shared()
     lines = [orjson.dumps({"timestamp": at, "sender": who, "role": "user", "content": text}) for at, who, text in TALK]
     ask.ingest(text=b"\n".join(lines).decode(), kind="conversation", uri="thread://shop/talk")
     ask.put(changes=upsert("broker", content="The broker keeps a lease."))
@@ -227,8 +229,8 @@ def test_a_fact_that_no_longer_holds_ranks_last_and_says_so(ask: Ask) -> None:
         ({"from": "2024-05", "until": "2024-04-30"}, "data.valid.until is before"),
     ],
 )
-def test_a_malformed_validity_is_refused_with_its_place(ask: Ask, valid: object, place: str) -> None:
+def test_a_malformed_validity_is_refused_with_its_place(talk: Ask, valid: object, place: str) -> None:
     with pytest.raises(Invalid) as refused:
-        ask.put(changes=upsert("a", data={"valid": valid}))
+        talk.put(changes=upsert("a", data={"valid": valid}))
     assert place in f"{refused.value.message} "
     assert "concept://shop/a" in refused.value.at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,12 @@ from tests.surfaces.conftest import Ask, upsert
 from tests.waiting import until
 
 
-@pytest.fixture
-def found(ask: Ask) -> Ask:
+@pytest.fixture(scope="module")
+def found(shared: Callable[[], Ask]) -> Ask:
+    return filled(shared())
+
+
+def filled(ask: Ask) -> Ask:
     ask.put(
         changes=[
             upsert("services/auth", name="Auth service", summary="verifies session tokens", tags=["auth", "api"]),
@@ -105,7 +110,8 @@ def test_a_budget_leaves_room_for_the_code_and_a_cursor_leads_on(ask: Ask, budge
 
 
 @pytest.mark.requirement("N1")
-def test_what_nothing_is_known_about_is_said_with_what_is_nearest(found: Ask) -> None:
+def test_what_nothing_is_known_about_is_said_with_what_is_nearest(ask: Ask) -> None:
+    found = filled(ask)
     answer = found.search(query="zygomorphic quux of the upper plonk, wimble and billing thrupp")
     assert (answer["hits"], answer["hint"]) == ([], "Nothing is known about this.")
     assert answer["nearest"] == ["concept://shop/billing"]
@@ -120,10 +126,14 @@ def test_a_file_is_first_by_its_name(found: Ask, query: str) -> None:
     assert uris(found.search(query=query), "code")[0] == FILE
 
 
-@pytest.fixture
-def noted(found: Ask) -> Ask:
+@pytest.fixture(scope="module")
+def noted(shared: Callable[[], Ask]) -> Ask:
+    return with_notes(shared())
+
+
+def with_notes(ask: Ask) -> Ask:
     """Notes about a folder and a file, none of which has a word of the path."""
-    found.put(
+    filled(ask).put(
         changes=[
             {"op": "upsert", "type": "atom", "name": "Everything", "content": "Rules.", "data": {"paths": ["**"]}},
             {"op": "upsert", "type": "atom", "name": "Entry", "content": "Rules.", "data": {"paths": ["src/auth/**"]}},
@@ -145,8 +155,8 @@ def noted(found: Ask) -> Ask:
             upsert("mention", summary="src auth session"),
         ]
     )
-    until(lambda: "gotcha://shop/Clocks" in uris(found.search(query="src/auth")))
-    return found
+    until(lambda: "gotcha://shop/Clocks" in uris(ask.search(query="src/auth")))
+    return ask
 
 
 AREAS = ["atom://shop/Entry", "atom://shop/Everything"]
@@ -156,9 +166,9 @@ ABOUT_FOLDER = ["gotcha://shop/Clocks", "insight://shop/Renewal", *AREAS]
 @pytest.mark.parametrize(
     "query", ["src/auth", "src/auth/", "./src/auth", "`src/auth`", "dir://shop/src/auth", "{code}/src/auth"]
 )
-def test_the_notes_about_a_folder_are_first_by_its_path(noted: Ask, code: Path, query: str) -> None:
+def test_the_notes_about_a_folder_are_first_by_its_path(noted: Ask, query: str) -> None:
     for call in (noted.search, noted.recall):
-        hits = call(query=query.format(code=code))["hits"]
+        hits = call(query=query.format(code=noted.session.cwd))["hits"]
         assert [hit["uri"] for hit in hits[:4]] == ABOUT_FOLDER
         assert all("about this path" in hit["why"] for hit in hits[:4])
         assert len({hit["uri"] for hit in hits}) == len(hits)
@@ -170,7 +180,8 @@ def test_the_notes_about_a_file_are_first_by_its_name_or_path(noted: Ask, query:
 
 
 @pytest.mark.parametrize("query", ["session.py", "auth/session.py"])
-def test_the_notes_about_a_file_with_a_node_of_its_own_are_found_by_its_name(noted: Ask, query: str) -> None:
+def test_the_notes_about_a_file_with_a_node_of_its_own_are_found_by_its_name(ask: Ask, query: str) -> None:
+    noted = with_notes(ask)
     noted.put(changes=[{"op": "upsert", "uri": FILE, "summary": "cookies"}])
     until(lambda: FILE in uris(noted.search(query=query)))
     assert {"pattern://shop/Signing", *AREAS} <= {*uris(noted.search(query=query))[:4]}
@@ -212,7 +223,8 @@ def test_a_text_that_is_no_path_or_is_known_is_not_reported_as_absent(found: Ask
     assert "absent" not in found.search(query=query)
 
 
-def test_a_path_leads_from_a_hit_by_words_to_a_hit_by_a_relation(found: Ask) -> None:
+def test_a_path_leads_from_a_hit_by_words_to_a_hit_by_a_relation(ask: Ask) -> None:
+    found = filled(ask)
     found.put(
         changes=[
             upsert(
@@ -286,13 +298,13 @@ def test_an_acknowledged_change_is_found_at_once(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("query", ['"', "a AND", "NEAR(", "*", "((((", "'; DROP TABLE docs; --", "\x00", "é" * 500])
-def test_no_text_is_an_error(ask: Ask, query: str) -> None:
-    ask.search(query=query)
+def test_no_text_is_an_error(found: Ask, query: str) -> None:
+    found.search(query=query)
 
 
-def test_an_empty_query_is_refused(ask: Ask) -> None:
+def test_an_empty_query_is_refused(found: Ask) -> None:
     with pytest.raises(Invalid):
-        ask.search()
+        found.search()
 
 
 def test_types_alone_are_refused_and_the_error_names_how_to_list_them(found: Ask) -> None:

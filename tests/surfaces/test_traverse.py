@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,19 @@ def link(source: str, target: str, weight: float = 1.0, type: str = "uses") -> d
     return {"op": "relate", "source": source, "target": target, "type": type, "weight": weight}
 
 
+@pytest.fixture(scope="module")
+def chain(shared: Callable[[], Ask]) -> Ask:
+    """The chain for tests that only read."""
+    return chained(shared())
+
+
 @pytest.fixture
-def chain(ask: Ask) -> Ask:
+def own_chain(ask: Ask) -> Ask:
+    """The chain for tests that change it."""
+    return chained(ask)
+
+
+def chained(ask: Ask) -> Ask:
     """a -0-> b -0.5-> c -0.5-> d -0.5-> e, and a -1-> c."""
     ask.put(changes=[upsert(name, summary=name) for name in "abcde"])
     ask.put(
@@ -185,10 +197,10 @@ def test_a_long_chain_names_predecessors_and_later_pages_are_as_full_as_the_firs
 
 
 @pytest.mark.parametrize("limits", [{"types": ["decision"]}, {"max_depth": 3}], ids=str)
-def test_a_path_through_omitted_nodes_can_be_rebuilt(chain: Ask, limits: dict[str, Any]) -> None:
+def test_a_path_through_omitted_nodes_can_be_rebuilt(own_chain: Ask, limits: dict[str, Any]) -> None:
     """`types` hides intermediate nodes; `max_depth` uses a costlier path with fewer hops than the listed ones."""
-    chain.put(changes=[link("e", "f"), upsert("f", type="decision"), link("f", "g"), upsert("g", type="decision")])
-    answer = chain.traverse(start="a", max_cost=None, include="path", **limits)
+    own_chain.put(changes=[link("e", "f"), upsert("f", type="decision"), link("f", "g"), upsert("g", type="decision")])
+    answer = own_chain.traverse(start="a", max_cost=None, include="path", **limits)
     assert rebuilt([answer]) == {node["uri"]: node["path"] for node in answer["nodes"]}
     assert any("through" in node.get("via", {}) for node in answer["nodes"])
 
@@ -228,23 +240,23 @@ def test_the_budget_cuts_from_the_far_end_and_says_so(ask: Ask) -> None:
 
 
 @pytest.mark.requirement("E18")
-def test_a_relation_to_a_deleted_node_is_a_broken_link(chain: Ask) -> None:
-    chain.put(changes={"op": "delete", "uri": "b"})
-    answer = chain.traverse(start="a")
+def test_a_relation_to_a_deleted_node_is_a_broken_link(own_chain: Ask) -> None:
+    own_chain.put(changes={"op": "delete", "uri": "b"})
+    answer = own_chain.traverse(start="a")
     assert answer["broken_links"] == [
         {"source": "concept://shop/a", "type": "uses", "target": "concept://shop/b", "reason": "missing", "weight": 0}
     ]
-    assert chain.get(uris="c", include="incoming")["nodes"][0]["incoming"] == [
+    assert own_chain.get(uris="c", include="incoming")["nodes"][0]["incoming"] == [
         {"source": "concept://shop/a", "type": "see", "weight": 1}
     ]
 
 
 @pytest.mark.requirement("E14")
-def test_a_walk_as_of_a_commit_uses_the_graph_of_that_commit(chain: Ask) -> None:
-    then = chain.history()["commits"][0]["commit"]
-    chain.put(changes=[{"op": "delete", "uri": "b"}, upsert("f", summary="f"), link("a", "f", 0)])
-    assert names(chain.traverse(start="a", as_of=then)) == ["a", "b", "c", "d"]
-    assert names(chain.traverse(start="a")) == ["a", "f", "c"]
+def test_a_walk_as_of_a_commit_uses_the_graph_of_that_commit(own_chain: Ask) -> None:
+    then = own_chain.history()["commits"][0]["commit"]
+    own_chain.put(changes=[{"op": "delete", "uri": "b"}, upsert("f", summary="f"), link("a", "f", 0)])
+    assert names(own_chain.traverse(start="a", as_of=then)) == ["a", "b", "c", "d"]
+    assert names(own_chain.traverse(start="a")) == ["a", "f", "c"]
 
 
 @pytest.mark.requirement("E20")
@@ -299,13 +311,13 @@ def set_(ask: Ask, **settings: Any) -> None:
 
 
 @pytest.mark.requirement("E6")
-def test_a_new_size_of_the_working_set_applies_at_once(chain: Ask) -> None:
-    chain.traverse(start="a", context_id="one")
-    set_(chain, context_size=2)
-    assert chain.get(uris="e", context_id="one")["hint"]["evicted"]
-    assert [uri[-1] for uri in chain.context(question="e", context_id="one")["working_set"]] == ["e", "a"]
-    assert chain.context(question="e", context_id="two")["working_set"] == []
-    assert "working_set" not in chain.context(question="e")
+def test_a_new_size_of_the_working_set_applies_at_once(own_chain: Ask) -> None:
+    own_chain.traverse(start="a", context_id="one")
+    set_(own_chain, context_size=2)
+    assert own_chain.get(uris="e", context_id="one")["hint"]["evicted"]
+    assert [uri[-1] for uri in own_chain.context(question="e", context_id="one")["working_set"]] == ["e", "a"]
+    assert own_chain.context(question="e", context_id="two")["working_set"] == []
+    assert "working_set" not in own_chain.context(question="e")
 
 
 def test_a_setting_that_is_read_at_the_start_is_shown_as_not_in_force(ask: Ask) -> None:
