@@ -74,7 +74,7 @@ def case_of(repository: Path) -> Case:
         if len(taken) == QUESTIONS:
             before = commit.id
             break
-        if not commit.is_merge and 1 <= commit.files <= FILES:
+        if 1 <= commit.files <= FILES:
             taken.append(commit)
     present = set(code_log.files(place, before))
     questions = []

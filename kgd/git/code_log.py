@@ -48,7 +48,7 @@ _LOG = (
     "--no-textconv",
     "--no-color",
     "--encoding=UTF-8",
-    "--format=%x01%H %ct %P%x02%an%x02%B",
+    "--format=%x01%H %ct%x02%an%x02%B",
 )
 """git looks for inexact renames among at most 100 files; it always finds exact renames, by id."""
 
@@ -180,7 +180,7 @@ def _commits(records: Iterable[bytes]) -> Iterator[CodeCommit]:
 
 def _commit(header: bytes, changes: Sequence[PathChange], count: int) -> CodeCommit:
     ids, author, message = header.split(b"\x02", 2)
-    id, at, *parents = ids.decode("ascii").split()
+    id, at = ids.decode("ascii").split()
     told = message[:MESSAGE].decode("utf-8", "replace")
     name = author.decode("utf-8", "replace")
     return CodeCommit(id, moment(at.encode()), name, told, tuple(changes), count)
