@@ -75,8 +75,6 @@ def proposals(answer: Answer) -> None:
             say(f"    {words.counted(one['comments'], 'comments')}; read with `kgd proposals {one['id']}`")
     if not answer["proposals"]:
         say("no open proposals")
-        if answer.get("next"):
-            say(answer["next"])
     if answer.get("next"):
         say(answer["next"])
 
