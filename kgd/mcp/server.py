@@ -20,6 +20,7 @@ import anyio
 import anyio.to_thread
 import orjson
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.server.apps import client_supports_apps
 from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
@@ -53,9 +54,9 @@ from kgd.daemon.calls import LineReader, LineWriter, Oversized
 from kgd.daemon.daemon import Daemon
 from kgd.errors import NotFound
 from kgd.mcp import prompts, resources
-from kgd.mcp.notifications import Logs
+from kgd.mcp.notifications import Logs, Subscriptions, changed_resources
 from kgd.mcp.prompts import Completing
-from kgd.mcp.resources import Resources, Subscriptions, changed_resources, may_watch
+from kgd.mcp.resources import Resources, may_watch
 from kgd.mcp.sampling import AnswersNeeded, Roots, asker, sealing, stored_key
 from kgd.mcp.short_reads import SERVER, ShortReads, at_once, failed, result
 from kgd.model.token import TokenRecord
@@ -215,7 +216,7 @@ class Surface:
         try:
             if (record := _record_of(ctx)) is not None:
                 found, meta = await self._answer_holder(ctx, params, record)
-                return {**result(tool, resources.for_host(ctx, tool, found)), **({"_meta": meta} if meta else {})}
+                return {**result(tool, _for_host(ctx, tool, found)), **({"_meta": meta} if meta else {})}
             if tool is None:
                 raise NotFound(f"there is no tool '{params.name[:60]}'", next=f"Known: {', '.join(self.tools)}.")
             session = self._read_session(ctx)
@@ -229,7 +230,7 @@ class Surface:
             raise
         except Exception as error:  # noqa: BLE001 - the boundary of a request
             return failed(tool, params.name, error)
-        return result(tool, resources.for_host(ctx, tool, answer))
+        return result(tool, _for_host(ctx, tool, answer))
 
     async def _answer_holder(
         self, ctx: ServerRequestContext[Session], params: CallToolRequestParams, record: TokenRecord
@@ -348,6 +349,13 @@ def describe(tool: Operation) -> ToolDescription:
         ),
         _meta=resources.meta(tool),
     )
+
+
+def _for_host(ctx: ServerRequestContext[Any], tool: Operation | None, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The answer for this host, without the page's fields if the host does not show pages."""
+    if tool is None or not tool.for_app or client_supports_apps(ctx):
+        return answer
+    return {name: value for name, value in answer.items() if name not in tool.for_app}
 
 
 def _record_of(ctx: ServerRequestContext[Any]) -> TokenRecord | None:
