@@ -1,13 +1,44 @@
-"""The way from a change to the next page, which reports the change."""
+"""Reports of a change: the way to the next page, and the message that this page shows once."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from kgd.ui.notices import SHOWN
 from kgd.ui.rendering import sentence, spoken
 from kgd.ui.visit import Redirect
+
+SHOWN = 10
+"""Number of digits of a commit in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A message, and the commit in a workspace that it reports; without a commit there is nothing to undo."""
+
+    text: str
+    commit: str = ""
+    workspace: str = ""
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """The text before the commit, the digits of the commit in the text, and the text after it."""
+        return self.text.partition(self.commit[:SHOWN]) if self.commit else (self.text, "", "")
+
+    def written(self) -> str:
+        """Return the notice as a text that `read` accepts."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, text: str) -> Notice | None:
+        """Return the notice of a text; None for an empty text. A text of an earlier version is the message itself."""
+        try:
+            return cls(**json.loads(text)) if text else None
+        except (ValueError, TypeError):
+            return cls(text)
+
 
 NOTHING = "Nothing was changed."
 

@@ -29,8 +29,8 @@ from kgd.tools.visibility import sight
 from kgd.ui import addresses, rendering
 from kgd.ui.live_updates import Live
 from kgd.ui.navigation import NAVIGATION
-from kgd.ui.notices import Notice
 from kgd.ui.pages import ENTRIES, PAGES
+from kgd.ui.reports import Notice
 from kgd.ui.requests import ENTRY_LIMIT, FORM_LIMIT, Place, comes_from_elsewhere, form_of, refusal
 from kgd.ui.sessions import Sessions, Visitor, is_proof, proof
 from kgd.ui.sign_in import SignInPages, SignIns
