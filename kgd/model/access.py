@@ -201,11 +201,9 @@ class Policy:
                         return level, glob
         return "write", None
 
-    def shows_code_history(self, principal: Principal | None) -> bool:
+    def shows_code_history(self, principal: Principal) -> bool:
         """Whether the principal may see the history of the code. A commit message may describe any file, so the token
         must be allowed to read everything, and the last rule with `code_history` must list the principal's group."""
-        if principal is None:
-            return True
         named = [rule.code_history for rule in self.rules if rule.code_history is not None]
         reads_all = any(
             scope.workspace == self.workspace and scope.has(Verb.READ) and scope.is_whole for scope in principal.scopes

@@ -112,7 +112,7 @@ class Session:
 
     def sees_code_history(self, workspace: Workspace) -> bool:
         """Whether the policy shows the history of the code to the caller."""
-        return workspace.policy.shows_code_history(self.principal)
+        return self.principal is None or workspace.policy.shows_code_history(self.principal)
 
     def commit(self, workspace: Workspace, text: str) -> str:
         """The id of a commit that the caller names.
