@@ -169,6 +169,18 @@ class Code:
         *_, kind, blob = listed.split(b"\t")[0].decode().split(" ") if listed else ("blob", at)
         return FOLDER if kind == "tree" else self._id_in(blob, path, symbol)
 
+    def id_before(self, when: int, path: str, symbol: str = "") -> str | None:
+        """The id of the content of a path in its newest commit up to a time; None if it had none.
+
+        Costs one run of git for each path, and one for each content; both are cached for all citations.
+        """
+        older = next((one for one in self.history(path) if one.at <= when), None)
+        if older is None:
+            return None
+        if os.path.isdir(self.root / path):  # its history has the contents of its files
+            return self.id_at(older.commit, path)
+        return self._id_in(older.blob, path, symbol) if older.blob else None
+
     def history(self, path: str) -> list[Revision]:
         """The newest commits of a path up to the result of `look`, newest first; renames are not followed."""
         known = self._histories

@@ -304,9 +304,7 @@ class Freshness:
 
     def _at_time(self, uri: Uri, one: Citation) -> str | None:
         assert self.code is not None
-        when = areas.written_at(self._workspace, uri)
-        older = next((revision for revision in self.code.history(one.path) if revision.at <= when), None)
-        return self.code.id_at(older.commit, one.path, one.symbol) if older else None
+        return self.code.id_before(areas.written_at(self._workspace, uri), one.path, one.symbol)
 
     def _read(self, blob: bytes | None, uri: Uri) -> Node | None:
         """The node if it may cite something; other nodes need not be parsed."""
