@@ -44,6 +44,15 @@ def test_the_daemon_of_a_clone_without_kgd_is_not_stopped_and_what_installs_kgd_
     assert done.stderr.endswith("kgd is not installed in this clone. Install it with: make up.  Stop.\n")
 
 
+@pytest.mark.parametrize("data", ["", "DATA=nowhere"])
+def test_a_measurement_without_its_data_is_refused_before_anything_is_installed(bare: Path, data: str) -> None:
+    command = ["make", "bench-retrieval", *filter(None, [data])]
+    done = subprocess.run(command, cwd=bare, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "bench-retrieval needs the folder with the data sets: make bench-retrieval DATA=DIR." in done.stderr
+    assert not (bare / ".venv").exists()
+
+
 def test_a_room_of_the_workspace_has_its_own_tests() -> None:
     command = ["make", "-n", "test", "ROOM=merging git/test_refs.py::test_x"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
