@@ -82,8 +82,8 @@ def why(answer: Answer) -> None:
         _cut([one for one in answer["cut"] if one["what"] not in ("code", "unmatched_paths", "described")])
         if not (answer["items"] or answer["changes"]):
             say("Nothing is known about it, and its history has no commits.")
-    for one in unknown:
-        complain(one, NO_LINE)
+    for one in dict.fromkeys(unknown):
+        complain(one, "" if "no code tree" in one else NO_LINE)
 
 
 def _known_by(answer: Answer) -> None:

@@ -108,7 +108,7 @@ def running(home: Home) -> bool:
 
     try:
         fd = os.open(home.lock, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -133,9 +133,14 @@ def _open(path: str) -> socket.socket | None:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.connect(path)
-    except (FileNotFoundError, ConnectionRefusedError):
+    except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
         sock.close()
         return None
+    except PermissionError:
+        sock.close()
+        from kgd.errors import Forbidden
+
+        raise Forbidden("you may not open this socket", at=path, next="Set KGD_HOME to your own folder.") from None
     return sock
 
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from kgd.config import Home
 from kgd.config.entries import Entry, Registry, parse, parse_shared
-from kgd.errors import Invalid, InvariantViolation, KgdError
+from kgd.errors import Invalid, InvariantViolation, KgdError, Unavailable
 
 
 class _Held(threading.local):
@@ -145,8 +145,8 @@ class RegistryFile:
         return replace(own, entries={**shared, **own.entries}, shared=others)
 
     def _reload(self) -> None:
-        data = _file(self.path)
         try:
+            data = _file(self.path)
             fresh = parse(data, self.path)
             if self._own.entries and not fresh.entries:
                 raise Invalid(
@@ -196,9 +196,14 @@ class RegistryFile:
 
 
 def _file(path: str) -> bytes:
-    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-        return file.read()
-    return b""
+    """The content of a file; empty if there is none. Raises Unavailable if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    except OSError as error:
+        raise Unavailable(f"this file cannot be read: {error.strerror}", at=path, next="Repair it.") from None
 
 
 def _stamp(path: str) -> tuple[int, int, int] | None:

@@ -492,6 +492,30 @@ def test_status_doctor_and_fsck_say_that_all_is_well(kgd: Kgd) -> None:
     assert kgd("config").splitlines()[0].endswith("workspaces.yaml")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["status"], ["up"], ["down"], ["config"], ["context", "."], ["hub", "top"], ["ui"]])
+def test_a_file_as_home_is_reported_in_a_sentence(kgd: Kgd, tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "file").write_text("")
+    asked = kgd.run(*words, KGD_HOME=str(tmp_path / "file"))
+    assert "Traceback" not in asked.stderr
+    assert asked.returncode in (0, EXIT_CODES["UNAVAILABLE"][0])
+
+
+def test_a_registry_that_cannot_be_read_is_reported_in_a_sentence(kgd: Kgd, tmp_path: Path) -> None:
+    (tmp_path / "home/workspaces.yaml").mkdir(parents=True)
+    asked = kgd.run("config", KGD_HOME=str(tmp_path / "home"))
+    assert asked.returncode == EXIT_CODES["UNAVAILABLE"][0]
+    assert "kgd: this file cannot be read: Is a directory (" in asked.stderr
+
+
+def test_up_in_a_removed_directory_says_so(kgd: Kgd, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    program = "import os, sys; os.rmdir(os.getcwd()); from kgd.cli import main; sys.argv = ['kgd', 'up']; main()"
+    command = [sys.executable, "-P", "-c", program]
+    asked = subprocess.run(command, cwd=tmp_path / "gone", capture_output=True, text=True, check=False)
+    assert asked.stderr.startswith("kgd: your current directory does not exist any more")
+
+
 def test_a_command_that_needs_no_daemon_starts_none(kgd: Kgd, tmp_path: Path) -> None:
     home = {"KGD_HOME": str(tmp_path / "other")}
     for words in (

@@ -169,7 +169,9 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         "code": list(asked.findings.code.values())[:MOST_CODE],
         "lines": lines.answers(session, workspace, asked.lines),
         "unknown_lines": lines.unknown(session, workspace, asked.lines),
-        "unknown_paths": lines.unknown_paths(session, workspace, asked.places.absent, asked.lines),
+        "unknown_paths": lines.unknown_paths(session, workspace, asked.places.absent, asked.lines)
+        if asked.places.asked
+        else [],
         **recent.sides(asked.findings, asked.places.asked, asked.places.files, asked.query),
     }
     room = packing.room_of(params.budget, size_of(answer) + len("described") + 6)

@@ -28,6 +28,7 @@ from kgd.workspace.workspace import Workspace
 LINES = 40
 """Largest number of lines of a range."""
 TEXT = 160
+NO_CODE = "this workspace has no code tree"
 PATHS = 5
 """Largest number of missing paths to report."""
 
@@ -163,7 +164,7 @@ def unknown(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
         return []
     code = find_place(root) if root is not None else None
     if code is None:
-        return ["this workspace has no code tree"]
+        return [NO_CODE]
     found = []
     for one in asked:
         length = code_log.length(code, one.path) if is_served(workspace, one.path) else None
@@ -179,9 +180,12 @@ def unknown(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
 def unknown_paths(
     session: Session, workspace: Workspace, absent: Sequence[str], asked: Sequence[AskedLines]
 ) -> list[str]:
-    """A sentence for each requested path without a file, except those of `asked`; empty for the holder of a token."""
+    """A sentence for each requested path without a file, except those of `asked`, or about the whole code tree if there
+    is none; empty for the holder of a token."""
     if session.principal is not None:
         return []
+    if workspace.layout.code_tree is None:
+        return [NO_CODE]
     found = dict.fromkeys(absent)
     for one in asked:
         found.pop(one.path, None)

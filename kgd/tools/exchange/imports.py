@@ -76,7 +76,7 @@ def take(session: Session, params: ImportParams) -> ImportResult:
     workspace = addressing.choose(session, params.workspace, writing=True)
     path = place(session, params.source)
     if not path.exists():
-        raise NotFound("there is no such file or folder", at=str(path)[-80:])
+        raise NotFound("there is no such file or folder", at=str(path)[-80:], next="Check the path.")
     if not path.is_file() and not path.is_dir():
         raise Invalid("this is a pipe or a device", at="source", next="Name a file or a folder.")
     reading = Reading(workspace.id, params.below.strip("/"), workspace.layout.code_tree, check_pattern, keywords)

@@ -357,7 +357,7 @@ def directory_of(session: Session, named: str | None) -> Path:
         raise Forbidden("only this machine's own command line can set up workspaces")
     base = session.cwd
     if named is None and base is None:
-        raise Invalid("it is not clear which directory is meant", at="directory", next="Name it.")
+        raise Invalid("your current directory does not exist any more", at="directory", next="Change to another one.")
     path = Path(named or "")
     return (path if path.is_absolute() else (base or Path("/")) / path).resolve()
 
