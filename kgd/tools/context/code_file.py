@@ -91,7 +91,7 @@ class SymbolAnswer(TypedDict):
 
 class CodeResult(TypedDict):
     """`text` has the lines from `first` on, of `lines` in all. `commit` is the checked-out commit; with `changed`, the
-    text differs from it.
+    text differs from it. `notes` are the facts about the file.
 
     `state` is ``withheld`` if the policy does not show the code to the caller. A ``deleted`` file has the text of its
     last version; `commit` deleted it, or is still to come. A ``link`` has its target as text.
@@ -134,7 +134,7 @@ def code_text(session: Session, params: CodeParams) -> CodeResult:
     """A part of the file's text, and the nodes about the file; nodes about its lines come first, in their order.
 
     Costs one reading of the file and a run of git for each version that is compared. Without lines, the file's
-    definitions are not read: notes about them are left out, and `places` have no lines.
+    definitions are not read: facts about them are left out, and `places` have no lines.
 
     Raises:
         Invalid: This is not a file of the code tree.

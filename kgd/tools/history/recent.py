@@ -27,7 +27,7 @@ EXAMINED = 100
 """Largest number of commits that `unreviewed` reads."""
 REVIEWED = "refs/kgd/reviewed/"
 """Ref prefix of the last reviewed commit of each person."""
-UNASKED = ("init", "merge")
+IMPORTING = ("init", "merge")
 """Operations that import changes of other authors, which are listed under these authors."""
 
 
@@ -105,7 +105,7 @@ def recent_commits(
         arguments.append(f"^{reviewed.hex()}")
     said = program.run(workspace.layout.git_dir, arguments).decode().split()
     found = children_first(workspace.beside(_Cache, _Cache).entries(said))
-    own = [one for one in found if len(one.parents) == 1 and one.operation not in UNASKED]
+    own = [one for one in found if len(one.parents) == 1 and one.operation not in IMPORTING]
     return own, len(said) == MOST_COMMITS
 
 
@@ -147,7 +147,7 @@ def correction(
 
 
 def _other_authors(every: Sequence[Entry], name: str) -> str:
-    listed = list(dict.fromkeys(f"'{one.author}'" for one in every if one.operation not in UNASKED))
+    listed = list(dict.fromkeys(f"'{one.author}'" for one in every if one.operation not in IMPORTING))
     if not listed or name.casefold() in ("agent", "agents", "person", "people"):
         return ""
     more = f" and {len(listed) - AUTHORS_NAMED} more" if len(listed) > AUTHORS_NAMED else ""
@@ -174,7 +174,7 @@ def unreviewed(workspace: Workspace, person: str) -> tuple[int, bool]:
     for one in found:
         if one.commit in known:
             known.update(one.parents)
-        elif len(one.parents) == 1 and one.operation not in UNASKED and (by_agent(one) or one.author != person):
+        elif len(one.parents) == 1 and one.operation not in IMPORTING and (by_agent(one) or one.author != person):
             count += 1
     cache.unreviewed = key, (count, is_cut)
     return count, is_cut
