@@ -135,7 +135,7 @@ def test_a_conflict_is_resolved_from_its_card_and_the_resolution_is_undone(desk:
     assert desk.node(RETRY)["summary"] == "One retry after a second, always with the order's key"
     page.get_by_role("button", name="Undo").click()
     expect(page.locator(".said")).to_contain_text("Undone")
-    expect(page.locator("main")).to_contain_text("3 open conflicts")
+    expect(page.get_by_role("button", name="Choose A of A hold lasts ten minutes")).to_be_visible()
 
 
 def test_a_node_in_conflict_names_the_authors_of_its_versions(page: Page) -> None:
@@ -217,9 +217,9 @@ def test_an_action_that_is_too_late_reports_why(desk: Realistic, page: Page) -> 
 
 def test_a_short_conflict_is_resolved_in_the_list_and_the_choice_is_undone(desk: Realistic, page: Page) -> None:
     at(page, "conflicts")
-    page.get_by_role("button", name="Choose A of Labels expire").click()
+    page.get_by_role("button", name="Choose A of A hold lasts ten minutes").click()
     expect(page.locator(".said")).to_contain_text("Resolved with commit")
-    assert desk.node("gotcha://shop/labels-expire")["summary"] == "Labels expire after five days"
+    assert desk.node("insight://shop/a-hold-lasts-ten-minutes")["summary"] == "A hold lasts twenty minutes"
     page.get_by_role("button", name="Undo").click()
     expect(page.locator(".said")).to_contain_text("Undone")
     expect(page.locator("main")).to_contain_text("3 open conflicts")
