@@ -286,7 +286,7 @@ def _address(visit: Visit, texts: Texts) -> str:
 
 
 def _about(visit: Visit, text: str) -> list[dict[str, Any]]:
-    """Return the relations to nodes and paths; a missing node whose name looks like that of a file is a file."""
+    """Return the relations to nodes and paths; a missing path with a file extension is a file."""
     lines = tags_of(text)
     paths = list(filter(LIKE_A_FILE, lines))
     missing = {one["uri"] for one in visit.call("get", uris=paths, include=[])["missing"]} if paths else set()
