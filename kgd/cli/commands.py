@@ -141,7 +141,7 @@ _LOCAL: tuple[Verb, ...] = (
     Verb(
         "token",
         "Running",
-        "tokens of this hub: mint, list, rotate, revoke, and the audit log",
+        "manage the tokens of this hub: mint, list, rotate, revoke, and read the audit log",
         (
             _arg(
                 "action",
@@ -249,7 +249,7 @@ _LOCAL: tuple[Verb, ...] = (
     Verb(
         "task",
         "Writing",
-        "tasks and their lessons: add, list, show, start, done, cancel",
+        "manage tasks and their lessons: add, list, show, start, done, cancel",
         (
             _arg(
                 "action",
@@ -263,7 +263,7 @@ _LOCAL: tuple[Verb, ...] = (
             _many("--file", "PATH", "add: a file to read first; may be repeated"),
             _many("--depends", "TASK", "add: a task to finish first; may be repeated"),
             _words("--tags", "TAG", "add: a tag; may be repeated"),
-            _arg("--status", help="list: pending, in-progress, completed or cancelled alone", metavar="STATUS"),
+            _arg("--status", help="list: only pending, in-progress, completed or cancelled", metavar="STATUS"),
             _arg("--limit", type=int, help="list: maximum number of results (default: 20)", metavar="N"),
             _arg("--notes", help="start, done, cancel: notes for the next person or agent", metavar="TEXT"),
             _many("--pattern", "TEXT", "done: a pattern, kept as a node; may be repeated"),

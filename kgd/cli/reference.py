@@ -17,25 +17,26 @@ _HEAD = """\
 Ten commands are enough for most days:
 
 {start}
-`kgd help COMMAND` shows the options of one, with examples, and this page describes all commands.
+`kgd help COMMAND` shows the options of a command, with examples; this page describes all commands.
 
 ## How commands behave
 
-This page is made from the declarations of the operations and `kgd/cli/commands.py`; a test compares them. Names and
-parameters are the same as in `mcp.md`. The normal output is for people; programs use `--json`, which prints
-the structured answer.
+The normal output is for people; programs use `--json`, which prints the structured answer. Names and parameters are the
+same as those of the tools ([MCP and HTTP](mcp.md)).
 
-A terminal gets columns, colours, dates such as "3 days ago", and short addresses: `gotcha:keys-rotate` for a node
-of the directory's workspace, a path for a file. Long output opens in a pager, and a call longer than half a second
-shows its progress. A pipe gets plain lines with full addresses and exact dates. kgd respects `NO_COLOR`,
-`CLICOLOR_FORCE`, `TERM`, `KGD_PAGER` and `PAGER`.
+A terminal gets columns, colours, dates such as "3 days ago", and short URIs: `gotcha:keys-rotate` for a node of the
+directory's workspace, a path for a file. Long output opens in a pager, and a call longer than half a second shows its
+progress. A pipe gets plain lines with full URIs and exact dates. kgd respects `NO_COLOR`, `CLICOLOR_FORCE`, `TERM`,
+`KGD_PAGER` and `PAGER`.
 
 A command with several arguments shows what it finds, and ends with an error if one of them fails.
 
-A command that needs the daemon starts it. A command marked *local* does not need or start it.
-A URI may be written as a path or in short, such as `./src/auth` or `atom:checkout-page`; answers give it in full.
-A path starts at the top of the code tree, or in your directory if only that directory has it; `./` is always your
-directory.
+A command that needs the daemon starts it. A command marked *local* neither needs nor starts it.
+
+You may write a URI as a path or in a short form, such as `./src/auth` or `atom:checkout-page`. A path starts at the top
+of the code tree, or in your directory if only that directory has it; `./` is always your directory.
+
+This page is generated from the declarations of the operations and `kgd/cli/commands.py`; a test compares them.
 """
 
 
@@ -116,8 +117,8 @@ def _exit_codes() -> str:
 _DESCRIPTION = (
     "kgd keeps the knowledge of a team and its agents as a graph of small YAML files in a git repository, serves it to "
     "every MCP client of this machine, and makes each change a durable commit with an author and a reason.",
-    "A command that needs the daemon starts it. A URI may be written as a path or in short, such as ./src/auth or "
-    "atom:checkout-page. Nothing leaves the machine until you name a remote or a hub.",
+    "A command that needs the daemon starts it. You may write a URI as a path or in a short form, such as ./src/auth "
+    "or atom:checkout-page. Nothing leaves the machine until you name a remote or a hub.",
 )
 _ENVIRONMENT = (
     ("KGD_HOME", "the home of kgd, in one directory: registry, state, logs"),

@@ -319,7 +319,7 @@ COMPRESS = Operation(
             (
                 option(
                     "--kind",
-                    "merges, marks, prunings or summaries alone; may be repeated",
+                    "only merges, marks, prunings or summaries; may be repeated",
                     "KIND",
                     dest="kinds",
                     choices=("merges", "marks", "prunings", "summaries"),

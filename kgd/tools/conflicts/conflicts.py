@@ -211,8 +211,8 @@ CONFLICTS = Operation(
             "Care",
             "list the open conflicts, with both sides",
             (
-                option("uri", "of this node alone", "URI", nargs="?"),
-                option("--suggestions", "also relations and weights suggested by use on this machine"),
+                option("uri", "only of this node", "URI", nargs="?"),
+                option("--suggestions", "also suggestions: new nodes, duplicates, relations and weights"),
                 LIMIT,
                 CURSOR,
             ),

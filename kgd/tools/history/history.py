@@ -347,7 +347,7 @@ HISTORY = Operation(
     commands=(
         Command(
             "The past",
-            "who changed what and why, for one node or all",
+            "show who changed what and why, for one node or all",
             (
                 option("uri", "a URI or path", "URI", nargs="?"),
                 option("--commit", "only this commit", "COMMIT"),
@@ -365,7 +365,7 @@ HISTORY = Operation(
         ),
         Command(
             "The past",
-            "the commits of the workspace, newest first",
+            "list the commits of the workspace, newest first",
             (option("--author", "only commits of this author", "TEXT"), SINCE, UNTIL, BELOW, LIMIT, CURSOR),
             name="log",
             place=30,
@@ -386,7 +386,7 @@ DIFF = Operation(
     commands=(
         Command(
             "The past",
-            "the differences between two commits, by field",
+            "show the differences between two commits, by field",
             (
                 option("range", "A..B, or one commit for its own changes", "A..B"),
                 option("uri", "only this node", "URI", nargs="?"),

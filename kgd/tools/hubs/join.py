@@ -316,7 +316,7 @@ WHOAMI = Operation(
     commands=(
         Command(
             "Sharing",
-            "the author of your commits, and your identity on each hub",
+            "show the author of your commits, and your identity on each hub",
             (option("url", "only this hub", "URL", nargs="?"),),
             place=100,
             print="printing_sharing.whoami",

@@ -321,7 +321,7 @@ def decide(session: Session, workspace: Workspace, id: str, take: str | None, on
         raise Invalid(
             "a proposal can only be accepted or rejected",
             at="take",
-            next="Set `take` to accept or reject; `only` works with accept alone.",
+            next="Set `take` to accept or reject; `only` works only with accept.",
         )
     done = _accepted(session, workspace, id, _chosen(session, workspace, only or [], []))
     return {

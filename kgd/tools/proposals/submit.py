@@ -253,7 +253,7 @@ SUBMIT_SUBGRAPH = Operation(
                     "--roots", "instead: this node of yours and the nodes within --max-cost; may be repeated", "URI"
                 ),
                 option("--max-cost", "largest cost of a path from a root", "N"),
-                option("--base", "the commit you have seen", "COMMIT"),
+                option("--base", "the newest commit that you have seen", "COMMIT"),
                 *WRITE,
             ),
             name="submit",

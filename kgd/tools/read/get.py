@@ -474,7 +474,7 @@ GET = Operation(
         ),
         Command(
             "Reading",
-            ("show all about a node: relations in both directions, history, messages of a thread"),
+            "show everything about a node: relations in both directions, history, messages of a thread",
             (URI, AS_OF, CURSOR),
             name="show",
             place=70,

@@ -363,13 +363,13 @@ SYNC = Operation(
 SHARE = Operation(
     name="share",
     title="Share a workspace",
-    description="Publishes to the repository's own remote.",
+    description="Shares the workspace through the repository's own remote.",
     hints=Hints(idempotent=True, open_world=True),
     run=share,
     commands=(
         Command(
             "Sharing",
-            ("publish the workspace to its repository's remote, and keep both in sync"),
+            "share the workspace through its repository's remote, and keep both in sync",
             (option("--remote", "which of its remotes (default: origin)", "NAME"), REF, TOKEN, SECONDS),
             place=10,
             ask="place",
