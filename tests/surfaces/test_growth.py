@@ -37,9 +37,9 @@ SIZES = (40, 640)
 BOUND = 120
 """Commits after which searches of history end; the smallest workspace has as many."""
 MORE = 1.2
-SLACK = {"functions": 2_500, "steps": 100, "statements": 6, "files": 40}
-"""Allowed besides the factor: a pass of the publication more, and the segments of a full-text index, whose number grows
-with the logarithm. Work for each node or file would be far above."""
+SLACK = {"functions": 2_500, "steps": 100, "statements": 6, "files": 80}
+"""Allowed besides the factor: two passes of the publication more, as on a busy machine, and the segments of a full-text
+index, whose number grows with the logarithm. Work for each node or file would be far above."""
 REPEATS = 3
 """The least of some calls counts, since a thread may do earlier work in between."""
 STEPS = 50
@@ -261,9 +261,23 @@ def counts(place: Path, size: int) -> list[dict[str, int]]:
             daemon.close()
 
 
-def growth(place: Path) -> list[str]:
-    """The calls whose work grows, measured in new workspaces of the sizes."""
-    found = [counts(place / str(size), size) for size in SIZES]
+Found = list[list[dict[str, int]]]
+"""For each size, the work of each of `CALLS`."""
+
+
+def measured(place: Path) -> Found:
+    return [counts(place / str(size), size) for size in SIZES]
+
+
+def least(one: Found, other: Found) -> Found:
+    return [
+        [{kind: min(a[kind], b[kind]) for kind in SLACK} for a, b in zip(*of_a_size, strict=True)]
+        for of_a_size in zip(one, other, strict=True)
+    ]
+
+
+def growth(found: Found) -> list[str]:
+    """The calls whose work grows."""
     return [
         f"{name} {arguments}: {kind} {[one[number][kind] for one in found]}"
         for number, (name, arguments) in enumerate(CALLS)
@@ -275,7 +289,7 @@ def growth(place: Path) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_work_does_not_grow_with_the_workspace_the_tree_and_their_histories(tmp_path: Path) -> None:
-    grown = growth(tmp_path / "first")
-    if grown:  # a thread that waited for the processor may have done the work of other calls
-        grown = growth(tmp_path / "again")
-    assert grown == [], "\n".join(grown)
+    found = measured(tmp_path / "first")
+    if growth(found):  # on a busy machine, a thread may do the work of an earlier call
+        found = least(found, measured(tmp_path / "again"))
+    assert growth(found) == [], "\n".join(growth(found))
