@@ -161,7 +161,7 @@ def test_a_fact_goes_from_one_mcp_client_to_another_in_ten_commands(machine: Mac
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=220,
     )
     assert done.returncode == 0, done.stderr + done.stdout
     assert "recalled by another after a restart, shown on the page" in done.stdout.splitlines()[-1]

@@ -33,7 +33,7 @@ def write_together(machine: Machine, clients: int, own: int, shared: int) -> lis
             writer.stdin.flush()
         told = []
         for writer in writers:
-            said, complaint = writer.communicate(timeout=100)
+            said, complaint = writer.communicate(timeout=220)
             assert writer.returncode == 0, complaint
             told.append(json.loads(said))
     return told

@@ -34,7 +34,7 @@ def played(folder: Path, *arguments: str, **environment: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=220,
         env={**known, "PATH": f"{programs}:{os.environ['PATH']}", "GIT_CONFIG_NOSYSTEM": "1", **environment},
     )
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"

@@ -22,7 +22,7 @@ def test_a_fact_of_one_person_reaches_the_next_and_is_verified(tmp_path: Path) -
         capture_output=True,
         text=True,
         check=False,
-        timeout=110,
+        timeout=220,
         env={**known, "PATH": f"{programs}:{os.environ['PATH']}", "GIT_CONFIG_NOSYSTEM": "1"},
     )
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
