@@ -30,7 +30,7 @@ class Wire:
     def __init__(self, home: RehearsalHome, hello: bytes = HELLO) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.connect(home.socket)
-        self.sock.settimeout(20)
+        self.sock.settimeout(60)
         self.file = self.sock.makefile("rb")
         self.sock.sendall(hello)
 

@@ -63,7 +63,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(100)
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_broken_loose_object_is_moved_aside_before_libgit2_can_hang_on_it(workspace: Layout, damage: str) -> None:
     item = make("blob", os.urandom(3000))
@@ -83,7 +83,7 @@ def test_a_broken_loose_object_is_moved_aside_before_libgit2_can_hang_on_it(work
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(100)
 def test_libgit2_really_hangs_on_a_cut_loose_object(workspace: Layout) -> None:
     """Why `recover` comes first (F7). When this fails, libgit2 was mended and the check may become cheaper."""
     item = make("blob", os.urandom(3000))

@@ -40,7 +40,7 @@ def kept() -> Iterator[contextlib.ExitStack]:
 
 def connected(hub: Hub, kept: contextlib.ExitStack, address: str = "127.0.0.1") -> socket.socket:
     made = kept.enter_context(socket.socket())
-    made.settimeout(20)
+    made.settimeout(60)
     made.bind((address, 0))
     made.connect(("127.0.0.1", urlsplit(hub.url).port or 0))
     return made
