@@ -112,6 +112,7 @@ def _next_command(orders: socket.socket) -> list[int]:
     ended, wake = socket.socketpair()
     wake.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the tests, which end this process
     signal.set_wakeup_fd(wake.fileno())
     running: dict[int, int] = {}
     while True:
@@ -128,6 +129,7 @@ def _next_command(orders: socket.socket) -> list[int]:
         if not child:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             for one in (orders, ended, wake):
                 one.close()
             return files
