@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Annotated, Any, TypeVar, get_args
 
 import orjson
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails
 
 from kgd.errors import Invalid, KgdError, Limit
@@ -147,6 +147,17 @@ def refuse_unseen(text: str | None, at: str, *, lines: bool = False) -> None:
     if text and (_UNSEEN_IN_TEXT if lines else UNSEEN)(text):
         kind = "control characters" if lines else "line ends, control and direction characters"
         raise Invalid(f"`{at}` must not contain {kind}", at=at, next="Leave them out.")
+
+
+def _in_lines(text: str, info: ValidationInfo) -> str:
+    refuse_unseen(text, info.field_name or "", lines=True)
+    return text
+
+
+Message = Annotated[str, Field(max_length=4_000), AfterValidator(_in_lines)]
+"""The message of a commit."""
+RequestId = Annotated[str, Field(max_length=200)]
+"""The caller's id of a request; a repeated request changes nothing."""
 
 
 def place(location: Sequence[int | str]) -> str:

@@ -22,7 +22,7 @@ from kgd.tools.model_decisions import Resolved, Via, askable, consult, settle
 from kgd.tools.nodes import ConflictField
 from kgd.tools.operation import MESSAGE, USUAL, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip, size_of
-from kgd.tools.parameters import JsonObject, Many, Params, refuse_unseen
+from kgd.tools.parameters import JsonObject, Many, Message, Params
 from kgd.tools.proposals.proposals import Decided, decide, is_proposal
 from kgd.tools.proposals.proposals import waiting as proposals
 from kgd.tools.proposals.seen import ProposalAnswer
@@ -54,7 +54,7 @@ class Resolution(Params):
 
 class ResolveParams(Params):
     resolutions: Annotated[Many[Resolution], Field(min_length=1, max_length=200)]
-    message: Annotated[str, Field(max_length=4_000)] = ""
+    message: Message = ""
     dry_run: bool = False
     workspace: str | None = None
 
@@ -77,7 +77,6 @@ def resolve(session: Session, params: ResolveParams) -> ResolveResult:
 
     A call that names a suggestion can decide only suggestions.
     """
-    refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, [one.id for one in params.resolutions], writing=True)
     if any(suggestions.is_suggestion(one.id) for one in params.resolutions):
         return _take_over(session, workspace, params)

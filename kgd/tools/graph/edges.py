@@ -27,7 +27,7 @@ from kgd.tools.graph.node_reads import PAGE_BYTES
 from kgd.tools.graph.node_writes import MOST, DeleteResult, placing, remove, submitted
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.paging import size_of
-from kgd.tools.parameters import EdgeTypes, Many, Params, refuse_unseen
+from kgd.tools.parameters import EdgeTypes, Many, Message, Params, RequestId
 from kgd.tools.session import Session
 from kgd.tools.visibility import walked
 from kgd.tools.write import changes
@@ -207,8 +207,8 @@ class NewEdge(changes.Relate):
 
 class CreateParams(Params):
     edges: Annotated[Many[NewEdge], Field(min_length=1, max_length=MOST)]
-    message: str = Field(default="", max_length=4_000)
-    request_id: str = Field(default="", max_length=200)
+    message: Message = ""
+    request_id: RequestId = ""
     workspace: str | None = None
 
 
@@ -221,7 +221,6 @@ class CreateResult(TypedDict):
 
 def create(session: Session, params: CreateParams) -> CreateResult:
     """Create all edges as one commit, or none. An existing edge gets the given weight and data."""
-    refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, [edge.source for edge in params.edges], writing=True)
     with placing("edges"):
         edits = changes.edits(session, workspace, params.edges)
@@ -254,14 +253,13 @@ class DeleteParams(Params):
     edges: Annotated[Many[EndsParams], Field(max_length=MOST)] = Field(default_factory=list)
     ids: Annotated[Many[str], Field(max_length=MOST)] = Field(default_factory=list)
     uri: Annotated[str | None, Field(description="all edges of this node, in both directions")] = None
-    message: str = Field(default="", max_length=4_000)
-    request_id: str = Field(default="", max_length=200)
+    message: Message = ""
+    request_id: RequestId = ""
     workspace: str | None = None
 
 
 def delete(session: Session, params: DeleteParams) -> DeleteResult:
     """Delete edges by ends or ids in one commit, or all edges of a node in commits of up to 2,000."""
-    refuse_unseen(params.message, "message", lines=True)
     if bool(params.edges or params.ids) == (params.uri is not None):
         raise Invalid("give either edges or a node", at="edges", next="Leave one out.")
     texts = [params.uri] if params.uri is not None else [edge.source for edge in params.edges]

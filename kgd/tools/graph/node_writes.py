@@ -20,7 +20,7 @@ from kgd.tools import addressing, nodes, visibility
 from kgd.tools.graph.node_reads import SourceParam, whole
 from kgd.tools.nodes import NodeAnswer
 from kgd.tools.operation import Hints, Operation
-from kgd.tools.parameters import JsonObject, Many, Params, read_object, refuse_unseen
+from kgd.tools.parameters import JsonObject, Many, Message, Params, RequestId, read_object
 from kgd.tools.session import Session
 from kgd.tools.write import changes
 from kgd.tools.write.put import written
@@ -47,8 +47,8 @@ class CreateParams(Params):
         Field(min_length=1, max_length=MOST),
         WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "as an upsert, with `namespace`"}),
     ]
-    message: str = Field(default="", max_length=4_000)
-    request_id: str = Field(default="", max_length=200)
+    message: Message = ""
+    request_id: RequestId = ""
     workspace: str | None = None
 
 
@@ -68,7 +68,6 @@ class CreateResult(TypedDict):
 
 def create(session: Session, params: CreateParams) -> CreateResult:
     """Create all nodes as one commit, or none. A node with only a type and name gets an unused URI."""
-    refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, [n.uri for n in params.nodes if n.uri], writing=True)
     for tries_left in reversed(range(TRIES)):
         done = workspace.repeated(session.request(params.request_id))
@@ -221,8 +220,8 @@ class UpdateParams(changes.PlainParams):
     )
     unset: Many[str] = Field(default_factory=list)
     expect_version: int | None = Field(default=None, ge=0)
-    message: str = Field(default="", max_length=4_000)
-    request_id: str = Field(default="", max_length=200)
+    message: Message = ""
+    request_id: RequestId = ""
     workspace: str | None = None
 
 
@@ -238,7 +237,6 @@ def update(session: Session, params: UpdateParams) -> UpdateResult:
 
     Without `expect_version` the update is repeated on the newest node if concurrent writes overtake it.
     """
-    refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, [params.uri], writing=True)
     asked, given = addressing.resolve(session, workspace, params.uri), _given(params)
     for tries_left in reversed(range(TRIES)):
@@ -274,8 +272,8 @@ class DeleteParams(Params):
     uris: Annotated[Many[str], Field(max_length=MOST)] = Field(default_factory=list)
     source: SourceParam = None
     expect_version: int | None = Field(default=None, ge=0)
-    message: str = Field(default="", max_length=4_000)
-    request_id: str = Field(default="", max_length=200)
+    message: Message = ""
+    request_id: RequestId = ""
     workspace: str | None = None
 
 
@@ -292,7 +290,6 @@ def delete(session: Session, params: DeleteParams) -> DeleteResult:
     Named nodes are one commit. The nodes of a source are deleted without a limit, 2,000 per commit: after an error,
     repeat the call to delete the remaining nodes.
     """
-    refuse_unseen(params.message, "message", lines=True)
     if bool(params.uris) == (params.source is not None):
         raise Invalid("give either URIs or a source", at="uris", next="Leave one out.")
     workspace = addressing.choose(session, params.workspace, params.uris, writing=True)

@@ -38,7 +38,7 @@ from kgd.tools.history.recent import (
 from kgd.tools.nodes import is_agent, is_by, made_at, moment
 from kgd.tools.operation import BELOW, CURSOR, MESSAGE, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip
-from kgd.tools.parameters import Many, Params, When, moment_of, refuse_unseen
+from kgd.tools.parameters import Many, Message, Params, When, moment_of
 from kgd.tools.session import Session
 from kgd.tools.write.put import answer_of
 from kgd.workspace.answers import Entry, NodeChange
@@ -74,7 +74,7 @@ class ReviewParams(Params):
         ),
     ] = Field(default_factory=list)
     until: Annotated[str | None, Field(description="a commit: newer ones are neither shown nor accepted")] = None
-    message: Annotated[str, Field(max_length=4_000)] = ""
+    message: Message = ""
     limit: Annotated[int | None, Field(ge=1, le=200, description="nodes")] = None
     cursor: str | None = None
     dry_run: bool = False
@@ -156,7 +156,6 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         raise Invalid(
             "`group` requires `revert` or `approve`", at="group", next="Name the nodes, or filter the list with `by`."
         )
-    refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, params.revert, writing=bool(params.revert))
     tip = session.commit(workspace, params.until) if params.until else workspace.tip
     person = session.author(workspace).name

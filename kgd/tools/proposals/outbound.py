@@ -31,7 +31,7 @@ from kgd.sync.round import Transport
 from kgd.tools import addressing
 from kgd.tools.hub_reads import checked
 from kgd.tools.origins import fence
-from kgd.tools.parameters import Many, Params
+from kgd.tools.parameters import Many, Message, Params, RequestId
 from kgd.tools.proposals.own_nodes import AtHand, OnHub, Piece, There, only_receiver, piece
 from kgd.tools.session import Session
 from kgd.tools.write.changes import ChangesAsInPut, edits
@@ -55,8 +55,8 @@ class SubmitParams(Params):
     ] = Field(default_factory=list)
     max_cost: Annotated[float, Field(ge=0)] = 0.0
     base: Annotated[str, Field(description="the commit you saw")] = ""
-    message: Annotated[str, Field(max_length=4_000)] = ""
-    request_id: Annotated[str, Field(max_length=200)] = ""
+    message: Message = ""
+    request_id: RequestId = ""
     workspace: str | None = None
 
 

@@ -19,7 +19,7 @@ from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, Hints, Operation, Reflects, option
 from kgd.tools.paging import HARD_LIMIT, LEAST, Room, clip, size_of
-from kgd.tools.parameters import Many, Params, When, refuse_unseen
+from kgd.tools.parameters import Many, Message, Params, When, refuse_unseen
 from kgd.tools.proposals.outbound import decided_there, take_off
 from kgd.tools.proposals.seen import (
     LONGEST_LINE,
@@ -169,7 +169,7 @@ class AcceptParams(Params):
     fields: Annotated[Many[str], Field(description="only these fields of nodes, each as `URI FIELD`")] = Field(
         default_factory=list
     )
-    message: Annotated[str, Field(max_length=LONGEST_MESSAGE)] = ""
+    message: Message = ""
     dry_run: bool = False
     workspace: str | None = None
 
@@ -182,7 +182,6 @@ class AcceptResult(PutResult):
 
 def accept(session: Session, params: AcceptParams) -> AcceptResult:
     """Merge a proposal into the workspace, whole or in part; a hub's proposal is accepted on the hub."""
-    refuse_unseen(params.message, "message", lines=True)
     if far := addressing.far(session, params.workspace, params.only):
         return decided_there(session, far, "accept", _given(params), AcceptResult)  # type: ignore[no-any-return]
     workspace = addressing.choose(session, params.workspace, params.only, writing=True)

@@ -18,7 +18,6 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing
 from kgd.tools.areas import ids
 from kgd.tools.operation import USUAL, WRITE, Command, Hints, Operation, option
-from kgd.tools.parameters import refuse_unseen
 from kgd.tools.proposals import outbound, own_nodes
 from kgd.tools.proposals.outbound import Became, SubmitParams, SubmitResult, subject
 from kgd.tools.proposals.own_nodes import Piece
@@ -78,7 +77,6 @@ def target_of(session: Session, params: SubmitParams) -> outbound.Target | None:
         Forbidden: The holder of a token asks this hub to submit elsewhere.
         NotFound, Unavailable: As `outbound.find`.
     """
-    refuse_unseen(params.message, "message", lines=True)
     if bool(params.changes) and bool(params.roots):
         raise Invalid("give either changes or roots", at="changes", next="Roots are nodes of your own workspace.")
     if params.remote and session.principal is not None:

@@ -39,7 +39,7 @@ from kgd.tools.operation import (
     names,
     option,
 )
-from kgd.tools.parameters import Many, Params, refuse_unseen
+from kgd.tools.parameters import Many, Message, Params, RequestId
 from kgd.tools.session import Session
 from kgd.tools.write import write_conflicts
 from kgd.tools.write.changes import Changes, addresses, edits, naming_similar
@@ -51,8 +51,8 @@ Conflicts = Literal["resolve", "show"]
 
 class PutParams(Params):
     changes: Changes
-    message: Annotated[str, Field(max_length=4_000, description="the reason, in one line")] = ""
-    request_id: Annotated[str, Field(max_length=200, description="repeats apply once")] = ""
+    message: Annotated[Message, Field(description="the reason, in one line")] = ""
+    request_id: Annotated[RequestId, Field(description="repeats apply once")] = ""
     dry_run: bool = False
     conflicts: Conflicts = "resolve"
     workspace: str | None = None
@@ -84,7 +84,6 @@ class PutResult(TypedDict):
 
 def put(session: Session, params: PutParams) -> PutResult:
     """Apply all changes as one commit, or none of them."""
-    refuse_unseen(params.message, "message", lines=True)
     workspace = addressing.choose(session, params.workspace, _first_uris(params.changes), writing=True)
 
     changes = ChangeSet(
