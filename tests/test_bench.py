@@ -135,6 +135,7 @@ def test_the_memory_servers_toolset_is_measured(tmp_path: Path) -> None:
     told(list(memory_server.rows([NODES], tmp_path, None)))
 
 
+@pytest.mark.large
 @pytest.mark.timeout(300)
 def test_other_memory_servers_are_measured_on_the_same_notes(tmp_path: Path) -> None:
     """The servers written in Python start too slowly for a test."""
@@ -214,6 +215,7 @@ def test_taking_in_documents_is_measured(tmp_path: Path) -> None:
     told(list(ingesting.rows(tmp_path, 3)))
 
 
+@pytest.mark.large
 @pytest.mark.needs("chromium")
 def test_pages_are_measured_in_a_browser(made: Made, tmp_path: Path) -> None:
     found = list(pages.rows([made], tmp_path, looks=1, changes=3))
@@ -244,6 +246,7 @@ def test_a_section_that_fails_or_takes_too_long_is_named_and_the_others_are_meas
     assert "1 met, 1 missed, 0 not measured; 2 sections failed" in said
 
 
+@pytest.mark.large
 def test_profiles_are_drawn_of_writes_calls_and_starts(tmp_path: Path) -> None:
     found = profiling.pictures(tmp_path, NODES, seconds=0.4, times=1)
     assert set(found) == {"start", "get", "search", "writers"}
