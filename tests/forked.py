@@ -1,7 +1,7 @@
-"""The program `kgd`, forked from a process that has imported it.
+"""The program `kgd` and its hubs, forked from a process that has imported them.
 
-Every command still has its own process, arguments, directory, environment, streams and exit code. It saves the start of
-the interpreter and most imports, two thirds of its cost. Tests of the start itself and of signals use `subprocess`.
+Every command and hub still has its own process, arguments, directory, environment, streams and exit code. It saves the
+start of the interpreter and most imports, two thirds of its cost. Tests of the start itself use `subprocess`.
 """
 
 from __future__ import annotations
@@ -18,28 +18,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO
 
-from kgd.cli import main
-
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAM = ROOT / "kgd/cli/__main__.py"
-IMPORTED = (
-    "kgd.cli.guidance",
-    "kgd.cli.main",
-    "kgd.cli.printing",
-    "kgd.cli.layout",
-    "kgd.cli.pager",
-    "kgd.cli.printing_history",
-    "kgd.cli.printing_running",
-    "kgd.cli.progress",
-    "kgd.client.connection",
-    "kgd.client.start",
-)
-"""Modules that almost every command imports. None of them reads the environment before it is called."""
+CLI, SERVE = "kgd.cli", "kgd.serve.__main__"
+"""Modules with the functions `main` of the two programs."""
+IMPORTED = {
+    CLI: (
+        "kgd.cli.guidance",
+        "kgd.cli.layout",
+        "kgd.cli.main",
+        "kgd.cli.pager",
+        "kgd.cli.printing",
+        "kgd.cli.printing_history",
+        "kgd.cli.printing_running",
+        "kgd.cli.progress",
+        "kgd.client.connection",
+        "kgd.client.start",
+    ),
+    SERVE: ("kgd.hub.app", "kgd.serve.__main__", "kgd.serve.hub", "kgd.serve.parts"),
+}
+"""Modules that almost every run imports. None of them reads the environment before it is called."""
 USUAL = {"PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
 """Variables of the process that forks."""
 
@@ -51,7 +53,7 @@ def run(
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin.encode())
         given.seek(0)
-        code = wait(start(words, directory, environment, [given.fileno(), out.fileno(), err.fileno()]))
+        code = start(words, directory, environment, [given.fileno(), out.fileno(), err.fileno()]).wait()
         shown = [_text(stream) for stream in (out, err)]
     return subprocess.CompletedProcess(["kgd", *words], code, *shown)
 
@@ -61,31 +63,64 @@ def _text(stream: IO[bytes]) -> str:
     return stream.read().decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
+class Process:
+    """A running command or hub."""
+
+    def __init__(self, told: socket.socket) -> None:
+        self._told = told
+        self.pid = int(told.recv(16))
+        self.returncode: int | None = None
+        self.stderr: IO[str] | None = None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit code, negative after a signal. Raises TimeoutError after `timeout` seconds."""
+        if self.returncode is None:
+            self._told.settimeout(timeout)
+            with self._told:
+                told = self._told.recv(16)
+            assert told, "the process that forks has ended"
+            self.returncode = int(told)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+
 def start(
     words: Sequence[str],
     directory: Path,
     environment: Mapping[str, str],
     streams: Sequence[int],
     *,
+    program: str = CLI,
     session: bool = False,
-) -> socket.socket:
-    """Start `kgd` with these files as its standard streams, and return what `wait` takes."""
+) -> Process:
+    """Start a program with these files as its standard streams."""
     if found := [name for name in environment if _matters_at_start(name, environment[name])]:
         raise ValueError(f"run this command with subprocess: the interpreter reads {found} when it starts")
-    ours, theirs = socket.socketpair()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs, tempfile.TemporaryFile() as order:
         order.write(json.dumps([words, os.fspath(directory), dict(environment), session]).encode())
         order.seek(0)
-        socket.send_fds(_server(os.getpid()), [b"+"], [*streams, order.fileno(), theirs.fileno()])
-    return ours
+        socket.send_fds(_server(os.getpid(), program), [b"+"], [*streams, order.fileno(), theirs.fileno()])
+    return Process(ours)
 
 
-def wait(ended: socket.socket) -> int:
-    """Return the exit code of a command once it has ended, negative after a signal."""
-    with ended:
-        told = ended.recv(16)
-    assert told, "the process that forks commands has ended"
-    return int(told)
+def hub(arguments: Sequence[str], environment: Mapping[str, str]) -> Process:
+    """Start a hub; its log is read from `stderr`."""
+    log, end = os.pipe()
+    with open(os.devnull, "r+b") as nothing:
+        words = ["--foreground", *arguments]
+        made = start(words, Path("/"), environment, [nothing.fileno(), nothing.fileno(), end], program=SERVE)
+    os.close(end)
+    made.stderr = open(log)  # noqa: SIM115
+    return made
+
+
+def has_usual_start(environment: Mapping[str, str]) -> bool:
+    """Whether a program with this environment can be forked."""
+    return not any(_matters_at_start(name, value) for name, value in environment.items())
 
 
 def _matters_at_start(variable: str, value: str) -> bool:
@@ -94,12 +129,12 @@ def _matters_at_start(variable: str, value: str) -> bool:
 
 
 @cache
-def _server(owner: int) -> socket.socket:
-    """The connection to the process that forks, which ends with this process, its owner."""
+def _server(owner: int, program: str) -> socket.socket:
+    """The connection to the process that forks a program, which ends with this process, its owner."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     quiet = subprocess.DEVNULL
     usual = {name: value for name, value in os.environ.items() if not name.startswith("KGD_")} | USUAL
-    command = [sys.executable, "-P", "-m", "tests.forked", str(theirs.fileno())]
+    command = [sys.executable, "-P", "-m", "tests.forked", program, str(theirs.fileno())]
     with theirs:
         process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=quiet, stdout=quiet, cwd=ROOT, env=usual)
     atexit.register(process.wait)
@@ -134,6 +169,7 @@ def _next_command(orders: socket.socket) -> list[int]:
                 one.close()
             return files
         running[child] = files.pop()
+        os.write(running[child], str(child).encode())
         for file in files:
             os.close(file)
 
@@ -149,8 +185,8 @@ def _report(running: dict[int, int]) -> None:
         os.close(end)
 
 
-def _be(files: list[int]) -> int:
-    """Run the command of an order in this process."""
+def _be(program: str, main: Callable[[], int], files: list[int]) -> int:
+    """Run the program of an order in this process."""
     *streams, order, end = files
     os.close(end)
     with open(order) as text:
@@ -166,16 +202,23 @@ def _be(files: list[int]) -> int:
     os.environ.update(environment)
     time.tzset()
     sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())  # type: ignore[union-attr]
-    sys.argv = [str(PROGRAM), *words]
+    sys.argv = [program, *words]
+    if pygit2 := sys.modules.get("pygit2"):  # it looked up the user's configuration when it was loaded
+        levels = pygit2.enums.ConfigLevel
+        pygit2.settings.search_path[levels.GLOBAL] = environment["HOME"]
+        pygit2.settings.search_path[levels.XDG] = os.path.join(environment["HOME"], ".config/git")
     return main()
 
 
 def _serve() -> int:
-    for name in IMPORTED:
-        importlib.import_module(name)
+    name, orders = sys.argv[1:]
+    package = importlib.import_module(name)
+    program, main = os.path.join(os.path.dirname(str(package.__file__)), "__main__.py"), package.main
+    for module in IMPORTED[name]:
+        importlib.import_module(module)
     gc.freeze()
-    files = _next_command(socket.socket(fileno=int(sys.argv[1])))
-    return _be(files) if files else 0
+    files = _next_command(socket.socket(fileno=int(orders)))
+    return _be(program, main, files) if files else 0
 
 
 if __name__ == "__main__":

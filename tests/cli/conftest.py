@@ -43,7 +43,7 @@ class Kgd:
         """What the program shows on a terminal."""
         with terminal(columns, rows, **environment) as (variables, theirs, shown):
             started = forked.start(words, self.directory, variables, [theirs] * 3, session=True)
-        forked.wait(started)
+        started.wait()
         return shown[0]
 
 

@@ -22,6 +22,7 @@ from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.config.entries import Entry
 from kgd.config.registry import RegistryFile
+from tests import forked
 from tests.builders import new_layout
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -50,7 +51,7 @@ class Hub:
     folder: Path
     arguments: tuple[str, ...] = ("--listen", "127.0.0.1:0")
     url: str = ""
-    process: subprocess.Popen[str] | None = None
+    process: subprocess.Popen[str] | forked.Process | None = None
     environment: dict[str, str] = field(default_factory=dict)
     before: tuple[str, ...] = ()
     """A program that runs the process, such as a tracer."""
@@ -59,10 +60,13 @@ class Hub:
 
     def start(self, limits: Callable[[], None] | None = None) -> Hub:
         """`limits` sets the limits of the process."""
-        command = [*self.before, sys.executable, "-P", "-m", "kgd.serve", "--foreground", *self.arguments]
-        self.process = subprocess.Popen(
-            command, env=self.environment, stderr=subprocess.PIPE, text=True, cwd="/", preexec_fn=limits
-        )
+        if self.before or limits or not forked.has_usual_start(self.environment):
+            command = [*self.before, sys.executable, "-P", "-m", "kgd.serve", "--foreground", *self.arguments]
+            self.process = subprocess.Popen(
+                command, env=self.environment, stderr=subprocess.PIPE, text=True, cwd="/", preexec_fn=limits
+            )
+        else:
+            self.process = forked.hub(self.arguments, self.environment)
         assert self.process.stderr is not None
         self.printed = []
         for line in self.process.stderr:

@@ -1,0 +1,55 @@
+"""A forked command is the program: same output, exit code, directory, environment and input."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import forked
+
+KGD = [sys.executable, "-P", "-m", "kgd.cli"]
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin"),
+    [
+        (["--version"], ""),
+        (["config"], ""),
+        (["nosuch"], ""),
+        (["-C", "/no/such/place", "status"], ""),
+        (["join"], "x"),
+    ],
+)
+def test_a_forked_command_does_what_the_program_does(words: list[str], stdin: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "KGD_HOME": str(tmp_path / "home"), "PYTHONPATH": str(forked.ROOT)}
+    done = subprocess.run(
+        [*KGD, *words], cwd=tmp_path, env=environment, input=stdin, capture_output=True, text=True, check=False
+    )
+    same = forked.run(words, tmp_path, environment, stdin)
+    assert (same.returncode, same.stdout, same.stderr) == (done.returncode, done.stdout, done.stderr)
+
+
+def test_two_commands_know_nothing_of_each_other(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        home = tmp_path / name
+        home.mkdir()
+        shown = forked.run(["config"], home, {**os.environ, "KGD_HOME": str(home)}).stdout
+        assert shown.splitlines()[0].endswith(str(home / "workspaces.yaml"))
+
+
+def test_a_variable_that_the_interpreter_reads_at_its_start_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="PYTHONHASHSEED"):
+        forked.run(["--version"], tmp_path, {**os.environ, "PYTHONHASHSEED": "7"})
+
+
+def test_a_killed_process_has_the_number_of_its_signal(tmp_path: Path) -> None:
+    with open(os.devnull, "r+b") as nothing:
+        environment = {**os.environ, "KGD_HOME": str(tmp_path / "home"), "PYTHONPATH": str(forked.ROOT)}
+        made = forked.start(["--foreground"], tmp_path, environment, [nothing.fileno()] * 3, program=forked.SERVE)
+    made.send_signal(signal.SIGKILL)
+    assert made.wait(60) == -signal.SIGKILL
