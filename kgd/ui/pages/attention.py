@@ -248,7 +248,7 @@ KINDS = (
         "conflict",
         "conflicts",
         "conflicts",
-        "Two people changed the same field.",
+        "",
         _conflicts,
         "Resolve",
     ),
