@@ -14,8 +14,8 @@
   const BENDS = [0.06, -0.06, 0.12, -0.12, 0.2, -0.2, 0.3, -0.3];  // offsets of a line around labels, as shares of its length
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
   const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
-  // Of a path: least width of a step in a row, width of its text in a row and in a column, room below; largest scale of a short row.
-  const STEP_WIDE = 200, STEP_TEXT = 240, COLUMN_TEXT = 480, BELOW_STEPS = 140, ENLARGED = 1.7;
+  // Of a path: least width of a step in a row, width of its text in a row and in a column, height in a column, room below; largest scale.
+  const STEP_WIDE = 200, STEP_TEXT = 240, COLUMN_TEXT = 480, STEP_HIGH = 96, BELOW_STEPS = 140, ENLARGED = 1.7;
   const LARGER = 1.16, LINE = 18;  // size of its text, by that of other labels, and height of a line
   const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9];  // places of a text on a line between groups
   const LEAST_PAD = 58;  // half of a short label
@@ -411,7 +411,9 @@
   function all() {
     if (isTall !== wantsTall()) arrange();
     const isRow = kind === "path" && !isTall;
-    scale = isRow ? within(free()[0] * scale / (STEP_TEXT * dots.length), 1, ENLARGED) : 1;
+    const [wholeWidth, wholeHeight] = free().map((size) => size * scale);
+    const larger = isRow ? wholeWidth / (STEP_TEXT * dots.length) : Math.min(wholeWidth / (COLUMN_TEXT + 80), wholeHeight / (STEP_HIGH * dots.length));
+    scale = kind === "path" ? within(larger, 1, ENLARGED) : 1;
     const [across, down] = free();
     const pad = kind === "groups" ? 8 : isRow ? STEP_TEXT / 2 + 8 : kind === "path" ? across / 2 - 40 : within(across / 8, LEAST_PAD, 140);
     const margin = { groups: 8, path: 56, rings: BELOW }[kind];
@@ -424,7 +426,7 @@
     fit = kx;
     fitted = true;
     view = { kx, ky, x: (box.left + box.right) / 2 * kx - across / 2, y: (box.top + box.bottom) / 2 * ky - above - h / 2 };
-    if (kind === "path" && isTall) view.x = box.left * kx - pad / 4;
+    if (kind === "path" && isTall) view.x = box.left * kx - Math.max(36, (across - COLUMN_TEXT - 40) / 2);
     paint();
   }
 
