@@ -45,6 +45,8 @@ _AMBIGUOUS = re.compile(r"ambiguous option: (\S+) could match (.*)").fullmatch
 _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of standard output that are not defects."""
 _IN_SIGHT = "does not belong on the command line, where others can see it"
+LIKE_AN_OPTION = 0.65
+"""Similarity of names, without dashes, from which an unknown option is taken for a misspelling."""
 _TEXTS = ("NAME", "TEXT")
 """Placeholders of arguments whose values may contain spaces."""
 _MISSING = "the following arguments are required: "
@@ -168,8 +170,8 @@ class _Parser(argparse.ArgumentParser):
         own = (*chosen.arguments, DRY_RUN) if chosen and chosen.writes else chosen.arguments if chosen else ()
         flags = [flag for one in (*own, *GLOBAL) for flag in one.flags if flag.startswith("--")]
         option = word.partition("=")[0]
-        close = get_close_matches(option, flags, 1)
-        self.error(f"there is no option '{option}'", f"Did you mean `{close[0]}`?" if close else "")
+        close = get_close_matches(option.lstrip("-"), [flag.lstrip("-") for flag in flags], 1, LIKE_AN_OPTION)
+        self.error(f"there is no option '{option}'", f"Did you mean `--{close[0]}`?" if close else "")
 
     def error(self, message: str, then: str = "") -> Any:
         then = then or f"See `{self.prog} --help`."

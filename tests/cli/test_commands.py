@@ -265,6 +265,7 @@ def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exit
         (["traverse", "shelf", "--max-nodes", "0"], "kgd: `--max-nodes` must be at least 1\n"),
         (["get", "shelf", "--nosuch"], "kgd: there is no option '--nosuch'\n     See `kgd get --help`.\n"),
         (["log", "--autor", "Ann"], "kgd: there is no option '--autor'\n     Did you mean `--author`?\n"),
+        (["search", "x", "--path", "y"], "kgd: there is no option '--path'\n     See `kgd search --help`.\n"),
         (["log", "--dry-run"], "kgd: there is no option '--dry-run'\n     See `kgd log --help`.\n"),
         (["log", "--limit", "ten"], "kgd: --limit must be a whole number, not 'ten'\n     See `kgd log --help`.\n"),
         (["link", "a", "b", "--weight", "x"], "kgd: --weight must be a number, not 'x'\n"),
@@ -309,7 +310,7 @@ def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exit
             "kgd: `kgd task add` needs the name of a task\n     Write `kgd task add NAME --objective TEXT`.\n",
         ),
     ],
-    ids=range(48),
+    ids=range(49),
 )
 def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")
@@ -425,6 +426,13 @@ def test_an_edit_in_an_editor_writes_only_the_changed_fields(kgd: Kgd, tmp_path:
     assert "the editor 'false' ended with 1; nothing was changed" in kgd.run("edit", "edited", EDITOR="false").stderr
     assert "cannot be started" in kgd.run("edit", "edited", EDITOR="/nowhere/ed").stderr
     assert "kgd: the editor 'vi' needs a terminal\n" in kgd.run("edit", "edited", EDITOR="vi", VISUAL="").stderr
+
+
+def test_the_log_of_a_node_has_only_its_commits(kgd: Kgd) -> None:
+    for name in ("services/one", "services/two"):
+        kgd("put", name, "--summary", "x", "-m", f"write {name}")
+    assert [line.partition("write ")[2] for line in kgd("log", "services/one").splitlines()] == ["services/one"]
+    assert kgd.run("log", "services/none").returncode == EXIT_CODES["NOT_FOUND"][0]
 
 
 @pytest.mark.parametrize("words", [["log"], ["history"], ["review"]])

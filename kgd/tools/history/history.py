@@ -365,8 +365,16 @@ HISTORY = Operation(
         ),
         Command(
             "The past",
-            "list the commits of the workspace, newest first",
-            (option("--author", "only commits of this author", "TEXT"), SINCE, UNTIL, BELOW, LIMIT, CURSOR),
+            "list the commits of the workspace or of one node, newest first",
+            (
+                option("uri", "a URI or path", "URI", nargs="?"),
+                option("--author", "only commits of this author", "TEXT"),
+                SINCE,
+                UNTIL,
+                BELOW,
+                LIMIT,
+                CURSOR,
+            ),
             name="log",
             place=30,
             print="printing_history.log",

@@ -76,6 +76,8 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
     node, is_new = with_detail(draft, old, node, edit)
     if old is None and (meant := _meant_type(node.type)):
         draft.warnings.append(f"{uri} has the type {node.type}; did you mean {meant}?")
+    elif node.type != (old.type if old else "") and _has_blank(node.type):
+        draft.warnings.append(f"{uri} has a type with a blank, '{node.type[:60]}'; did you mean {_joined(node.type)}?")
     home = draft.around.workspace
     if old is None and is_owned(uri) and is_resource(uri, home) and not draft.around.in_overlay(uri):
         draft.warnings.append(_not_in_code(uri))
@@ -346,11 +348,19 @@ def _meant_type(written: str) -> str:
 @lru_cache(maxsize=256)
 def _type_warning(type: str) -> str:
     """A warning about a relation type that is probably a mistake; empty for others. Case is ignored."""
-    if any(map(str.isspace, type)):
-        return f"the relation type '{type[:60]}' has a blank; did you mean {'_'.join(type.split())[:60]}?"
+    if _has_blank(type):
+        return f"the relation type '{type[:60]}' has a blank; did you mean {_joined(type)}?"
     small = type.casefold()
     like = [] if small in RELATION_TYPES else get_close_matches(small, RELATION_TYPES, n=1, cutoff=LIKE_A_TYPE)
     return f"the relation type '{type[:60]}' is new; did you mean {like[0]}?" if like else ""
+
+
+def _has_blank(type: str) -> bool:
+    return any(map(str.isspace, type))
+
+
+def _joined(type: str) -> str:
+    return "_".join(type.split())[:60]
 
 
 def _refuse_deep(*given: Json) -> None:

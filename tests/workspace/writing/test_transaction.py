@@ -184,6 +184,14 @@ def test_a_relation_type_that_is_probably_a_mistake_is_written_with_one_warning(
     assert ws.submit(change(upsert("a", summary="x"))).warnings == (), "only where the relation is new"
 
 
+def test_a_node_type_with_a_blank_is_written_with_a_warning(ws: Workspace) -> None:
+    warned = f"{uri('a')} has a type with a blank, 'bad type'; did you mean bad_type?"
+    assert ws.submit(change(upsert("a", type="bad type"))).warnings == (warned,)
+    assert ws.submit(change(upsert("a", summary="x"))).warnings == ()
+    ws.submit(change(upsert("a", type="concept")))
+    assert ws.submit(change(upsert("a", type="bad type"))).warnings == (warned,)
+
+
 def test_a_resource_with_a_misspelt_scheme_is_made_with_a_warning(ws: Workspace) -> None:
     outcome = ws.submit(change(upsert("a", to("gotca:trap"), to("mailto:ann@example.org"))))
     assert outcome.warnings == ("gotca:trap was created as a resource; did you mean gotcha:trap?",)
