@@ -186,6 +186,13 @@ def from_dict(answer: Mapping[str, Any]) -> KgdError:
     return BY_CODE.get(code, Internal)(message, at=at, next=next_step)
 
 
+def reason_of(error: BaseException) -> str:
+    """The reason of an error for users: ``Permission denied: /srv/code/.kgd``, without the number of an OSError."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+
+
 def of_defect(error: BaseException, *, at: str = "", next: str = "The daemon's log has the details.") -> KgdError:
     """The error that a client gets for an unexpected exception. A lack of resources is not reported as a defect."""
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):

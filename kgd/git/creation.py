@@ -68,10 +68,22 @@ def create_in_code_repository(directory: Path, workspace_id: str, first_files: M
 
 
 def finish(place: Place, layout: Layout) -> None:
-    """Create the missing parts: the work tree, the line in ``info/exclude``, and the files."""
-    link_work_tree(layout)
-    _exclude(place, layout)
-    fill_work_tree(layout)
+    """Create the missing parts: the work tree, the line in ``info/exclude``, and the files.
+
+    Raises:
+        Unavailable: A file or folder cannot be written. A later call continues.
+        InvariantViolation: ``.kgd`` is not a folder.
+    """
+    try:
+        link_work_tree(layout)
+        _exclude(place, layout)
+        fill_work_tree(layout)
+    except OSError as error:
+        raise Unavailable(
+            f"the work tree cannot be created: {error.strerror}",
+            at=str(error.filename or layout.work_tree),
+            next="Make it writable, then run `kgd up` again.",
+        ) from error
 
 
 def create_standalone(

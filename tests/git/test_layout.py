@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kgd.errors import InvariantViolation, NotFound
+from kgd.errors import InvariantViolation, NotFound, Unavailable, reason_of
 from kgd.git import creation, history, integrity, layout, refs
 from kgd.git.layout import Layout
 from tests.git.support import FIRST_FILES, Pen, fsck, git
@@ -46,12 +46,32 @@ def test_both_work_trees_are_clean_and_nothing_is_broken(code: Path, workspace: 
     assert fsck(workspace.git_dir) == []
 
 
+def test_the_reason_of_a_failed_write_has_no_number() -> None:
+    assert reason_of(PermissionError(13, "Permission denied", "/srv/x")) == "Permission denied: /srv/x"
+    assert reason_of(OSError(28, "No space left on device")) == "No space left on device"
+    assert reason_of(OSError("odd")) == "odd"
+    assert reason_of(ValueError("odd")) == "odd"
+
+
 def test_making_it_twice_changes_nothing(code: Path, workspace: Layout) -> None:
     before = fingerprint(workspace.git_dir)
     again = creation.create_in_code_repository(code, "other", {"kgd.yaml": b"other\n"})
     assert again == workspace
     assert fingerprint(workspace.git_dir) == before
     assert (code / ".git/info/exclude").read_text().count("/.kgd/") == 1
+
+
+def test_a_place_that_cannot_be_written_is_reported_and_completed_later(code: Path) -> None:
+    exclude = code / ".git/info/exclude"
+    exclude.unlink()
+    exclude.mkdir()
+    with pytest.raises(Unavailable, match="the work tree cannot be created: Is a directory") as refused:
+        creation.create_in_code_repository(code, "demo", FIRST_FILES)
+    assert refused.value.at.endswith(".git/info/exclude")
+    exclude.rmdir()
+    creation.create_in_code_repository(code, "demo", FIRST_FILES)
+    assert (code / ".kgd/kgd.yaml").read_bytes() == FIRST_FILES["kgd.yaml"]
+    assert exclude.read_text() == "/.kgd/\n"
 
 
 @pytest.mark.requirement("B8")

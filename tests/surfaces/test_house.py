@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kgd.code_history.history import CodeHistory
+from kgd.daemon.daemon import Daemon
 from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound
+from kgd.git.layout import locate
 from kgd.model.access import Principal, Scope
 from kgd.tools import call
 from kgd.tools.session import Session
@@ -33,6 +36,20 @@ def test_status_shows_daemon_workspace_stages_and_counts(ask: Ask) -> None:
     assert answer["counts"]["binary"] == 1
     assert answer["conflicts"] == 0
     until(lambda: ask.status()["health"] == "ok")
+
+
+def test_up_creates_the_work_tree_that_an_earlier_call_could_not_create(
+    daemon: Daemon, session: Session, code: Path, ws: Workspace
+) -> None:
+    index = ws.layout.git_dir / "index"
+    daemon.close()
+    shutil.rmtree(code / ".kgd")
+    index.unlink()
+    again = Daemon(daemon.home, since="2026-11-21T12:00:00Z", locate=locate, open_workspace=Workspace.open)
+    call(replace(session, daemon=again), "up")
+    assert (code / ".kgd/kgd.yaml").exists()
+    assert (code / ".kgd/.git").exists()
+    again.close()
 
 
 def test_status_outside_of_any_workspace_shows_the_daemon(daemon: object, tmp_path: Path) -> None:

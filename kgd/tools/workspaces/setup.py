@@ -84,6 +84,8 @@ def up(session: Session, params: UpParams) -> UpResult:
         return _planned(session, directory, id or (entry.id if entry else None), params, entry)
     if found is None:
         session.progress(0, None, "creating the workspace")
+    elif not params.dry_run:
+        _complete(directory, found.layout)
     made = found or _make(session, directory, id, params, entry)
     answer = brought_up(session, directory, made, replace=params.replace)
     folder = (layouts.code_root(directory) or directory).name
@@ -244,6 +246,13 @@ def _found(directory: Path, id: str | None, params: UpParams) -> Made | None:
             next=f"Use '{known}'. If another copy is registered, `kgd up --replace` registers this one instead.",
         )
     return Made(layout)
+
+
+def _complete(directory: Path, layout: Layout) -> None:
+    """Create the work tree if an earlier call could not, for example in a folder that was read-only then."""
+    place = find_place(directory)
+    if layout.in_code and place is not None and not (layout.work_tree / ".git").exists():
+        creation.finish(place, layout)
 
 
 def _make(session: Session, directory: Path, id: str | None, params: UpParams, entry: Entry | None) -> Made:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgd.errors import KgdError, Unavailable
+from kgd.errors import KgdError, Unavailable, reason_of
 from kgd.git.layout import Layout
 from kgd.git.objects import Object, ObjectId, Signature, signed_parts, with_trailers
 from kgd.git.refs import NOTES, RefMoved, move_ref
@@ -192,7 +192,7 @@ def _add(
             continue
         except OSError as error:
             raise Unavailable(
-                f"nothing was written: {error}", next="Free or repair the disk, then push again."
+                f"nothing was written: {reason_of(error)}", next="Free or repair the disk, then push again."
             ) from None
     raise Unavailable("other pushes are being recorded", next="Push again.")
 

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Literal
 
 from kgd.codec.settings import PATH as SETTINGS
-from kgd.errors import Advice, Do, Invalid, KgdError, Limit, NotFound, Stale, Unavailable
+from kgd.errors import Advice, Do, Invalid, KgdError, Limit, NotFound, Stale, Unavailable, reason_of
 from kgd.git.objects import FILE, ObjectId
 from kgd.git.refs import INCOMING, PROPOSALS, REJECTED, RefMoved, list_refs
 from kgd.git.staging import Staging
@@ -301,7 +301,9 @@ def keep(
     except RefMoved:
         raise Unavailable("another proposal just took that name", next="Ask again.") from None
     except OSError as error:
-        raise Unavailable(f"nothing was written: {error}", next="Free or repair the disk, then ask again.") from None
+        raise Unavailable(
+            f"nothing was written: {reason_of(error)}", next="Free or repair the disk, then ask again."
+        ) from None
 
 
 def is_name(name: str) -> bool:

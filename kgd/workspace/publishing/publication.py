@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kgd.config import git_own_file
-from kgd.errors import KgdError
+from kgd.errors import KgdError, reason_of
 from kgd.git import creation, index_file, layout, ref_repair, refs
 from kgd.git.files import replace, same_file, sync_file_system, sync_folder
 from kgd.git.objects import ObjectId
@@ -215,7 +215,7 @@ class Publication:
             self._edits.hint(None)  # the files of this pass were not compared
             self._block("publish", "kgd is stopping; the next start publishes", stuck=False)
         except (KgdError, OSError, refs.RefMoved) as error:
-            self._block("publish", str(error)[:300], stuck=True)
+            self._block("publish", reason_of(error)[:300], stuck=True)
         except Exception as defect:
             log.exception("a publication failed")
             self._block("publish", f"a defect in kgd: {defect!r}"[:300], stuck=True)

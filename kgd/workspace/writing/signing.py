@@ -23,7 +23,7 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import requires_signatures
 from kgd.config import git_own_file, person_environment
 from kgd.config.registry import RegistryFile
-from kgd.errors import Forbidden, KgdError, Unavailable
+from kgd.errors import Forbidden, KgdError, Unavailable, reason_of
 from kgd.git.files import replace
 from kgd.git.layout import Layout, signing_key
 from kgd.git.objects import ObjectId, Signature, commit_body, signed_parts, trailers, with_signature
@@ -95,8 +95,8 @@ class Seal:
             self.make()
         except OSError as error:
             raise Unavailable(
-                f"nothing was written: {error}",
-                next="Free or repair the disk, then ask again with the same request_id.",
+                f"nothing was written: {reason_of(error)}",
+                next="Free or repair the disk, then ask again.",
             ) from None
         body = commit_body(tree, parents, author, Signature(*KGD, author.time), message)
         return staging.commit(tree, parents, author, f"{message.rstrip()}\n{SEAL}: {self._of(body)}\n")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from kgd import metrics
-from kgd.errors import Advice, Damaged, Do, KgdError, Stale, Unavailable
+from kgd.errors import Advice, Damaged, Do, KgdError, Stale, Unavailable, reason_of
 from kgd.git.objects import ObjectId, Signature
 from kgd.git.refs import HEAD, RefMoved, RefUpdate, move_ref, repair_ref, value_of
 from kgd.git.staging import Sign, Staging
@@ -346,7 +346,7 @@ class Writer:
 
     def _recover(self, old: ObjectId, head: ObjectId, staged: list[Staged[object]], error: Exception) -> Unavailable:
         """After a failed flush, continue from the state of the ref. No caller has been answered yet."""
-        self.failure = str(error)[:300]
+        self.failure = reason_of(error)[:300]
         log.warning("flush failed", extra={"reason": self.failure})
         now = value_of(self._store.git_dir, HEAD) or old
         self._staging.reset(self._store.tree_of(now))
@@ -366,7 +366,7 @@ class Writer:
             return Unavailable(f"nothing was written: {error.message}", at=error.at, next=next)
         return Unavailable(
             f"nothing was written: {self.failure}",
-            next="Free or repair the disk, then ask again with the same request_id.",
+            next="Free or repair the disk, then ask again.",
         )
 
     def _lose_track(self, reason: str, futures: list[Future[object]]) -> None:
@@ -398,7 +398,7 @@ class Writer:
 
 
 def _unavailable(error: Exception) -> Unavailable:
-    return error if isinstance(error, Unavailable) else Unavailable(f"nothing was written: {error}")
+    return error if isinstance(error, Unavailable) else Unavailable(f"nothing was written: {reason_of(error)}")
 
 
 def _diverged(tip: ObjectId) -> Unavailable:
