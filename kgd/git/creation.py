@@ -81,7 +81,7 @@ def finish(place: Place, layout: Layout) -> None:
     except OSError as error:
         raise Unavailable(
             f"the work tree cannot be created: {error.strerror}",
-            at=str(error.filename or layout.work_tree),
+            at=str(error.filename or layout.work_tree)[-80:],
             next="Make it writable, then run `kgd up` again.",
         ) from error
 
