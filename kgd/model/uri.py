@@ -132,6 +132,12 @@ def uri_at(scheme: str, workspace: str, path: str) -> Uri | None:
         return None
 
 
+def scheme_of_type(type: str) -> str:
+    """The scheme of a new node of a type: the type, if kgd defines that scheme and the code tree does not use it;
+    otherwise ``concept``."""
+    return type if type in OWNED and type not in CODE_TREE else "concept"
+
+
 def scheme_of(uri: str) -> str:
     return uri[: uri.index(":")]
 

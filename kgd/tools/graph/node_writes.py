@@ -197,7 +197,7 @@ class _Places:
     def _called(self, node: NewNode, suffix: str = "") -> Uri:
         if not node.type or not node.name or not node.name.strip():
             raise Invalid("a node needs `uri`, or `type` and `name`", at="name")
-        scheme = node.type if node.type in uris.OWNED - set(uris.CODE_TREE) else "concept"
+        scheme = uris.scheme_of_type(node.type)
         within = node.namespace.strip("/")
         above = uris.segments_of(uris.from_path(scheme, self._workspace.id, within)) if within else []
         name = node.name.strip().encode("utf-8", "surrogatepass")

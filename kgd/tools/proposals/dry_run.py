@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do, Forbidden, Invalid, Unauthorized
 from kgd.model.access import Policy, Principal, Verb, may, principal_from
 from kgd.model.change import ChangeSet
-from kgd.model.uri import OWNED, Uri, build, from_path
+from kgd.model.uri import OWNED, Uri, build, from_path, scheme_of_type
 from kgd.tools.areas import ids
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.proposals import outbound, submit
@@ -144,8 +144,7 @@ def _named(change: Mapping[str, Any], workspace: str) -> Iterable[Uri]:
     if (text := change.get("uri") or change.get("source")) and isinstance(text, str):
         yield _addressed(text, workspace)
     elif change.get("name"):
-        kind = str(change.get("type") or "concept")
-        yield build(kind if kind in OWNED else "concept", workspace, [str(change["name"]).encode()])
+        yield build(scheme_of_type(str(change.get("type"))), workspace, [str(change["name"]).strip().encode()])
     if isinstance(change.get("to"), str):
         yield _addressed(change["to"], workspace)
 

@@ -98,8 +98,9 @@ class Upsert(PlainParams):
         """The URI for a type and name; equal arguments give equal URIs. The whole name is one segment."""
         if not self.type or not self.name:
             raise Invalid("a node needs `uri`, or `type` and `name`", at="uri")
-        scheme = self.type if self.type in uris.OWNED - {"file", "dir"} else "concept"
-        return uris.build(scheme, workspace, [self.name.strip().encode("utf-8", "surrogatepass")])
+        return uris.build(
+            uris.scheme_of_type(self.type), workspace, [self.name.strip().encode("utf-8", "surrogatepass")]
+        )
 
 
 class Append(Params):

@@ -18,7 +18,7 @@ from kgd.model.access import Verb
 from kgd.model.change import VERIFY, ChangeSet, Upsert
 from kgd.model.fields import CITES
 from kgd.model.node import PLAIN, NodeField, Relation, Shape
-from kgd.model.uri import OWNED, Uri, build, scheme_of
+from kgd.model.uri import Uri, build, scheme_of, scheme_of_type
 from kgd.tools import addressing, file_paths
 from kgd.tools.areas import ids
 from kgd.tools.model_decisions import Resolved, settle
@@ -235,8 +235,7 @@ def uri_of_fact(workspace: Workspace, type: str, text: str) -> tuple[Uri, bool]:
 
     On a name clash with another fact, a hash of the content is appended.
     """
-    scheme = type if type in OWNED - {"file", "dir"} else "concept"
-    name = first_words(text)
+    scheme, name = scheme_of_type(type), first_words(text)
     uri = build(scheme, workspace.id, [name.encode()])
     there = workspace.node(workspace.graph.resolve(uri))
     if there is None or text.split() in (there.content.split(), there.summary.split()):
