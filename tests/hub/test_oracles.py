@@ -11,9 +11,10 @@ import pytest
 
 from kgd.tools import paging
 from tests.hub.conftest import Answer, Hub, filled_hub
+from tests.waiting import at_rest, until
 
 AUTH = "concept://infra/services/auth"
-HIDDEN, MISSING = "concept://infra/app/checkout", "concept://infra/app/absentee"
+HIDDEN, MISSING = "concept://infra/app/checkout", "concept://infra/app/harbour"
 Ask = Callable[[str], tuple[str, Mapping[str, Any]]]
 
 
@@ -53,8 +54,12 @@ QUESTIONS: dict[str, Ask] = {
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    """A hub of its own: texts of other tests are near one of two names by meaning, and not near the other."""
-    yield from filled_hub(tmp_path_factory.mktemp("hub"))
+    """A hub of its own: texts of other tests are near one of two names by meaning, and not near the other. Its own
+    texts, all embedded, are near neither name."""
+    for made in filled_hub(tmp_path_factory.mktemp("hub")):
+        made.call("search", workspace="infra", query="x")
+        until(lambda made=made: at_rest(made.call("status", workspace="infra")))  # type: ignore[misc]
+        yield made
 
 
 @pytest.fixture(scope="module")
