@@ -91,8 +91,8 @@ class ChildProcess:
         try:
             self._process.stdin.write(json.dumps(order).encode() + b"\n")  # unlike orjson, for names that are not UTF-8
             self._process.stdin.flush()
-        except OSError:
-            raise ProcessDied("", f"{self._what} has ended") from None
+        except OSError:  # it died before this order
+            raise ProcessDied("", f"{self._what} crashed") from None
         while True:
             answer: Answer = json.loads(self._line())
             if "error" in answer:
