@@ -93,7 +93,7 @@ class Command:
         own: The function below `kgd.cli` that runs the whole command, in place of `ask` and `print`.
         rehearsal: The operation that answers ``--dry-run``, if different.
         also: Another operation for which next steps suggest this command.
-        unless: A list of the answer; if it is not empty, the exit code is that of NOT_FOUND.
+        unless: A list of the answer; if it is not empty, the command exits with the code of NOT_FOUND.
         examples: Lines to type, each with its purpose; a test runs them in the order of the manual.
         secret: Advice for a word without an option, if the command reads a secret that such a word may be.
     """

@@ -47,7 +47,7 @@ class AuthorParams(Params):
 
 
 class WrittenNode(TypedDict):
-    """`at` and `commit` are those of the author's last change to the node. `changed_by` is the author of the node's
+    """`at` and `commit` belong to the author's last change to the node. `changed_by` is the author of the node's
     newest change, if that is another one."""
 
     uri: str

@@ -135,7 +135,7 @@ def correction(
 ) -> str:
     """The next step of an empty list: the filter that names an unknown author or path, with similar ones.
 
-    Empty if both are known, and for the holder of a token, who may not know them.
+    Empty if both are known, and always for the holder of a token.
     """
     if session.principal is not None:
         return ""

@@ -406,7 +406,7 @@ def _shortened(one: Learned) -> Learned:
 def _selected(
     session: Session, workspace: Workspace, texts: Sequence[str], at: str, given: list[str], learned: _Learned
 ) -> dict[str, list[Uri]]:
-    """The listed commits that changed these nodes, each with its nodes; only those of the given groups."""
+    """The listed commits that changed these nodes, each with its nodes; only in the given groups."""
     wanted = [addressing.resolve(session, workspace, text, at=f"{at}[{n}]") for n, text in enumerate(texts)]
     groups: Sequence[str | None] = given * (len(wanted) if len(given) == 1 else 1) or [None] * len(wanted)
     if len(groups) != len(wanted):
