@@ -451,7 +451,10 @@ def test_an_empty_list_says_which_filter_is_unknown(kgd: Kgd, words: list[str]) 
         (["--author", author, "--path", "nope"], "There is nothing at or below nope. "),
     ):
         assert said in kgd(*words, *given)
-    for given in (["--path", "src"], ["--author", author, "--path", "src/auth"]):
+    unchanged = kgd.directory / "unchanged" / "code.py"
+    unchanged.parent.mkdir(exist_ok=True)
+    unchanged.write_text("x = 1\n")
+    for given in (["--path", "unchanged"], ["--author", author, "--path", "unchanged"]):
         assert len(kgd(*words, *given).splitlines()) == 1, "both exist, without commits"
     assert "There is nothing at or below nope." in kgd("proposals", "--path", "nope")
 

@@ -574,7 +574,7 @@ def test_a_name_means_the_same_to_the_holder_of_a_token_who_may_see_the_file(ask
         there = Ask(Session(ask.session.daemon, client="claude", trusted=False, principal=principal))
         return [one.rstrip("/") for one in there.context(paths=folder)["unmatched_paths"]]
 
-    assert paths_of("/**") == [name]
+    until(lambda: paths_of("/**") == [name], say=lambda: paths_of("/**"))  # once the file is in the index
     assert paths_of("/src/**") != [name] or folder == name, "a hidden file is not revealed"
 
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,7 @@ def test_uninstalling_removes_every_process_credential_and_file_outside_the_repo
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, settings = person.files(), (person.folder / ".claude.json").read_text()
+    others = processes_of(person.home)  # ended children of earlier tests
     person("up")
     person("agents", "install", "--user", "--client", "claude")
     assert "mcpServers" in (person.folder / ".claude.json").read_text()
@@ -93,9 +95,19 @@ def test_uninstalling_removes_every_process_credential_and_file_outside_the_repo
         assert client.call("status")["health"]
         assert "would be removed from" in person("uninstall", "--all", "--dry-run")
         person("uninstall", "--all")
-        until(lambda: not processes_of(person.home))
+        until(lambda: processes_of(person.home) == others, say=lambda: commands(processes_of(person.home)))
     assert person.files() == before
     assert (person.folder / ".claude.json").read_text() == settings
+
+
+def commands(processes: list[int]) -> list[str]:
+    """The state and command of each process that still exists."""
+    found = []
+    for process in processes:
+        with suppress(OSError):
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+            found.append(f"{process} {state} {Path(f'/proc/{process}/cmdline').read_text()}")
+    return found
 
 
 class Tracer:
