@@ -99,6 +99,21 @@ def test_further_paths_are_answered_on_request(chain: Ask, options: dict[str, An
         assert "another path, cost 1.5: `concept:a` see -> `concept:c` uses -> `concept:d`" in text
 
 
+def test_a_page_with_a_part_of_a_path_has_no_further_paths(ask: Ask) -> None:
+    ask.put(changes=[upsert(name, summary=name * 90) for name in "abc"])
+    ask.put(changes=[link("a", "b", 0.1), link("b", "c", 0.1), link("a", "c", 1, "see")])
+    given: dict[str, Any] = {"start": "a", "to": "c", "include": "alternatives", "budget": 200}
+    page, cursors = ask.traverse(**given), list[str]()
+    while "cursor" in page:
+        assert "alternatives" not in page
+        cursors.append(page["cursor"])
+        page = ask.traverse(**given, cursor=cursors[-1])
+    assert cursors
+    assert (names(page)[-1], "alternatives" in page) == ("c", False)
+    ask.put(changes=link("a", "c", 0, "uses"))  # all nodes of the new path are before the end of the last page
+    assert ask.traverse(**given, cursor=cursors[-1])["nodes"] == []
+
+
 @pytest.mark.requirement("N5")
 @pytest.mark.parametrize("limits", [{"direction": "out"}, {"max_cost": 1}, {"max_depth": 1}, {"edge_types": "see"}])
 def test_no_path_within_the_limits_is_reported(chain: Ask, limits: dict[str, Any]) -> None:

@@ -126,7 +126,8 @@ class EdgeAnswer(TypedDict):
 
 
 class OtherPath(TypedDict):
-    """A path to the node `to`, its nodes in order. It costs at most 1 more than the cheapest path."""
+    """A path to the node `to`, its nodes in order. It costs at most 1 more than the cheapest path, which must be whole
+    in the answer."""
 
     cost: float
     nodes: list[Reached]
@@ -166,7 +167,8 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
     """Walk from nodes, in order of cost, hops and URI; a cursor continues after the last returned node."""
     room = Room(params.budget)
     asked, answer = _walked(session, params, room)
-    if "alternatives" in params.include and asked.to is not None and answer["nodes"][-1]["uri"] == asked.to:
+    is_whole = params.cursor is None and answer["nodes"][-1]["uri"] == asked.to
+    if "alternatives" in params.include and is_whole:
         answer["alternatives"] = [one for one in _others(session, params, answer) if room.take(one)]
     answer.update(
         enter_working_set(session, params.context_id, [Uri(node["uri"]) for node in answer["nodes"]], starting=True)
