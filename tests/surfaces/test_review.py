@@ -137,6 +137,15 @@ def test_accepted_changes_are_not_shown_again(learned: Ask) -> None:
         learned.review(approve=["notes/x"], revert=["notes/x"])
 
 
+def test_an_author_whose_changes_are_reviewed_is_known(person: Ask, ws: Workspace) -> None:
+    bob = Author("Bob", "bob@example.org", "kgd-cli")
+    ws.submit(builders.change(builders.upsert("concept://shop/p"), author=bob))
+    person.review(accept=True)
+    person.put(changes=upsert("notes/later", name="Later"))
+    assert (person.review(by="Bob")["authors"], "next" in person.review(by="Bob")) == ([], False)
+    assert person.review(by="Zed")["next"] == "No author's name contains 'Zed'. The authors are 'Ann Person', 'Bob'."
+
+
 def test_an_approved_change_is_marked_until_its_node_changes_again(learned: Ask) -> None:
     def approved(**narrowed: object) -> list[tuple[str, str]]:
         found = learned.review(**narrowed)["authors"]

@@ -17,7 +17,7 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
-from kgd.tools.history.recent import MOST_COMMITS, correction, newest
+from kgd.tools.history.recent import correction
 from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, brought_by, line, made_at, sees_all
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin
@@ -122,8 +122,7 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
         _check_known(workspace, uri, sees)
     is_empty = not (answer["commits"] or "cursor" in answer or params.cursor)
     if is_empty and (params.author or params.path):
-        recent = newest(workspace, workspace.tip, MOST_COMMITS) if params.author and session.principal is None else []
-        if advice := correction(session, workspace, recent, params.author, params.path):
+        if advice := correction(session, workspace, params.author, params.path):
             answer["next"] = advice
     return answer
 

@@ -130,17 +130,17 @@ def similar_authors(session: Session, every: Sequence[Entry], name: str) -> str:
     return f"Did you mean {listed}?" if listed else ""
 
 
-def correction(
-    session: Session, workspace: Workspace, every: Sequence[Entry], author: str | None, paths: Sequence[str]
-) -> str:
+def correction(session: Session, workspace: Workspace, author: str | None, paths: Sequence[str]) -> str:
     """The next step of an empty list: the filter that names an unknown author or path, with similar ones.
 
-    Empty if both are known, and always for the holder of a token.
+    An author is known from the newest `MOST_COMMITS` commits, also those outside the list's period. Empty if both are
+    known, and always for the holder of a token.
     """
     if session.principal is not None:
         return ""
+    every = newest(workspace, workspace.tip, MOST_COMMITS) if author else []
     if author and not any(
-        is_by(author, one.author, f"<{one.email}>", one.client, agent=by_agent(one)) for one in every
+        is_by(author, one.author, f"<{one.email}>", one.client, one.pushed_by, agent=by_agent(one)) for one in every
     ):
         return similar_authors(session, every, author) or _other_authors(every, author)
     return file_paths.correction(session, workspace, paths)
@@ -151,7 +151,9 @@ def _other_authors(every: Sequence[Entry], name: str) -> str:
     if not listed or name.casefold() in ("agent", "agents", "person", "people"):
         return ""
     more = f" and {len(listed) - AUTHORS_NAMED} more" if len(listed) > AUTHORS_NAMED else ""
-    return f"No author's name contains '{name[:60]}'. The authors are {', '.join(listed[:AUTHORS_NAMED])}{more}."
+    among = f" in the newest {MOST_COMMITS:,} commits" if len(every) == MOST_COMMITS else ""
+    authors = f"{', '.join(listed[:AUTHORS_NAMED])}{more}"
+    return f"No author's name contains '{name[:60]}'{among}. The authors are {authors}."
 
 
 def last_review(workspace: Workspace, person: str) -> bytes | None:

@@ -204,7 +204,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
                 approvals.clear()
         answer["accepted"] = tip
     elif not answer["authors"]:
-        if advice := correction(session, workspace, every, params.by, params.path):
+        if advice := correction(session, workspace, params.by, params.path):
             answer["next"] = advice
     else:
         answer["next"] = Advice(
