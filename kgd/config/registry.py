@@ -169,7 +169,7 @@ class RegistryFile:
         return error
 
     def _keep_copy(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, KgdError):
             if os.path.isdir(self._state) and data != _file(self._copy):
                 _replace(self._copy, data)
 
