@@ -216,12 +216,13 @@ def test_a_file_that_could_never_be_read_is_named_instead_of_its_node(kgd: Kgd) 
 @pytest.mark.slow
 def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exits_with_an_error(kgd: Kgd) -> None:
     kgd("put", "services/payment", "--summary", "Takes money")
-    file = "src/auth/session.py"
+    kgd("remember", "Checks are cheap", "--about", file := "src/auth/session.py")
     for words, shown, missing in (
         (["get", "services/payment", "nosuch"], "Takes money", "there is no such node (concept://shop/nosuch)"),
         (["traverse", "services/payment", "nosuch"], "Takes money", "there is no such node (concept://shop/nosuch)"),
         (["why", f"{file}:1", "nosuch.py:2"], "def check", "there is no readable file nosuch.py in the code tree"),
         (["why", f"{file}:1", f"{file}:9"], "def check", f"{file} has 2 lines, so there is no line 9"),
+        (["why", file, "nosuch.py"], "Checks are cheap", "there is no file nosuch.py in the code tree"),
     ):
         done = kgd.run(*words)
         assert (done.returncode, shown in done.stdout) == (EXIT_CODES["NOT_FOUND"][0], True)
