@@ -111,6 +111,14 @@ def test_a_dry_run_shows_nothing_about_unreadable_nodes(ask: Ask, session: Sessi
     assert (would["diff"], X in would["message"]) == ([], False)
 
 
+def test_a_decision_does_not_show_the_values_of_unreadable_nodes(ask: Ask, session: Session) -> None:
+    blind = holder(session, Verb.RESOLVE)
+    id, other = disagree(ask, "x"), disagree(ask, "y")
+    assert as_holder(blind, "resolve", resolutions=[{"id": id, "take": "a"}])["settled"] == []
+    (resolved,) = as_holder(blind, "resolve_conflicts", resolutions=[{"id": other, "take": "a"}])["resolved"]
+    assert (resolved["id"], "fields" in resolved) == (other, False)
+
+
 def test_a_dry_run_of_accept_shows_the_commit_in_whole_and_in_part(ask: Ask) -> None:
     id = propose(ask, X, Y, Z)
     for only, changed in ([Y], {Y}), ([], {X, Y, Z}):

@@ -60,7 +60,7 @@ class ResolveParams(Params):
 
 
 class Settled(TypedDict):
-    """A resolved conflict with the value of each of its fields."""
+    """A resolved conflict with the value of each of its fields; only of nodes that the caller may read."""
 
     id: str
     uri: str
@@ -88,9 +88,11 @@ def resolve(session: Session, params: ResolveParams) -> ResolveResult:
     if outcome.would:
         answer["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
     elif not outcome.repeated:
+        reads = session.settles(workspace)
         answer["settled"] = [
-            {"id": edit.conflict, "uri": _uri_of(edit), "fields": clip(dict(edit.fields), LONGEST_VALUE)}
+            {"id": edit.conflict, "uri": uri, "fields": clip(dict(edit.fields), LONGEST_VALUE)}
             for edit in edits
+            if (uri := _uri_of(edit)) and (reads is None or reads(uri))
         ]
     return answer
 
@@ -281,9 +283,7 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
     if edits:
         changes = ChangeSet(tuple(edits), session.author(workspace), operation="resolve")
         answer["commit"] = session.submit(workspace, changes, verb=Verb.RESOLVE).commit
-        answer["resolved"] += [
-            {"id": edit.conflict, "uri": _uri_of(edit), "by": "agent", "fields": dict(edit.fields)} for edit in edits
-        ]
+        answer["resolved"] += [_resolved(session, workspace, edit) for edit in edits]
     answer["resolved"] += settle(session, workspace, consulted)
     if about or use:
         answer["decided"] = [decide(session, workspace, one.id, one.take, one.only) for one in about]
@@ -320,8 +320,15 @@ def _chosen(
     return edits, before
 
 
-def _uri_of(edit: Settle) -> str:
-    return edit.conflict.rpartition("#")[0]
+def _resolved(session: Session, workspace: Workspace, edit: Settle) -> Resolved:
+    """A conflict settled by the caller, with the values if the caller may read them."""
+    uri, reads = _uri_of(edit), session.settles(workspace)
+    found: Resolved = {"id": edit.conflict, "uri": uri, "by": "agent"}
+    return {**found, "fields": dict(edit.fields)} if reads is None or reads(uri) else found
+
+
+def _uri_of(edit: Settle) -> Uri:
+    return Uri(edit.conflict.rpartition("#")[0])
 
 
 def _asked_for(
