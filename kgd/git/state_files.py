@@ -29,17 +29,17 @@ def read(path: Path, parse: Callable[[Any], _Value]) -> _Value | None:
         parse: Raises one of `MALFORMED`, or KgdError, for a document of another shape.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:  # open until the end, so that a new file cannot get its inode number
+            try:
+                return parse(json.loads(file.read()))
+            except (KgdError, *MALFORMED) as error:
+                if os.path.samestat(os.fstat(file.fileno()), path.stat()):  # another writer may have replaced it
+                    _set_aside(path, error)
     except IsADirectoryError as error:
         _set_aside(path, error)
-        return None
     except OSError:
-        return None
-    try:
-        return parse(json.loads(data))
-    except (KgdError, *MALFORMED) as error:
-        _set_aside(path, error)
-        return None
+        pass
+    return None
 
 
 def _set_aside(path: Path, error: Exception) -> None:

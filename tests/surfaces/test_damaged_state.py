@@ -14,7 +14,7 @@ import pytest
 from kgd.agents.install import Notes
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.process import holder
-from kgd.git import state_files
+from kgd.git import files, state_files
 from kgd.git.layout import locate
 from kgd.tools.proposals import own_nodes
 from kgd.tools.session import Session
@@ -114,6 +114,18 @@ def test_a_damaged_state_file_is_reported_once_and_set_aside(tmp_path: Path, cap
     (record,) = caplog.records
     assert record.__dict__["path"] == f"{file}.damaged"
     assert (tmp_path / "state.json.damaged").read_text() == "{"
+
+
+def test_a_state_file_that_was_written_since_is_not_set_aside(tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    file.write_text("{}")
+
+    def overtaken(document: Any) -> None:
+        files.replace(file, b'{"sound": 1}')
+        raise KeyError(document)
+
+    assert state_files.read(file, overtaken) is None
+    assert state_files.read(file, dict) == {"sound": 1}
 
 
 def test_a_folder_in_the_place_of_a_state_file_is_set_aside(tmp_path: Path) -> None:
