@@ -317,7 +317,7 @@ def offer(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId) ->
     """Create or continue a proposal of this holder; returns the full name of its ref.
 
     Raises:
-        Limit: The holder has too many pending proposals.
+        Limit: The holder has too many open proposals.
         Forbidden: The push does not continue the existing proposal, or the proposal belongs to another token.
         Invalid: The name is not allowed.
         Unavailable: The proposal could not be written, or another hub has just moved it.
@@ -336,7 +336,7 @@ def _offered(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId,
     wanted = ref if ref in mine else _wanted(ref, holder)
     if wanted not in mine and (count := of_line(workspace, who.line)) >= record.quota.pending_proposals:
         raise Limit(
-            f"{count} proposals of '{who.name}' are pending",
+            f"{count} proposals of '{who.name}' are open",
             at=ref,
             next="Wait until some are accepted or rejected, or add to one by pushing to its name.",
         )
@@ -375,14 +375,14 @@ def _wanted(ref: str, holder: str) -> str:
 
 
 def _check_free(name: str, waiting: Iterable[str]) -> None:
-    """Refuse the name of another holder's proposal, and a name that git cannot store together with the names of pending
+    """Refuse the name of another holder's proposal, and a name that git cannot store together with the names of open
     proposals."""
     for other in waiting:
         if other == name:
             raise Forbidden("another token's proposal has that name", at=name, next="Push it under another name.")
         if other.startswith(f"{name}/") or (name and name.startswith(f"{other}/")):
             raise Invalid(
-                f"git cannot store this name together with the pending {other}",
+                f"git cannot store this name together with the open {other}",
                 at=name,
                 next="Push it under another name, or to the branch.",
             )

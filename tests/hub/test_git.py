@@ -179,7 +179,7 @@ def test_waiting_proposals_are_bounded(hub: Hub, clone: Callable[..., Clone]) ->
     mine.edit(AUTH, "One")
     mine.git("push")
     mine.edit(AUTH, "Two")
-    assert "are pending" in mine.git("push", ok=False)
+    assert "are open" in mine.git("push", ok=False)
 
 
 Steps = Callable[[Clone], object]
