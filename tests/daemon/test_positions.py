@@ -61,10 +61,12 @@ def test_a_read_that_looks_for_its_position_delays_no_write(
 ) -> None:
     """The ancestry of an old commit may take long in a large history."""
     looking, written = threading.Event(), threading.Event()
+    was_written: list[bool] = []
 
     def slow(commit: ObjectId) -> bool:
         looking.set()
-        return written.wait(60)
+        was_written.append(written.wait(60))
+        return was_written[-1]
 
     monkeypatch.setattr(workspace, "holds", slow)
     with ThreadPoolExecutor(2) as others:
@@ -73,6 +75,7 @@ def test_a_read_that_looks_for_its_position_delays_no_write(
         others.submit(workspace.submit, change(upsert("a", name="A"))).result(60)
         written.set()
         reading.result(60)
+    assert was_written == [True], "before the read had ended"
 
 
 @pytest.mark.slow
