@@ -352,7 +352,7 @@ def _type_warning(type: str) -> str:
         return f"the relation type '{type[:60]}' has a blank; did you mean {_joined(type)}?"
     small = type.casefold()
     like = [] if small in RELATION_TYPES else get_close_matches(small, RELATION_TYPES, n=1, cutoff=LIKE_A_TYPE)
-    return f"the relation type '{type[:60]}' is new; did you mean {like[0]}?" if like else ""
+    return f"a relation has the type '{type[:60]}'; did you mean {like[0]}?" if like else ""
 
 
 def _has_blank(type: str) -> bool:

@@ -166,9 +166,9 @@ def test_a_written_file_that_the_code_lacks_is_made_with_a_warning(ws: Workspace
     ("type", "warnings"),
     [
         ("bad type", ("the relation type 'bad type' has a blank; did you mean bad_type?",)),
-        ("dependson", ("the relation type 'dependson' is new; did you mean depends_on?",)),
-        ("depends-on", ("the relation type 'depends-on' is new; did you mean depends_on?",)),
-        ("abuot", ("the relation type 'abuot' is new; did you mean about?",)),
+        ("dependson", ("a relation has the type 'dependson'; did you mean depends_on?",)),
+        ("depends-on", ("a relation has the type 'depends-on'; did you mean depends_on?",)),
+        ("abuot", ("a relation has the type 'abuot'; did you mean about?",)),
         ("DEPENDS_ON", ()),
         ("depends_on", ()),
         ("blocks", ()),
