@@ -236,8 +236,10 @@ def correction(session: Session, workspace: Workspace, texts: Sequence[str]) -> 
     """A sentence about the first path of a filter at which neither the code nor a node is, with similar ones; empty
     if there is none, and for the holder of a token."""
     for text in texts if session.principal is None else ():
-        path = text.removesuffix("/**").strip("/")
-        if "*" in path or locate_existing(session, workspace, text) is not None or _has_nodes(workspace, path):
+        place = text.removesuffix("/**")
+        path = place.strip("/")
+        is_pattern = not path or "*" in path
+        if is_pattern or locate_existing(session, workspace, place) is not None or _has_nodes(workspace, path):
             continue
         uri = uri_at("concept", workspace.id, path)
         like = ", ".join(addressing.similar(workspace, uri, None)) if uri is not None else ""

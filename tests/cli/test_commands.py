@@ -454,8 +454,9 @@ def test_an_empty_list_says_which_filter_is_unknown(kgd: Kgd, words: list[str]) 
         assert said in kgd(*words, *given)
     unchanged = kgd.directory / "unchanged" / "code.py"
     unchanged.parent.mkdir(exist_ok=True)
-    unchanged.write_text("x = 1\n")
-    for given in (["--path", "unchanged"], ["--author", author, "--path", "unchanged"]):
+    unchanged.write_text("x = 1
+")
+    for given in (["--path", "unchanged"], ["--path", "unchanged/**"], ["--author", author, "--path", "unchanged"]):
         assert len(kgd(*words, *given).splitlines()) == 1, "both exist, without commits"
     assert "There is nothing at or below nope." in kgd("proposals", "--path", "nope")
 
