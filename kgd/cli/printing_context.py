@@ -68,20 +68,19 @@ def why(answer: Answer) -> None:
     """Print the origin of the lines and the knowledge about them, without the other context of the file; without lines,
     the knowledge about the files and their recent changes.
 
-    Errors come last; without anything about the other lines and files, only errors are printed.
+    Errors come last; if there are no lines and no file with commits, only errors are printed.
     """
     unknown_lines, unknown_paths = answer.get("unknown_lines", ()), answer.get("unknown_paths", ())
-    is_known = answer["items"] or answer["changes"]
     if answer.get("lines"):
         _lines(answer)
         _items(answer)
         _cut([one for one in answer["cut"] if one["what"] not in _OF_THE_FILE])
-    elif not unknown_lines and (is_known or not unknown_paths):
+    elif not unknown_lines and (answer["changes"] or not unknown_paths):
         _items(answer)
         _changes(answer)
         _known_by(answer)
         _cut([one for one in answer["cut"] if one["what"] not in ("code", "unmatched_paths", "described")])
-        if not is_known:
+        if not (answer["items"] or answer["changes"]):
             say("Nothing is known about it, and its history has no commits.")
     for one in dict.fromkeys((*unknown_lines, *unknown_paths)):
         complain(one, "" if "no code tree" in one else NO_LINE)
