@@ -14,8 +14,11 @@ from kgd.errors import Damaged, Invalid, Limit
 from kgd.git import program
 from kgd.git.store import ObjectStore
 from kgd.model.access import Principal, Scope
+from kgd.model.uri import Uri
 from kgd.tools import paging
 from kgd.tools.proposals.proposals import COMMENT, LISTED, PROPOSALS
+from kgd.tools.read.groups import groups
+from kgd.tools.read.states import proposed_of_walk
 from kgd.tools.session import Session
 from kgd.workspace.proposals import comments, marks, proposals, records
 from kgd.workspace.workspace import Workspace
@@ -189,11 +192,18 @@ def test_get_names_the_open_proposals_that_change_a_node(ask: Ask, holds: As) ->
         nodes = by.get(uris=uris, include="proposals")["nodes"]
         return {one["name"]: one["proposals"] for one in nodes if "proposals" in one}
 
+    def in_pictures() -> tuple[set[Uri], int]:
+        walk = ask.traverse(start=uris)
+        counted = groups(ask.session.daemon.workspace("shop"), ["type"], [], None)["groups"]
+        return proposed_of_walk(ask.session, walk), sum(one.get("proposed", 0) for one in counted)
+
+    assert in_pictures() == (set(uris[:2]), 2)
     assert proposed(ask) == {"one": [id], "two": [id]}
     assert proposed(holds("read", "/infra/**", id="tok00002")) == {}, "a restricted caller learns nothing"
     assert "proposals" not in ask.get(uris=uris[:1])["nodes"][0]
     ask.put(changes=upsert("infra/one", summary="proposed"))
     assert proposed(ask) == {"two": [id]}, "nothing is left to accept for the other node"
+    assert in_pictures() == ({uris[1]}, 1)
 
 
 def lost_parent(ws: Workspace, name: str = "lost") -> str:

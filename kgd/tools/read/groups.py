@@ -36,6 +36,7 @@ from kgd.tools.read.grouping import (
 )
 from kgd.tools.read.states import UNKNOWN, Colour
 from kgd.tools.visibility import Sees
+from kgd.workspace.proposals.marks import Marks
 from kgd.workspace.workspace import Workspace
 
 SHOWN = 40
@@ -115,12 +116,13 @@ def groups(
             nodes of its areas. While a group outside of it is opened, it is closed, and its id opens it.
         colour: The classes to count; see `kgd.tools.read.states.tones`.
     """
-    proposed = frozenset(states.proposed(workspace, sees))
-    key = tuple(by), tuple(opened), colour, workspace.now() // KEPT_FOR if colour != "type" else 0, proposed
+    proposals = states.proposals(workspace, sees)
+    ids = frozenset(id for id, _, _ in proposals.found)
+    key = tuple(by), tuple(opened), colour, workspace.now() // KEPT_FOR if colour != "type" else 0, ids
     if sees is not None:
-        found = _found(workspace, by, opened, sees, colour, proposed)
+        found = _found(workspace, by, opened, sees, colour, proposals)
     else:
-        found = Groups.of(workspace).kept(key, lambda: _found(workspace, by, opened, None, colour, proposed))
+        found = Groups.of(workspace).kept(key, lambda: _found(workspace, by, opened, None, colour, proposals))
     files = _files(workspace, found, sees) if found.group_of else {}
     return {**found.answer, "links": _links(found, files)}
 
@@ -144,7 +146,7 @@ def _found(
     opened: Sequence[str],
     sees: Sees | None,
     colour: Colour,
-    proposed: frozenset[Uri],
+    proposals: Marks,
 ) -> _Found:
     grouping, read, members = Groups.of(workspace).divided(by, sees)
     places = every_area(workspace, sees) if grouping == "area" else {}
@@ -167,6 +169,7 @@ def _found(
     with_members = {id for id in shown if id in opened and not id.startswith("molecule:")}
     most = min(MEMBERS, MEMBERS_IN_ALL // max(1, len(with_members)))
     (conflicts, _), stale = states.disputed(workspace, sees), states.doubted(workspace, sees)
+    proposed = proposals.changed(ids)
     marked: dict[Mark, Collection[Uri]] = {"conflicts": conflicts, "stale": stale, "proposed": proposed}
     counts = {mark: Counter(ids[uri] for uri in uris if uri in ids) for mark, uris in marked.items()}
     tones = states.tones(workspace, ids, colour, sees)

@@ -11,7 +11,7 @@ from kgd.model.uri import Uri, workspace_of
 from kgd.tools import visibility
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
-from kgd.workspace.proposals.marks import marks
+from kgd.workspace.proposals.marks import Marks, marks
 from kgd.workspace.workspace import Workspace
 
 Colour = Literal["type", "trouble", "age"]
@@ -33,17 +33,17 @@ def doubted(workspace: Workspace, sees: Sees | None) -> Collection[Uri]:
     return Freshness.of(workspace).doubted if sees is None else ()
 
 
-def proposed(workspace: Workspace, sees: Sees | None) -> set[Uri]:
-    """The nodes that open proposals change; none for a restricted caller."""
-    return marks(workspace).uris if sees is None else set()
+def proposals(workspace: Workspace, sees: Sees | None) -> Marks:
+    """The open proposals by the nodes that they change; none for a restricted caller."""
+    return marks(workspace) if sees is None else Marks(workspace, bytes.fromhex(workspace.tip))
 
 
 def proposed_of_walk(session: Session, answer: Mapping[str, Any]) -> set[Uri]:
     """The nodes of a walk in its first workspace that open proposals change."""
-    found: set[Uri] = set()
+    found, walked = set[Uri](), {Uri(node["uri"]) for node in answer["nodes"]}
     for workspace in session.daemon.opened([answer["workspace"]]):
-        found |= proposed(workspace, visibility.sight(session, workspace.id))
-    return found.intersection(Uri(node["uri"]) for node in answer["nodes"])
+        found |= proposals(workspace, visibility.sight(session, workspace.id)).changed(walked)
+    return found
 
 
 def tones_of_walk(session: Session, answer: Mapping[str, Any], colour: Colour) -> dict[str, str]:

@@ -7,7 +7,7 @@ broken proposal is left out.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -61,10 +61,10 @@ class Marks:
     merged: dict[ObjectId, bool] = field(default_factory=dict)
     """Whether the tip contains a proposal, once it was asked for."""
 
-    @property
-    def uris(self) -> set[Uri]:
-        """The nodes that the proposals change, also those whose version is at the tip."""
-        return {uri for _, _, changed in self.found for uri in changed.uris}
+    def changed(self, among: Container[Uri]) -> set[Uri]:
+        """The nodes among these that the proposals change, as `of` tells."""
+        met = {uri for _, _, changed in self.found for uri in changed.uris if uri in among}
+        return {uri for uri in met if self.of(uri)}
 
     def of(self, uri: Uri) -> list[str]:
         """The ids of the proposals that change this node, oldest first, without those whose version of the node's file
