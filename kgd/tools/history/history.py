@@ -121,9 +121,8 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     if uri is not None and not (answer["commits"] or "cursor" in answer or params.cursor):
         _check_known(workspace, uri, sees)
     is_empty = not (answer["commits"] or "cursor" in answer or params.cursor)
-    if is_empty and (params.author or params.path):
-        if advice := correction(session, workspace, params.author, params.path):
-            answer["next"] = advice
+    if is_empty and (advice := correction(session, workspace, params.author, params.path)):
+        answer["next"] = advice
     return answer
 
 
