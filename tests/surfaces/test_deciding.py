@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kgd import tools
-from kgd.errors import Forbidden, NotFound
+from kgd.errors import Forbidden, Invalid, NotFound
 from kgd.model.access import Principal, Scope, Verb
 from kgd.tools.session import Session
 from tests.surfaces.conftest import Ask, upsert
@@ -117,6 +117,14 @@ def test_a_decision_does_not_show_the_values_of_unreadable_nodes(ask: Ask, sessi
     assert as_holder(blind, "resolve", resolutions=[{"id": id, "take": "a"}])["settled"] == []
     (resolved,) = as_holder(blind, "resolve_conflicts", resolutions=[{"id": other, "take": "a"}])["resolved"]
     assert (resolved["id"], "fields" in resolved) == (other, False)
+
+
+def test_a_refused_decision_is_named_by_its_place_in_the_call(ask: Ask) -> None:
+    first = {"id": propose(ask, Y), "take": "reject"}
+    for wrong, place in (({"take": "z"}, ".take"), ({"take": "a", "only": [X]}, "")):
+        with pytest.raises(Invalid) as refused:
+            ask.resolve_conflicts(resolutions=[first, {"id": disagree(ask, "x"), **wrong}])
+        assert refused.value.at == f"resolutions[1]{place}"
 
 
 def test_a_dry_run_of_accept_shows_the_commit_in_whole_and_in_part(ask: Ask) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, cast
 
 from pydantic import Field, StringConstraints
@@ -80,7 +80,7 @@ def resolve(session: Session, params: ResolveParams) -> ResolveResult:
     workspace = addressing.choose(session, params.workspace, [one.id for one in params.resolutions], writing=True)
     if any(suggestions.is_suggestion(one.id) for one in params.resolutions):
         return _take_over(session, workspace, params)
-    edits, _ = _chosen(session, workspace, params.resolutions, repeats=False)
+    edits, _ = _chosen(session, workspace, dict(enumerate(params.resolutions)), repeats=False)
     changes = ChangeSet(tuple(edits), session.author(workspace), params.message, operation="resolve")
     outcome = session.submit(workspace, changes, dry_run=params.dry_run, verb=Verb.RESOLVE)
     settled = {one.conflict for one in edits}
@@ -264,9 +264,9 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
     workspace = addressing.choose(session, params.workspace, texts, writing=True)
     about = [one for one in params.resolutions if is_proposal(session, workspace, one.id)]
     use = [one for one in params.resolutions if suggestions.is_suggestion(one.id)]
-    others = [one for one in params.resolutions if one not in about and one not in use]
-    if asked_for_part := next((one for one in others if one.only), None):
-        at = f"resolutions[{params.resolutions.index(asked_for_part)}]"
+    others = {n: one for n, one in enumerate(params.resolutions) if one not in about and one not in use}
+    if partial := [n for n, one in others.items() if one.only]:
+        at = f"resolutions[{partial[0]}]"
         raise Invalid("`only` is for proposals", at=at, next="Take a side or base, or give fields.")
     edits, resolved = _chosen(session, workspace, others, repeats=True)
     given = {edit.conflict for edit in edits}
@@ -299,15 +299,18 @@ def resolve_conflicts(session: Session, params: ResolveConflictsParams) -> Resol
 
 
 def _chosen(
-    session: Session, workspace: Workspace, choices: Sequence[Resolution], *, repeats: bool
+    session: Session, workspace: Workspace, choices: Mapping[int, Resolution], *, repeats: bool
 ) -> tuple[list[Settle], list[Resolved]]:
     """The caller's decisions as edits and, if a repeated call succeeds, the conflicts settled earlier.
+
+    Args:
+        choices: The decisions by their index in the call.
 
     Raises:
         NotFound: A conflict is not open; the error reports who settled it.
     """
     edits, before = [], []
-    for index, choice in enumerate(choices):
+    for index, choice in choices.items():
         at = f"resolutions[{index}]"
         try:
             found = _named(session, workspace, choice.id, at)
