@@ -75,14 +75,14 @@ def finish(place: Place, layout: Layout) -> None:
         InvariantViolation: ``.kgd`` is not a folder.
     """
     try:
+        _exclude(place, layout)  # first: a workspace with a linked work tree counts as complete
         link_work_tree(layout)
-        _exclude(place, layout)
         fill_work_tree(layout)
     except OSError as error:
         raise Unavailable(
             f"the work tree cannot be created: {error.strerror}",
             at=str(error.filename or layout.work_tree)[-80:],
-            next="Make it writable, then run `kgd up` again.",
+            next="Make it writable, or free disk space, then run `kgd up` again.",
         ) from error
 
 

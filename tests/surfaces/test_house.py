@@ -10,7 +10,7 @@ import pytest
 
 from kgd.code_history.history import CodeHistory
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound
+from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound, Unavailable
 from kgd.git.layout import locate
 from kgd.model.access import Principal, Scope
 from kgd.tools import call
@@ -50,6 +50,18 @@ def test_up_creates_the_work_tree_that_an_earlier_call_could_not_create(
     assert (code / ".kgd/kgd.yaml").exists()
     assert (code / ".kgd/.git").exists()
     again.close()
+
+
+def test_up_completes_what_git_ignores_after_an_earlier_call_could_not(daemon: Daemon, code: Path) -> None:
+    exclude = code / ".git/info/exclude"
+    exclude.unlink()
+    exclude.mkdir()
+    session = Session(daemon, cwd=code)
+    with pytest.raises(Unavailable):
+        call(session, "up")
+    exclude.rmdir()
+    call(session, "up")
+    assert git(code, "status", "--porcelain") == ""
 
 
 def test_status_outside_of_any_workspace_shows_the_daemon(daemon: object, tmp_path: Path) -> None:
