@@ -23,6 +23,8 @@ _NODE = frozenset(
     """.split()
 )
 
+_SIGNS = frozenset(",;")
+"""Signs that divide a text, so that a list of such texts would be ambiguous without quotes."""
 _CONTEXT_ITEM = frozenset({"uri", "kind", "name", "why", "summary", "text", "more"})
 _CONTEXT_CODE = frozenset({"uri", "name", "why", "summary", "text"})
 _CONTEXT_LISTS = {
@@ -87,11 +89,11 @@ def rest(answer: Mapping[str, Any], known: Collection[str]) -> Iterator[str]:
 
 
 def _shown(value: object) -> str:
-    """A text, or a list of texts without commas, in plain words; other values as JSON."""
+    """A text, or a list of texts without commas and semicolons, in plain words; other values as JSON."""
     if isinstance(value, str):
         return line(value)
     if isinstance(value, list) and all(
-        isinstance(one, str) and one and one.isprintable() and "," not in one for one in value
+        isinstance(one, str) and one and one.isprintable() and _SIGNS.isdisjoint(one) for one in value
     ):
         return ", ".join(value)
     return orjson.dumps(value).decode()

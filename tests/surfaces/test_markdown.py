@@ -176,6 +176,7 @@ def test_an_agent_reads_half_as_much_as_before_text_and_data_were_short(team: As
     [
         (["past commits", "path"], "past commits, path"),
         (["a, b", "c"], '["a, b","c"]'),
+        (["a; similar: b", "c"], '["a; similar: b","c"]'),
         (["a\nb"], '["a\\nb"]'),
         (["\x1b[31m"], '["\\u001b[31m"]'),
         (["", "a"], '["","a"]'),
