@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kgd.errors import Invalid
 from kgd.ui.changes import is_cut, rows, titled, written
 from kgd.ui.choices import Choice, Dispute, assembled, disputes, parts_of, resolution, value_of
+from kgd.ui.pages.attention import versions_of
 
 texts = st.lists(st.sampled_from(["one\n", "two\n", "three\n", "\n", "four"]), max_size=12).map("".join)
 ID = "concept://shop/a#0123456789abcdef"
@@ -193,3 +194,14 @@ def test_a_shortened_text_is_recognised() -> None:
     }
     assert rows([cut])[0].is_cut
     assert not is_cut(["x…", {"k": 1}])
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"summary": "ab"}, "Two versions of the summary."),
+        ({"summary": "ab", "tags": "abc"}, "3 versions of the summary and tags."),
+    ],
+)
+def test_a_card_counts_the_versions_of_a_conflict(fields: dict[str, str], said: str) -> None:
+    assert versions_of({name: {"sides": list(sides)} for name, sides in fields.items()}) == said

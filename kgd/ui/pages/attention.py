@@ -147,7 +147,7 @@ def _conflict(visit: Visit, one: Mapping[str, Any], name: str) -> Card:
     """A card with both versions if one short field is disputed; otherwise it leads to the page of the conflict."""
     to, label = visit.to("conflict", id=one["id"]), "Resolve" if visit.may("resolve", Verb.RESOLVE) else "View"
     actions = (Action(label, to, hint=f"the conflict about {name}"),)
-    about = f"Two versions of the {listed_words([titled(field) for field in one['fields']])}."
+    about = versions_of(one["fields"])
     (disputed, *others) = one["fields"].values()
     sides, before = disputed["sides"], disputed["base"]
     texts = [side.get("value") for side in sides]
@@ -161,6 +161,12 @@ def _conflict(visit: Visit, one: Mapping[str, Any], name: str) -> Card:
     else:
         told = f"{authors} {'changed' if before else 'wrote'} the {titled(field)}:"
     return Card(name, to, said=told, versions=versions, actions=actions)
+
+
+def versions_of(fields: Mapping[str, Any]) -> str:
+    """Say how many versions of its fields a conflict has: ``Two versions of the summary and tags.``"""
+    most = max(len(field["sides"]) for field in fields.values())
+    return f"{'Two' if most == 2 else most} versions of the {listed_words([titled(field) for field in fields])}."
 
 
 def _proposals(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
