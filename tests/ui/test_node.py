@@ -136,10 +136,10 @@ def test_relations_are_added_by_a_short_address_changed_and_removed(desk: Desk, 
     press(page, "Add")
     expect(page.locator(".said")).to_contain_text("Relation saved")
     expect(page.locator(".relations")).to_contain_text("Authentication")
-    page.get_by_role("link", name="Change uses Authentication").click()
+    page.get_by_role("link", name="Edit uses Authentication").click()
     page.get_by_label("Cost, from").fill("0.75")
     press(page, "Change cost")
-    expect(page.locator(".relations .weight")).to_contain_text("0.75")
+    expect(page.locator(".relations .weight")).to_contain_text("cost 0.75")
     assert desk.node("concept://shop/cart")["relations"] == [
         {"type": "uses", "target": "concept://shop/auth", "weight": 0.75}
     ]
@@ -147,10 +147,25 @@ def test_relations_are_added_by_a_short_address_changed_and_removed(desk: Desk, 
     expect(page.locator("section[aria-labelledby=into]")).to_contain_text("is used by")
     expect(page.locator("section[aria-labelledby=into]")).to_contain_text("Cart")
     at(page, "node?uri=concept://shop/cart")
-    page.get_by_role("link", name="Change uses Authentication").click()
+    page.get_by_role("link", name="Edit uses Authentication").click()
     press(page, "Remove")
     expect(page.locator(".said")).to_contain_text("Relation removed")
     assert "relations" not in desk.node("concept://shop/cart")
+
+
+def test_a_relation_of_cost_1_shows_no_cost_and_is_edited_with_the_keyboard(desk: Desk, page: Page) -> None:
+    relations = [{"type": "uses", "target": "auth", "weight": 1}]
+    desk.put("concept://shop/basket", name="Basket", relations=relations)
+    at(page, "node?uri=concept://shop/basket")
+    expect(page.locator(".relations .weight")).to_have_text("Edit")
+    edit = page.locator(".relations .weight a")
+    expect(edit).to_have_css("opacity", "0")
+    page.locator(".relations dd a").first.focus()
+    page.keyboard.press("Tab")
+    expect(edit).to_be_focused()
+    expect(edit).to_have_css("opacity", "1")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Change this relation")).to_be_visible()
 
 
 def test_a_task_shows_its_sections_and_links_its_files(desk: Desk, page: Page) -> None:
