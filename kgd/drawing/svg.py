@@ -199,7 +199,7 @@ def _line(line: Line, layout: Layout, numbers: Mapping[str, tuple[int, Dot]], ta
     curve = f"Q{over[0]:.1f} {over[1]:.1f} " if is_curve else "L"
     place = f"M{begin[0]:.1f} {begin[1]:.1f}{curve}{end[0]:.1f} {end[1]:.1f}"
     names = f"<title>{escaped(', '.join(line.types))}</title>" if line.types else ""
-    data = f'data-ends="{numbers[line.source][0]} {numbers[line.target][0]}" data-cost="{line.weight:g}"'
+    data = f'data-ends="{numbers[line.source][0]} {numbers[line.target][0]}"'
     for window, found in (("wide", layout), ("tall", tall)):
         if found and (between := found.curves.get((line.source, line.target))):
             data += f' data-{window}="{_bend(between, *map(found.places.get, (line.source, line.target)))}"'
@@ -251,7 +251,6 @@ def _names(
         if scene.arrangement == "groups":
             text = text.partition(" ")[0]
         elif text:
-            text = f"{text} (cost {line.weight:g})"
             text = f"{text} →" if curve[0] < curve[2] else f"← {text}"
         half = width(text) * CHARACTER / 2
         for share in SHARES if text else ():

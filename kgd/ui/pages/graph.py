@@ -161,7 +161,6 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         "title": title,
         "hint": f"{counted(len(scene.dots) - 1, 'step')}, total cost {scene.dots[-1].cost:g}",
         "steps": [_step(visit, wanted, node, costs) for node in answer["nodes"]],
-        "total": scene.dots[-1].cost,
         "alternative": alternative,
         "alternatives": [
             (

@@ -54,7 +54,7 @@
     });
     lines = [...svg.querySelectorAll(".lines path")].map((path) => {
       const [a, b] = path.dataset.ends.split(" ").map((number) => dots[number]);
-      return { path, a, b, arrow: path.hasAttribute("marker-end"), cost: path.dataset.cost, names: path.textContent, bend: null };
+      return { path, a, b, arrow: path.hasAttribute("marker-end"), names: path.textContent, bend: null };
     });
     rings = [...svg.querySelectorAll(".rings ellipse")].map((ellipse) => ({ ellipse, text: ellipse.nextElementSibling, r: ellipse.rx.baseVal.value }));
     for (const badge of svg.querySelectorAll(".badges > .mark")) dots[badge.dataset.of].badges.push(badge);
@@ -398,11 +398,10 @@
     }
   }
 
-  // The relations of a step with the direction in which they lead, and the cost.
-  function directed({ a, b, names, cost }) {
+  // The relations of a step with the direction in which they lead.
+  function directed({ a, b, names }) {
     const [from, to] = isTall ? [a.y, b.y] : [a.x, b.x];
-    const words = `${names} (cost ${cost})`;
-    return !names ? "" : isTall ? `${words} ${from < to ? "↓" : "↑"}` : from < to ? `${words} →` : `← ${words}`;
+    return !names ? "" : isTall ? `${names} ${from < to ? "↓" : "↑"}` : from < to ? `${names} →` : `← ${names}`;
   }
 
   // Whether a button lies over the upper edge of the picture.
