@@ -2,7 +2,7 @@
 the angle.
 
 Equal scenes have equal layouts. A dot's share of the circle is proportional to the number of leaves behind it. The
-neighbours of a start are in sectors by type. Dots of one cost are on one ring, in several rows if the ring is crowded.
+neighbours of a start are ordered by type. Dots of one cost are on one ring, in several rows if the ring is crowded.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from itertools import groupby, pairwise
 from math import ceil, cos, floor, log10, pi, sin
 
 from kgd.drawing.looks import place_of
@@ -30,9 +29,9 @@ MOST_RINGS = 10
 MOST_ROWS = 80
 TOP = -pi / 2
 BETWEEN = 0.5
-"""Gap between two sectors, as a number of leaves."""
+"""Gap between the neighbours of two types, as a number of leaves."""
 ROUNDS = 3
-"""Number of times that the dots of a sector are ordered by their lines to other dots."""
+"""Number of times that the dots of a type are ordered by their lines to other dots."""
 STEP_RIGHT, STEP_DOWN = 200.0, 90.0
 """Distance from each node of a path to the next: to the right or, in a tall picture, below."""
 ROW = 24
@@ -52,36 +51,17 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Ring:
-    """The circle for all dots with the same cost. `label` is that cost or, if several costs share the ring, the
-    highest."""
-
-    radius: float
-    label: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sector:
-    """The part of the circle with the neighbours of one type, or the missing ones, between two angles."""
-
-    type: str
-    begin: float
-    end: float
-
-
-@dataclass(frozen=True, slots=True)
 class Layout:
     """`places` has the circles of groups, and the boxes of groups with visible content. `curves` has the lines between
-    two groups, and the curved lines around starts. `sectors` are those around a single start. If `line` is above 0,
-    labels are below their dots, in lines of at most `line` characters. Otherwise a label is one line on any side of its
-    dot or, in an opened group, several lines as wide as its place."""
+    two groups, and the curved lines around starts. `rings` has the radii of the circles for dots of one cost. If `line`
+    is above 0, labels are below their dots, in lines of at most `line` characters. Otherwise a label is one line on any
+    side of its dot or, in an opened group, several lines as wide as its place."""
 
     points: Mapping[str, Point]
-    rings: tuple[Ring, ...] = ()
+    rings: tuple[float, ...] = ()
     places: Mapping[str, Place] = field(default_factory=dict)
     curves: Mapping[tuple[str, str], Curve] = field(default_factory=dict)
     line: int = 0
-    sectors: tuple[Sector, ...] = ()
 
     def is_box(self, uri: str) -> bool:
         return uri in self.places and self.places[uri].wide > 0
@@ -109,9 +89,9 @@ def layout_dots(dots: Sequence[Dot], lines: Sequence[Line] = ()) -> Layout:
     """Positions around the starts. O(n log n); dots are in the order of a scene, each after its parent.
 
     Args:
-        lines: The lines by which the dots of a sector are ordered.
+        lines: The lines by which the dots of a type are ordered.
     """
-    angles, sectors = _angles(dots, lines)
+    angles = _angles(dots, lines)
     step = _step([dot.cost for dot in dots])
     rings: dict[float, list[Dot]] = defaultdict(list)
     for dot in dots:
@@ -119,7 +99,7 @@ def layout_dots(dots: Sequence[Dot], lines: Sequence[Line] = ()) -> Layout:
         rings[-1.0 if is_start else _ring(dot.cost, step)].append(dot)
     dearest = max([0.0, *rings]) or 1.0
     points: dict[str, Point] = {}
-    circles: list[Ring] = []
+    circles: list[float] = []
     outer = 0.0
     for cost in sorted(rings):
         members = sorted(rings[cost], key=lambda dot: angles[dot.uri])
@@ -130,11 +110,11 @@ def layout_dots(dots: Sequence[Dot], lines: Sequence[Line] = ()) -> Layout:
         radius = max(radius, REACH * cost / dearest)
         outer = _stand(members, angles, radius, points)
         if cost >= 0:
-            circles.append(Ring(radius, f"{'≤ ' if step else ''}{cost:g}"))
-    return Layout(points, tuple(circles), sectors=tuple(sectors))
+            circles.append(radius)
+    return Layout(points, tuple(circles))
 
 
-def _angles(dots: Sequence[Dot], lines: Sequence[Line]) -> tuple[dict[str, float], list[Sector]]:
+def _angles(dots: Sequence[Dot], lines: Sequence[Line]) -> dict[str, float]:
     """The angle of each dot: the middle of its part. Children divide their parent's part in proportion to their numbers
     of leaves. They are ordered by type, and related ones are near each other."""
     known = {dot.uri for dot in dots}
@@ -143,9 +123,10 @@ def _angles(dots: Sequence[Dot], lines: Sequence[Line]) -> tuple[dict[str, float
         below[dot.parent if dot.parent in known else ""].append(dot)
     for children in below.values():
         children.sort(key=lambda dot: (_kind(dot), dot.uri))
-    sectors = _sectors(dots, below, angles := _divided(dots, below))
+    angles = _divided(dots, below)
+    kinds = {_kind(dot) for dot in below.get(dots[0].uri, ())} if len(below.get("", ())) == 1 else ()
     others: dict[str, list[str]] = defaultdict(list)
-    for line in lines if len(sectors) else ():
+    for line in lines if len(kinds) > 1 else ():
         if not line.is_path:
             others[line.source].append(line.target)
             others[line.target].append(line.source)
@@ -154,7 +135,7 @@ def _angles(dots: Sequence[Dot], lines: Sequence[Line]) -> tuple[dict[str, float
             if parent:
                 children.sort(key=partial(_towards, angles, angles[parent], others))
         angles = _divided(dots, below)
-    return angles, sectors
+    return angles
 
 
 def _kind(dot: Dot) -> tuple[bool, tuple[int, str]]:
@@ -192,23 +173,6 @@ def _divided(dots: Sequence[Dot], below: Mapping[str, Sequence[Dot]]) -> dict[st
             waiting.append((child.uri, begin, leaf))
             begin += width
     return angles
-
-
-def _sectors(dots: Sequence[Dot], below: Mapping[str, Sequence[Dot]], angles: Mapping[str, float]) -> list[Sector]:
-    """The sectors around a single start, if its neighbours have several types."""
-    if len(below.get("", ())) != 1:
-        return []
-    kinds = [(kind, list(members)) for kind, members in groupby(below.get(dots[0].uri, ()), key=_kind)]
-    if len(kinds) < 2:
-        return []
-    ends = [(angles[members[0].uri], angles[members[-1].uri]) for _, members in kinds]
-    edges = [(one[1] + other[0]) / 2 for one, other in pairwise(ends)]
-    first = (ends[-1][1] - 2 * pi + ends[0][0]) / 2
-    edges = [first, *edges, first + 2 * pi]
-    return [
-        Sector("missing" if kind[0] else kind[1][1], begin, end)
-        for (kind, _), (begin, end) in zip(kinds, pairwise(edges), strict=True)
-    ]
 
 
 def _stand(members: Sequence[Dot], angles: Mapping[str, float], radius: float, points: dict[str, Point]) -> float:

@@ -8,7 +8,7 @@ its dots, so that a script can move them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import cos, hypot, sin
+from math import hypot
 
 from kgd.drawing.figures import (
     FAINT,
@@ -24,8 +24,7 @@ from kgd.drawing.figures import (
     figure,
 )
 from kgd.drawing.labels import Label, box, middle, occupied, place_labels, radius
-from kgd.drawing.layout import Layout, Ring, layout_scene
-from kgd.drawing.looks import COLOURS, look_of
+from kgd.drawing.layout import Layout, layout_scene
 from kgd.drawing.packing import Place
 from kgd.drawing.routing import Curve, Spot, along
 from kgd.drawing.scene import MEANINGS, Dot, Line, Mark, Scene, in_words
@@ -39,12 +38,8 @@ BEND, LONGEST_BEND = 0.22, 320.0
 """Distance of the middle of a curve between groups, by the length of the line."""
 SHARES = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9)
 """Places of the number on a line between groups, the first with room."""
-AWAY = (0.97, 0.9, 0.83, 0.76, 0.69, 0.62, 0.55, 0.48, 0.41, 0.34)
-"""Distances of the text of a sector from the centre, as shares of the largest ring, the first with room."""
 ABOVE = 11.0
 """Distance of the relations of a path above their line."""
-APART = 14.0
-"""Gap between the text of a sector and other figures and texts."""
 EDGE = 0.76
 """Distance of a number of marks from the middle of a group, to the side and up, as a share of its radius."""
 
@@ -89,7 +84,6 @@ def draw(
             '<g class="rings" fill="none" aria-hidden="true">',
             *map(_ring, layout.rings),
             "</g>",
-            *_sectors(scene, layout, labels),
             _lines(lines[False], layout, ends, tall),
             *(_dot(dot, layout, labels[dot.uri], leads(dot), tall, is_filled=dot.uri in filled) for dot in opened),
             _lines(lines[True], layout, ends, tall),
@@ -118,7 +112,7 @@ def sample(type: str, marks: tuple[Mark, ...] = (), tone: str = "") -> str:
 
 def _frame(scene: Scene, layout: Layout, labels: Mapping[str, Label]) -> tuple[float, float, float, float]:
     """The visible area: dots, rings and the labels shown at first."""
-    edges = [(-ring.radius, -ring.radius, ring.radius, ring.radius) for ring in layout.rings[-1:]]
+    edges = [(-ring, -ring, ring, ring) for ring in layout.rings[-1:]]
     for dot in scene.dots:
         point, (across, down), label = layout.points[dot.uri], _half(dot, layout), labels[dot.uri]
         edges.append((point.x - across, point.y - down, point.x + across, point.y + down))
@@ -136,38 +130,8 @@ def _arrow(name: str, colour: str, size: float) -> str:
     )
 
 
-def _ring(ring: Ring) -> str:
-    return (
-        f'<ellipse rx="{ring.radius:g}" ry="{ring.radius:g}" stroke="{FAINT}" stroke-dasharray="2 4"/>'
-        f'<text y="{-ring.radius - 4:g}" text-anchor="middle" fill="{QUIET}" stroke="none" font-size="12">'
-        f"cost {ring.label}</text>"
-    )
-
-
-def _sectors(scene: Scene, layout: Layout, labels: Mapping[str, Label]) -> Iterator[str]:
-    """The edges of the sectors around a start, and the type of the neighbours in each, where there is room."""
-    if not layout.sectors:
-        return
-    far, taken = layout.rings[-1].radius, occupied(scene.dots, layout, labels)
-    yield '<g class="sectors" fill="none" aria-hidden="true">'
-    for sector in layout.sectors:
-        x, y = far * cos(sector.begin), far * sin(sector.begin)
-        yield f'<path d="M{x * 0.12:.1f} {y * 0.12:.1f}L{x:.1f} {y:.1f}" stroke="{FAINT}" stroke-dasharray="1 5"/>'
-    for sector in layout.sectors:
-        text = in_words(sector.type)
-        half, middle = width(text) * CHARACTER / 2, (sector.begin + sector.end) / 2
-        spots = [(far * share * cos(middle), far * share * sin(middle)) for share in AWAY]
-        areas = [(x - half - APART, y - HEIGHT, x + half + APART, y + HEIGHT) for x, y in spots]
-        place = next((n for n, area in enumerate(areas) if taken.has_room(area, "")), None)
-        if place is not None:
-            taken.take(areas[place], "")
-        x, y = spots[place or 0]
-        hidden = ' display="none"' if place is None else ""
-        data = f'data-sector="{far:.1f} {sector.begin:.4f} {sector.end:.4f}"'
-        hue = "grey" if scene.has_tones or sector.type == "missing" else look_of(sector.type).hue
-        yield f'<text class="{hue}" x="{x:.1f}" y="{y:.1f}" dy=".35em" text-anchor="middle" {data} '
-        yield f'fill="{COLOURS[hue]}" font-weight="600" font-size="12"{hidden}>{escaped(text)}</text>'
-    yield "</g>"
+def _ring(radius: float) -> str:
+    return f'<ellipse rx="{radius:g}" ry="{radius:g}" stroke="{FAINT}" stroke-dasharray="2 4"/>'
 
 
 def _half(dot: Dot, layout: Layout) -> tuple[float, float]:

@@ -15,7 +15,7 @@ SHOWN = """[...document.querySelectorAll("#drawing .dot > .label")]
   .filter((label) => getComputedStyle(label).display !== "none")
   .map((label) => label.getBoundingClientRect())
   .map(({ left, top, right, bottom }) => [left, top, right, bottom])"""
-SIZES = """[...document.querySelectorAll("#drawing text.label, #drawing .rings text")].map((text) =>
+SIZES = """[...document.querySelectorAll("#drawing text.label")].map((text) =>
   parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a)"""
 Area = tuple[float, float, float, float]
 

@@ -109,7 +109,7 @@ def test_relations_other_than_most_have_their_names_and_cross_no_label(page: Pag
     expect(page.locator(".graph-head")).to_contain_text("lines without a name: about")
     names = page.locator("#drawing .relation")
     assert sorted(set(names.all_text_contents())) == ["depends on", "imports"]
-    assert crossing([*areas(names), *areas(page.locator("#drawing .rings text:visible")), *shown(page)]) == []
+    assert crossing([*areas(names), *shown(page)]) == []
 
 
 @pytest.mark.parametrize("size", [LAPTOP, PHONE])
@@ -292,13 +292,6 @@ def test_a_phone_lists_the_relations_by_type_below_the_picture_and_folds_the_con
     expect(page.locator("#card h2")).to_have_text("Refunds take five days")
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE[0]
     assert axe(page) == []
-
-
-def test_the_neighbours_of_one_type_have_a_common_name_in_the_picture(page: Page) -> None:
-    opened(page, LAPTOP, "graph?from=atom://shop/payments")
-    names = page.locator("#drawing .sectors text:visible")
-    assert {"insight", "gotcha", "decision"} <= set(names.all_text_contents())
-    assert crossing([*areas(names), *shown(page)]) == []
 
 
 def test_areas_are_called_areas(page: Page) -> None:

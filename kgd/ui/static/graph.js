@@ -7,8 +7,6 @@
   const LENGTHS = [26, 14], LONGEST = [90, 64, 56, 48, 42, 37, 33, 29];  // to which labels are cut, and to which they grow if there is room
   const LINES = [4, 3, 2, 1];  // of the label of a node in a group, which are as wide as its column and keep to its row
   const TITLE = [10, 16];  // of a box
-  const APART = [14, 10];  // gap between the name of a sector and other texts and figures
-  const OUTWARD = [0.97, 0.9, 0.83, 0.76, 0.69, 0.62, 0.55, 0.48, 0.41, 0.34];  // distances of the name of a sector, by the largest ring
   const TWO_LINES = 180;  // width of a name in two lines
   const EDGE = 0.76, CROSSED = 400;  // distance of a badge by the size of its group, and largest number of lines that labels avoid
   const BENDS = [0.06, -0.06, 0.12, -0.12, 0.2, -0.2, 0.3, -0.3];  // offsets of a line around labels, as shares of its length
@@ -22,7 +20,7 @@
   const STRETCH = { rings: 2, path: 4, groups: 1.8 };  // largest ratio of the scales of both axes
   const by = (id) => document.getElementById(id), within = (value, least, most) => Math.max(least, Math.min(most, value));
   // The scene on the page, and the view of it: a place (x, y) is painted at (x * kx, y * ky), less the view's corner, in units of `scale` pixels.
-  let svg = null, kind = "rings", isTall = false, dots = [], lines = [], rings = [], sectors = [], edges = [], box = null, taken = null;
+  let svg = null, kind = "rings", isTall = false, dots = [], lines = [], rings = [], box = null, taken = null;
   let view = { kx: 1, ky: 1, x: 0, y: 0 }, scale = 1, fit = 1, fitted = true, seenAt = "", moved = new Map(), resting = 0;
 
   const size = (dot) => (dot.group ? dot.size * Math.min(view.kx, view.ky) : dot.size);
@@ -56,13 +54,8 @@
       const [a, b] = path.dataset.ends.split(" ").map((number) => dots[number]);
       return { path, a, b, arrow: path.hasAttribute("marker-end"), names: path.textContent, bend: null };
     });
-    rings = [...svg.querySelectorAll(".rings ellipse")].map((ellipse) => ({ ellipse, text: ellipse.nextElementSibling, r: ellipse.rx.baseVal.value }));
+    rings = [...svg.querySelectorAll(".rings ellipse")].map((ellipse) => ({ ellipse, r: ellipse.rx.baseVal.value }));
     for (const badge of svg.querySelectorAll(".badges > .mark")) dots[badge.dataset.of].badges.push(badge);
-    edges = [...svg.querySelectorAll(".sectors path")].map((path) => ({ path, ends: path.getAttribute("d").match(/-?[\d.]+/g).map(Number) }));
-    sectors = [...svg.querySelectorAll(".sectors text")].map((text) => {
-      const [r, begin, end] = text.dataset.sector.split(" ").map(Number);
-      return { text, r, middle: (begin + end) / 2, half: (end - begin) / 2 };
-    });
     svg.classList.toggle("dense", lines.length > DENSE);
     arrange();
     return place;
@@ -104,11 +97,7 @@
       line.bend = line.given;
       stretch(line);
     }
-    for (const { ellipse, text, r } of rings) {
-      set(ellipse, { rx: r * view.kx, ry: r * view.ky });
-      text.setAttribute("y", -r * view.ky - 4);
-    }
-    for (const { path, ends: [x, y, right, down] } of edges) path.setAttribute("d", `M${x * view.kx} ${y * view.ky}L${right * view.kx} ${down * view.ky}`);
+    for (const { ellipse, r } of rings) set(ellipse, { rx: r * view.kx, ry: r * view.ky });
     clearTimeout(resting);
     if (atOnce || dots.length <= AT_ONCE) place();
     else resting = setTimeout(place, REST);
@@ -181,7 +170,7 @@
         : [[x - w - 1, y - h - 1, x + w + 1, y + h + 1]];
       for (const edge of edges) taken.take(edge, dot);
     }
-    let crossed = kind === "rings" && lines.length <= CROSSED ? crossings() : new Taken();
+    const crossed = kind === "rings" && lines.length <= CROSSED ? crossings() : new Taken();
     const isFit = fitted || near() <= 1.01, [across, down] = free();
     const hasRoom = (dot, [left, top, right, bottom]) => {
       if (isFit && (left < view.x || right > view.x + across || top < view.y || bottom > view.y + down)) return false;
@@ -215,10 +204,7 @@
         .find((text) => text.length > dot.text.length && hasRoom(dot, around(dot, dot.side, text)) && crossed.hasRoom(around(dot, dot.side, text), dot));
       if (longer) show(dot, longer, dot.side);
     }
-    if (kind === "rings" && lines.length <= CROSSED) {
-      lines.forEach(bendAround);
-      crossed = crossings();
-    }
+    if (kind === "rings" && lines.length <= CROSSED) lines.forEach(bendAround);
     for (const dot of dots) {
       if (!dot.side) dot.text = cut(dot.full, LENGTHS[0], dot.group);
       const [x, y] = at(dot), shown = dot.side || sides(dot)[0], area = around(dot, shown);
@@ -231,13 +217,6 @@
       } else rewrite(dot.label, dot.text.split("\n"), right);
       showLabel(dot);
     }
-    for (const { text } of rings) {
-      const half = width(text.textContent) / 2, y = Number(text.getAttribute("y")), area = [-half, y - HIGH, half, y + GAP];
-      const isFree = taken.hasRoom(area) && (!isFit || area[1] >= view.y);
-      text.toggleAttribute("hidden", !isFree);
-      if (isFree) taken.take(area, text);
-    }
-    placeSectors(isFit, across, down, crossed);
     listUnnamed(dots.filter((dot) => !dot.side));
     name();
   }
@@ -277,25 +256,6 @@
       }
     }
     return crossed;
-  }
-  // The name of each sector, as far from the centre as there is room in its middle, or to the side of it.
-  function placeSectors(isFit, across, down, crossed) {
-    for (const { text, r, middle, half } of sectors) {
-      const long = width(text.textContent) / 2;
-      const spots = OUTWARD.flatMap((share) => [0, 0.4, -0.4].map((aside) => {
-        const angle = middle + aside * half;
-        return [r * share * Math.cos(angle) * view.kx, r * share * Math.sin(angle) * view.ky];
-      }));
-      const area = ([x, y]) => [x - long, y - HIGH / 2, x + long, y + HIGH / 2];
-      const wider = ([left, top, right, bottom]) => [left - APART[0], top - APART[1], right + APART[0], bottom + APART[1]];
-      const isInside = ([left, top, right, bottom]) => !isFit || (left >= view.x && right <= view.x + across && top >= view.y && bottom <= view.y + down);
-      const free = spots.filter((one) => isInside(area(one)) && taken.hasRoom(wider(area(one))));
-      const spot = free.find((one) => crossed.hasRoom(area(one))) || free[0];
-      if (!spot) { text.setAttribute("display", "none"); continue; }
-      text.removeAttribute("display");
-      set(text, { x: spot[0].toFixed(1), y: spot[1].toFixed(1) });
-      taken.take(area(spot), text);
-    }
   }
   // Keeps the elements if it can: a double click needs two clicks on the same one.
   function rewrite(label, rows, x) {
