@@ -106,7 +106,8 @@ def test_a_type_is_hidden_and_shown_again_by_its_name_below_the_whole_workspace(
 
 def test_relations_other_than_most_have_their_names_and_cross_no_label(page: Page) -> None:
     opened(page, LAPTOP, "graph?from=atom://shop/payments")
-    expect(page.locator(".graph-head")).to_contain_text("lines without a name: about")
+    said = "Nearer the middle is more closely related. Unnamed lines mean “about”."
+    expect(page.locator(".graph-head")).to_contain_text(said)
     names = page.locator("#drawing .relation")
     assert sorted(set(names.all_text_contents())) == ["depends on", "imports"]
     assert crossing([*areas(names), *shown(page)]) == []

@@ -39,11 +39,13 @@ BADGES: Mapping[Mark, str] = {
     "conflict": "conflict",
     "unverified": "stale",
     "proposed": "proposed",
-    "missing": "missing",
+    "missing": MEANINGS["missing"],
 }
 """Marks of nodes in the list beside the picture."""
 ROWS = 50
 """Number of rows that the list shows at first."""
+NAMED = 60
+"""Largest number of lines of which the unusual ones have names, as in `graph.js`."""
 NEIGHBOURS = 20
 """Largest number of nodes of one relation in the list beside the picture."""
 
@@ -255,8 +257,8 @@ def _around(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     return {
         "wanted": wanted,
         "title": title,
-        "hint": f"{counted(len(scene.dots), 'node')}; closer is cheaper"
-        + (f"; lines without a name: {scene.usual}" if scene.usual else ""),
+        "hint": f"{counted(len(scene.dots), 'node')}. Nearer the middle is more closely related.",
+        "usual": scene.usual if len(scene.lines) <= NAMED else "",
         "edges": _offered(edges, wanted.hidden_edges),
         "starts": _starts(visit, wanted, scene),
         "neighbours": _neighbours(visit, wanted, scene, answer),
@@ -382,7 +384,7 @@ def _said(cut: Mapping[str, Any], wanted: Wanted) -> str:
     nodes, relations = counted(count, "more node"), counted(count, "more relation")
     said = {
         "max_nodes": f"Limited to {wanted.nodes:,} nodes: at least {nodes} not shown.",
-        "max_cost": f"Beyond cost {wanted.cost:g}: {relations}.",
+        "max_cost": f"Beyond distance {wanted.cost:g}: {relations}.",
         "broken_links": f"Not shown: {counted(count, 'more broken link')}.",
         "edges": f"Too many to follow: {relations}.",
         "passed_nodes": "The walk ended early: too many nodes of hidden types lie between.",
@@ -394,7 +396,7 @@ def _said(cut: Mapping[str, Any], wanted: Wanted) -> str:
 
 def _lines_left(scene: Scene) -> list[str]:
     left = counted(scene.left_out, "more relation")
-    return [f"Too many to draw: {left}, at the highest cost."] if scene.left_out else []
+    return [f"Too many to draw: {left}, those with the highest cost."] if scene.left_out else []
 
 
 def card(visit: Visit) -> Handled:
