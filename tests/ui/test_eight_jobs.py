@@ -125,7 +125,8 @@ def test_what_no_area_covers_takes_one_click(page: Page, hand: Hand) -> None:
 
 def test_the_path_between_two_nodes_takes_their_two_names(page: Page, hand: Hand) -> None:
     at(page, "graph")
-    hand.click(page.get_by_label("From", exact=True))
+    hand.click(page.get_by_text("Find a path"))
+    expect(page.get_by_label("From", exact=True)).to_be_focused()
     hand.type("The provider answers 503 after it has charged")
     hand.press("Tab")
     hand.type("One retry, with an idempotency key")

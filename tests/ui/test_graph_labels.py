@@ -89,8 +89,8 @@ def test_the_picture_fills_the_window_beside_controls_that_collapse(page: Page) 
     at(page, "graph?from=concept://shop/part0/n0")
     picture = page.locator("#drawing")
     before = picture.bounding_box()
-    page.locator("#controls summary").click()
-    expect(page.locator("#route-from")).to_be_hidden()
+    page.locator("#controls > summary").click()
+    expect(page.locator("#begin")).to_be_hidden()
     after = picture.bounding_box()
     assert before
     assert after

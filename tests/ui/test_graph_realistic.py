@@ -241,7 +241,7 @@ def test_a_path_explains_itself_and_can_be_reversed(page: Page) -> None:
     steps = near.locator(".steps li")
     expect(steps.nth(0)).to_contain_text("The charge appears in its list a minute later")
     expect(steps.nth(2)).to_contain_text("which is the subject of (cost 0.25)")
-    expect(page.locator("#route-from")).to_be_hidden()
+    expect(page.locator("#begin")).to_be_hidden()
     expect(near.locator(".alternatives a").nth(0)).to_have_attribute("aria-current", "true")
     near.get_by_role("link", name="Through provider.py 2 steps, cost 0.5").click()
     expect(steps.nth(1)).to_contain_text("is about (cost 0.25)provider.py")
@@ -273,13 +273,14 @@ def test_colours_show_what_is_in_trouble_or_old_and_are_kept_by_links(page: Page
     page.locator("#cost").fill("0.25")
     page.locator("#cost").press("Enter")
     expect(page).to_have_url(re.compile("colour=age.*cost=0.25|cost=0.25.*colour=age"))
+    page.get_by_text("Find a path").click()
     page.locator("#route-from").fill("Payments")
     page.locator("#route-to").fill("Refunds take five days")
     page.get_by_role("button", name="Find path").click()
     expect(page).to_have_url(re.compile("graph.*&to=.*colour=age|colour=age.*&to="))
 
 
-def test_a_phone_lists_the_relations_by_type_below_the_picture_and_folds_the_controls(page: Page) -> None:
+def test_a_phone_lists_the_relations_by_type_above_the_picture_and_folds_the_controls(page: Page) -> None:
     opened(page, PHONE, "graph?from=atom://shop/payments")
     near = page.locator("#near")
     expect(near.locator("h3")).to_have_text(["Is the subject of 13", "Depends on 3"])
@@ -287,8 +288,10 @@ def test_a_phone_lists_the_relations_by_type_below_the_picture_and_folds_the_con
     box, picture = near.bounding_box(), page.locator("#drawing").bounding_box()
     assert box
     assert picture
-    assert picture["y"] + picture["height"] <= box["y"]
-    expect(page.locator("#route-from")).to_be_hidden()
+    assert box["y"] + box["height"] <= picture["y"]
+    expect(page.locator("#begin")).to_be_hidden()
+    page.get_by_role("link", name="Picture").click()
+    expect(page.locator("#drawing .dot").first).to_be_in_viewport()
     near.get_by_role("link", name="Refunds take five days").click()
     expect(page.locator("#card h2")).to_have_text("Refunds take five days")
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE[0]

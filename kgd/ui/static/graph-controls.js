@@ -1,4 +1,4 @@
-// The controls beside the graph: its sliders, the order of its answers, and folding in a narrow window.
+// The controls beside the graph: its sliders, the order of its answers, the form of a path, and folding in a narrow window.
 "use strict";
 (() => {
   // Keep a slider and its number field in step.
@@ -17,6 +17,12 @@
   document.addEventListener("htmx:beforeSwap", (event) => {
     const from = event.detail.requestConfig && event.detail.requestConfig.elt;
     if (from && from.matches("form.knobs") && asked !== changes) event.detail.shouldSwap = false;
+  });
+
+  // Opening the form of a path moves the focus to its first field.
+  document.addEventListener("click", (event) => {
+    const find = event.target.closest(".find > summary")?.parentElement;
+    if (find && !find.open) setTimeout(() => find.querySelector("input:not([type=hidden])").focus());
   });
 
   const narrow = matchMedia("(max-width: 50rem)");

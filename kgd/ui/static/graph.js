@@ -498,8 +498,9 @@
   function go(to) {
     const focused = document.activeElement?.dataset?.uri;
     htmx.ajax("GET", to.pathname + to.search, { source: by("picture") }).then(() => {
-      const again = focused && dots.find((dot) => dot.uri === focused);
-      (again ? again.link : document.querySelector(".graph [autofocus]"))?.focus();
+      const again = focused && dots.find((dot) => dot.uri === focused), field = document.querySelector(".graph [autofocus]");
+      field?.closest(".find").setAttribute("open", "");
+      (again ? again.link : field)?.focus();
     }, () => {});  // an event reports the failure
   }
   function expand(dot) {
