@@ -23,7 +23,7 @@ from kgd.drawing.figures import (
     escaped,
     figure,
 )
-from kgd.drawing.labels import Label, box, middle, occupied, place_labels, radius
+from kgd.drawing.labels import GAP, TITLE, Label, box, middle, occupied, place_labels, radius
 from kgd.drawing.layout import Layout, layout_scene
 from kgd.drawing.packing import Place
 from kgd.drawing.routing import Curve, Spot, along
@@ -88,7 +88,7 @@ def draw(
             *(_dot(dot, layout, labels[dot.uri], leads(dot), tall, is_filled=dot.uri in filled) for dot in opened),
             _lines(lines[True], layout, ends, tall),
             *(_dot(dot, layout, labels[dot.uri], leads(dot), tall, share, dot.uri == selected) for dot in others),
-            _badges(others, layout, ends),
+            _badges(scene.dots, layout, ends),
             *_names(scene, layout, labels, ends),
             "</svg>",
         ]
@@ -285,19 +285,24 @@ def _box(dot: Dot, layout: Layout, is_filled: bool) -> str:
 
 
 def _badges(dots: Sequence[Dot], layout: Layout, numbers: Mapping[str, tuple[int, Dot]]) -> str:
-    """The numbers of the nodes with marks of each group, on the edge of its circle. They are not part of the
-    link, whose name says them in words."""
+    """The numbers of the nodes with marks of each group, on the edge of its circle or beside the title of its box. They
+    are not part of the link, whose name says them in words."""
     drawn = []
-    for dot, mark, count in ((one, *numbered) for one in dots for numbered in one.counts):
-        point, away = layout.points[dot.uri], radius(dot, layout) * EDGE
-        text = f"{SIGNS[mark]} {count:,}"
-        half, (across, down) = width(text) * CHARACTER / 2 + 4, PLACES[mark]
-        x, y = point.x + across * away, point.y + down * away
-        drawn.append(
-            f'<g class="mark {mark}" data-of="{numbers[dot.uri][0]}" transform="translate({x:.1f} {y:.1f})">'
-            f'<rect x="{-half:g}" y="-9" width="{2 * half:g}" height="18" rx="9" fill="{HUES[mark]}" stroke="{PAPER}"/>'
-            f'<text dy=".35em" text-anchor="middle" font-size="12" font-weight="700" fill="{PAPER}">{text}</text></g>'
-        )
+    for dot in dots:
+        point, away, (across, down) = layout.points[dot.uri], radius(dot, layout) * EDGE, _half(dot, layout)
+        free = point.x + across - TITLE[0]
+        for mark, count in dot.counts:
+            text = f"{SIGNS[mark]} {count:,}"
+            half, (right, below) = width(text) * CHARACTER / 2 + 4, PLACES[mark]
+            x, y = point.x + right * away, point.y + below * away
+            if layout.is_box(dot.uri):
+                x, y, free = free - half, point.y - down + TITLE[1], free - 2 * half - GAP
+            drawn.append(
+                f'<g class="mark {mark}" data-of="{numbers[dot.uri][0]}" transform="translate({x:.1f} {y:.1f})">'
+                f'<rect x="{-half:g}" y="-9" width="{2 * half:g}" height="18" rx="9" fill="{HUES[mark]}" '
+                f'stroke="{PAPER}"/><text dy=".35em" text-anchor="middle" font-size="12" font-weight="700" '
+                f'fill="{PAPER}">{text}</text></g>'
+            )
     return f'<g class="badges" aria-hidden="true">{"".join(drawn)}</g>' if drawn else ""
 
 

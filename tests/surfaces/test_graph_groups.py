@@ -212,6 +212,19 @@ def test_the_id_of_a_group_of_areas_closes_it(known: Session, areas: tuple[str, 
     assert all({link["source"], link["target"]} <= {areas[0], "~outside"} for link in answer["links"])
 
 
+def test_an_area_counts_among_the_marks_of_its_group(known: Session, areas: tuple[str, str]) -> None:
+    """An open group of areas counts itself alone, because its areas have numbers of their own."""
+    money, auth = areas
+    for name in (money, auth, "auth/n1"):
+        disagree(Ask(known), name, "summary")
+
+    def conflicts(*opened: str) -> dict[str, int]:
+        return {one["id"]: one["conflicts"] for one in grouped(known, "area", *opened)["groups"] if "conflicts" in one}
+
+    assert conflicts() == conflicts(auth) == {money: 1, auth: 2}
+    assert conflicts(money) == {money: 3}
+
+
 def test_beside_an_opened_group_other_groups_of_areas_are_closed_and_their_ids_open_them(
     known: Session, areas: tuple[str, str]
 ) -> None:

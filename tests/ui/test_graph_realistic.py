@@ -136,7 +136,7 @@ def test_the_groups_of_the_whole_workspace_show_types_and_relations(page: Page) 
     expect(payments).to_have_attribute(
         "aria-label",
         "Payments 14, area, 14 nodes: insight 6, gotcha 3, decision 2, concept 1, pattern 1, task 1"
-        "; in conflict 1; stale 1",
+        "; in conflict 1; stale 1; with an open proposal 1",
     )
     assert payments.locator(".parts path").count() == 6
     lines = page.locator("#drawing .lines path").all_text_contents()
@@ -255,12 +255,12 @@ def test_a_path_explains_itself_and_can_be_reversed(page: Page) -> None:
 def test_colours_show_what_is_in_trouble_or_old_and_are_kept_by_links(page: Page) -> None:
     opened(page, LAPTOP, "graph")
     badges = page.locator("#drawing .badges .mark")
-    assert sorted(badges.all_text_contents()) == ["! 1"] * 3 + ["+ 1"] * 2 + ["? 1"] * 5
+    assert sorted(badges.all_text_contents()) == ["! 1"] * 3 + ["+ 1"] * 3 + ["? 1"] * 5
     page.get_by_role("link", name="Trouble", exact=True).click()
     expect(page.locator(".legend")).to_contain_text("open conflict 3")
     expect(page.locator(".legend")).to_contain_text("stale 4")  # a fifth is in conflict
-    expect(page.locator(".legend")).to_contain_text("open proposal 2")
-    assert badges.count() == 10
+    expect(page.locator(".legend")).to_contain_text("open proposal 3")
+    assert badges.count() == 11
     assert axe(page) == []
     page.locator("#drawing .group", has_text="Payments").click()
     expect(page.locator("#drawing .filled")).to_have_count(1)

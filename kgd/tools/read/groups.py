@@ -7,7 +7,7 @@ the classes change with time.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -67,8 +67,8 @@ class Member(TypedDict):
 
 class GroupShown(TypedDict):
     """A group of nodes. `types` has its number of nodes by type, the most frequent first, and `tones` by class;
-    `conflicts`, `stale` and `proposed` are numbers of nodes; the last counts those that open proposals change. `inside`
-    is the group that contains it; `members` are the shown nodes of an opened group."""
+    `conflicts`, `stale` and `proposed` are numbers of nodes, of which an area is one; the last counts those that open
+    proposals change. `inside` is the group that contains it; `members` are the shown nodes of an opened group."""
 
     id: str
     name: str
@@ -171,7 +171,8 @@ def _found(
     (conflicts, _), stale = states.disputed(workspace, sees), states.doubted(workspace, sees)
     proposed = proposals.changed(ids)
     marked: dict[Mark, Collection[Uri]] = {"conflicts": conflicts, "stale": stale, "proposed": proposed}
-    counts = {mark: Counter(ids[uri] for uri in uris if uri in ids) for mark, uris in marked.items()}
+    own = {**group_of, **{container: container for _, container in places.values() if container}}
+    counts = _marks({**{Uri(id): group for id, group in own.items()}, **ids}, marked)
     tones = states.tones(workspace, ids, colour, sees)
     answer: list[GroupShown] = []
     visible: list[Uri] = []
@@ -187,16 +188,15 @@ def _found(
             group["types"] = types
         if colour != "type":
             group["tones"] = estimated(Counter(tones.get(uri, UNKNOWN) for uri in ranked).items())
-        for mark, count in counts.items():
-            if count[id]:
-                group[mark] = max(1, round(count[id] * more))
+        for mark, count in counts[id].items():
+            group[mark] = max(1, round(count * more))
         if id in places and places[id][1]:
             group["inside"] = places[id][1]
         if id in with_members:
             group["members"] = [_member(workspace, uri, marked) for uri in ranked[:most]]
             visible += ranked[:most]
         answer.append(group)
-    answer += _containers(answer, workspace, sees) if grouping == "area" else []
+    answer += _containers(answer, counts, workspace, sees) if grouping == "area" else []
     result: GroupsResult = {
         "grouping": grouping,
         "groups": answer,
@@ -253,16 +253,30 @@ def _member(workspace: Workspace, uri: Uri, marked: Mapping[Mark, Collection[Uri
     return member
 
 
-def _containers(shown: Iterable[GroupShown], workspace: Workspace, sees: Sees | None) -> list[GroupShown]:
-    """The areas that contain shown areas."""
+def _marks(groups: Mapping[Uri, str], marked: Mapping[Mark, Collection[Uri]]) -> dict[str, dict[Mark, int]]:
+    """The number of nodes with each mark in each group; an area is a node of its own group."""
+    counts: dict[str, dict[Mark, int]] = defaultdict(dict)
+    for mark, uris in marked.items():
+        for group, count in Counter(groups[uri] for uri in uris if uri in groups).items():
+            counts[group][mark] = count
+    return counts
+
+
+def _containers(
+    shown: Iterable[GroupShown], counts: Mapping[str, Mapping[Mark, int]], workspace: Workspace, sees: Sees | None
+) -> list[GroupShown]:
+    """The areas that contain shown areas, each with its own marks."""
     inside = Counter[str]()
     for group in shown:
         inside[group.get("inside", "")] += group["count"]
-    return [
-        {"id": str(one.uri), "name": one.name, "count": inside[str(one.uri)]}
-        for one in Atlas.of(workspace).molecules()
-        if str(one.uri) in inside and (sees is None or sees(one.uri))
-    ]
+    found: list[GroupShown] = []
+    for one in Atlas.of(workspace).molecules():
+        id = str(one.uri)
+        if id in inside and (sees is None or sees(one.uri)):
+            found.append({"id": id, "name": one.name, "count": inside[id]})
+            for mark, count in counts.get(id, {}).items():
+                found[-1][mark] = count
+    return found
 
 
 def _counted(read: Read, ids: Mapping[Uri, str]) -> tuple[Counter[tuple[str, str]], Counter[tuple[str, Uri]]]:

@@ -8,7 +8,8 @@
   const LINES = [4, 3, 2, 1];  // of the label of a node in a group, which are as wide as its column and keep to its row
   const TITLE = [10, 16];  // of a box
   const TWO_LINES = 180;  // width of a name in two lines
-  const EDGE = 0.76, CROSSED = 400;  // distance of a badge by the size of its group, and largest number of lines that labels avoid
+  const EDGE = 0.76, SMALL = 34;  // distance of a badge by the size of its group; radius of a group that badges would cover
+  const CROSSED = 400;  // largest number of lines that labels avoid
   const BENDS = [0.06, -0.06, 0.12, -0.12, 0.2, -0.2, 0.3, -0.3];  // offsets of a line around labels, as shares of its length
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
   const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
@@ -87,6 +88,7 @@
       if (dot.open) {
         const [w, h] = half(dot);
         set(dot.figure, { x: -w, y: -h, width: 2 * w, height: 2 * h });
+        pin(dot);
       } else if (dot.group) {
         dot.figure.setAttribute("r", size(dot).toFixed(1));
         dot.parts?.setAttribute("transform", `scale(${(size(dot) / dot.drawn).toFixed(3)})`);
@@ -105,15 +107,19 @@
     spot();
   }
 
-  // The numbers on the edge of a group.
+  // The numbers on the edge of a group, beside a small circle, or beside the title of a box.
   function pin(dot) {
-    const [x, y] = at(dot), beside = dot.badges.length > 1 ? Math.max(...dot.badges.map((one) => one.firstElementChild.width.baseVal.value)) / 2 + 1 : 0;
-    const edge = EDGE * size(dot), across = Math.max(edge, beside);
+    const [x, y] = at(dot), [w, h] = half(dot), isSmall = w < SMALL, edge = EDGE * size(dot);
+    let free = w - TITLE[0];
     for (const badge of dot.badges) {
-      const right = badge.matches(".conflict") ? across : -across, down = badge.matches(".proposed") ? edge : -edge;
+      const long = badgeWidth(badge), beside = dot.badges.length > 1 ? long / 2 + 1 : 0, isBelow = badge.matches(".proposed");
+      const across = isSmall ? (isBelow ? w : edge) + long / 3 : Math.max(edge, beside);
+      let right = badge.matches(".conflict") ? across : -across, down = isSmall ? (isBelow ? GAP : -edge - GAP) : isBelow ? edge : -edge;
+      if (dot.open) [right, down, free] = [free - long / 2, TITLE[1] - h, free - long - GAP];
       badge.setAttribute("transform", `translate(${(x + right).toFixed(1)} ${(y + down).toFixed(1)})`);
     }
   }
+  const badgeWidth = (badge) => badge.firstElementChild.width.baseVal.value;
 
   function stretch(line) {
     const { path, a, b, arrow, bend } = line;
@@ -174,7 +180,8 @@
     const isFit = fitted || near() <= 1.01, [across, down] = free();
     const hasRoom = (dot, [left, top, right, bottom]) => {
       if (isFit && (left < view.x || right > view.x + across || top < view.y || bottom > view.y + down)) return false;
-      if (dot.open && right > at(dot)[0] + half(dot)[0] - TITLE[0]) return false;
+      const beside = dot.badges.reduce((sum, badge) => sum + badgeWidth(badge) + GAP, TITLE[0]);
+      if (dot.open && right > at(dot)[0] + half(dot)[0] - beside) return false;
       return taken.hasRoom([left, top, right, bottom], dot, dot.label);
     };
     const show = (dot, text, side) => {
