@@ -118,7 +118,7 @@ TONES: Mapping[str, tuple[Hue, str]] = {
     "conflict": ("rose", "open conflict"),
     "stale": ("amber", "stale"),
     "expired": ("purple", "expired"),
-    "fine": ("grey", "no trouble"),
+    "fine": ("grey", "no problem"),
     "week": ("green", "last week"),
     "month": ("teal", "last month"),
     "half_year": ("amber", "last half year"),

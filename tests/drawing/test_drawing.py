@@ -383,7 +383,7 @@ def test_a_class_gives_a_node_its_colour_and_its_type_the_form() -> None:
     parts = [one for one in picture.iter(f"{SVG}path") if one.get("data-type")]
     assert [(one.get("class"), (one.get("d") or "").count("M")) for one in parts] == [("amber", 2), ("grey", 1)]
     assert [one.text for one in picture.iter(f"{SVG}text") if one.get("font-weight") == "700"] == ["! 1", "? 2"]
-    assert "3 nodes: stale 2, no trouble 1; in conflict 1; stale 2" in "".join(picture.itertext())
+    assert "3 nodes: stale 2, no problem 1; in conflict 1; stale 2" in "".join(picture.itertext())
 
 
 @pytest.mark.slow

@@ -77,4 +77,4 @@ def test_colours_cost_one_look_up_and_no_other_walk_or_picture(
 def test_all_pages_of_a_walk_have_their_classes(known: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph_walk, "BUDGET", 1_000)
     texts = [one["words"] for one in opened(known, colour="trouble")["legend"]]
-    assert {"expired 1", f"no trouble {NODES}"} <= set(texts)
+    assert {"expired 1", f"no problem {NODES}"} <= set(texts)

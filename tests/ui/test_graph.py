@@ -402,8 +402,9 @@ def test_the_whole_workspace_is_shown_in_groups_that_open(page: Page) -> None:
     expect(page.locator("#card h2")).to_have_text("Tokens are renewed at minute 12")
     page.get_by_role("link", name="Expand").click()
     expect(page.locator("h1")).to_have_text("Around Tokens are renewed at minute 12")
-    for grouping in ("namespace", "community"):
+    for grouping, said in (("namespace", "The first part of a node's path"), ("community", "many relations")):
         at(page, f"graph?group={grouping}")
+        expect(page.locator("#controls")).to_contain_text(said)
         expect(page.locator("svg .group").first).to_be_visible()
 
 

@@ -256,7 +256,7 @@ def test_colours_show_what_is_in_trouble_or_old_and_are_kept_by_links(page: Page
     opened(page, LAPTOP, "graph")
     badges = page.locator("#drawing .badges .mark")
     assert sorted(badges.all_text_contents()) == ["! 1"] * 3 + ["+ 1"] * 3 + ["? 1"] * 5
-    page.get_by_role("link", name="Trouble", exact=True).click()
+    page.get_by_role("link", name="Problems", exact=True).click()
     expect(page.locator(".legend")).to_contain_text("open conflict 3")
     expect(page.locator(".legend")).to_contain_text("stale 4")  # a fifth is in conflict
     expect(page.locator(".legend")).to_contain_text("open proposal 3")

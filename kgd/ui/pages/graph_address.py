@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import get_args
 
 from kgd.errors import Invalid
 from kgd.tools.read.grouping import Grouping
@@ -16,8 +15,18 @@ COST, NODES = 1.0, 60
 DEAREST = 5
 """Maximum of the slider; the number field accepts more."""
 DIRECTIONS = {"both": "both", "out": "outgoing", "in": "incoming"}
-GROUPINGS: tuple[str, ...] = get_args(Grouping)
-COLOURS: tuple[str, ...] = get_args(Colour)
+GROUPINGS: Mapping[Grouping, tuple[str, str]] = {
+    "area": ("Area", "The area of the code that a node is about"),
+    "type": ("Type", "Insight, decision, gotcha and other types"),
+    "namespace": ("Namespace", "The first part of a node's path, as in billing/refunds"),
+    "community": ("Cluster", "Nodes with many relations among themselves"),
+}
+COLOURS: Mapping[Colour, tuple[str, str]] = {
+    "type": ("Type", "Insight, decision, gotcha and other types"),
+    "trouble": ("Problems", "Open conflicts, and stale or expired nodes"),
+    "age": ("Age", "Time since the last change"),
+}
+"""The label of each grouping and of each meaning of colours on the page, with an explanation."""
 AUTO, TYPE = "auto", "type"
 MOST_STARTS, MOST_OPENED = 100, 20
 MOST_OFF = 60
