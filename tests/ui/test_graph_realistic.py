@@ -126,6 +126,8 @@ def test_the_whole_workspace_fills_the_window_and_no_label_covers_an_edge(page: 
         assert not [one for label in labels for edge in edges for one in crossing([label, edge])]
     picture = page.locator("#drawing").bounding_box()
     assert picture
+    marks, numbers = areas(page.locator("#drawing .badges .mark rect")), areas(page.locator("#drawing .relation"))
+    assert crossing([*marks, *numbers, *labels]) == []
     covered = sum((right - left) * (bottom - top) for left, top, right, bottom in [*boxes, *circles[-1:]])
     assert covered > 0.7 * picture["width"] * picture["height"]
 

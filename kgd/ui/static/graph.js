@@ -117,6 +117,7 @@
       let right = badge.matches(".conflict") ? across : -across, down = isSmall ? (isBelow ? GAP : -edge - GAP) : isBelow ? edge : -edge;
       if (dot.open) [right, down, free] = [free - long / 2, TITLE[1] - h, free - long - GAP];
       badge.setAttribute("transform", `translate(${(x + right).toFixed(1)} ${(y + down).toFixed(1)})`);
+      badge.area = [x + right - long / 2, y + down - HIGH / 2, x + right + long / 2, y + down + HIGH / 2];
     }
   }
   const badgeWidth = (badge) => badge.firstElementChild.width.baseVal.value;
@@ -175,6 +176,7 @@
       const edges = dot.open ? [[x - w, y - h, x + w, y - h], [x - w, y + h, x + w, y + h], [x - w, y - h, x - w, y + h], [x + w, y - h, x + w, y + h]]
         : [[x - w - 1, y - h - 1, x + w + 1, y + h + 1]];
       for (const edge of edges) taken.take(edge, dot);
+      for (const { area } of dot.badges) taken.take(area, dot);
     }
     const crossed = kind === "rings" && lines.length <= CROSSED ? crossings() : new Taken();
     const isFit = fitted || near() <= 1.01, [across, down] = free();
