@@ -12,7 +12,7 @@ from kgd.errors import KgdError, NotFound
 from kgd.freshness.citations import parse
 from kgd.model.fields import CITES
 from kgd.model.uri import CODE_TREE, is_owned, name_of, path_of, scheme_of, uri_at, workspace_of
-from kgd.tools.nodes import SERVED
+from kgd.tools.nodes import OWN_CLIENTS, SERVED
 from kgd.ui.highlighting import highlighted
 from kgd.ui.visit import Visit
 
@@ -288,8 +288,11 @@ def titles(visit: Visit, uris: Iterable[str]) -> dict[str, str]:
 
 
 def by_line(commit: Mapping[str, Any]) -> str:
-    """Return the author, and the token that pushed the commit: the author alone is not authenticated."""
-    return f"{commit['author']}, pushed by {commit['pushed_by']}" if commit.get("pushed_by") else str(commit["author"])
+    """Return the author with an agent's program, and the token that pushed the commit: the author alone is not
+    authenticated."""
+    client = commit.get("client", "")
+    name = str(commit["author"]) if client in OWN_CLIENTS else f"{commit['author']} ({client})"
+    return f"{name}, pushed by {commit['pushed_by']}" if commit.get("pushed_by") else name
 
 
 def begins(typed: Sequence[str], text: str) -> bool:

@@ -28,7 +28,8 @@ CHANGES = {"added": "created", "removed": "deleted"}
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """The changes of one author through one program. `name` is the author and, if it was pushed, the token.
+    """The changes of one author through one program. `name` is the author, an agent's program and, if it was
+    pushed, the token.
 
     `group` is the name in the answer. A group that began on an earlier page is `continued`; with more nodes on the next
     page, it `continues`.
@@ -36,7 +37,6 @@ class Author:
 
     author: str
     name: str
-    client: str
     agent: bool
     commits: int
     nodes: tuple[NodeRow, ...]
@@ -79,12 +79,16 @@ class Narrowed:
         """Return the filter as parameters of an address."""
         return {"since": self.since, "by": self.by, "who": self.who, "path": self.path}
 
+    @property
+    def whom(self) -> str:
+        """The authors in words: ``agents``, ``anyone``, or a part of a name."""
+        return self.who or dict(BY).get(self.by, self.by).lower()
+
     def words(self, usual: str) -> str:
         """Describe the filter in one line: ``Since Monday, by agents, /services/**``; `usual` is the period without
         `since`."""
         period = self.since or usual
-        by = self.who or dict(BY).get(self.by, self.by).lower()
-        told = ("Any time" if period == ANY_TIME else f"Since {period}", f"by {by}", self.path)
+        told = ("Any time" if period == ANY_TIME else f"Since {period}", f"by {self.whom}", self.path)
         return ", ".join(filter(None, told))
 
 
@@ -109,6 +113,7 @@ def review(visit: Visit) -> Handled:
         "authors": _authors(visit, answer),
         "by": [(by, words, counts[by]) for by, words in BY],
     }
+    told["unreviewed"] = _unreviewed(visit, narrowed, answer)
     return Page("review.html", told)
 
 
@@ -117,7 +122,7 @@ def revert(visit: Visit) -> Handled:
     narrowed, ticks = narrowing(visit.form), visit.many("uri")
     back = visit.to("review", **narrowed.says())
     if not ticks:
-        return Redirect(back, said="Select nodes to revert.")
+        return Redirect(back, said="Select facts to revert.")
     makes = visit.form.get("step") == "make"
     picked = [one.partition(" ") for one in ticks]
     nodes = len({uri for uri, _, _ in picked})
@@ -133,7 +138,7 @@ def revert(visit: Visit) -> Handled:
     )
     done = answer["reverted"]
     if makes:
-        return reported(back, done, f"Reverted {counted(nodes, 'node')}", "Nothing was left to revert.")
+        return reported(back, done, f"Reverted {counted(nodes, 'fact')}", "Nothing was left to revert.")
     told = {
         "narrowed": narrowed,
         "ticks": ticks,
@@ -153,7 +158,7 @@ def approve(visit: Visit) -> Handled:
     page = {"cursor": cursor, "until": until} if cursor else {}
     back = visit.to("review", **page, **narrowed.says())
     if not picked:
-        return Redirect(back, said="Select nodes to approve.")
+        return Redirect(back, said="Select facts to approve.")
     visit.call(
         "review",
         approve=[uri for uri, _, _ in picked],
@@ -176,13 +181,23 @@ def narrowing(given: Mapping[str, str]) -> Narrowed:
     return Narrowed(*(given.get(name, "").strip() for name in ("since", "by", "who", "path")))
 
 
+def _unreviewed(visit: Visit, narrowed: Narrowed, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the number of unreviewed commits by agents and other people, and whether there are `more`.
+
+    Without a date, the answer has the exact number; the navigation shows it as well.
+    """
+    if narrowed.since:
+        counts = visit.counts()
+        return {"count": counts.get("review", 0), "more": counts.get("more", False)}
+    return {"count": answer["agents"] + answer["people"] - answer["own"], "more": "cut" in answer}
+
+
 def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
     known = names(visit, [node["uri"] for by in answer["authors"] for node in by["nodes"]])
     return [
         Author(
             by["author"],
             by_line(by),
-            by.get("client", ""),
             by["agent"],
             by["commits"],
             tuple(_row(one, known.get(one["uri"], {})) for one in by["nodes"]),
@@ -197,7 +212,7 @@ def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
 def _author_of(commit: Mapping[str, Any]) -> Author:
     client = commit.get("client", "")
     changed = tuple(replace(one, commits=(commit["commit"],), at=commit["at"]) for one in rows(commit.get("diff", ())))
-    return Author(commit["author"], by_line(commit), client, is_agent(client), 1, changed)
+    return Author(commit["author"], by_line(commit), is_agent(client), 1, changed)
 
 
 def _row(node: Mapping[str, Any], card: Mapping[str, Any]) -> NodeRow:
