@@ -29,7 +29,7 @@ AREA, SYMBOL = "atom", "symbol"
 BESIDE = 2
 """Largest number of citations that a page shows beside a change, and of cited files whose other facts it lists."""
 MOST_CONFLICTS = 5
-"""Largest number of conflicts of a node whose authors a page names."""
+"""Largest number of conflicts of a node, and of nodes in a list, whose authors a page names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class Row:
     """A node in a list, the same on all pages; the macro `node_row` renders it.
 
     `path` is its namespace and name; empty without a namespace. The node cites `files`, or is related to them or to
-    `areas`; each is a path or name with its URI. `updated` is its last change, as in the
-    answer of `get`. The macro `states` renders the marks: `unverified`, `conflicts`, `lapsed` and the ids of open
-    `proposals`.
+    `areas`; each is a path or name with its URI. `updated` is its last change, as in the answer of `get`, and
+    `version_authors` are the authors of the versions of a node in conflict. The macro `states` renders the marks:
+    `unverified`, `conflicts`, `lapsed` and the ids of open `proposals`.
     """
 
     uri: str
@@ -80,6 +80,7 @@ class Row:
     updated: Mapping[str, str] = field(default_factory=dict)
     unverified: Mapping[str, Any] | None = None
     conflicts: int = 0
+    version_authors: tuple[str, ...] = ()
     lapsed: str = ""
     proposals: tuple[str, ...] = ()
 
@@ -208,7 +209,8 @@ def names(visit: Visit, uris: Iterable[str], as_of: str | None = None) -> dict[s
 
 
 def listed(visit: Visit, found: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """Return a row for each node, in the same order. Costs at most two calls of `get`, and one for names of areas.
+    """Return a row for each node, in the same order. Costs at most two calls of `get`, one for names of areas, and one
+    for the authors of each of the first `MOST_CONFLICTS` nodes in conflict.
 
     Args:
         found: Nodes of this workspace from any answer, with at least `uri`. If `get` is refused, a row has only these
@@ -229,6 +231,9 @@ def listed(visit: Visit, found: Sequence[Mapping[str, Any]]) -> list[Row]:
             break
     known = titles(visit, (uri for one in nodes.values() for uri in _targets(one) if scheme_of(uri) == AREA))
     rows |= {uri: _with_details(visit, rows[uri], node, known) for uri, node in nodes.items() if uri in rows}
+    for uri in [uri for uri, row in rows.items() if row.conflicts][:MOST_CONFLICTS]:
+        authors = tuple(one["author"] for one in version_authors(visit, nodes[uri]))
+        rows[uri] = replace(rows[uri], version_authors=authors)
     return [rows[one["uri"]] for one in found]
 
 

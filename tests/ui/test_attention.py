@@ -109,7 +109,7 @@ def test_the_reason_of_a_finding_is_written_in_a_form_that_cites_its_files(
 
 def test_changes_are_grouped_by_author_and_hour_with_their_summaries(page: Page) -> None:
     group = page.locator(".hour", has_text="Capture is idempotent")
-    expect(group.locator(".who")).to_contain_text("Dmitri Volkov agent with claude-code")
+    expect(group.locator(".who")).to_contain_text("Dmitri Volkov (claude-code), ")
     expect(group.locator("summary")).to_have_text(
         "Created “Capture is idempotent”, “Refunds take five days”, “The sandbox forgets charges”"
     )
@@ -144,7 +144,7 @@ def test_a_node_in_conflict_names_the_authors_of_its_versions(page: Page) -> Non
     expect(page.locator(".title")).to_contain_text(re.compile(r"versions by Bob Builder \(.+\) and Ann Person \("))
     expect(page.locator(".title")).not_to_contain_text("written by")
     at(page, "file?path=shop/payments/provider.py")
-    expect(page.locator(".note", has_text="One retry")).to_contain_text("last changed")
+    expect(page.locator(".note", has_text="One retry")).to_contain_text("versions by Bob Builder")
     at(page, f"graph?from={uri}&node={uri}")
     expect(page.locator("#card")).to_contain_text("conflict between Bob Builder and Ann Person, ")
 
@@ -257,7 +257,7 @@ def test_a_history_names_the_programs_of_agents_alone(page: Page) -> None:
     expect(page.locator("main")).to_contain_text("Ann Person, ")
     expect(page.locator("main")).not_to_contain_text("kgd ui")
     at(page, "node/history?uri=insight://shop/capture-is-idempotent")
-    expect(page.locator("main")).to_contain_text("with claude-code")
+    expect(page.locator("main")).to_contain_text(" (claude-code), ")
 
 
 def test_results_that_only_a_relation_leads_to_are_links_below_the_others(page: Page) -> None:

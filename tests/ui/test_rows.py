@@ -39,10 +39,18 @@ def test_marks_of_a_node_are_the_same_in_every_list(page: Page) -> None:
     expect(page.locator("h1")).to_contain_text("Name the carriers' limit")
 
 
-def test_a_row_in_conflict_names_no_author(page: Page) -> None:
+def test_a_row_in_conflict_names_the_authors_of_both_versions(page: Page) -> None:
     at(page, "search?q=labels+expire")
     row = page.locator(".hit").filter(has=page.get_by_role("link", name="Labels expire", exact=True))
-    expect(row.locator(".aside")).to_have_text(re.compile(r"^gotcha · \d+ days ago$"))
+    expect(row.locator(".aside")).to_have_text(re.compile(r"^gotcha · [\w ]+ and [\w ]+, \d+ days ago$"))
+
+
+def test_a_row_names_the_program_of_an_agent(page: Page) -> None:
+    at(page, "search?q=capture+is+idempotent")
+    row = page.locator(".hit").filter(has=page.get_by_role("link", name="Capture is idempotent", exact=True))
+    row.get_by_role("link", name=re.compile(r"^[\w ]+ \(claude-code\)$")).click()
+    page.wait_for_url("**/search?*author=*")
+    expect(page.locator(".hit").first).to_contain_text("(claude-code), ")
 
 
 def test_a_row_shows_the_files_or_the_area_that_the_node_is_about(page: Page) -> None:

@@ -13,6 +13,7 @@ from kgd.errors import KgdError, NotFound
 from kgd.model.uri import build, from_path, name_of, path_of, scheme_of, segments_of, workspace_of
 from kgd.ui.changes import mapping_text
 from kgd.ui.highlighting import highlighted
+from kgd.ui.node_reading import version_authors
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 LINES = 500
@@ -39,6 +40,7 @@ class Card:
     number: int = 0
     places: Sequence[Mapping[str, Any]] = ()
     updated: Mapping[str, Any] = field(default_factory=dict)
+    version_authors: Sequence[Mapping[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,7 @@ def _cards(visit: Visit, code: Mapping[str, Any], items: Sequence[Mapping[str, A
             numbers.get(one["uri"], 0),
             notes.get(one["uri"], {}).get("places", ()),
             notes.get(one["uri"], {}).get("updated") or stamps.get(one["uri"], {}),
+            version_authors(visit, one),
         )
         for one in found
     ]
