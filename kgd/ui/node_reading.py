@@ -25,7 +25,7 @@ PAGE = 2_500
 NAMED = 100
 ROWS = 100_000
 """Token budget of the nodes of a list, without their content."""
-AREA, SYMBOL = "atom", "symbol"
+AREA, GROUP, SYMBOL = "atom", "molecule", "symbol"
 BESIDE = 2
 """Largest number of citations that a page shows beside a change, and of cited files whose other facts it lists."""
 MOST_CONFLICTS = 5
@@ -243,6 +243,8 @@ def _row(found: Mapping[str, Any]) -> Row:
     path = path_of(uri) if is_owned(uri) else uri
     if scheme == SYMBOL:
         path = path.rpartition("/")[0]
+    elif scheme in (AREA, GROUP):
+        path = ""
     return Row(
         uri,
         name,

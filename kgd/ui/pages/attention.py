@@ -3,14 +3,15 @@ files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.uri import name_of, scheme_of
-from kgd.ui.changes import titled
+from kgd.ui.changes import rows, titled
 from kgd.ui.node_reading import cited, lead, listed, names
 from kgd.ui.relation_words import words_of
 from kgd.ui.rendering import counted, listed_words, sentence, stale_reason
@@ -177,13 +178,23 @@ def _proposals(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
         title = one["message"].partition("\n")[0] or one["id"]
         nodes = one.get("nodes", [])
         changed = [f"“{known[uri].get('name') or name_of(uri)}”" for uri in nodes[:NODES] if uri in known]
-        created = [f"“{name_of(uri)}”" for uri in nodes[:NODES] if uri not in known]
+        new = [uri for uri in nodes[:NODES] if uri not in known]
+        created = [f"“{name}”" for name in _new_names(visit, one["id"], new)]
         said = [f"{verb} {', '.join(some)}." for verb, some in (("Creates", created), ("Changes", changed)) if some]
-        said += [f"{len(nodes) - NODES} more nodes."] if len(nodes) > NODES else []
+        said += [f"{len(nodes) - NODES} more."] if len(nodes) > NODES else []
         to = visit.to("proposal", id=one["id"])
         actions = (Action("Review" if visit.may("accept") else "View", to, hint=title),)
         cards.append(Card(title, to, " ".join(said), one["author"], one["at"], (), actions))
     return cards
+
+
+def _new_names(visit: Visit, id: str, uris: Sequence[str]) -> list[str]:
+    """Return the names of nodes that a proposal creates."""
+    found: dict[str, str] = {}
+    if uris:
+        with suppress(KgdError):  # it was decided meanwhile
+            found = {row.uri: row.label for row in rows(visit.call("proposals", name=id)["proposals"][0]["diff"])}
+    return [found.get(uri) or name_of(uri) for uri in uris]
 
 
 def _mine(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
