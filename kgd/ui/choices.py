@@ -61,7 +61,6 @@ class Side:
     marks: tuple[Mark, ...]
     reading: tuple[Mark, ...]
     is_shown: bool
-    is_newest: bool
     by: Mapping[str, Any]
 
     @property
@@ -109,13 +108,6 @@ class Choice:
 def disputes(conflict: Mapping[str, Any]) -> list[Dispute]:
     """Return the fields of a conflict of the tool `conflicts`."""
     return [_dispute(conflict, name, field) for name, field in conflict["fields"].items()]
-
-
-def newest_of(sides: Sequence[Mapping[str, Any]]) -> str:
-    """Return the letter of the version that was written last; empty if a time is unknown or two are equal."""
-    times = [str(side.get("at", "")) for side in sides]
-    last = max(times, default="")
-    return str(sides[times.index(last)]["side"]) if all(times) and times.count(last) == 1 else ""
 
 
 def kind_of(uri: str, name: str) -> str:
@@ -206,7 +198,7 @@ def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any]) -
     texts = [_text(kind, side) for side in sides]
     before = _text(kind, base) if base is not None else None
     lists = kind == "field" and are_lists(base, *sides)
-    shown, newest = [], newest_of(field["sides"])
+    shown = []
     for number, told in enumerate(field["sides"]):
         letter, side = told["side"], told["value"]
         against = before if before is not None else texts[1 - number] if len(texts) == 2 else None
@@ -218,7 +210,6 @@ def _dispute(conflict: Mapping[str, Any], name: str, field: Mapping[str, Any]) -
                 _marks(texts[number], against, before is None),
                 _reading(texts[number], against, lists),
                 letter == shown_now,
-                letter == newest,
                 told,
             )
         )

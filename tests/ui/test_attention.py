@@ -155,12 +155,17 @@ def test_the_margin_names_the_authors_of_all_facts_that_begin_at_a_line(page: Pa
     expect(margin).to_contain_text(re.compile("Ann, Dmitri|Dmitri, Ann"))
 
 
-def test_the_version_that_was_written_last_is_marked(page: Page) -> None:
-    uri, _, theirs, *_ = DISPUTED[2]
-    for place in ("conflict", "conflicts"):
-        at(page, f"{place}?uri={uri}")
-        marked = page.locator(".version", has_text="newest")
-        expect(marked.locator(".words")).to_have_text([theirs])
+def test_the_versions_of_a_conflict_begin_in_the_same_rows_beside_the_value_shown_now(page: Page) -> None:
+    uri, *_ = DISPUTED[2]
+    at(page, f"conflict?uri={uri}")
+    sides = page.get_by_role("region", name=re.compile("^Version [AB]$"))
+    for part in (".words", ".take"):
+        one, two = sides.locator(part).evaluate_all("found => found.map(one => one.getBoundingClientRect().top)")
+        assert one == two
+    result = page.get_by_role("region", name="Result of the")
+    expect(result.get_by_role("heading")).to_have_text("Shown now", use_inner_text=True)
+    page.get_by_label("Choose A").check()
+    expect(result.get_by_role("heading")).to_have_text("Result", use_inner_text=True)
 
 
 def test_the_page_of_a_fact_leads_to_the_graph_its_history_and_other_facts_about_its_code(page: Page) -> None:
@@ -230,7 +235,7 @@ def test_a_version_of_a_listed_conflict_is_chosen_beside_its_result(desk: Realis
     disputed = page.locator(".dispute", has_text="A hold lasts ten minutes")
     expect(disputed).to_contain_text("Summary was “Long enough")
     assert axe(page) == []
-    disputed.get_by_role("link", name="Resolve A hold lasts ten minutes").click()
+    disputed.get_by_role("link", name="Compare and edit A hold lasts ten minutes").click()
     page.get_by_label("Choose B").check()
     color = page.locator(".take:has(:checked)").evaluate("label => getComputedStyle(label).color")
     expect(page.get_by_label("Choose B"), "the mark stands out as the words do").to_have_css("accent-color", color)

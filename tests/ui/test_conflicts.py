@@ -44,7 +44,7 @@ def test_a_conflict_of_a_real_sync_is_previewed_and_resolved_by_keyboard(
 ) -> None:
     id = bob.disagree(AUTH, "summary", "Issues tokens for an hour", "Issues session tokens", was="Issues tokens")
     at(page, "conflicts")
-    page.get_by_role("link", name="Resolve").first.focus()
+    page.get_by_role("link", name="Compare and edit").first.focus()
     page.keyboard.press("Enter")
     for letter, author, text in (("A", "Bob Builder", "session"), ("B", "Ann Person", "for an hour")):
         version = page.get_by_role("region", name=f"Version {letter}")
@@ -116,7 +116,7 @@ def test_a_conflict_is_resolved_in_three_clicks_and_undone_in_one(desk: Desk, bo
     uri, was = "concept://shop/three", "Cards are charged. " * 20
     bob.disagree(uri, "content", "Nova Bank settles at night.", "Ann pays all invoices by hand.", was=was)
     at(page, "conflicts")
-    page.get_by_role("link", name="Resolve three").click()
+    page.get_by_role("link", name="Compare and edit three").click()
     for letter in "AB":  # whole sentences, because the versions share no words
         version = page.get_by_role("region", name=f"Version {letter}")
         expect(version.locator(".words").first.locator("ins")).to_have_count(1)

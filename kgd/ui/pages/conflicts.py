@@ -21,7 +21,7 @@ from kgd.ui.changes import (
     titled,
     written,
 )
-from kgd.ui.choices import Choice, Dispute, disputes, is_text, kind_of, newest_of, resolution, text_of
+from kgd.ui.choices import Choice, Dispute, disputes, is_text, kind_of, resolution, text_of
 from kgd.ui.node_reading import code_beside, titles
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
@@ -292,7 +292,6 @@ def _chosen(form: Mapping[str, str]) -> Chosen:
 
 def _excerpts(uri: str, name: str, field: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the versions of a field, shortened for a list."""
-    newest = newest_of(field["sides"])
     return [
         {
             "marks": _marks(uri, name, field["base"], side["value"]),
@@ -302,7 +301,6 @@ def _excerpts(uri: str, name: str, field: Mapping[str, Any]) -> list[dict[str, A
             "at": side.get("at", ""),
             "is_nothing": side["value"] is None,
             "is_shown": side["side"] == field["shown"],
-            "is_newest": side["side"] == newest,
         }
         for side in field["sides"]
     ]
