@@ -261,6 +261,10 @@ def test_a_history_names_the_programs_of_agents_alone(page: Page) -> None:
     at(page, f"node/history?uri={RETRY}")
     expect(page.locator("main")).to_contain_text("Ann Person, ")
     expect(page.locator("main")).not_to_contain_text("kgd ui")
+    expect(page.get_by_label("From")).to_be_hidden()
+    entry = page.locator(".history > li").filter(has=page.get_by_role("link", name="conflict", exact=True)).first
+    entry.get_by_role("link", name="conflict", exact=True).click()
+    expect(page.get_by_label("Choose A")).to_be_visible()
     at(page, "node/history?uri=insight://shop/capture-is-idempotent")
     expect(page.locator("main")).to_contain_text(" (claude-code), ")
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own
 
 COMMITS = 20
 DISPUTED = 5
-"""Largest number of nodes of a commit whose conflicts its page shows."""
+"""Largest number of nodes of a commit whose conflicts its page shows, and of conflicts of a node."""
 UNKNOWN = "A change"
 """Title of a commit without a message whose differences are not known."""
 
@@ -35,6 +34,7 @@ def history(visit: Visit) -> Handled:
             "uri": uri,
             "name": titles(visit, [uri]).get(uri) or uri,
             "commits": shown,
+            "sides": {commit: one["id"] for one in _open_conflicts(visit, uri) for commit in _commits_of(one)},
             "cursor": answer.get("cursor", ""),
             "writes": visit.may("put"),
             "period": period,
@@ -139,11 +139,23 @@ def _disputes(visit: Visit, commit: Mapping[str, Any]) -> list[tuple[Mapping[str
     """Return the open conflicts of the commit's nodes, each with whether the commit wrote one of the sides."""
     found: list[tuple[Mapping[str, Any], bool]] = []
     for uri in commit["nodes"][:DISPUTED]:
-        with suppress(KgdError):  # the node is deleted, or the reader has no permission
-            for one in visit.call("conflicts", uri=uri, limit=DISPUTED)["conflicts"]:
-                sides = [side for field in one["fields"].values() for side in field["sides"]]
-                found.append((one, any(side.get("commit") == commit["commit"] for side in sides)))
+        found += [(one, commit["commit"] in _commits_of(one)) for one in _open_conflicts(visit, uri)]
     return found
+
+
+def _open_conflicts(visit: Visit, uri: str) -> Sequence[Mapping[str, Any]]:
+    """Return the first open conflicts of a node; none if it is deleted, or the visitor may not see them."""
+    try:
+        found: Sequence[Mapping[str, Any]] = visit.call("conflicts", uri=uri, limit=DISPUTED)["conflicts"]
+    except KgdError:
+        return ()
+    return found
+
+
+def _commits_of(conflict: Mapping[str, Any]) -> set[str]:
+    """Return the known commits that wrote the sides of a conflict."""
+    sides = (side for field in conflict["fields"].values() for side in field["sides"])
+    return {side["commit"] for side in sides if "commit" in side}
 
 
 def _revert(visit: Visit, message: str) -> dict[str, Any]:
