@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +29,7 @@ ROWS = 100_000
 AREA, GROUP, SYMBOL = "atom", "molecule", "symbol"
 BESIDE = 2
 """Largest number of citations that a page shows beside a change, and of cited files whose other facts it lists."""
+_CHANGED_IN = re.compile(r"changed in ([0-9a-f]{10})\Z").match
 MOST_CONFLICTS = 5
 """Largest number of conflicts of a node, and of nodes in a list, whose authors a page names."""
 
@@ -150,7 +152,21 @@ def cited(visit: Visit, uri: str, as_of: str | None = None) -> list[dict[str, An
     """Return the citations of a node, each with the highlighted lines of its code."""
     answer = visit.call("get", uris=[uri], include=["citations"], as_of=as_of, budget=WHOLE)
     found = answer["nodes"][0].get("citations", []) if answer["nodes"] else []
-    return [{**one, "lines": highlighted(one["code"], one["file"]) if "code" in one else ()} for one in found]
+    return [
+        {**one, "lines": highlighted(one["code"], one["file"]) if "code" in one else (), **_commit_of(visit, one)}
+        for one in found
+    ]
+
+
+def _commit_of(visit: Visit, one: Mapping[str, Any]) -> dict[str, str]:
+    """Return the commit that changed a citation, with its subject, if the page of the file lists it."""
+    if (found := _CHANGED_IN(one.get("reason", ""))) is None:
+        return {}
+    with suppress(KgdError):  # the file may have been deleted
+        for change in visit.call("context", paths=[one["file"]], budget=PAGE)["changes"]:
+            if change.get("commit", "").startswith(found[1]):
+                return {"commit": change["commit"], "subject": change["what"]}
+    return {}
 
 
 def code_beside(visit: Visit, uri: str) -> list[dict[str, Any]]:

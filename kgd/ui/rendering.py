@@ -52,6 +52,7 @@ STATIC = {
 """Static files and their types; no other file of the folder is served."""
 
 
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@").match
 _CODE = re.compile(r"`([^`]+)`")
 _IN_CALL = re.compile(r"(?:changes|resolutions)\[\d+\]|[a-z]+[A-Z]\w*\Z").match
 
@@ -113,6 +114,7 @@ def _environment() -> Environment:
         "shape": shape,
         "lead": lambda found: commands(lead(found)),
         "stale_reason": stale_reason,
+        "numbered": numbered,
     }
     made.globals |= {"asset": lambda name: f"{ROOT}/static/{name}?v={asset(name)[1]}", "address": address}
     return made
@@ -169,6 +171,26 @@ def stale_reason(mark: Mapping[str, Any]) -> str:
     """Return why a fact is stale, without the id of the commit."""
     reason, commit = str(mark["reason"]), mark.get("commit")
     return reason.replace(f" in {commit[:10]}", "") if commit else reason
+
+
+def numbered(diff: str) -> list[tuple[str, str]]:
+    """Return the lines of a unified difference with their numbers in the file, those of deleted lines in the old one. A
+    line between two hunks replaces the heads of all hunks but the first.
+
+    >>> numbered("@@ -3,2 +3,2 @@\\n a\\n-b\\n+c")
+    [('3', ' a'), ('4', '-b'), ('4', '+c')]
+    """
+    rows, old, new = list[tuple[str, str]](), 0, 0
+    for line in diff.split("\n"):
+        if head := _HUNK(line):
+            old, new = int(head[1]), int(head[2])
+            rows += [("", "…")] if rows else []
+            continue
+        is_of_file = line[:1] in ("+", "-", " ")
+        rows.append((str(old if line[:1] == "-" else new) if is_of_file else "", line))
+        old += line[:1] in ("-", " ")
+        new += line[:1] in ("+", " ")
+    return rows
 
 
 def exact(text: str) -> Markup:

@@ -48,7 +48,11 @@ def test_the_first_stale_facts_show_the_change_of_their_code_and_the_others_are_
     for row in rows.all()[: OPEN + 1]:
         path = row.locator(".cited h3 code").inner_text().partition("#")[0]
         assert row.inner_text().count(path) == 1, "an open difference names its file once"
+    expect(page.locator(".stale .badge.warn").filter(visible=True)).to_have_count(0)
+    expect(page.locator(".stale .diff"))..first.__class__
     assert axe(page) == []
+    rows.first.get_by_role("link", name="No longer true").click()
+    expect(page.locator("h1")).to_have_text(re.compile("^Delete .*\\?$"))
 
 
 def test_selected_stale_facts_are_counted_and_enter_verifies_them(page: Page) -> None:

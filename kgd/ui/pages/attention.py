@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kgd.errors import KgdError, NotFound
@@ -331,7 +331,9 @@ def stale(visit: Visit) -> Handled:
     answer = visit.call("stale", limit=STALE, cursor=visit.query.get("cursor"))
     changed = {one["uri"]: _changed(visit, one["uri"]) for one in answer["nodes"][:OPEN]}
     told = {"answer": answer, "changed": changed, "writes": visit.may("put"), "begun": "cursor" in visit.query}
-    return Page("stale.html", told | {"rows": listed(visit, answer["nodes"])})
+    told["marks"] = {one["uri"]: one["unverified"] for one in answer["nodes"]}
+    told["rows"] = [replace(row, unverified=None) for row in listed(visit, answer["nodes"])]
+    return Page("stale.html", told)
 
 
 def _changed(visit: Visit, uri: str) -> list[dict[str, Any]]:
