@@ -115,6 +115,7 @@ def _environment() -> Environment:
         "lead": lambda found: commands(lead(found)),
         "stale_reason": stale_reason,
         "numbered": numbered,
+        "percent": percent,
     }
     made.globals |= {"asset": lambda name: f"{ROOT}/static/{name}?v={asset(name)[1]}", "address": address}
     return made
@@ -211,6 +212,17 @@ def marked(text: str, question: str) -> Markup:
         at = end
     parts += shown(text[at:])
     return Markup(_CODE.sub(r"<code>\1</code>", str(parts))) if parts.count("`") % 2 == 0 else parts
+
+
+def percent(part: int, whole: int) -> int:
+    """Return a share in percent, rounded, but 0 only for nothing and 100 only for the whole.
+
+    >>> percent(55, 64), percent(1, 1000), percent(999, 1000), percent(0, 0)
+    (86, 1, 99, 0)
+    """
+    if part in (0, whole):
+        return 100 if part else 0
+    return min(99, max(1, round(100 * part / whole)))
 
 
 def listed_words(words: Sequence[str]) -> str:

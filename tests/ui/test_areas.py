@@ -54,7 +54,7 @@ def test_the_page_opens_folders_and_lists_overlaps(desk: Desk, page: Page) -> No
     area(desk, "Auth", "src/auth/**", knowledge="Signs tokens")
     area(desk, "Python", "**/*.py")
     at(page, "areas")
-    expect(page.locator("main")).to_contain_text("Auth, Python have 2 files in common")
+    expect(page.locator("main")).to_contain_text("Auth Python have 2 files in common")
     assert axe(page) == []
     expect(page.get_by_role("link", name="Covered first", exact=True)).to_have_attribute("aria-current", "true")
     expect(page.get_by_role("row", name="src/").get_by_role("link", name="Python")).to_have_class("badge")

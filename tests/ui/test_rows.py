@@ -23,7 +23,7 @@ def test_marks_of_a_node_are_the_same_in_every_list(page: Page) -> None:
     marks = {
         "Labels expire": ("conflict", "labels", "author?name=Carla+Moreno"),
         "Messages of the provider are kept for a week": ("stale", "messages", "area?uri=atom://shop/payments"),
-        "Two carriers, chosen by weight": ("proposed", "carriers", "area?uri=atom://shop/shipping"),
+        "Two carriers, chosen by weight": ("1 proposal", "carriers", "area?uri=atom://shop/shipping"),
     }
     for name, (mark, word, list_) in marks.items():
         for place in (f"search?q={word}", list_):
@@ -35,7 +35,7 @@ def test_marks_of_a_node_are_the_same_in_every_list(page: Page) -> None:
         expect(page.locator("#palette-list [role=option]", has_text=name).first.locator(".badge")).to_have_text([mark])
         assert axe(page) == []
     at(page, "search?q=carriers")
-    page.get_by_role("link", name="proposed").click()
+    page.get_by_role("link", name="1 proposal").click()
     expect(page.locator("h1")).to_contain_text("Name the carriers' limit")
 
 

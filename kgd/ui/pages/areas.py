@@ -113,10 +113,11 @@ def log(visit: Visit) -> Handled:
 
 
 def new(visit: Visit) -> Handled:
-    """Show the form of a new area, filled in for a folder if the address names one."""
+    """Show the form of a new area, filled in for a folder or a file if the address names one."""
     visit.form_for("manage_graph")
-    path = visit.query.get("path", "").strip("/")
-    typed = {"name": path.rpartition("/")[2].capitalize(), "paths": f"{path}/**" if path else ""}
+    path, file = (visit.query.get(name, "").strip("/") for name in ("path", "file"))
+    stem = (path or file).rpartition("/")[2].partition(".")[0]
+    typed = {"name": stem.capitalize(), "paths": file or (f"{path}/**" if path else "")}
     return Page("areas_new.html", {"typed": typed, "molecules": _molecules(visit), "error": None})
 
 
