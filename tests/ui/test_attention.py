@@ -77,13 +77,15 @@ def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
     )
     expect(others.locator("h3 a")).to_have_text(["3 broken links"])
     disputed = card(page, "One retry, with an idempotency key")
-    expect(disputed).to_contain_text("Bob Builder")
-    expect(disputed).to_contain_text("One retry after a second, always with the order's key")
-    expect(disputed).to_contain_text("Ann Person")
+    expect(disputed).to_contain_text("A One retry after a second, always with the order's key")
+    expect(disputed).to_contain_text("B Two attempts in all")
+    box = disputed.bounding_box()
+    assert box
+    assert box["height"] < 80, "a name and one line"
     expect(card(page, "Describe the audit log")).to_contain_text("release-agent")
     expect(card(page, "A voucher has at most 100 uses")).to_contain_text("shop/pricing/vouchers.py changed")
     expect(card(page, "unreadable.yaml, line 3")).to_contain_text("This is not YAML")
-    expect(page.get_by_role("link", name="Show all stale facts")).to_be_visible()
+    expect(page.get_by_role("link", name="2 more stale facts")).to_be_visible()
     assert axe(page) == []
 
 
@@ -128,9 +130,6 @@ def test_changes_are_grouped_by_author_and_hour_with_their_summaries(page: Page)
 
 def test_a_conflict_is_resolved_from_its_card_and_the_resolution_is_undone(desk: Realistic, page: Page) -> None:
     disputed = card(page, "One retry, with an idempotency key")
-    expect(disputed).to_contain_text(
-        "Ann Person changed the summary from “Three attempts without a key charged cards twice in April” to:"
-    )
     disputed.get_by_role("link", name="Resolve").click()
     page.get_by_label("Choose A").check()
     page.get_by_role("button", name="Resolve").click()

@@ -292,7 +292,7 @@ def test_an_unreadable_file_is_listed_with_its_line(desk: Desk, page: Page) -> N
     file.write_text("uri: concept://shop/hand\nname: [unclosed\n")
     unreadable = page.get_by_role("link", name="Repair 1 unreadable file")
     expect(unreadable).to_be_visible(timeout=AT_ONCE)
-    expect(page.locator(".state").get_by_role("link", name="1 problem")).to_be_visible()
+    expect(page.locator(".state").get_by_role("link", name="1 unreadable file")).to_be_visible()
     unreadable.click()
     expect(page.locator("main")).to_contain_text(f"{file}, line")
     assert axe(page) == []

@@ -18,8 +18,8 @@ from kgd.ui.rendering import counted, listed_words, sentence, stale_reason
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
-CARDS, DISPUTES = 3, 2
-"""Largest number of cards of one kind, and of conflicts, whose cards are wide."""
+CARDS = 3
+"""Largest number of cards of one kind."""
 STALE = 30
 OPEN = 3
 """Number of stale facts whose differences are open."""
@@ -42,24 +42,15 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """One side of a conflict, with its letter."""
-
-    letter: str
-    by: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Card:
-    """One item of pending work."""
+    """One item of pending work. `versions` are the letters and texts of the sides of a conflict."""
 
     title: str
     to: str
     said: str = ""
     about: str = ""
     at: str = ""
-    versions: tuple[Version, ...] = ()
+    versions: tuple[tuple[str, str], ...] = ()
     actions: tuple[Action, ...] = ()
 
 
@@ -139,29 +130,21 @@ def _tried(
 
 
 def _conflicts(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
-    found = visit.call("conflicts", limit=DISPUTES)["conflicts"]
+    found = visit.call("conflicts", limit=CARDS)["conflicts"]
     known = names(visit, [one["uri"] for one in found])
     return [_conflict(visit, one, known.get(one["uri"], {}).get("name") or name_of(one["uri"])) for one in found]
 
 
 def _conflict(visit: Visit, one: Mapping[str, Any], name: str) -> Card:
-    """A card with both versions if one short field is disputed; otherwise it leads to the page of the conflict."""
+    """A card with both versions if one short field is disputed; otherwise it names the fields."""
     to, label = visit.to("conflict", id=one["id"]), "Resolve" if visit.may("resolve", Verb.RESOLVE) else "View"
     actions = (Action(label, to, hint=f"the conflict about {name}"),)
-    about = versions_of(one["fields"])
-    (disputed, *others) = one["fields"].values()
-    sides, before = disputed["sides"], disputed["base"]
-    texts = [side.get("value") for side in sides]
-    if others or len(sides) != 2 or any(not isinstance(text, str) or len(text) > SHORT for text in texts):
+    disputed, *others = one["fields"].values()
+    sides = [(side["side"].upper(), side.get("value")) for side in disputed["sides"]]
+    if others or len(sides) != 2 or any(not isinstance(text, str) or len(text) > SHORT for _, text in sides):
+        about = versions_of(one["fields"])
         return Card(name, to, said=about, actions=actions)
-    versions = tuple(Version(side["side"].upper(), side.get("author", ""), side["value"]) for side in sides)
-    authors = listed_words(list(dict.fromkeys(one.by for one in versions if one.by))) or "Two people"
-    (field,) = one["fields"]
-    if before and isinstance(before, str) and len(before) <= SHORT:
-        told = f"{authors} changed the {titled(field)} from “{before}” to:"
-    else:
-        told = f"{authors} {'changed' if before else 'wrote'} the {titled(field)}:"
-    return Card(name, to, said=told, versions=versions, actions=actions)
+    return Card(name, to, versions=tuple(sides), actions=actions)
 
 
 def versions_of(fields: Mapping[str, Any]) -> str:
