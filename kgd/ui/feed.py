@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,6 +15,7 @@ from kgd.tools import entries
 from kgd.tools.nodes import is_agent
 from kgd.ui.changes import reason_of
 from kgd.ui.node_reading import lead
+from kgd.ui.rendering import sentence
 from kgd.ui.visit import Visit
 
 RECENT = 40
@@ -96,6 +97,17 @@ def feed(visit: Visit) -> list[Group]:
         if group.id in groups or len(groups) < GROUPS:
             _add(groups.setdefault(group.id, group), commit, known)
     return list(groups.values())
+
+
+def titles_of(visit: Visit, commits: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a title for each commit: its author's reason, or its changes; `commits` are newest first."""
+    known = _nodes(visit, {uri: one["commit"] for one in reversed(commits) for uri in one["nodes"]})
+    titles = []
+    for commit in commits:
+        group = Group("", "", "", commit["at"])
+        _add(group, commit, known)
+        titles.append(next(iter(group.reasons), "") or sentence(group.gist))
+    return titles
 
 
 def _group_of(commit: Mapping[str, Any]) -> Group:

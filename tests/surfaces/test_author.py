@@ -90,12 +90,23 @@ def test_areas_follow_from_the_cited_files_and_stale_facts_are_listed(ask: Ask, 
     Freshness.of(ws).settle()
     answer = ask.author(name="Ann Person")
     assert answer["areas"] == [{"uri": "atom://shop/auth", "name": "Auth", "facts": 2}]
+    assert answer["without_area"] == 1
     assert uris(answer, "stale") == ["fact/keys"]
     principal = Principal("tok00001", "reader", "agent", (Scope.of("shop", ["read", "write"], ["/fact/**"]),))
     seen = AUTHOR.call(
         Session(ask.session.daemon, client="x", trusted=False, principal=principal), {"name": "Ann Person"}
     )
     assert (len(seen["nodes"]), seen["areas"], seen["stale"]) == (2, [], []), "a token learns nothing about files"
+    assert "without_area" not in seen
+
+
+def test_a_fact_that_is_related_to_an_area_counts_for_it(ask: Ask) -> None:
+    about = [{"type": "about", "target": "atom://shop/auth"}]
+    area = upsert("atom://shop/auth", name="Auth", content="Rules.", data={"paths": ["src/auth/**"]})
+    ask.put(changes=[area, upsert("fact/doors", summary="doors", relations=about)])
+    answer = ask.author(name="Ann Person")
+    assert answer["areas"] == [{"uri": "atom://shop/auth", "name": "Auth", "facts": 2}]
+    assert "without_area" not in answer
 
 
 def test_a_verified_relation_to_a_file_counts_for_its_area(ask: Ask) -> None:

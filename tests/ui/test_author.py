@@ -40,12 +40,12 @@ def test_the_page_of_an_agent_shows_its_work_and_is_reached_from_a_review(desk: 
     expect(page.get_by_role("heading", level=1)).to_contain_text("Ann Person")
     expect(page.get_by_role("region", name="Areas")).to_contain_text("Authentication")
     expect(page.locator(".lead")).to_contain_text(
-        re.compile(r"\d changes since \d+ \w+ \d{4}, the latest just now\. Author of \d nodes\.")
+        re.compile(r"\d changes since \d+ \w+ \d{4}, the latest just now\. Author of \d facts\.")
     )
     assert axe(page) == []
     at(page, "author?name=claude-code")
     expect(page.locator("h1")).to_contain_text("agent")
-    expect(page.locator(".lead")).to_contain_text(re.compile(r"1 change since .* Author of 1 node\."))
+    expect(page.locator(".lead")).to_contain_text(re.compile(r"1 change since .* Author of 1 fact\."))
     knowledge = page.get_by_role("region", name="Knowledge")
     expect(knowledge.get_by_role("link", name="keys", exact=True)).to_be_visible()
     expect(knowledge).to_contain_text("KEYS is empty until the vault answers")
@@ -55,7 +55,7 @@ def test_the_page_of_an_agent_shows_its_work_and_is_reached_from_a_review(desk: 
     page.set_viewport_size({"width": 390, "height": 800})
     assert edges(recent)["y"] < edges(knowledge)["y"], "the newest work is first on a phone"
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    page.get_by_role("region", name="Recent changes").get_by_role("link", name="Wrote “keys”").click()
+    page.get_by_role("region", name="Recent changes").get_by_role("link", name="Created “keys”").click()
     page.wait_for_url("**/change?commit=*")
     expect(page.locator(".side-by-side")).to_contain_text("KEYS is empty until the vault answers")
 

@@ -72,7 +72,7 @@ class RecentChange(TypedDict):
 
 
 class KnownArea(TypedDict):
-    """`facts` are the nodes by this author that cite its files, or describe it."""
+    """`facts` are the nodes by this author that cite its files, are related to it, or describe it."""
 
     uri: str
     name: str
@@ -86,7 +86,8 @@ class KnownNamespace(TypedDict):
 
 class AuthorResult(TypedDict):
     """`nodes` are newest first, without nodes that the author only verified. Areas, namespaces and stale facts are
-    those of the newest `EXAMINED` nodes. A token with a narrow scope gets no stale facts.
+    those of the newest `EXAMINED` nodes; `without_area` is the number of these nodes that have no area. A token with a
+    narrow scope gets neither this number nor stale facts.
 
     `changes` is the number of the author's commits between `first` and `last`, and `recent` are the newest ones.
     `changed` is the number of `nodes`, and `more` is true if there are more than `EXAMINED`.
@@ -107,6 +108,7 @@ class AuthorResult(TypedDict):
     recent: list[RecentChange]
     nodes: list[WrittenNode]
     areas: list[KnownArea]
+    without_area: NotRequired[int]
     namespaces: list[KnownNamespace]
     proposals: list[ProposalAnswer]
     stale: list[WrittenNode]
@@ -149,6 +151,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     newest = list(islice(last, EXAMINED))
     stale = marks(workspace, newest, sees)
     listed = dict(islice(last.items(), start, end))
+    areas, without_area = _areas(workspace, newest, sees)
     later = _later_authors(every, listed, {one.commit for one in theirs})
     answer: AuthorResult = {
         "workspace": workspace.id,
@@ -159,7 +162,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         "changed": min(len(last), EXAMINED),
         "recent": [_recent(workspace, one, sees) for one in theirs[:RECENT]],
         "nodes": [_node(workspace, uri, entry, later.get(uri, "")) for uri, entry in listed.items()],
-        "areas": _areas(workspace, newest, sees),
+        "areas": areas,
         "namespaces": _namespaces(newest),
         "proposals": [proposal_answer(workspace, one, proposals.look(workspace, one)) for one in open_now],
         "stale": [
@@ -168,6 +171,8 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     }
     if theirs:
         answer["first"], answer["last"] = moment(theirs[-1].at), moment(theirs[0].at)
+    if without_area and sees is None:
+        answer["without_area"] = without_area
     if len(last) > EXAMINED:
         answer["more"] = True
     if len(stale) > LISTED:
@@ -243,22 +248,29 @@ def _recent(workspace: Workspace, entry: Entry, sees: visibility.Sees | None) ->
     return found
 
 
-def _areas(workspace: Workspace, uris: Iterable[Uri], sees: visibility.Sees | None) -> list[KnownArea]:
-    """The areas of the files that these nodes cite, with the most facts first."""
-    atlas, counts = Atlas.of(workspace), Counter[Uri]()
+def _areas(workspace: Workspace, uris: Iterable[Uri], sees: visibility.Sees | None) -> tuple[list[KnownArea], int]:
+    """The areas of these nodes, with the most facts first, and the number of nodes without an area."""
+    atlas, counts, without = Atlas.of(workspace), Counter[Uri](), 0
     for uri in uris:
-        if scheme_of(uri) == ATOM:
-            counts[uri] += 1
-            continue
-        try:
-            data = workspace.stored(uri) or b""
-            node = documents.decode(data, at=uri) if citations.may_cite(data) else None
-            cited = [one.path for one in citations.of(node, workspace.id)] if node else []
-            counts.update(atlas.matching(cited, sees=sees).by_atom.keys() if cited else ())
-        except KgdError:
-            continue
+        areas = {uri} if scheme_of(uri) == ATOM else _areas_of(workspace, atlas, uri, sees)
+        counts.update(areas)
+        without += not areas
     found = ((atlas.atom(uri), count) for uri, count in counts.most_common(LISTED))
-    return [{"uri": atom.uri, "name": atom.name, "facts": count} for atom, count in found if atom]
+    return [{"uri": atom.uri, "name": atom.name, "facts": count} for atom, count in found if atom], without
+
+
+def _areas_of(workspace: Workspace, atlas: Atlas, uri: Uri, sees: visibility.Sees | None) -> set[Uri]:
+    """The areas that a node is related to, and those of the files that it cites."""
+    targets = (edge.target for edge in workspace.graph.out(uri))
+    areas = {one for one in targets if scheme_of(one) == ATOM and atlas.atom(one) and (sees is None or sees(one))}
+    try:
+        data = workspace.stored(uri) or b""
+        node = documents.decode(data, at=uri) if citations.may_cite(data) else None
+        cited = [one.path for one in citations.of(node, workspace.id)] if node else []
+        areas.update(atlas.matching(cited, sees=sees).by_atom.keys() if cited else ())
+    except KgdError:
+        pass
+    return areas
 
 
 def _namespaces(uris: Iterable[Uri]) -> list[KnownNamespace]:

@@ -275,4 +275,4 @@ def _folders(visit: Visit, uri: str) -> list[tuple[str, str]]:
     return [(name_of(one), visit.to("areas", path=one)) for one in above]
 
 
-ENTRIES = (Entry("areas", "file", file),)
+ENTRIES = (Entry("file", "file", file),)
