@@ -125,7 +125,8 @@ def _reverted(commits: Sequence[NewCommit], touching: Mapping[str, set[int]]) ->
 def _fixed(commits: Sequence[NewCommit], touching: Mapping[str, set[int]]) -> Iterator[Finding]:
     marked = {number for number, commit in enumerate(commits) if commit.kind == FIX}
     for path, mine, numbers, chance in _marked(touching, marked, FIXES, len(commits)):
-        shares = f"{len(mine)} of its {len(numbers)} commits are fixes, and {len(marked)} of all {len(commits)} commits"
+        share = "all" if len(mine) == len(numbers) else len(mine)
+        shares = f"{share} of its {len(numbers)} commits are fixes, and {len(marked)} of all {len(commits)} commits"
         text = f"{path} needs the most fixes: {shares}"
         yield _finding("fixes", text, (path,), commits, mine, chance)
 

@@ -305,6 +305,16 @@ def lead(found: Mapping[str, Any]) -> str:
     return "" if summary.rstrip(".") == str(found.get("name") or "").rstrip(".") else summary
 
 
+def below(summary: str, content: str) -> str:
+    """Return the content without its first paragraph if that repeats the summary.
+
+    >>> below("Keys rotate", "Keys rotate.\n\nEvery night.\n")
+    'Every night.\n'
+    """
+    first, _, rest = content.lstrip().partition("\n\n")
+    return rest if " ".join(first.split()).rstrip(".") == summary.rstrip(".") else content
+
+
 def titles(visit: Visit, uris: Iterable[str]) -> dict[str, str]:
     """Return the names of nodes, as `names` does."""
     return {uri: card.get("name", "") for uri, card in names(visit, uris).items()}

@@ -178,7 +178,7 @@ def test_a_key_right_after_the_palette_was_closed_counts(page: Page) -> None:
 def test_the_palette_and_the_list_of_keys_are_accessible(page: Page) -> None:
     shown = palette(page)
     page.keyboard.type("auth")
-    expect(shown.get_by_role("group", name="Nodes")).to_be_visible()
+    expect(shown.get_by_role("group", name="Knowledge")).to_be_visible()
     assert axe(page) == []
     page.keyboard.press("Escape")
     expect(shown).to_be_hidden()
@@ -265,3 +265,10 @@ def test_a_page_has_keys_of_its_own(page: Page) -> None:
     keys.get_by_role("button", name="Close").click()
     page.keyboard.press("a")
     page.wait_for_url("**/ui/glossary")
+
+
+def test_a_row_of_code_names_its_kind_and_line(page: Page) -> None:
+    shown = palette(page)
+    page.keyboard.type("sign")
+    row = shown.get_by_role("group", name="Code").get_by_role("option").first
+    expect(row).to_contain_text("function, line 1")

@@ -143,7 +143,7 @@ class TestInABrowser:
         expect(page.locator(".hit").first).to_contain_text("concept · Ann Person")  # its name does not look like a path
         page.keyboard.press("Control+k")
         page.keyboard.type("dock gate")
-        rows = page.get_by_role("dialog").get_by_role("group", name="Nodes").get_by_role("option")
+        rows = page.get_by_role("dialog").get_by_role("group", name="Knowledge").get_by_role("option")
         expect(rows.first).to_contain_text("Closed at night")
         expect(rows.nth(1)).to_contain_text("Dock gate of the yard")
 

@@ -15,7 +15,18 @@ from kgd.model.fields import from_answer
 from kgd.model.uri import build, name_of, path_of, scheme_of, segments_of, workspace_of
 from kgd.tools import as_markdown
 from kgd.ui.changes import as_text
-from kgd.ui.node_reading import Missing, cited, lead, links, names, others_about_code, titles, version_authors, whole
+from kgd.ui.node_reading import (
+    Missing,
+    below,
+    cited,
+    lead,
+    links,
+    names,
+    others_about_code,
+    titles,
+    version_authors,
+    whole,
+)
 from kgd.ui.pages.file import redirected
 from kgd.ui.pages.history import UNKNOWN, title
 from kgd.ui.pages.node_form import FURTHER, LABELS
@@ -145,16 +156,6 @@ def _linked(visit: Visit, text: str) -> list[tuple[str, str]]:
             parts += [(before, ""), (path, visit.to("file", path=path.removeprefix("./")))]
             rest = after
     return [*parts, (rest, "")]
-
-
-def below(summary: str, content: str) -> str:
-    """Return the content without its first paragraph if that repeats the summary.
-
-    >>> below("Keys rotate", "Keys rotate.\n\nEvery night.\n")
-    'Every night.\n'
-    """
-    first, _, rest = content.lstrip().partition("\n\n")
-    return rest if " ".join(first.split()).rstrip(".") == summary.rstrip(".") else content
 
 
 def verified(found: Mapping[str, Any], cites: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:

@@ -16,7 +16,7 @@ from kgd.model.uri import CODE_TREE, build, from_path, scheme_of
 from kgd.tools import addressing
 from kgd.tools.write.put import uri_of_fact
 from kgd.ui.changes import Mark, is_cut, mapping_of, mapping_text, marked
-from kgd.ui.node_reading import Missing, whole
+from kgd.ui.node_reading import Missing, below, whole
 from kgd.ui.reports import NOTHING, reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
@@ -46,10 +46,12 @@ class Met:
 
 
 def texts_of(node: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return a node as the texts of its form, without fields that the answer shortened."""
+    """Return a node as the texts of its form, without fields that the answer shortened. The content does not repeat the
+    summary, as on the page of the node."""
     if node is None:
         return dict.fromkeys(FIELDS, "")
     texts = {name: plain(node.get(name, "")) for name in SCALARS}
+    texts["content"] = below(texts["summary"] or texts["name"], texts["content"])
     texts["detail"] = plain(node["detail"]["text"]) if "detail" in node else ""
     texts |= {name: "\n".join(node.get(name, ())) for name in NAMES}
     data = node.get("data", {})
@@ -201,8 +203,11 @@ def save(visit: Visit) -> Handled:
     if visit.form.get("act") == "preview":
         return _form(visit, written, previewed=True)
     try:
-        base = _base(visit, written)
+        stored = _stored(visit, written.uri, written.commit) if written.version else None
         texts = written.texts if written.uri else _with_name(written.texts)
+        base = texts_of(stored)
+        if stored and texts.get("summary", base["summary"]) != base["summary"]:
+            base["content"] = plain(stored["content"])  # it may begin with the old summary
         made = changes(base, texts, {"uri": written.uri or _address(visit, texts), "expect_version": written.version})
         if re.search(r"\bbecause\W*$", texts.get("summary", "")):  # as "Write why" begins it
             raise Invalid("the summary ends before the reason", at="summary", next="Finish the sentence.")

@@ -38,6 +38,20 @@ STATES = {
     "degraded": "degraded",
     "off": "off",
 }
+LANGUAGES = {
+    "cpp": "C++",
+    "csharp": "C#",
+    "fsharp": "F#",
+    "javascript": "JavaScript",
+    "matlab": "MATLAB",
+    "objective-c": "Objective-C",
+    "ocaml": "OCaml",
+    "php": "PHP",
+    "tsx": "TSX",
+    "typescript": "TypeScript",
+    "vhdl": "VHDL",
+}
+"""Names of languages that are not their identifier with a capital letter."""
 FINDINGS = {
     "together": ("Change together", "insight", "{} change together because "),
     "reverted": ("Often reverted", "gotcha", "{} was often reverted because "),
@@ -99,6 +113,7 @@ def overview(visit: Visit) -> Handled:
         "waiting": waiting(visit, status),
         "stages": stages,
         "stuck": stuck,
+        "symbols": _symbols(status.get("code", {}), "symbol"),
         "degraded": _degraded(status),
         "unread": unread(status),
         "feed": changes,
@@ -161,13 +176,20 @@ def _lessons(visit: Visit, status: Mapping[str, Any]) -> list[Lesson]:
     ]
     code, counts = status.get("code", {}), status["counts"]
     if code.get("symbols"):
-        languages = ", ".join(code["languages"])
-        found.append(_plain("Code", f"{counted(code['symbols'], 'definition')} that facts can cite ({languages})"))
+        found.append(_plain("Code", f"{_symbols(code, 'definition')} that facts can cite"))
     if counts.get("files"):
         folders = counted(counts.get("directories", 0), "folder")
         found.append(_plain("Files", f"{counted(counts['files'], 'file')} in {folders}, none of them in an area yet"))
         found.append(_plain("History", "After 50 commits: which files change together, and which need most fixes"))
     return found[:LESSONS]
+
+
+def _symbols(code: Mapping[str, Any], word: str) -> str:
+    """Return the number of symbols with their languages: ``3 Python symbols``, ``5 symbols (Go, Python)``."""
+    names = [LANGUAGES.get(one, one.capitalize()) for one in code.get("languages", ())]
+    if len(names) == 1:
+        return counted(code.get("symbols", 0), f"{names[0]} {word}")
+    return counted(code.get("symbols", 0), word) + (f" ({', '.join(names)})" if names else "")
 
 
 def _steps(

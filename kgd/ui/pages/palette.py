@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kgd.drawing.scene import in_words
 from kgd.errors import KgdError
 from kgd.model.uri import CODE_TREE, name_of, parse, path_of, scheme_of, workspace_of
 from kgd.tools.visibility import sight
@@ -25,7 +26,7 @@ RECENT, ASKED = 5, 3
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One row of the palette: an address to open or, with `sends`, to post to; or, with `does`, an action of the page's
-    scripts. `node` is the node that it opens, and `closeness` its sort key."""
+    scripts. `node` is the node that it opens, `about` the kind and line of code, and `closeness` its sort key."""
 
     title: str
     to: str = ""
@@ -33,6 +34,7 @@ class Choice:
     closeness: int | None = None
     sends: bool = False
     does: str = ""
+    about: str = ""
     words: str = field(default="", compare=False)
 
     def fits(self, typed: list[str]) -> bool:
@@ -53,7 +55,7 @@ def palette(visit: Visit) -> Handled:
         ("Recent", _recent(visit) if not question else []),
         ("Go to", [one for one in _pages(visit) if one.fits(typed)]),
         ("Actions", [one for one in _actions(visit) if one.fits(typed)]),
-        ("Nodes", nodes),
+        ("Knowledge", nodes),
         ("Code", code),
     ]
     # Rows that fit by their titles come first, because Enter opens the first row.
@@ -126,7 +128,22 @@ def _found(visit: Visit, question: str) -> tuple[list[Choice], list[Choice]]:
         [_choice(visit, hit, row, question) for hit, row in zip(hits, listed(visit, hits), strict=True)]
         for hits in chosen
     )
-    return nodes, code
+    return nodes, _with_kinds(visit, code)
+
+
+def _with_kinds(visit: Visit, code: list[Choice]) -> list[Choice]:
+    """Add the kind of each file or definition, and the line of a definition."""
+    symbols = [one.node.uri for one in code if one.node and scheme_of(one.node.uri) == SYMBOL]
+    found: dict[str, Mapping[str, Any]] = {}
+    with suppress(KgdError):  # the kinds only help the reader
+        answer = visit.call("get", uris=symbols, include=[], budget=ROWS) if symbols else {"nodes": []}
+        found = {one["uri"]: one.get("data", {}) for one in answer["nodes"]}
+    rows = []
+    for one in code:
+        data = found.get(one.node.uri, {}) if one.node else {}
+        kind = data.get("kind") or (in_words(one.node.type) if one.node else "")
+        rows.append(replace(one, about=f"{kind}, line {data['line']}" if "line" in data else kind))
+    return rows
 
 
 def closeness(found: Mapping[str, Any], question: str) -> int:

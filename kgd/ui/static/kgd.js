@@ -12,6 +12,16 @@
     if (back && new URL(back.value, location).pathname === location.pathname) back.value = location.href.slice(location.origin.length);
   });
 
+  // The manual leads back to the workspace that this tab showed last to the same viewer.
+  const shown = `kgd-workspace ${document.body.dataset.viewer}`, back = document.querySelector("#back > a");
+  const workspace = /^\/ui\/w\/([^/]+)\//.exec(location.pathname)?.[1];
+  if (workspace) sessionStorage.setItem(shown, workspace);
+  const left = sessionStorage.getItem(shown);
+  if (back && left) {
+    back.href = `/ui/w/${left}/overview`;
+    back.textContent = `Back to ${decodeURIComponent(left)}`;
+  }
+
   // Follow a sign-in link at once.
   const enter = document.getElementById("enter");
   if (enter) enter.requestSubmit();
@@ -118,6 +128,7 @@
 
   // The palette's last nodes and searches are of one viewer: the sign-in page and another viewer's page forget them.
   const { viewer } = document.body.dataset;
+  if (viewer === "") sessionStorage.clear();
   Object.keys(localStorage).filter((key) => key.startsWith("kgd-last ") && viewer !== undefined)
     .filter((key) => !viewer || !key.endsWith(` ${viewer}`)).forEach((key) => localStorage.removeItem(key));
 })();
