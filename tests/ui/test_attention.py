@@ -255,7 +255,7 @@ def test_the_list_of_proposals_names_the_nodes_and_leads_to_their_differences(de
     for text in ("changed Payments", "created Audit log", "changed Order numbers have gaps"):
         expect(proposed).to_contain_text(text)
     proposed.get_by_role("link", name="Review").click()
-    page.get_by_role("button", name="Accept all 3 nodes").click()
+    page.get_by_role("button", name="Accept all 3 facts").click()
     expect(page.locator(".said")).to_contain_text("Accepted with commit")
     assert desk.node("concept://shop/audit-log")["summary"] == "Every movement of money"
 

@@ -251,10 +251,10 @@ def test_a_node_is_appended_to_moved_deleted_and_restored(desk: Desk, page: Page
     choose(page, "Delete")
     expect(page.locator("main")).to_contain_text("Its user")
     press(page, "Delete")
-    expect(page.locator("h1")).to_have_text("This node does not exist")
+    expect(page.locator("h1")).to_have_text("This fact does not exist")
     page.locator("main").get_by_role("link", name="history").click()
     page.get_by_role("link", name="Revert").first.click()
-    expect(page.get_by_text("1 node will change. Later changes are kept.")).to_be_visible()
+    expect(page.get_by_text("1 fact will change. Later changes are kept.")).to_be_visible()
     assert axe(page) == []
     page.keyboard.press("Escape")
     expect(page.get_by_role("button", name="Revert", exact=True)).to_be_hidden()

@@ -163,7 +163,7 @@ def test_the_nodes_that_a_change_does_not_name_are_listed_on_its_page(desk: Desk
     group = page.locator(".hour", has_text="(codex)")
     expect(group.locator("summary")).to_have_text("Created “Tray 0”, “Tray 1”, “Tray 2”; 2 more")
     group.locator("summary").click()
-    group.get_by_role("link", name="2 more nodes").click()
+    group.get_by_role("link", name="2 more facts").click()
     expect(page.locator(".changed-node")).to_have_count(5)
 
 

@@ -158,7 +158,7 @@ def test_the_palette_copies_the_address_of_the_page(page: Page, context: Browser
 
 def test_the_palette_offers_actions_on_the_node_of_the_page(page: Page) -> None:
     at(page, f"node?uri={AUTH}")
-    expect(palette(page).get_by_role("option", name="Edit this node")).to_be_visible()
+    expect(palette(page).get_by_role("option", name="Edit this fact")).to_be_visible()
 
 
 def test_a_half_typed_query_is_not_an_error(page: Page) -> None:

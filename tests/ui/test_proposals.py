@@ -63,7 +63,7 @@ def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_stays_open(de
     assert id in waiting(desk)
 
     page.get_by_label("Reason (optional)").fill("the rest as well")
-    page.get_by_role("button", name="Accept all 2 nodes").click()
+    page.get_by_role("button", name="Accept all 2 facts").click()
     expect(page.locator(".said")).to_contain_text("both versions are kept as a conflict")
     expect(page.locator("main")).to_contain_text("No proposals")
     assert message(desk).startswith("the rest as well\n")
@@ -115,7 +115,7 @@ def test_a_short_proposal_shows_its_differences_and_its_decisions_side_by_side(d
     id = propose(desk, "quay", "one", "two", "three", "four", "five")
     at(page, f"proposal?id={id}")
     expect(page.locator("details.change[open]")).to_have_count(5)
-    accept, reject = page.get_by_role("button", name="Accept all 5 nodes"), page.get_by_text("Reject…")
+    accept, reject = page.get_by_role("button", name="Accept all 5 facts"), page.get_by_text("Reject…")
     places = [one.bounding_box() for one in (accept, reject)]
     assert len({round(place["y"]) for place in places if place}) == 1
     desk.call("reject", name=id)
@@ -199,13 +199,13 @@ def test_acceptance_of_nothing_is_disabled_and_without_scripts_refused(
     id = propose(desk, "nothing", "one")
     at(page, f"proposal?id={id}")
     expect(page.get_by_role("button", name="Accept selected")).to_be_disabled()
-    expect(page.get_by_text("To accept a part, select nodes or fields.")).to_be_visible()
+    expect(page.get_by_text("To accept a part, select facts or fields.")).to_be_visible()
     plain = chromium.new_context(java_script_enabled=False).new_page()
     plain.goto(desk.link())
     plain.get_by_role("button").click()
     at(plain, f"proposal?id={id}")
     plain.get_by_role("button", name="Accept selected").click()
-    expect(plain.get_by_role("alert")).to_contain_text("Select at least one node or field, or accept all.")
+    expect(plain.get_by_role("alert")).to_contain_text("Select at least one fact or field, or accept all.")
     plain.context.close()
     desk.call("reject", name=id)
 
@@ -242,7 +242,7 @@ def test_a_proposal_that_is_too_large_to_be_tried_is_not_called_ready(desk: Desk
     (one,) = desk.call("proposals", name=id)["proposals"]
     assert one["state"] == "open"
     at(page, f"proposal?id={id}")
-    expect(page.get_by_role("button", name=f"Accept all {TRIED + 1} nodes")).to_be_visible()
+    expect(page.get_by_role("button", name=f"Accept all {TRIED + 1} facts")).to_be_visible()
     expect(page.locator("main")).not_to_contain_text("without a conflict")
     desk.call("reject", name=id)
 
@@ -322,7 +322,7 @@ def test_a_long_proposal_has_pages_and_a_long_text_has_its_own_page(desk: Desk, 
     at(page, f"proposal?id={id}")
     first = page.locator(".change").count()
     assert first < 40
-    page.get_by_role("link", name="Next nodes").click()
+    page.get_by_role("link", name="Next facts").click()
     expect(page.locator(".change").first).not_to_contain_text("/00")
     page.locator(".change summary").first.click()
     page.get_by_role("link", name="Full text of").first.click()

@@ -194,4 +194,4 @@ class TestInABrowser:
         at(page, "node?uri=concept://shop/letterbox")
         expect(page.get_by_text("Expired on 2024-05-31.")).to_be_visible()
         at(page, "node/history?uri=concept://shop/letterbox&until=last+year")
-        expect(page.locator("main")).to_contain_text("No commit changed this node in this period")
+        expect(page.locator("main")).to_contain_text("No commit changed this fact in this period")

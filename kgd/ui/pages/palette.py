@@ -75,9 +75,9 @@ def _actions(visit: Visit) -> Iterator[Choice]:
     """The actions that the visitor may carry out, first those on the node of the page."""
     if uri := visit.query.get("at", ""):
         if visit.may("put"):
-            yield Choice("Edit this node", visit.to("node/edit", uri=uri), words="change fix")
-        yield Choice("Show this node in the graph", visit.to("graph", **{"from": uri}), words="picture relations")
-        yield Choice("History of this node", visit.to("node/history", uri=uri), words="versions changes log")
+            yield Choice("Edit this fact", visit.to("node/edit", uri=uri), words="change fix")
+        yield Choice("Show this fact in the graph", visit.to("graph", **{"from": uri}), words="picture relations")
+        yield Choice("History of this fact", visit.to("node/history", uri=uri), words="versions changes log")
     if visit.may("put"):
         yield Choice("New fact", visit.to("node/new"), words="write add node create remember")
     if visit.may("manage_graph"):

@@ -90,7 +90,7 @@ def proposal(visit: Visit) -> Handled:
         if step == "comment":
             return _comment(visit, id)
         if step == "make-part" and not part:
-            nothing = Invalid("nothing is selected", next="Select at least one node or field, or accept all.")
+            nothing = Invalid("nothing is selected", next="Select at least one fact or field, or accept all.")
             return _look(visit, id, part, nothing)
         taken = part if step != "make-all" else Part([], [], part.message)
         done = visit.call(
