@@ -70,7 +70,7 @@ def test_a_folder_leads_to_its_files_and_areas(desk: Desk, page: Page) -> None:
     at(page, "node?uri=dir://shop/src/auth")
     expect(page.locator(".title .badge")).to_have_text("folder")
     page.get_by_role("link", name="Files and areas of this folder").click()
-    expect(page.get_by_role("link", name="session.py")).to_be_visible()
+    expect(page.get_by_role("link", name="session.py", exact=True)).to_be_visible()
 
 
 def test_a_concurrent_edit_shows_both_versions_and_loses_nothing(desk: Desk, page: Page, watched: Watched) -> None:

@@ -56,7 +56,9 @@ def test_a_row_names_the_program_of_an_agent(page: Page) -> None:
 def test_a_row_shows_the_files_or_the_area_that_the_node_is_about(page: Page) -> None:
     at(page, "search?q=refund")
     line = page.locator(".hit", has_text="refunds_due looks back").locator(".aside")
-    expect(line).to_have_text(re.compile(r"^insight · shop/admin/service\.py · Dmitri Volkov, \d+ weeks ago$"))
+    expect(line).to_have_text(
+        re.compile(r"^insight · shop/admin/service\.py · Dmitri Volkov \(cursor\), \d+ weeks ago$")
+    )
     expect(page.locator(".hit", has_text="Refunds take five days").locator(".aside")).to_contain_text(" · Payments · ")
     line.get_by_role("link", name="shop/admin/service.py").click()
     page.wait_for_url("**/file?uri=file*service.py")
