@@ -171,6 +171,13 @@ def test_the_versions_of_a_conflict_begin_in_the_same_rows_beside_the_value_show
     expect(result.get_by_role("heading")).to_have_text("Result", use_inner_text=True)
 
 
+def test_the_manual_leads_back_to_the_workspace_of_the_tab(page: Page) -> None:
+    at(page, "stale")
+    page.goto(page.url.partition("/ui/")[0] + "/ui/manual")
+    page.get_by_role("link", name="Back to shop").click()
+    page.wait_for_url("**/w/shop/overview")
+
+
 def test_the_page_of_a_fact_leads_to_the_graph_its_history_and_other_facts_about_its_code(page: Page) -> None:
     at(page, f"node?uri={NODE}")
     expect(page.locator("h1 .sample")).to_be_visible()

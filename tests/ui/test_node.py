@@ -320,6 +320,19 @@ def test_a_past_change_opens_side_by_side_and_stays_open_when_the_page_refreshes
     expect(page.locator(".past-change ins")).to_have_text("Gross")
 
 
+def test_a_fact_is_renamed_in_its_form_and_its_content_does_not_keep_the_old_summary(desk: Desk, page: Page) -> None:
+    uri = "insight://shop/doors"
+    desk.put(uri, name="Doors", summary="Doors close at six", content="Doors close at six.\n\nSeen on the door.\n")
+    at(page, f"node/edit?uri={uri}")
+    expect(page.get_by_label("Content")).to_have_value("Seen on the door.\n")
+    page.get_by_label("Name").fill("Door hours")
+    page.get_by_label("Summary").fill("Doors close at seven")
+    press(page, "Save changes")
+    expect(page.locator("h1")).to_have_text("Door hours")
+    node = desk.call("get", uris=[uri], include=["content"])["nodes"][0]
+    assert (node["summary"], node["content"]) == ("Doors close at seven", "Seen on the door.\n")
+
+
 def test_the_history_of_a_node_is_browsed_by_commit(desk: Desk, page: Page) -> None:
     uri = "decision://shop/past"
     for number, text in enumerate(("one\n", "one\ntwo\n", "one\nthree\n")):
