@@ -17,6 +17,7 @@ import pytest
 from kgd.config import Home
 from kgd.daemon import code_index_process
 from kgd.daemon.daemon import Daemon
+from kgd.daemon.watch import Watch
 from kgd.git.layout import locate
 from kgd.model.access import Principal, Scope
 from kgd.overlay.file_parts import FileParts
@@ -51,7 +52,9 @@ def code(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A home whose daemon has no periodic scan, which would find what the watch misses before a test gives up."""
+    monkeypatch.setattr(Watch, "_interval", lambda *_: 600.0)
     home = Home.at(str(tmp_path / "home"))
     home.prepare()
     return home
