@@ -61,7 +61,7 @@ def test_the_page_opens_folders_and_lists_overlaps(desk: Desk, page: Page) -> No
     page.get_by_role("link", name="Uncovered first").click()
     page.get_by_role("link", name="src/", exact=True).click()
     page.get_by_role("link", name="auth/", exact=True).click()
-    expect(page.get_by_role("row", name="session.py")).to_contain_text("Auth, Python")
+    expect(page.get_by_role("row", name="session.py")).to_contain_text("Auth Python")
     page.get_by_role("link", name="src", exact=True).click()
     expect(page.get_by_role("row", name="checkout.py")).to_contain_text("Python")
 
