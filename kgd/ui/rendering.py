@@ -175,8 +175,8 @@ def stale_reason(mark: Mapping[str, Any]) -> str:
 
 
 def numbered(diff: str) -> list[tuple[str, str]]:
-    """Return the lines of a unified difference with their numbers in the file, those of deleted lines in the old one. A
-    line between two hunks replaces the heads of all hunks but the first.
+    """Return the lines of a unified difference, each with its number: in the old file for a deleted line, in the new
+    file for all others. A line with an ellipsis separates two hunks.
 
     >>> numbered("@@ -3,2 +3,2 @@\\n a\\n-b\\n+c")
     [('3', ' a'), ('4', '-b'), ('4', '+c')]
