@@ -13,6 +13,7 @@ from kgd.cli import areas, layout, printing, printing_context, printing_history,
 from kgd.cli.progress_bar import Bar
 from kgd.config import color_choice
 from tests.cli.conftest import Kgd
+from tests.waiting import until
 
 STYLE = re.compile(r"\033\[[0-9;]*m")
 ADDRESS = "concept:services/billing/subscription-renewal-and-dunning/step-4"
@@ -239,7 +240,7 @@ def test_history_names_the_node_of_a_change_once(kgd: Kgd) -> None:
 
 
 def test_doctor_shows_healthy_stages_on_one_line(kgd: Kgd) -> None:
-    assert "ok       shop: commit, publish, " in kgd.on_terminal("doctor", NO_COLOR="1", columns=100)
+    until(lambda: "ok       shop: commit, publish, " in kgd.on_terminal("doctor", NO_COLOR="1", columns=100))
     assert "ok       shop commit\n" in kgd("doctor")
 
 

@@ -290,8 +290,10 @@ def troubles(page: Page) -> list[str]:
 
 def looked(page: Page, place: str) -> list[str]:
     at(page, place)
-    for summary in page.locator("main summary:visible").all()[:3]:
-        summary.click()
+    summaries = page.locator("main summary")
+    for number in [number for number in range(summaries.count()) if summaries.nth(number).is_visible()][:3]:
+        if summaries.nth(number).is_visible():  # an earlier click may have folded the part with it
+            summaries.nth(number).click()
     page.keyboard.press("Tab")
     return [f"{place}: {one}" for one in troubles(page)]
 

@@ -169,10 +169,11 @@ def _found(
     with_members = {id for id in shown if id in opened and not id.startswith("molecule:")}
     most = min(MEMBERS, MEMBERS_IN_ALL // max(1, len(with_members)))
     (conflicts, _), stale = states.disputed(workspace, sees), states.doubted(workspace, sees)
-    proposed = proposals.changed(ids)
-    marked: dict[Mark, Collection[Uri]] = {"conflicts": conflicts, "stale": stale, "proposed": proposed}
     own = {**group_of, **{container: container for _, container in places.values() if container}}
-    counts = _marks({**{Uri(id): group for id, group in own.items()}, **ids}, marked)
+    owners = {**{Uri(id): group for id, group in own.items()}, **ids}
+    proposed = proposals.changed(owners)
+    marked: dict[Mark, Collection[Uri]] = {"conflicts": conflicts, "stale": stale, "proposed": proposed}
+    counts = _marks(owners, marked)
     tones = states.tones(workspace, ids, colour, sees)
     answer: list[GroupShown] = []
     visible: list[Uri] = []
