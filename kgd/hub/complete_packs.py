@@ -19,7 +19,7 @@ from kgd.git.objects import FOLDER, ObjectId
 from kgd.git.refs import list_refs
 from kgd.git.store import ObjectStore
 from kgd.model.token import TokenRecord
-from kgd.workspace.proposals.proposals import pending
+from kgd.workspace.proposals.proposals import open_proposals
 from kgd.workspace.workspace import Workspace
 
 SUBMODULE = b"160000"
@@ -33,7 +33,7 @@ NO_THIN = b" no-thin"
 def others(workspace: Workspace, record: TokenRecord) -> list[str]:
     """The branches hidden from the holder of this token: all except the workspace's branch and the holder's own
     proposals."""
-    mine = {name for name, (_, origin) in pending(workspace).items() if origin.is_of(record.holder)}
+    mine = {name for name, (_, origin) in open_proposals(workspace).items() if origin.is_of(record.holder)}
     return [
         name
         for name in list_refs(workspace.layout.git_dir, "refs/heads/")
@@ -73,7 +73,7 @@ def check(body: IO[bytes], workspace: Workspace, record: TokenRecord, place: Pat
 class _Push:
     def __init__(self, ids: frozenset[ObjectId], sent: ObjectStore, workspace: Workspace, record: TokenRecord) -> None:
         self._ids, self._sent, self._home = ids, sent, workspace.store
-        mine = [tip for tip, origin in pending(workspace).values() if origin.is_of(record.holder)]
+        mine = [tip for tip, origin in open_proposals(workspace).values() if origin.is_of(record.holder)]
         branch = workspace.store.ref(workspace.layout.branch)
         self._tips = [*([branch] if branch else []), bytes.fromhex(workspace.tip), *mine]
 

@@ -40,7 +40,7 @@ from kgd.model.token import TokenRecord
 from kgd.workspace.history import pushers
 from kgd.workspace.proposals import records
 from kgd.workspace.proposals.deciding import drop_merged
-from kgd.workspace.proposals.proposals import free_name, holder_name, is_called_after, is_name, of_line, pending
+from kgd.workspace.proposals.proposals import free_name, holder_name, is_called_after, is_name, of_line, open_proposals
 from kgd.workspace.proposals.shared import SharedProposals, turn
 from kgd.workspace.publishing import adoption
 from kgd.workspace.workspace import Workspace
@@ -223,7 +223,7 @@ class Receiving:
     def _record(push: Push, new: ObjectId) -> None:
         """Record whose token pushed these commits, before any ref points to them."""
         workspace = push.workspace
-        known = [bytes.fromhex(workspace.tip), *(tip for tip, _ in pending(workspace).values())]
+        known = [bytes.fromhex(workspace.tip), *(tip for tip, _ in open_proposals(workspace).values())]
         commits = workspace.store.commits_between(known, new, limit=LIMITS.commits)
         pushers.record(
             workspace.layout, workspace.store, commits, push.record.holder, workspace.now(), workspace.signing
@@ -329,7 +329,7 @@ def offer(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId) ->
 def _offered(workspace: Workspace, record: TokenRecord, ref: str, new: ObjectId, hubs: SharedProposals | None) -> str:
     who, holder = record.holder, holder_name(record.holder.name)
     git_dir, scratch = workspace.layout.git_dir, workspace.layout.derived_dir
-    waiting = pending(workspace)
+    waiting = open_proposals(workspace)
     mine = {name: tip for name, (tip, origin) in waiting.items() if origin.is_of(who)}
     if (same := next((name for name, id in mine.items() if id == new), None)) and not ref.startswith(PROPOSALS):
         return same

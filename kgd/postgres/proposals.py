@@ -1,4 +1,4 @@
-"""Rejections of proposals, and the numbers in their names, for all hubs. The pending proposals are in the upstreams of
+"""Rejections of proposals, and the numbers in their names, for all hubs. The open proposals are in the upstreams of
 their workspaces."""
 
 from __future__ import annotations

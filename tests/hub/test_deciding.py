@@ -120,7 +120,7 @@ def test_in_a_clone_a_rejection_is_the_hubs_where_the_token_may(
     assert listed(hub) == [second, third]
     ann.call("accept", name=f"origin/{second}")
     assert ann.sync()["state"] == "ok"
-    assert listed(hub) == [third], "a proposal accepted elsewhere is no longer pending"
+    assert listed(hub) == [third], "a proposal accepted elsewhere is no longer open"
 
 
 def test_on_a_plain_git_server_a_rejected_proposal_is_deleted_where_that_is_allowed(

@@ -86,7 +86,7 @@ def test_a_hidden_node_looks_like_a_missing_one(hub: Hub, narrow: str, question:
 
 
 def commits(hub: Hub) -> dict[str, str]:
-    """A commit of a pending proposal, an unknown commit, and a branch that points to the first."""
+    """A commit of an open proposal, an unknown commit, and a branch that points to the first."""
     at = hub.workspace("infra")
     here = ["git", "-C", str(at), "-c", "user.name=a", "-c", "user.email=a@example.org"]
     made = subprocess.run(

@@ -242,9 +242,7 @@ def test_foreign_refs_among_the_proposals_of_the_upstream_prove_nothing_and_stop
     assert owners == {"bot-1": BOT.identity, "copied": "", "forged": ""}
 
 
-def test_an_upstream_restored_from_a_backup_gets_back_the_pending_proposals_only(
-    hubs: list[Hub], upstream: Path
-) -> None:
+def test_an_upstream_restored_from_a_backup_gets_back_only_the_open_proposals(hubs: list[Hub], upstream: Path) -> None:
     waits, partly, no = hubs[0].propose("a"), hubs[0].propose("b", "c"), hubs[0].propose("d")
     hubs[1].proposals.refresh()
     hubs[1].accept(partly, "b")

@@ -438,7 +438,7 @@ class CommentResult(TypedDict):
 
 
 def comment(session: Session, params: CommentParams) -> CommentResult:
-    """Add a comment to a pending proposal; a comment on a hub's proposal is stored on the hub.
+    """Add a comment to an open proposal; a comment on a hub's proposal is stored on the hub.
 
     Raises:
         Forbidden: The caller neither made the proposal nor may propose what it changes.

@@ -1,4 +1,4 @@
-"""Comments on a pending proposal, by its reviewers and its proposer.
+"""Comments on an open proposal, by its reviewers and its proposer.
 
 They are stored beside the proposal and deleted with it: in the reflog of its ref or, if several hubs share it, in the
 records that the hubs exchange (`kgd.workspace.proposals.shared`). Later commits of the proposal keep them.

@@ -53,7 +53,7 @@ def accept(
 ) -> Outcome:
     """Accept a proposal, in whole or in part.
 
-    A whole proposal is merged, and is then no longer pending. If its message lists bundles (`records`), it becomes one
+    A whole proposal is merged, and is then no longer open. If its message lists bundles (`records`), it becomes one
     plain commit instead. A part becomes one commit by the proposal's author. Changes that disagree with newer changes
     at the tip become a conflict, so neither side is lost.
 
@@ -98,7 +98,7 @@ def accept(
 
 
 def reject(workspace: Workspace, proposal: Proposal, by: str, reason: str = "", *, permit: Permit | None = None) -> str:
-    """Reject a pending proposal; return the full name of the ref that keeps it.
+    """Reject an open proposal; return the full name of the ref that keeps it.
 
     Raises:
         Forbidden: `permit` refuses a node that the proposal touches.
@@ -131,7 +131,7 @@ def archive(workspace: Workspace, name: str, commit: ObjectId, by: str, reason: 
 
 
 def drop_merged(workspace: Workspace) -> None:
-    """Remove pending proposals that the tip already contains, because they were accepted elsewhere."""
+    """Remove open proposals that the tip already contains, because they were accepted elsewhere."""
     tip, hubs = bytes.fromhex(workspace.tip), shared(workspace)
     for ref, commit in list_refs(workspace.layout.git_dir, PROPOSALS).items():
         with contextlib.suppress(KgdError):

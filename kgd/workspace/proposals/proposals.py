@@ -96,7 +96,7 @@ class Look:
 
 
 def listed(workspace: Workspace) -> tuple[Proposal, ...]:
-    """All pending proposals, oldest first: first this repository's own, then proposals of remotes."""
+    """All open proposals, oldest first: first this repository's own, then proposals of remotes."""
     git_dir = workspace.layout.git_dir
     refused = set(list_refs(git_dir, REJECTED).values())
     found = [
@@ -111,7 +111,7 @@ def listed(workspace: Workspace) -> tuple[Proposal, ...]:
 
 
 def count(workspace: Workspace) -> int:
-    """The number of pending proposals; does not read the commits of this repository's own proposals."""
+    """The number of open proposals; does not read the commits of this repository's own proposals."""
     git_dir = workspace.layout.git_dir
     own = len(list_refs(git_dir, PROPOSALS))
     return own + sum(1 for one in listed(workspace) if one.remote) if list_refs(git_dir, INCOMING) else own
@@ -187,7 +187,7 @@ def propose(
     Args:
         holder: The proposer's name as it appears in a ref; see `holder_name`.
         owner: The owner; None for a person of this machine.
-        most: The limit on pending proposals from the owner's line of tokens (`Principal.line`).
+        most: The limit on open proposals from the owner's line of tokens (`Principal.line`).
 
     Raises:
         Limit: The limit is reached.
@@ -235,7 +235,7 @@ def why_not(workspace: Workspace, changes: ChangeSet, base: ObjectId) -> str:
 
 
 def by_request(workspace: Workspace, request: str) -> Proposal | None:
-    """The pending proposal with this request id."""
+    """The open proposal with this request id."""
     if not request:
         return None
     return next((one for one in listed(workspace) if not one.remote and one.request == request), None)
@@ -326,15 +326,15 @@ def holder_name(name: str) -> str:
     return f"{short[:LONGEST_HOLDER].strip('-') or 'someone'}-x{told_apart}"
 
 
-def pending(workspace: Workspace) -> dict[str, tuple[ObjectId, Origin]]:
-    """Pending proposals of this repository: full refs with tips and origins."""
+def open_proposals(workspace: Workspace) -> dict[str, tuple[ObjectId, Origin]]:
+    """Open proposals of this repository: full refs with tips and origins."""
     git_dir = workspace.layout.git_dir
     return {ref: (tip, records.origin(git_dir, ref)) for ref, tip in list_refs(git_dir, PROPOSALS).items()}
 
 
 def of_line(workspace: Workspace, line: str) -> int:
-    """The number of pending proposals from one line of tokens; see `Principal.line`."""
-    return sum(1 for _, origin in pending(workspace).values() if origin.line == line)
+    """The number of open proposals from one line of tokens; see `Principal.line`."""
+    return sum(1 for _, origin in open_proposals(workspace).values() if origin.line == line)
 
 
 def is_called_after(ref: str, holder: str) -> bool:

@@ -1,7 +1,7 @@
 """Records about a proposal apart from its content: the owner in its reflog, and bundles of nodes in its commit message.
 
 The author of a commit can be anything that its creator chose, so the owner is recorded as the identity of a token. The
-token's line is recorded as well, since the limit on pending proposals applies to it. A proposal without an owner
+token's line is recorded as well, since the limit on open proposals applies to it. A proposal without an owner
 belongs to the user of this machine.
 
 The nodes of a bundle are accepted together; otherwise a duplicate could be deleted without its replacement.
@@ -94,7 +94,7 @@ def read(message: str) -> list[Bundle]:
 
 
 def incomplete(told: Iterable[Bundle], chosen: Iterable[Uri], left: Iterable[Uri]) -> Uri | None:
-    """A pending node of a bundle of which only a part was chosen; None if all bundles are complete."""
+    """An open node of a bundle of which only a part was chosen; None if all bundles are complete."""
     wanted, waiting = set(chosen), set(left)
     for bundle in told:
         missing = [uri for uri in bundle.nodes if uri in waiting and uri not in wanted]

@@ -48,7 +48,7 @@ class Submission:
 class Submitter:
     """The submitter, with the checks before a merge and before a proposal.
 
-    `owner` will own a proposal; None means a person on this machine. `most` limits pending proposals of the owner's
+    `owner` will own a proposal; None means a person on this machine. `most` limits open proposals of the owner's
     line; None means no limit.
     """
 
