@@ -44,6 +44,7 @@ _LEFT_OUT = {
     "elsewhere": ("nodes", ""),
     "passed_nodes": ("nodes", "at least "),
     "broken_links": ("broken links", ""),
+    "alternatives": ("paths", ""),
 }
 """Nouns for the things that a limit of a walk leaves out, and the prefix of their count; other limits: relations."""
 HIGHEST_LIMIT = 100

@@ -11,7 +11,7 @@ import pytest
 
 from kgd.errors import NotFound
 from kgd.tools import TOOLS
-from kgd.tools.paging import HARD_LIMIT
+from kgd.tools.paging import HARD_LIMIT, RESERVE, size_of
 from kgd.tools.read import traverse
 from tests.surfaces.conftest import Ask, upsert
 
@@ -97,6 +97,17 @@ def test_further_paths_are_answered_on_request(chain: Ask, options: dict[str, An
         assert [edge["weight"] for edge in one["edges"]] == [1, 0.5]
         text = TOOLS["traverse"].text(answer)
         assert "another path, cost 1.5: `concept:a` see -> `concept:c` uses -> `concept:d`" in text
+
+
+def test_further_paths_without_room_are_counted(ask: Ask) -> None:
+    ask.put(changes=[upsert(name, summary=name * 90) for name in "abc"])
+    ask.put(changes=[link("a", "b", 0.1), link("b", "c", 0.1), link("a", "c", 1, "see")])
+    given: dict[str, Any] = {"start": "a", "to": "c", "include": "alternatives"}
+    (other,) = ask.traverse(**given)["alternatives"]
+    sizes = (size_of(ask.traverse(start="a", to="c")), size_of(other))
+    answer = ask.traverse(**given, budget=(sum(sizes) + RESERVE) // 4 - size_of(other) // 8)
+    assert (names(answer)[-1], answer["alternatives"]) == ("c", [])
+    assert answer["cut"] == [{"limit": "alternatives", "at": "concept://shop/c", "count": 1}]
 
 
 def test_a_page_with_a_part_of_a_path_has_no_further_paths(ask: Ask) -> None:

@@ -135,7 +135,8 @@ class OtherPath(TypedDict):
 
 
 class CutAnswer(TypedDict):
-    """A limit left out at least `count` nodes; `at` is the first node where it applied."""
+    """A limit left out at least `count` nodes; `at` is the first node where it applied. ``alternatives`` left out paths
+    to this node, for lack of room."""
 
     limit: str
     at: str
@@ -167,9 +168,8 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
     """Walk from nodes, in order of cost, hops and URI; a cursor continues after the last returned node."""
     room = Room(params.budget)
     asked, answer = _walked(session, params, room)
-    is_whole = params.cursor is None and answer["nodes"][-1]["uri"] == asked.to
-    if "alternatives" in params.include and is_whole:
-        answer["alternatives"] = [one for one in _others(session, params, answer) if room.take(one)]
+    if "alternatives" in params.include and asked.to is not None and params.cursor is None:
+        _add_alternatives(session, params, answer, asked.to, room)
     answer.update(
         enter_working_set(session, params.context_id, [Uri(node["uri"]) for node in answer["nodes"]], starting=True)
     )
@@ -181,6 +181,18 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
 def _answers_edges(session: Session, params: TraverseParams) -> bool:
     """Whether to include edges. A hub always does: clones with kgd 0.1.0 need them and cannot request them."""
     return "edges" in params.include or session.principal is not None
+
+
+def _add_alternatives(
+    session: Session, params: TraverseParams, answer: dict[str, Any], to: Uri, room: Room
+) -> None:
+    """Add further paths if the answer has the whole cheapest path; `cut` counts the paths that do not fit."""
+    if not answer["nodes"] or answer["nodes"][-1]["uri"] != to:
+        return
+    found = _others(session, params, answer)
+    answer["alternatives"] = [one for one in found if room.take(one)]
+    if left := len(found) - len(answer["alternatives"]):
+        answer["cut"].append({"limit": "alternatives", "at": to, "count": left})
 
 
 def _others(session: Session, params: TraverseParams, best: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
