@@ -7,7 +7,7 @@ broken proposal is left out.
 from __future__ import annotations
 
 import threading
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -40,6 +40,10 @@ class _Changed:
     blobs: Mapping[str, ObjectId | None]
 
 
+_Proposal = tuple[str, ObjectId, _Changed]
+"""The id of a proposal, its commit and what it changes."""
+
+
 @dataclass(slots=True)
 class _Known:
     """The compared proposals by commit. `failed` has the tip at which a commit could not be compared."""
@@ -55,23 +59,28 @@ class Marks:
 
     workspace: Workspace
     tip: ObjectId
-    found: tuple[tuple[str, ObjectId, _Changed], ...] = ()
+    found: tuple[_Proposal, ...] = ()
     left_out: int = 0
 
     merged: dict[ObjectId, bool] = field(default_factory=dict)
     """Whether the tip contains a proposal, once it was asked for."""
 
     def changed(self, among: Container[Uri]) -> set[Uri]:
-        """The nodes among these that the proposals change, as `of` tells."""
-        met = {uri for _, _, changed in self.found for uri in changed.uris if uri in among}
-        return {uri for uri in met if self.of(uri)}
+        """The nodes among these that the proposals change, as `of` tells. Reads each proposal once."""
+        met: dict[Uri, list[_Proposal]] = {}
+        for one in self.found:
+            for uri in one[2].uris:
+                if uri in among:
+                    met.setdefault(uri, []).append(one)
+        return {uri for uri, changing in met.items() if self._still_changing(uri, changing)}
 
     def of(self, uri: Uri) -> list[str]:
         """The ids of the proposals that change this node, oldest first, without those whose version of the node's file
         is at the tip."""
         changing = [one for one in self.found if uri in one[2].uris]
-        if not changing:
-            return []
+        return self._still_changing(uri, changing) if changing else []
+
+    def _still_changing(self, uri: Uri, changing: Sequence[_Proposal]) -> list[str]:
         store, path = self.workspace.store, self.workspace.path(uri)
         try:
             here = store.entry(store.tree_of(self.tip), path)
