@@ -98,12 +98,16 @@ def test_a_client_that_vanishes_in_a_call_does_not_stop_it(
         assert connection.call("echo", {"a": 1}) == {"a": 1}
 
 
+def _call_often(wire: Wire) -> None:
+    for key in range(1_000):
+        wire.call(key, "echo", text="x" * 20_000)
+
+
 def test_a_client_that_does_not_read_blocks_no_other(wire: Callable[..., Wire]) -> None:
     deaf, other = wire(), wire()
     deaf.sock.settimeout(1)
     with pytest.raises(TimeoutError):  # nothing more is read from it: its own answers are in its way
-        for key in range(1_000):
-            deaf.call(key, "echo", text="x" * 20_000)
+        _call_often(deaf)
     other.line()
     began = time.monotonic()
     other.call(1, "echo", a=1)
