@@ -183,9 +183,7 @@ def _answers_edges(session: Session, params: TraverseParams) -> bool:
     return "edges" in params.include or session.principal is not None
 
 
-def _add_alternatives(
-    session: Session, params: TraverseParams, answer: dict[str, Any], to: Uri, room: Room
-) -> None:
+def _add_alternatives(session: Session, params: TraverseParams, answer: dict[str, Any], to: Uri, room: Room) -> None:
     """Add further paths if the answer has the whole cheapest path; `cut` counts the paths that do not fit."""
     if not answer["nodes"] or answer["nodes"][-1]["uri"] != to:
         return
