@@ -20,7 +20,7 @@ $(foreach room,$(ROOM),$(if $(findstring ::,$(room)),$(if $(call FILES,$(room)),
 	$(error $(room) names a test without its file. The files of this room are: $(call FILES,$(room))))))
 # Refused before anything is installed.
 $(if $(filter bench-retrieval,$(MAKECMDGOALS)),$(if $(and $(DATA),$(wildcard $(DATA)/.)),,\
-	$(error bench-retrieval needs the folder with the data sets: make bench-retrieval DATA=DIR. See docs/search.md)))
+	$(error $(if $(DATA),there is no folder $(DATA). )bench-retrieval needs the folder with the data sets: make bench-retrieval DATA=DIR. See docs/search.md)))
 
 .PHONY: help up down test test-all _tests test-deps coverage pictures site lint bench bench-peers bench-retrieval profile soak release lock clean
 

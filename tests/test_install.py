@@ -44,12 +44,14 @@ def test_the_daemon_of_a_clone_without_kgd_is_not_stopped_and_what_installs_kgd_
     assert done.stderr.endswith("kgd is not installed in this clone. Install it with: make up.  Stop.\n")
 
 
-@pytest.mark.parametrize("data", ["", "DATA=nowhere"])
-def test_a_measurement_without_its_data_is_refused_before_anything_is_installed(bare: Path, data: str) -> None:
+@pytest.mark.parametrize(("data", "said"), [("", "*** "), ("DATA=nowhere", "there is no folder nowhere. ")])
+def test_a_measurement_without_its_data_is_refused_before_anything_is_installed(
+    bare: Path, data: str, said: str
+) -> None:
     command = ["make", "bench-retrieval", *filter(None, [data])]
     done = subprocess.run(command, cwd=bare, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "bench-retrieval needs the folder with the data sets: make bench-retrieval DATA=DIR." in done.stderr
+    assert f"{said}bench-retrieval needs the folder with the data sets: make bench-retrieval DATA=DIR." in done.stderr
     assert not (bare / ".venv").exists()
 
 
