@@ -121,8 +121,11 @@ def review(answer: Answer) -> None:
         printing.put(reverted)
     else:
         _new_knowledge(answer)
+    dry = answer.get("dry_run")
     if answer.get("accepted"):
-        say(f"reviewed up to {commit(answer['accepted'])}")
+        say(f"{'would be ' if dry else ''}reviewed up to {commit(answer['accepted'])}")
+    for uri in answer.get("approved", ()):
+        say(f"{'would approve' if dry else 'approved'} {address(uri)}")
     if not reverted and answer.get("next"):
         say(answer["next"])
 

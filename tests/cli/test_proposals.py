@@ -65,7 +65,10 @@ def test_new_knowledge_is_reviewed_and_reverted(kgd: Kgd) -> None:
     assert "+ summary: learned" in said
     kgd("link", "seen/a", "src/checkout.py", "--type", "about", "-q")
     assert "+ relations/about/concept://shop/src/checkout.py: " in kgd("review")
-    kgd("review", "--approve", "seen/a", "-q")
+    said = kgd("review", "--approve", "seen/a", "--dry-run")
+    assert "would approve concept://shop/seen/a\n" in said
+    assert "would be reviewed up to " in kgd("review", "--accept", "--dry-run")
+    assert "approved concept://shop/seen/a\n" in kgd("review", "--approve", "seen/a")
     assert "added concept://shop/seen/a, approved" in kgd("review")
     for option in ("--author", "--by"):
         assert kgd.json("review", option, "agent", "--since", "yesterday")["authors"] == []

@@ -152,9 +152,13 @@ def test_an_approved_change_is_marked_until_its_node_changes_again(learned: Ask)
         return [(by["group"], node["uri"][15:]) for by in found for node in by["nodes"] if node.get("approved")]
 
     mine, agent = "Ann Person (kgd-cli)", "Ann Person (test-client 1.0)"
-    learned.review(approve=["services/auth"], group=[agent], dry_run=True)
+    foretold = learned.review(approve=["services/auth"], group=[agent], dry_run=True)
+    assert (foretold["approved"], foretold["dry_run"]) == (["concept://shop/services/auth"], True)
     assert approved() == []
-    learned.review(approve=["services/auth", "notes/x"], group=[agent, mine])
+    with pytest.raises(NotFound):
+        learned.review(approve=["nosuch"], dry_run=True)
+    done = learned.review(approve=["services/auth", "notes/x"], group=[agent, mine])
+    assert sorted(done["approved"]) == ["concept://shop/notes/x", "concept://shop/services/auth"]
     assert approved() == approved(since="yesterday") == [(mine, "notes/x"), (agent, "services/auth")]
     learned.put(changes=upsert("services/auth", summary="again"))
     assert approved() == [(mine, "notes/x")]

@@ -118,7 +118,8 @@ class ReviewResult(TypedDict):
     """`until` is the newest examined commit; `more` nodes are left out and follow at `cursor`.
 
     `agents` and `people` are the numbers of their commits in this period, with any `by`; `own` of them this person made
-    without an agent. `reviewed` is the time and commit of this person's last review.
+    without an agent. `reviewed` is the time and commit of this person's last review. `approved` are the nodes that this
+    call approved. With `dry_run`, `accepted` and `approved` are what the call would do.
     """
 
     workspace: str
@@ -134,6 +135,8 @@ class ReviewResult(TypedDict):
     more: NotRequired[int]
     cursor: NotRequired[str]
     accepted: NotRequired[str]
+    approved: NotRequired[list[str]]
+    dry_run: NotRequired[bool]
     reverted: NotRequired[RevertResult]
     next: NotRequired[str]
 
@@ -171,8 +174,9 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     ]
     approvals = Approvals(workspace, person)
     learned = _Learned(workspace, chosen, PathMatcher.of(session, workspace, params.path), Reverts(every), approvals)
-    if params.approve and not params.dry_run:
-        approvals.add(_selected(session, workspace, params.approve, "approve", params.group, learned))
+    approved = _selected(session, workspace, params.approve, "approve", params.group, learned) if params.approve else {}
+    if approved and not params.dry_run:
+        approvals.add(approved)
     agents = sum(map(by_agent, every))
     answer: ReviewResult = {
         "workspace": workspace.id,
@@ -193,15 +197,14 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     if noted is not None:
         entry = workspace.past.entry(workspace.past.commit(noted), ())
         answer["reviewed"] = {"commit": noted.hex(), "at": made_at(entry)}
+    if approved:
+        answer["approved"] = list(dict.fromkeys(uri for uris in approved.values() for uri in uris))
+    if params.dry_run:
+        answer["dry_run"] = True
     if params.revert:
         answer["reverted"] = _revert(session, workspace, params, chosen, learned)
     elif params.accept:
-        if params.by or params.path:
-            raise Invalid("a review can only be accepted as a whole", at="accept", next="Leave out `by` and `path`.")
-        if not params.dry_run and not _contains(workspace, noted, tip):
-            _note(workspace, person, bytes.fromhex(tip))
-            if tip == workspace.tip:  # otherwise, newer commits may have approvals
-                approvals.clear()
+        _accept(workspace, params, person, noted, tip, approvals)
         answer["accepted"] = tip
     elif not answer["authors"]:
         if advice := correction(session, workspace, params.by, params.path):
@@ -439,6 +442,19 @@ def _revert(
     if outcome.would:
         answer["would"] = foretold(outcome.would)
     return answer
+
+
+def _accept(
+    workspace: Workspace, params: ReviewParams, person: str, noted: bytes | None, tip: str, approvals: Approvals
+) -> None:
+    """Record the review up to a commit, unless an earlier review covers it or the call is a dry run."""
+    if params.by or params.path:
+        raise Invalid("a review can only be accepted as a whole", at="accept", next="Leave out `by` and `path`.")
+    if params.dry_run or _contains(workspace, noted, tip):
+        return
+    _note(workspace, person, bytes.fromhex(tip))
+    if tip == workspace.tip:  # otherwise, newer commits may have approvals
+        approvals.clear()
 
 
 def _unchanged(workspace: Workspace, uri: Uri, group: str | None) -> NotFound:
