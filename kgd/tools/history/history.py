@@ -13,12 +13,12 @@ from kgd.errors import Advice, Do, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.conflict import Conflict
-from kgd.model.uri import Uri
+from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of
 from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.history.recent import correction
-from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, brought_by, line, made_at, sees_all
+from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, brought_by, line, made_at, printable, sees_all
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin
 from kgd.tools.paging import HARD_LIMIT, Room, clip
@@ -121,9 +121,17 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     if uri is not None and not (answer["commits"] or "cursor" in answer or params.cursor):
         _check_known(workspace, uri, sees)
     is_empty = not (answer["commits"] or "cursor" in answer or params.cursor)
-    if is_empty and (advice := correction(session, workspace, params.author, params.path)):
+    if is_empty and (advice := correction(session, workspace, params.author, params.path) or _of_code(session, uri)):
         answer["next"] = advice
     return answer
+
+
+def _of_code(session: Session, uri: Uri | None) -> str:
+    """The call that shows the code's commits, for a path of the code tree; empty for the holder of a token."""
+    if uri is None or scheme_of(uri) not in CODE_TREE or session.principal is not None:
+        return ""
+    asked = Do("context", paths=printable(f"./{path_of(uri)}"))
+    return Advice("Only changes to the knowledge are listed; ", asked, " shows the commits of the code.")
 
 
 def _check_known(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -> None:
