@@ -288,14 +288,14 @@ def _is_header(text: str) -> bool:
 
 
 def length(code: Place, path: str) -> int | None:
-    """The number of lines of the file in the work tree; None if it is missing, too large or unreadable."""
+    """The number of lines of the file in the work tree; None if it is missing, binary, too large or unreadable."""
     lines = _lines_now(code, path)
     return None if lines is None else len(lines)
 
 
 def _lines_now(code: Place, path: str) -> list[str] | None:
     found = in_work_tree(code.top, path) if code.top is not None else Content("absent")
-    return _lines_of(found.data) if found.state in ("text", "binary") else None
+    return _lines_of(found.data) if found.state == "text" else None
 
 
 def _lines_of(content: bytes) -> list[str]:

@@ -133,6 +133,10 @@ def test_lines_that_do_not_exist_are_reported_to_callers_on_this_machine(ask: As
     assert ask.context(paths="src/auth/one.py:2")["unknown_lines"] == [
         "src/auth/one.py has 1 line, so there is no line 2"
     ]
+    (code / "src/auth/key.bin").write_bytes(b"a\0b\nc\n")
+    told = ask.context(paths="src/auth/key.bin:1")
+    assert "lines" not in told
+    assert told["unknown_lines"] == ["src/auth/key.bin is not a text file, or too large, so it has no lines to show"]
     (code / ".gitignore").write_text("secret.env\n")
     (code / "secret.env").write_text("KEY = hidden\n")
     for path in ("secret.env", ".git/config"):

@@ -167,8 +167,11 @@ def unknown(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
         return [NO_CODE]
     found = []
     for one in asked:
-        length = code_log.length(code, one.path) if is_served(workspace, one.path) else None
-        if length is None:
+        served = is_served(workspace, one.path)
+        length = code_log.length(code, one.path) if served else None
+        if served and length is None:
+            found.append(printable(f"{one.path} is not a text file, or too large, so it has no lines to show"))
+        elif length is None:
             like = file_paths.similar(workspace, one.path, None)
             found.append(printable(f"there is no readable file {one.path.rstrip('/')} in the code tree{like}"))
         elif length < one.first:
