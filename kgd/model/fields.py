@@ -18,6 +18,8 @@ from kgd.model.node import (
     RELATION_FIELDS,
     RESERVED,
     RESERVED_PREFIX,
+    SCALARS,
+    SETS,
     SOURCE_FIELDS,
     Json,
     Node,
@@ -215,7 +217,9 @@ def with_field(node: Node, path: str, value: Json) -> Node:
         if is_other(path):
             return replace(node, others=with_value(node.others, [head], value))
     except (TypeError, KeyError, AttributeError):
-        raise Invalid(f"the value does not fit the field '{path[:80]}'", at=path[:80]) from None
+        form = "a text" if head in SCALARS else "a list of texts" if head in SETS else ""
+        advice = f"Give {form}." if form else ""
+        raise Invalid(f"the value does not fit the field '{path[:80]}'", at=path[:80], next=advice) from None
     raise Invalid(f"'{path[:80]}' is not a field of a node", at="fields")
 
 

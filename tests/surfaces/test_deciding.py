@@ -127,6 +127,16 @@ def test_a_refused_decision_is_named_by_its_place_in_the_call(ask: Ask) -> None:
         assert refused.value.at == f"resolutions[1]{place}"
 
 
+def test_values_that_settle_nothing_are_refused(ask: Ask) -> None:
+    id = disagree(ask, "x")
+    with pytest.raises(Invalid, match="give either `take` or `fields`"):
+        ask.resolve(resolutions={"id": id, "fields": {}})
+    with pytest.raises(Invalid, match="does not fit the field 'summary'") as refused:
+        ask.resolve(resolutions={"id": id, "fields": {"summary": 3}})
+    assert refused.value.next == "Give a text."
+    assert ask.conflicts(id=id)["conflicts"]
+
+
 def test_a_dry_run_of_accept_shows_the_commit_in_whole_and_in_part(ask: Ask) -> None:
     id = propose(ask, X, Y, Z)
     for only, changed in ([Y], {Y}), ([], {X, Y, Z}):

@@ -185,7 +185,7 @@ def _settleable(session: Session, workspace: Workspace, *, digest: str = "") -> 
 
 
 def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[str, Any]:
-    if (resolution.take is None) == (resolution.fields is None):
+    if (resolution.take is None) == (resolution.fields is None) or resolution.fields == {}:
         raise Invalid(
             "give either `take` or `fields`",
             at=at,
