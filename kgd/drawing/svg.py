@@ -43,13 +43,11 @@ ABOVE = 11.0
 EDGE = 0.76
 """Distance of a number of marks from the middle of a group, to the side and up, as a share of its radius."""
 
-Leads = Callable[[Dot], str]
+Link = Callable[[Dot], str]
 """Returns the address that a dot links to; empty if it has no link."""
 
 
-def draw(
-    scene: Scene, *, leads: Leads = lambda dot: "", title: str = "", alone: bool = False, selected: str = ""
-) -> str:
+def draw(scene: Scene, *, link: Link = lambda dot: "", title: str = "", alone: bool = False, selected: str = "") -> str:
     """The picture. Its units are pixels, and `viewBox` is the visible part.
 
     Args:
@@ -85,9 +83,9 @@ def draw(
             *map(_ring, layout.rings),
             "</g>",
             _lines(lines[False], layout, ends, tall),
-            *(_dot(dot, layout, labels[dot.uri], leads(dot), tall, is_filled=dot.uri in filled) for dot in opened),
+            *(_dot(dot, layout, labels[dot.uri], link(dot), tall, is_filled=dot.uri in filled) for dot in opened),
             _lines(lines[True], layout, ends, tall),
-            *(_dot(dot, layout, labels[dot.uri], leads(dot), tall, share, dot.uri == selected) for dot in others),
+            *(_dot(dot, layout, labels[dot.uri], link(dot), tall, share, dot.uri == selected) for dot in others),
             _badges(scene.dots, layout, ends),
             *_names(scene, layout, labels, ends),
             "</svg>",
@@ -233,7 +231,7 @@ def _dot(
     dot: Dot,
     layout: Layout,
     label: Label,
-    leads: str,
+    link: str,
     tall: Layout | None,
     share: float = 1.0,
     is_selected: bool = False,
@@ -250,8 +248,8 @@ def _dot(
     said = escaped(description(dot))
     # Users of voice control say the visible text, so it is part of the name.
     cut = f", shown as {escaped(label.text.replace(chr(10), ' '))}" if "…" in label.text else ""
-    href = f' href="{escaped(leads)}" aria-label="{said}{cut}"' if leads else ""
-    tag = "a" if leads else "g"
+    href = f' href="{escaped(link)}" aria-label="{said}{cut}"' if link else ""
+    tag = "a" if link else "g"
     more = f"\n{dot.summary[:200].replace('`', '')}" if dot.summary else ""
     point, half = layout.points[dot.uri], radius(dot, layout)
     kind = "dot group" if dot.shape == "group" else "dot"
@@ -286,7 +284,7 @@ def _box(dot: Dot, layout: Layout, is_filled: bool) -> str:
 
 def _badges(dots: Sequence[Dot], layout: Layout, numbers: Mapping[str, tuple[int, Dot]]) -> str:
     """The numbers of the nodes with marks of each group, on the edge of its circle or beside the title of its box. They
-    are not part of the link, whose name says them in words."""
+    are not part of the link, whose name already has them in words."""
     drawn = []
     for dot in dots:
         point, away, (across, down) = layout.points[dot.uri], radius(dot, layout) * EDGE, _half(dot, layout)

@@ -84,7 +84,7 @@ TITLES = {row.name: row.label for row in NODE_FIELDS} | {
 }
 LONG = ("content", "memories", "node", "twin")
 """First parts of fields whose value is too long for a gist."""
-DEEDS = {
+DESCRIPTIONS = {
     "put": "changed",
     "relate": "related",
     "unrelate": "removed a relation",
@@ -99,7 +99,7 @@ DEEDS = {
     "review: take back": "reverted",
 }
 """Descriptions of generated commit subjects, by the words of the subject before the node's URI."""
-GENERATED = (*DEEDS, "change", "log", "revert")
+GENERATED = (*DESCRIPTIONS, "change", "log", "revert")
 """The words before the node's URI in a generated subject."""
 WITH_REASONS = ("put", "resolve", "submit", "accept", "commit")
 """Operations whose commits have the author's message, if the author wrote one; ``commit`` is a commit made with git."""
@@ -157,8 +157,8 @@ class FieldRow:
         head, *rest = split(self.name) if self.name else [""]
         before, after = self.text("same", "del"), self.text("same", "ins")
         if head == "relations" and len(rest) == 2:
-            deed = f"{'' if after else 'no longer '}{words_of(rest[0])} {name_of(rest[1])}"
-            return f"{deed}: {', '.join(after.splitlines())}" if before and after else deed
+            change = f"{'' if after else 'no longer '}{words_of(rest[0])} {name_of(rest[1])}"
+            return f"{change}: {', '.join(after.splitlines())}" if before and after else change
         if head in LONG or self.name == VERIFIED or before == after == "":
             return self.title
         if "\n" in f"{before}{after}" and before != after:
@@ -242,9 +242,9 @@ def reason_of(commit: Mapping[str, Any]) -> str:
     return "" if is_generated else message
 
 
-def deed_of(subject: str, uri: str) -> str:
+def description_of(subject: str, uri: str) -> str:
     """Describe the change that a generated commit subject reports; empty for a subject that an author wrote."""
-    return DEEDS.get(subject.removesuffix(uri).rstrip(), "") if subject.endswith(f" {uri}") else ""
+    return DESCRIPTIONS.get(subject.removesuffix(uri).rstrip(), "") if subject.endswith(f" {uri}") else ""
 
 
 def titled(field: str) -> str:

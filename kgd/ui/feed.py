@@ -28,7 +28,7 @@ FORMER = 3
 CARDS = 100_000
 """Token budget for the nodes of the feed, without their content."""
 BY_HAND = "edited by hand"
-OTHER_DEEDS = {"merge": "merged", "commit": BY_HAND, "hand-edit": BY_HAND}
+OTHER_VERBS = {"merge": "merged", "commit": BY_HAND, "hand-edit": BY_HAND}
 """Verbs of commits that no operation makes."""
 USUAL = "wrote"
 HOUR = len("2026-11-20T13")
@@ -44,7 +44,7 @@ class Change:
     uri: str
     name: str
     summary: str
-    deed: str
+    verb: str
     there: bool = True
 
 
@@ -80,10 +80,10 @@ class Group:
         """The changes in one line: ``created “Till”, “Tray”; changed “Cart”; 4 more``."""
         told: dict[str, list[str]] = {}
         for one in self.changes[:NAMED]:
-            told.setdefault(one.deed if one.there else "deleted", []).append(f"“{one.name}”")
+            told.setdefault(one.verb if one.there else "deleted", []).append(f"“{one.name}”")
         more = len(self.changes[NAMED:]) + sum(count for _, count in self.rest)
         return "; ".join(
-            [*(f"{deed} {', '.join(names)}" for deed, names in told.items()), *([f"{more:,} more"] if more else [])]
+            [*(f"{verb} {', '.join(names)}" for verb, names in told.items()), *([f"{more:,} more"] if more else [])]
         )
 
 
@@ -128,16 +128,16 @@ def _add(group: Group, commit: Mapping[str, Any], known: Mapping[str, Mapping[st
 
 
 def _change(uri: str, commit: Mapping[str, Any], node: Mapping[str, Any]) -> Change:
-    deed, there = deeds().get(commit.get("operation", ""), USUAL), "version" in node
+    verb, there = verbs().get(commit.get("operation", ""), USUAL), "version" in node
     is_only = node.get("version") == 1
     is_last = there and node["origin"].get("commit") == commit["commit"]
     is_first = is_only or (not is_last and node.get("created", {}).get("at") == commit["at"])
-    if deed == USUAL:
-        deed = "created" if is_first else "changed" if there else ""
-    elif deed == BY_HAND and is_first:
-        deed = "created by hand"
+    if verb == USUAL:
+        verb = "created" if is_first else "changed" if there else ""
+    elif verb == BY_HAND and is_first:
+        verb = "created by hand"
     is_of_commit = is_only and "conflicts" not in node
-    return Change(uri, node.get("name") or name_of(uri), lead(node) if is_of_commit else "", deed, there)
+    return Change(uri, node.get("name") or name_of(uri), lead(node) if is_of_commit else "", verb, there)
 
 
 def _nodes(visit: Visit, commits: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
@@ -156,6 +156,6 @@ def _nodes(visit: Visit, commits: Mapping[str, str]) -> dict[str, Mapping[str, A
 
 
 @cache
-def deeds() -> Mapping[str, str]:
+def verbs() -> Mapping[str, str]:
     """Verbs of commits by their `Kgd-Op` trailer."""
-    return {word: verb for one in entries().values() for word, verb in one["commits"].items()} | OTHER_DEEDS
+    return {word: verb for one in entries().values() for word, verb in one["commits"].items()} | OTHER_VERBS

@@ -8,15 +8,15 @@ from typing import NamedTuple
 class Destination(NamedTuple):
     """A page: its name in the address, and its label.
 
-    `words` find it in the palette as well, and `title` is its longer label there. `leads` is whether the navigation of
-    every page lists it.
+    `words` find it in the palette as well, and `title` is its longer label there. The navigation of
+    every page lists it if it `is_listed`.
     """
 
     name: str
     label: str
     words: str
     title: str = ""
-    leads: bool = True
+    is_listed: bool = True
 
 
 DESTINATIONS = (
@@ -27,8 +27,8 @@ DESTINATIONS = (
     Destination("conflicts", "Conflicts", "resolve settle disagree"),
     Destination("proposals", "Proposals", "accept reject submissions"),
     Destination("areas", "Areas", "coverage folders atoms"),
-    Destination("broken", "Broken links", "missing targets", leads=False),
+    Destination("broken", "Broken links", "missing targets", is_listed=False),
     Destination("workspaces", "Workspaces", "remotes sharing tokens sync browsers"),
 )
-NAVIGATION = {one.name: one.label for one in DESTINATIONS if one.leads}
+NAVIGATION = {one.name: one.label for one in DESTINATIONS if one.is_listed}
 """Labels of the pages in the navigation, by name."""

@@ -145,7 +145,7 @@ class Ui:
         """
         code = request.path_params["code"][:100]
         told = await anyio.to_thread.run_sync(self._invitation, code, self._key(request))
-        told["asks"] = told["asks"] or comes_from_elsewhere(request)
+        told["needs_consent"] = told["needs_consent"] or comes_from_elsewhere(request)
         return self._html("enter.html", told)
 
     def _invitation(self, code: str, key: str) -> dict[str, Any]:
@@ -153,8 +153,8 @@ class Ui:
         invited = self._sessions.invited(code)
         if invited is None:
             raise Unauthorized("this link has already been used or has expired")
-        asks = self._sessions.visitor(key) not in (None, invited.visitor)
-        return {"code": code, "asks": asks, "holder": self._holder(invited.visitor)}
+        needs_consent = self._sessions.visitor(key) not in (None, invited.visitor)
+        return {"code": code, "needs_consent": needs_consent, "holder": self._holder(invited.visitor)}
 
     async def enter(self, request: Request) -> Response:
         """Start a session with a link's code or a token, and end the browser's previous session."""

@@ -13,7 +13,7 @@ from kgd.tools.nodes import UNSEEN_MESSAGE
 from kgd.ui.changes import (
     Mark,
     as_text,
-    deed_of,
+    description_of,
     mapping_of,
     mapping_text,
     marked,
@@ -151,7 +151,7 @@ def test_values_are_shown_as_editable_text() -> None:
     ],
 )
 def test_a_generated_subject_is_described_by_its_change(subject: str, said: str) -> None:
-    assert deed_of(subject, "concept://shop/a") == said
+    assert description_of(subject, "concept://shop/a") == said
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def some(count: int, one: str, remedy: str = "") -> Waiting:
     ],
 )
 def test_pending_work_is_named_with_its_remedy(waiting: Waiting, said: str) -> None:
-    assert waiting.deed == said
+    assert waiting.instruction == said
 
 
 @pytest.mark.slow

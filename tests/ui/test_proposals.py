@@ -132,7 +132,7 @@ def test_the_list_is_filtered_in_one_line_without_scripts(chromium: Browser, des
     page.goto(desk.link())
     page.get_by_role("button").click()
     at(page, "proposals?since=today")
-    places = [field.bounding_box() for field in page.locator(".narrow-review > *").all()]
+    places = [field.bounding_box() for field in page.locator(".filter-form > *").all()]
     assert len({round(one["y"] + one["height"] / 2) for one in places if one}) == 1
     page.get_by_label("path").fill("/dam/**")
     page.get_by_role("button", name="Show").click()

@@ -88,7 +88,7 @@ class Waiting:
         return counted(self.count, self.one, self.many)
 
     @property
-    def deed(self) -> str:
+    def instruction(self) -> str:
         """``Resolve 3 conflicts``; empty if nothing needs to be done."""
         return f"{self.remedy} {self.words}" if self.remedy else ""
 

@@ -102,7 +102,7 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     if not groups:
         return told
     rows = [
-        {"dot": dot, "node": _leads(visit, wanted, scene, dot), "marks": [dot.told], "alone": ""} for dot in scene.dots
+        {"dot": dot, "node": _link(visit, wanted, scene, dot), "marks": [dot.told], "alone": ""} for dot in scene.dots
     ]
     return (
         told
@@ -135,8 +135,8 @@ def _opened(visit: Visit, wanted: Wanted, scene: Scene, groups: Sequence[Mapping
     return [
         {
             "name": group["name"],
-            "leads": visit.to("area", uri=group["id"]) if group["id"].startswith("atom:") else "",
-            "without": _leads(visit, wanted, scene, dots[f"{GROUP}{group['id']}"]),
+            "link": visit.to("area", uri=group["id"]) if group["id"].startswith("atom:") else "",
+            "without": _link(visit, wanted, scene, dots[f"{GROUP}{group['id']}"]),
         }
         for group in groups
         if "members" in group
@@ -208,7 +208,7 @@ def _choice(name: str, nodes: Sequence[tuple[Mapping[str, Any], str]], *, is_nam
     """Return the nodes of one name, each with its path.
 
     Args:
-        nodes: Each with the address of the picture that it leads to.
+        nodes: Each with the address of its picture.
         is_name: Whether they have this name; otherwise a search for it found them.
     """
     rows = [
@@ -216,9 +216,9 @@ def _choice(name: str, nodes: Sequence[tuple[Mapping[str, Any], str]], *, is_nam
             "name": node["name"],
             "type": shown_type(node),
             "path": path_of(node["uri"]) if is_owned(node["uri"]) else node["uri"],
-            "leads": leads,
+            "link": link,
         }
-        for node, leads in nodes
+        for node, link in nodes
     ]
     return {"choice": {"name": name, "rows": rows, "is_name": is_name}}
 
@@ -234,7 +234,7 @@ def _ends(visit: Visit, wanted: Wanted) -> dict[str, tuple[str, str]]:
 
 def _step(visit: Visit, wanted: Wanted, node: Mapping[str, Any], costs: Mapping[Any, float]) -> dict[str, Any]:
     """Return one node of a path, and the relation that leads to it."""
-    step: dict[str, Any] = {"node": node, "leads": wanted.selecting(visit, node["uri"])}
+    step: dict[str, Any] = {"node": node, "link": wanted.selecting(visit, node["uri"])}
     if via := node.get("via"):
         backward = via.get("direction") == "in"
         ends = (node["uri"], via["from"]) if backward else (via["from"], node["uri"])
@@ -295,7 +295,7 @@ def _in_order(dot: Dot) -> tuple[Any, ...]:
 def _neighbour(visit: Visit, wanted: Wanted, dot: Dot) -> dict[str, Any]:
     return {
         "name": dot.name or dot.uri,
-        "leads": wanted.selecting(visit, dot.uri),
+        "link": wanted.selecting(visit, dot.uri),
         "figure": Markup(sample(dot.type, dot.marks if dot.shape == "missing" else (), dot.tone)),
         "marks": [BADGES[mark] for mark in dot.marks if mark in BADGES],
     }
@@ -303,7 +303,7 @@ def _neighbour(visit: Visit, wanted: Wanted, dot: Dot) -> dict[str, Any]:
 
 def _drawn(visit: Visit, wanted: Wanted, scene: Scene, title: str) -> dict[str, Any]:
     """Return the picture, its legend and its list."""
-    picture = draw(scene, leads=lambda dot: _leads(visit, wanted, scene, dot), title=title, selected=wanted.node)
+    picture = draw(scene, link=lambda dot: _link(visit, wanted, scene, dot), title=title, selected=wanted.node)
     return {
         "picture": Markup(picture),
         "legend": legend_of(visit, wanted, scene),
@@ -334,7 +334,7 @@ def _title(scene: Scene) -> str:
     return f"Around {', '.join(begun[:3])}{more}"[:200]
 
 
-def _leads(visit: Visit, wanted: Wanted, scene: Scene, dot: Dot) -> str:
+def _link(visit: Visit, wanted: Wanted, scene: Scene, dot: Dot) -> str:
     """Return the link of a dot: it selects a node, or opens or closes a group, with the groups inside of it."""
     if dot.shape != "group":
         return wanted.selecting(visit, dot.uri)
@@ -360,7 +360,7 @@ def _starts(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, str]]:
         {
             "uri": dot.uri,
             "name": dot.name,
-            "leads": wanted.selecting(visit, dot.uri),
+            "link": wanted.selecting(visit, dot.uri),
             "without": wanted.begun_at(visit, [one.uri for one in starts if one is not dot]),
         }
         for dot in starts

@@ -53,4 +53,4 @@ def card_of(visit: Visit, wanted: Wanted) -> dict[str, Any] | None:
 
 
 def _row(visit: Visit, wanted: Wanted, row: dict[str, Any]) -> dict[str, Any]:
-    return row | {"leads": wanted.selecting(visit, row["other"])}
+    return row | {"link": wanted.selecting(visit, row["other"])}

@@ -42,8 +42,8 @@ def legend_of(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]
     ]
 
 
-def _entry(figure: str, words: str, leads: str = "", is_hidden: bool = False) -> dict[str, Any]:
-    return {"figure": Markup(figure), "words": words, "leads": leads, "is_hidden": is_hidden}
+def _entry(figure: str, words: str, link: str = "", is_hidden: bool = False) -> dict[str, Any]:
+    return {"figure": Markup(figure), "words": words, "link": link, "is_hidden": is_hidden}
 
 
 def without(answer: Mapping[str, Any], hidden: Sequence[str]) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kgd.errors import Advice, KgdError, NotFound
-from kgd.ui.changes import VERIFIED, deed_of, rows
+from kgd.ui.changes import VERIFIED, description_of, rows
 from kgd.ui.node_reading import titles
 from kgd.ui.pages.conflicts import listed
 from kgd.ui.reports import reported
@@ -166,15 +166,15 @@ def _revert(visit: Visit, message: str) -> dict[str, Any]:
 def title(commit: Mapping[str, Any], uri: str) -> str:
     """Return the title of a commit in a node's history: the commit's subject, or its changes if they are known."""
     subject = str(commit["message"].partition("\n")[0])
-    deed = deed_of(subject, uri)
+    description = description_of(subject, uri)
     if subject and not subject.startswith("put "):
-        return deed.capitalize() or subject
+        return description.capitalize() or subject
     for one in commit.get("diff", ()):
         if one["change"] != "changed":
             return f"{one['change'].capitalize()}"
         fields = dict.fromkeys(name.partition("/")[0] for name in one["fields"] if name != VERIFIED)
         return f"Changed {', '.join(fields)}" if fields else "Verified"
-    return deed.capitalize() or UNKNOWN
+    return description.capitalize() or UNKNOWN
 
 
 ENTRIES = (

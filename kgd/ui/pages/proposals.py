@@ -10,7 +10,7 @@ from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model.access import Verb
 from kgd.ui.changes import NodeRow, previewed_commit, rows
 from kgd.ui.node_reading import code_beside, titles
-from kgd.ui.pages.review import ANY_TIME, BY, narrowing
+from kgd.ui.pages.review import ANY_TIME, BY, filter_of
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
@@ -23,13 +23,13 @@ TRIED = 200
 
 def listing(visit: Visit) -> Handled:
     """List the open proposals that match the filter, or the visitor's own with comments to answer, oldest first."""
-    narrowed, unanswered = narrowing(visit.query), "unanswered" in visit.query
+    wanted, unanswered = filter_of(visit.query), "unanswered" in visit.query
     answer = visit.call(
         "proposals",
         limit=LISTED,
         cursor=visit.query.get("cursor") or None,
         unanswered=unanswered,
-        **narrowed.asks(),
+        **wanted.parameters(),
     )
     return Page(
         "proposals.html",
@@ -38,7 +38,7 @@ def listing(visit: Visit) -> Handled:
             "shown": {one["id"]: _shown(visit, one["id"]) for one in answer["proposals"]},
             "may": visit.may("accept"),
             "total": answer["total"],
-            "narrowed": narrowed,
+            "wanted": wanted,
             "usual": ANY_TIME,
             "by": [(by, words, None) for by, words in BY],
             "unanswered": unanswered,

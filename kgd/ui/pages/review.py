@@ -54,7 +54,7 @@ class Author:
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowed:
+class ReviewFilter:
     """The filter of a review or of the proposals. `since` is a date or a time in words."""
 
     since: str
@@ -67,7 +67,7 @@ class Narrowed:
         """Whether the filter is empty, so that a review can be marked as done."""
         return not (self.since or self.by or self.who or self.path)
 
-    def asks(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """Return the parameters of the tool."""
         return {
             "since": self.since or None,
@@ -75,8 +75,8 @@ class Narrowed:
             "path": [self.path] if self.path else None,
         }
 
-    def says(self) -> dict[str, str]:
-        """Return the filter as parameters of an address."""
+    def query(self) -> dict[str, str]:
+        """Return the filter as the query of an address."""
         return {"since": self.since, "by": self.by, "who": self.who, "path": self.path}
 
     @property
@@ -94,17 +94,17 @@ class Narrowed:
 
 def review(visit: Visit) -> Handled:
     """Show new knowledge by author; without permission to review, by commit."""
-    narrowed = narrowing(visit.query)
+    wanted = filter_of(visit.query)
     told: dict[str, Any] = {
-        "narrowed": narrowed,
+        "wanted": wanted,
         "usual": LAST_REVIEW,
         "by": [],
         "reviews": visit.can("review"),
     }
     if not visit.can("review"):
-        return Page("review.html", told | _commits(visit, narrowed))
+        return Page("review.html", told | _commits(visit, wanted))
     answer = visit.call(
-        "review", limit=NODES, cursor=visit.query.get("cursor"), until=visit.query.get("until"), **narrowed.asks()
+        "review", limit=NODES, cursor=visit.query.get("cursor"), until=visit.query.get("until"), **wanted.parameters()
     )
     agents, people = answer["agents"], answer["people"]
     counts = {"": agents + people, "agent": agents, "person": people}
@@ -113,14 +113,14 @@ def review(visit: Visit) -> Handled:
         "authors": _authors(visit, answer),
         "by": [(by, words, counts[by]) for by, words in BY],
     }
-    told["unreviewed"] = _unreviewed(visit, narrowed, answer)
+    told["unreviewed"] = _unreviewed(visit, wanted, answer)
     return Page("review.html", told)
 
 
 def revert(visit: Visit) -> Handled:
     """Preview the revert of the selected nodes, then make it. Each is sent with the group that it was selected in."""
-    narrowed, ticks = narrowing(visit.form), visit.many("uri")
-    back = visit.to("review", **narrowed.says())
+    wanted, ticks = filter_of(visit.form), visit.many("uri")
+    back = visit.to("review", **wanted.query())
     if not ticks:
         return Redirect(back, said="Select facts to revert.")
     makes = visit.form.get("step") == "make"
@@ -134,13 +134,13 @@ def revert(visit: Visit) -> Handled:
         message=visit.text("message"),
         limit=1,
         dry_run=not makes,
-        **narrowed.asks(),
+        **wanted.parameters(),
     )
     done = answer["reverted"]
     if makes:
         return reported(back, done, f"Reverted {counted(nodes, 'fact')}", "Nothing was left to revert.")
     told = {
-        "narrowed": narrowed,
+        "wanted": wanted,
         "ticks": ticks,
         "nodes": nodes,
         "groups": dict.fromkeys(group for _, _, group in picked),
@@ -153,10 +153,10 @@ def revert(visit: Visit) -> Handled:
 
 def approve(visit: Visit) -> Handled:
     """Approve the selected changes, each with the group that it was selected in."""
-    narrowed, picked = narrowing(visit.form), [one.partition(" ") for one in visit.many("uri")]
+    wanted, picked = filter_of(visit.form), [one.partition(" ") for one in visit.many("uri")]
     cursor, until = (visit.form.get(name, "") for name in ("cursor", "until"))
     page = {"cursor": cursor, "until": until} if cursor else {}
-    back = visit.to("review", **page, **narrowed.says())
+    back = visit.to("review", **page, **wanted.query())
     if not picked:
         return Redirect(back, said="Select facts to approve.")
     visit.call(
@@ -165,7 +165,7 @@ def approve(visit: Visit) -> Handled:
         group=[group for _, _, group in picked],
         until=visit.form.get("until"),
         limit=1,
-        **narrowed.asks(),
+        **wanted.parameters(),
     )
     return Redirect(back)
 
@@ -176,17 +176,17 @@ def accept(visit: Visit) -> Handled:
     return Redirect(visit.to("review"), said=f"Reviewed up to {accepted[:10]}.")
 
 
-def narrowing(given: Mapping[str, str]) -> Narrowed:
+def filter_of(given: Mapping[str, str]) -> ReviewFilter:
     """Return the filter in an address or a form."""
-    return Narrowed(*(given.get(name, "").strip() for name in ("since", "by", "who", "path")))
+    return ReviewFilter(*(given.get(name, "").strip() for name in ("since", "by", "who", "path")))
 
 
-def _unreviewed(visit: Visit, narrowed: Narrowed, answer: Mapping[str, Any]) -> dict[str, Any]:
+def _unreviewed(visit: Visit, wanted: ReviewFilter, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the number of unreviewed commits by agents and other people, and whether there are `more`.
 
     Without a date, the answer has the exact number; the navigation shows it as well.
     """
-    if narrowed.since:
+    if wanted.since:
         counts = visit.counts()
         return {"count": counts.get("review", 0), "more": counts.get("more", False)}
     return {"count": answer["agents"] + answer["people"] - answer["own"], "more": "cut" in answer}
@@ -233,12 +233,12 @@ def _row(node: Mapping[str, Any], card: Mapping[str, Any]) -> NodeRow:
     )
 
 
-def _commits(visit: Visit, narrowed: Narrowed) -> dict[str, Any]:
+def _commits(visit: Visit, wanted: ReviewFilter) -> dict[str, Any]:
     """Return the commits of the history."""
-    since, now = narrowed.since, datetime.now().astimezone()
+    since, now = wanted.since, datetime.now().astimezone()
     begin = moment(moment_of(since, now)) if since else None
     answer = visit.call(
-        "history", since=begin, author=narrowed.who or None, diff=True, limit=COMMITS, cursor=visit.query.get("cursor")
+        "history", since=begin, author=wanted.who or None, diff=True, limit=COMMITS, cursor=visit.query.get("cursor")
     )
     shown = [_author_of(one) for one in answer["commits"]]
     return {"answer": answer, "authors": shown}

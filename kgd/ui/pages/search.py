@@ -114,7 +114,7 @@ def search(visit: Visit) -> Handled:
         "counts": not answer.get("cursor") and "cursor" not in visit.query,
         "next": visit.to("search", **{"q": question, **given, "cursor": answer.get("cursor")}),
         "first": visit.to("search", **{"q": question, **given}),
-        "narrowed_to": lambda name, value: _to(visit, question, given, name, value),
+        "filtered": lambda name, value: _to(visit, question, given, name, value),
         "writes": visit.may("put"),
     }
     return Page("search.html", told)
