@@ -1,7 +1,7 @@
 """The program `kgd` and its hubs, forked from a process that has imported them.
 
-Every command and hub still has its own process, arguments, directory, environment, streams and exit code. It saves the
-start of the interpreter and most imports, two thirds of its cost. Tests of the start itself use `subprocess`.
+Every command and hub still has its own process, arguments, directory, environment, streams and exit code. Forking skips
+the start of the interpreter and most imports, which is two thirds of the cost. Tests of the start use `subprocess`.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _matters_at_start(variable: str, value: str) -> bool:
 
 @cache
 def _server(owner: int, program: str) -> socket.socket:
-    """The connection to the process that forks a program, which ends with this process, its owner."""
+    """Start a process that forks a program; return the connection to it. It ends with this process, its owner."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     quiet = subprocess.DEVNULL
     usual = {name: value for name, value in os.environ.items() if not name.startswith("KGD_")} | USUAL
@@ -143,7 +143,7 @@ def _server(owner: int, program: str) -> socket.socket:
 
 
 def _next_command(orders: socket.socket) -> list[int]:
-    """Fork for each order, and report exit codes. Return the files of the order in its process; at the end, nothing."""
+    """Fork for each order, and report exit codes. Return the order's files in the child; at the end, an empty list."""
     ended, wake = socket.socketpair()
     wake.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -175,7 +175,7 @@ def _next_command(orders: socket.socket) -> list[int]:
 
 
 def _report(running: dict[int, int]) -> None:
-    """Tell the exit codes of processes that have ended."""
+    """Send the exit codes of the processes that have ended."""
     while running:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
@@ -186,7 +186,7 @@ def _report(running: dict[int, int]) -> None:
 
 
 def _be(program: str, main: Callable[[], int], files: list[int]) -> int:
-    """Run the program of an order in this process."""
+    """Run the ordered program in this process."""
     *streams, order, end = files
     os.close(end)
     with open(order) as text:

@@ -46,7 +46,7 @@ _CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of standard output that are not defects."""
 _IN_SIGHT = "does not belong on the command line, where others can see it"
 LIKE_AN_OPTION = 0.65
-"""Similarity of names, without dashes, from which an unknown option is taken for a misspelling."""
+"""Lowest similarity, without dashes, at which an unknown option counts as a misspelling."""
 _TEXTS = ("NAME", "TEXT")
 """Placeholders of arguments whose values may contain spaces."""
 _MISSING = "the following arguments are required: "

@@ -212,7 +212,7 @@ def _changes(source: str) -> Any:
         found = None
     if not isinstance(found, list | dict):
         example = '[{"op": "upsert", "uri": "services/auth", "summary": "Signs tokens"}]'
-        raise Invalid(f"these are not changes in JSON{where}", at=at, next=f"For example, {example}.")
+        raise Invalid(f"this is not a list of changes in JSON{where}", at=at, next=f"For example, {example}.")
     return found
 
 

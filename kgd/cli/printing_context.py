@@ -193,7 +193,7 @@ def coverage(answer: Answer) -> None:
 def _coverage_table(answer: Answer) -> None:
     """Print folders and files as a table, or the files of an area."""
     if area := answer.get("area"):
-        files = [(one["path"], str(one.get("facts", 0)), _others(one, area["uri"])) for one in answer["files"]]
+        files = [(one["path"], str(one.get("facts", 0)), _other_areas(one, area["uri"])) for one in answer["files"]]
         table(("PATH", "FACTS", "ALSO IN"), files, lambda *row: "  ".join(filter(None, row)))
         return
     rows = [
@@ -244,7 +244,7 @@ def _folder(folder: Answer, name: str) -> str:
     return f"{told}  {areas}" if (areas := _areas(folder)) else told
 
 
-def _others(file: Answer, uri: str) -> str:
+def _other_areas(file: Answer, uri: str) -> str:
     return _areas({**file, "areas": [one for one in file["areas"] if one["uri"] != uri]})
 
 

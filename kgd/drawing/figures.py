@@ -16,7 +16,7 @@ RED, AMBER, BLUE = "#a3231b", "#7d5400", "#2f5c9e"
 LARGEST_SHAPE = 7.0
 """Radius of the largest shape in the circle of a group, and of a shape in a legend."""
 HUES: Mapping[Mark, str] = {"conflict": RED, "unverified": AMBER, "proposed": BLUE}
-"""Colours of the signs of trouble, which are filled."""
+"""Fill colours of the marks that need attention."""
 GOLDEN = pi * (3 - sqrt(5))
 SIGNS: Mapping[Mark, str] = {"conflict": "!", "unverified": "?", "proposed": "+", "foreign": "↗"}
 """Signs next to a dot, so that a mark is not shown only by colour."""
@@ -26,7 +26,7 @@ PLACES: Mapping[Mark, tuple[int, int]] = {
     "proposed": (-1, 1),
     "foreign": (1, 1),
 }
-"""The side of a dot where a sign is, to the right and down."""
+"""The corner of a dot that has the sign: steps to the right and down."""
 
 
 def figure(dot: Dot, size: float, share: float = 1.0) -> str:

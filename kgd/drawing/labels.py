@@ -27,7 +27,7 @@ LONGEST = 48
 LINES = 4
 """Largest number of lines of a label; one in an opened group also keeps to its row."""
 START = 1.4
-"""Size of a start, by that of other nodes."""
+"""Size of a start node, as a multiple of the size of other nodes."""
 GAP = 4.0
 """Gap between a dot and its label."""
 TITLE = (10.0, 16.0)

@@ -29,9 +29,9 @@ MOST_RINGS = 10
 MOST_ROWS = 80
 TOP = -pi / 2
 BETWEEN = 0.5
-"""Gap between the neighbours of two types, as a number of leaves."""
+"""Gap between neighbours of different types, in leaves."""
 ROUNDS = 3
-"""Number of times that the dots of a type are ordered by their lines to other dots."""
+"""Number of passes that order the dots of a type by their lines to other dots."""
 STEP_RIGHT, STEP_DOWN = 200.0, 90.0
 """Distance from each node of a path to the next: to the right or, in a tall picture, below."""
 ROW = 24

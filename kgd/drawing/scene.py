@@ -93,8 +93,7 @@ class Scene:
 
     @property
     def marks(self) -> dict[Mark, int]:
-        """The number of nodes with each mark in use, in the order of the legend; in groups also of nodes without a
-        dot."""
+        """The number of nodes with each mark, in the order of the legend. Groups also count nodes without a dot."""
         counts = Counter[Mark]()
         for dot in self.dots:
             counts.update(dict(dot.counts))

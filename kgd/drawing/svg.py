@@ -283,8 +283,10 @@ def _box(dot: Dot, layout: Layout, is_filled: bool) -> str:
 
 
 def _badges(dots: Sequence[Dot], layout: Layout, numbers: Mapping[str, tuple[int, Dot]]) -> str:
-    """The numbers of the nodes with marks of each group, on the edge of its circle or beside the title of its box. They
-    are not part of the link, whose name already has them in words."""
+    """Draw how many nodes of each group have each mark: on the edge of its circle, or beside the title of its box.
+
+    Screen readers find these numbers in the name of the group's link.
+    """
     drawn = []
     for dot in dots:
         point, away, (across, down) = layout.points[dot.uri], radius(dot, layout) * EDGE, _half(dot, layout)

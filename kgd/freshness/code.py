@@ -170,9 +170,9 @@ class Code:
         return FOLDER if kind == "tree" else self._id_in(blob, path, symbol)
 
     def id_before(self, when: int, path: str, symbol: str = "") -> str | None:
-        """The id of the content of a path in its newest commit up to a time; None if it had none.
+        """The id of the content that a path had at a time; None if there was none.
 
-        Costs one run of git for each path, and one for each content; both are cached for all citations.
+        Runs git once for each path and once for each content; all citations share both results.
         """
         older = next((one for one in self.history(path) if one.at <= when), None)
         if older is None:

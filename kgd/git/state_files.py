@@ -23,10 +23,10 @@ log = logging.getLogger("kgd.state")
 
 
 def read(path: Path, parse: Callable[[Any], _Value]) -> _Value | None:
-    """The value that `parse` makes of the file's JSON document; None without a readable file.
+    """Read a JSON file, and return the result of `parse`; None if the file is missing or cannot be used.
 
     Args:
-        parse: Raises one of `MALFORMED`, or KgdError, for a document of another shape.
+        parse: Converts the document; raises one of `MALFORMED`, or KgdError, if the document has another shape.
     """
     try:
         with path.open("rb") as file:  # open until the end, so that a new file cannot get its inode number

@@ -1,12 +1,12 @@
 """Traversals across workspaces, local and on hubs, as one traversal.
 
-The traversal proceeds in rounds. A round traverses everything that is in memory, under its locks. After that, unknown
-nodes are joined or requested without a lock: another local workspace directly, a hub by one call with the remaining
-cost and nodes. The next round starts again and includes these nodes, in the order of one graph (cost, hops, URI). The
-traversal ends when a round finds nothing new.
+The traversal proceeds in rounds. A round traverses the graphs in memory, under their locks. Then, without a lock, it
+adds other local workspaces, and calls each hub once for its unknown nodes, with the remaining cost and nodes. The next
+round starts again and includes these nodes, in the order of one graph (cost, hops, URI). The traversal ends when a
+round finds nothing new.
 
-A hub answers with the nodes near some starts, their costs, and the relations among them. The known radius is stored per
-node, since a traversal that reaches a node with more budget has to ask again.
+A hub answers with the nodes near some starts, their costs, and the relations among them. Each node has its own known
+radius: a traversal that reaches the node with more budget calls the hub again.
 """
 
 from __future__ import annotations

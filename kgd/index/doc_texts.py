@@ -244,7 +244,7 @@ def note_people(connection: sqlite3.Connection, id: int, people: Iterable[str]) 
 
 
 def people_among(connection: sqlite3.Connection, names: Collection[str]) -> list[str]:
-    """The names of speakers among these words."""
+    """Select the words that are names of speakers."""
     known = connection.execute(
         "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM people WHERE person = value)",
         (orjson.dumps(list(names)).decode(),),
@@ -253,7 +253,7 @@ def people_among(connection: sqlite3.Connection, names: Collection[str]) -> list
 
 
 def by_people(connection: sqlite3.Connection, names: Sequence[str], ids: Collection[int]) -> set[int]:
-    """The texts among these in which a person with one of these names speaks."""
+    """Select the texts in which a person with one of these names speaks."""
     people = people_among(connection, names)
     if not people:
         return set()

@@ -1,10 +1,10 @@
 """A hub's state in PostgreSQL, shared by several hubs, with their quotas; and the move of a single hub's state there.
 
-A hub leases a block of each limit, so that most calls need no query. A lease counts as spent in the database until its
-unused part is returned, within 60 seconds. Therefore all hubs together never exceed a limit, even if a hub is killed.
-What a killed hub used of its last block is then unknown, so the block counts as spent until the window of time ends.
-Blocks are small for this reason: the first has the needed amount, and only a token that soon needs more gets twice as
-much. The windows follow the clock of PostgreSQL: a lease names its window, and how long it lasts.
+A hub leases a block of each limit, so that most calls need no query. A lease counts as spent in the database until the
+hub returns the unused part, within 60 seconds. Therefore all hubs together never exceed a limit, even if a hub is
+killed: its last block then counts as spent until the window of time ends. Blocks are small for this reason: the first
+has the needed amount, and only a token that soon needs more gets twice as much. The windows follow the clock of
+PostgreSQL: a lease states its window and the remaining time.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     import psycopg
 
 PARTS = {"requests": 20, "bytes": 500}
-"""The largest block is this part of a limit, or the needed amount. Others, such as nodes, are counted one by one: a
-change waits for its upstream anyway."""
+"""The largest block is the limit divided by this number, or the needed amount. Other limits, such as nodes, have no
+blocks: a change waits for its upstream anyway."""
 HELD_SECONDS = 40.0
-"""A lease is returned after this time; checked every `LOOK_SECONDS`."""
+"""A hub returns a lease after this time; it checks every `LOOK_SECONDS`."""
 LOOK_SECONDS = 10.0
 
 _TAKE = """

@@ -36,7 +36,7 @@ BESIDE, ALIKE = 500, 0.75
 """Largest number of nodes of a folder to compare with a missing name, and the lowest `difflib` ratio of similar names.
 """
 SHORT = 4
-"""Largest number of letters of a word that is similar only to words with the same letters, or of another length."""
+"""Words of at most this many letters are short: see `_alike`."""
 BEGINNING = 4
 """Fewest letters of a word that count as the beginning of a similar word."""
 NAME_WORDS = 30
@@ -534,8 +534,10 @@ def _is_near(name: str, uri: str, title: str) -> bool:
 
 
 def _alike(word: str, names: Iterable[str]) -> list[str]:
-    """The similar names, the most similar first. Of a short word, at most two letters may be exchanged: another letter
-    makes another word, as in ``nope`` and ``node``."""
+    """The similar names, the most similar first.
+
+    A name as long as a short word must have the same letters: one other letter makes another word (``nope``, ``node``).
+    """
     found = get_close_matches(word, names, n=SUGGESTED, cutoff=ALIKE)
     is_long = len(word) > SHORT or not word.isalpha()
     return [one for one in found if is_long or len(one) != len(word) or sorted(one) == sorted(word)]

@@ -233,8 +233,10 @@ def similar(workspace: Workspace, path: str, sees: visibility.Sees | None) -> st
 
 
 def correction(session: Session, workspace: Workspace, texts: Sequence[str]) -> str:
-    """A sentence about the first path of a filter at which neither the code nor a node is, with similar ones; empty
-    if there is none, and for the holder of a token."""
+    """Report the first path of a filter that neither the code nor a node has, with similar paths.
+
+    Empty if there is none, and for the holder of a token.
+    """
     for text in texts if session.principal is None else ():
         place = text.removesuffix("/**")
         path = place.strip("/")
@@ -243,7 +245,7 @@ def correction(session: Session, workspace: Workspace, texts: Sequence[str]) -> 
             continue
         uri = uri_at("concept", workspace.id, path)
         like = ", ".join(addressing.similar(workspace, uri, None)) if uri is not None else ""
-        advice = f"Did you mean {like}?" if like else "Give a path from the top of the code tree, or of nodes."
+        advice = f"Did you mean {like}?" if like else "Give a path from the top of the code tree, or a node's path."
         return printable(f"There is nothing at or below {text[:200]}. {advice}")
     return ""
 
@@ -291,7 +293,7 @@ class _Caller:
     """The base of relative paths: the code tree, and the caller's folder in it.
 
     `other` is the top of another work tree of the same repository, if the caller is in one. The holder of a token has
-    no base; `knows` tells the files that they may see, whose names may look like a file and a line.
+    no base. `knows` returns whether they may see a file; its name may look like a file and a line.
     """
 
     workspace: str

@@ -449,7 +449,7 @@ def test_an_empty_list_says_which_filter_is_unknown(kgd: Kgd, words: list[str]) 
         (["--author", author[:-1] + "x"], f"Did you mean '{author}'?\n"),
         (
             ["--path", "nope"],
-            "There is nothing at or below nope. Give a path from the top of the code tree, or of nodes.\n",
+            "There is nothing at or below nope. Give a path from the top of the code tree, or a node's path.\n",
         ),
         (["--path", "src/auht"], "There is nothing at or below src/auht. "),
         (["--path", "services/atuh"], "There is nothing at or below services/atuh. Did you mean concept://"),
@@ -723,7 +723,7 @@ def test_a_file_without_changes_is_refused_with_the_place(kgd: Kgd, tmp_path: Pa
     for source, named in ((str(tmp_path / "changes.json"), "changes.json"), ("-", "standard input")):
         asked = kgd.run("put", "--changes", source, stdin=text)
         assert asked.returncode == EXIT_CODES["VALIDATION_ERROR"][0]
-        assert f"kgd: these are not changes in JSON{at} (" in asked.stderr
+        assert f"kgd: this is not a list of changes in JSON{at} (" in asked.stderr
         assert f"{named})\n     For example, [{{" in asked.stderr
 
 

@@ -52,7 +52,7 @@ SHAPES: list[Any] = [None, True, 7, float("inf"), "x", "\0", [], [1], [[]], {}, 
 
 
 def deep(value: Any, put: Any, level: int) -> Any:
-    """The document with every value of this level replaced."""
+    """Replace every value at one level of a document."""
     if level == 0 or not isinstance(value, dict | list):
         return put
     if isinstance(value, dict):

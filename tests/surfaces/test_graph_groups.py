@@ -213,7 +213,7 @@ def test_the_id_of_a_group_of_areas_closes_it(known: Session, areas: tuple[str, 
 
 
 def test_an_area_counts_among_the_marks_of_its_group(known: Session, areas: tuple[str, str]) -> None:
-    """An open group of areas counts itself alone, because its areas have numbers of their own."""
+    """An opened group of areas counts only itself, because each of its areas has its own number."""
     money, auth = areas
     for name in (money, auth, "auth/n1"):
         disagree(Ask(known), name, "summary")

@@ -90,8 +90,8 @@ class SymbolAnswer(TypedDict):
 
 
 class CodeResult(TypedDict):
-    """`text` has the lines from `first` on, of `lines` in all. `commit` is the checked-out commit; with `changed`, the
-    text differs from it. `notes` are the facts about the file.
+    """`text` starts at line `first`; the file has `lines` lines. `commit` is the checked-out commit; with `changed`,
+    the text differs from it. `notes` are the facts about the file.
 
     `state` is ``withheld`` if the policy does not show the code to the caller. A ``deleted`` file has the text of its
     last version; `commit` deleted it, or is still to come. A ``link`` has its target as text.

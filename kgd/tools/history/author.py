@@ -89,8 +89,8 @@ class AuthorResult(TypedDict):
     those of the newest `EXAMINED` nodes; `without_area` is the number of these nodes that have no area. A token with a
     narrow scope gets neither this number nor stale facts.
 
-    `changes` is the number of the author's commits between `first` and `last`, and `recent` are the newest ones.
-    `changed` is the number of `nodes`, and `more` is true if there are more than `EXAMINED`.
+    `changes` counts the author's commits between `first` and `last`; `recent` are the newest ones. `changed` counts
+    `nodes`, and `more` is true if there are more than `EXAMINED`.
 
     `clients` are the programs of these commits; `agent` is true if the newest `EXAMINED` are all by agents. `cut` means
     that older commits were not examined.

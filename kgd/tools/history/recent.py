@@ -131,10 +131,10 @@ def similar_authors(session: Session, every: Sequence[Entry], name: str) -> str:
 
 
 def correction(session: Session, workspace: Workspace, author: str | None, paths: Sequence[str]) -> str:
-    """The next step of an empty list: the filter that names an unknown author or path, with similar ones.
+    """Explain an empty list: report an unknown author or path of its filter, with similar ones.
 
-    An author is known from the newest `MOST_COMMITS` commits, also those outside the list's period. Empty if both are
-    known, and always for the holder of a token.
+    The authors of the newest `MOST_COMMITS` commits are known, even outside the list's period. Empty if the author and
+    the paths are known, and always for the holder of a token.
     """
     if session.principal is not None:
         return ""

@@ -52,7 +52,7 @@ CITED = 2_000
 
 
 Mark = Literal["conflicts", "stale", "proposed"]
-"""A number of nodes of a group."""
+"""A mark of nodes; a group counts its nodes that have it."""
 
 
 class Member(TypedDict):
@@ -66,9 +66,12 @@ class Member(TypedDict):
 
 
 class GroupShown(TypedDict):
-    """A group of nodes. `types` has its number of nodes by type, the most frequent first, and `tones` by class;
-    `conflicts`, `stale` and `proposed` are numbers of nodes, of which an area is one; the last counts those that open
-    proposals change. `inside` is the group that contains it; `members` are the shown nodes of an opened group."""
+    """A group of nodes; an area is one of the nodes of its group.
+
+    `types` counts its nodes by type, the most frequent first, and `tones` by class. `conflicts`, `stale` and `proposed`
+    count nodes too; open proposals change the `proposed` ones. `inside` is the group that contains this one, and
+    `members` are the shown nodes of an opened group.
+    """
 
     id: str
     name: str
@@ -255,7 +258,7 @@ def _member(workspace: Workspace, uri: Uri, marked: Mapping[Mark, Collection[Uri
 
 
 def _marks(groups: Mapping[Uri, str], marked: Mapping[Mark, Collection[Uri]]) -> dict[str, dict[Mark, int]]:
-    """The number of nodes with each mark in each group; an area is a node of its own group."""
+    """Count the nodes of each group by mark. An area belongs to its own group."""
     counts: dict[str, dict[Mark, int]] = defaultdict(dict)
     for mark, uris in marked.items():
         for group, count in Counter(groups[uri] for uri in uris if uri in groups).items():

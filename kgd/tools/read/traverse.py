@@ -187,15 +187,17 @@ def _add_alternatives(session: Session, params: TraverseParams, answer: dict[str
     """Add further paths if the answer has the whole cheapest path; `cut` counts the paths that do not fit."""
     if not answer["nodes"] or answer["nodes"][-1]["uri"] != to:
         return
-    found = _others(session, params, answer)
+    found = _alternatives(session, params, answer)
     answer["alternatives"] = [one for one in found if room.take(one)]
     if left := len(found) - len(answer["alternatives"]):
         answer["cut"].append({"limit": "alternatives", "at": to, "count": left})
 
 
-def _others(session: Session, params: TraverseParams, best: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Further paths to the node `to`, whose conflicts are added to the answer; none if it is the start, or if the call
-    hides types."""
+def _alternatives(session: Session, params: TraverseParams, best: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return further paths to the node `to`, and add the conflicts of their nodes to the answer.
+
+    There are none if `to` is the start, or if the call hides types.
+    """
     if len(best["nodes"]) < 2 or params.types:
         return ()
     conflicts: dict[str, ConflictAnswer] = {}

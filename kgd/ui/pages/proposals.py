@@ -144,7 +144,7 @@ def _look(visit: Visit, id: str, part: Part, error: KgdError | None = None) -> H
         "proposals", name=id, uri=visit.query.get("uri") or None, cursor=visit.query.get("cursor") or None
     )
     if not answer["proposals"]:
-        raise NotFound("there is no open proposal of that name", at=id[:80], next="Open the list of proposals.")
+        raise NotFound("no open proposal has that name", at=id[:80], next="Open the list of proposals.")
     one = answer["proposals"][0]
     of = len(one["nodes"]) + one.get("more_nodes", 0)
     known = titles(visit, [*(diff["uri"] for diff in one["diff"]), *one.get("conflicts", ())])
