@@ -143,14 +143,21 @@ class _Found:
     group_of: Mapping[str, str]
 
 
-def _found(
-    workspace: Workspace,
-    by: Sequence[Grouping],
-    opened: Sequence[str],
-    sees: Sees | None,
-    colour: Colour,
-    proposals: Marks,
-) -> _Found:
+@dataclass(frozen=True, slots=True)
+class _Division:
+    """The shown groups with their nodes, in order. `places` has the name and the containing area of each area, `names`
+    the known names of groups, and `group_of` the shown group of each area."""
+
+    grouping: Grouping
+    read: Read
+    groups: Mapping[str, Sequence[Uri]]
+    places: Mapping[str, tuple[str, str]]
+    names: Mapping[str, str]
+    group_of: Mapping[str, str]
+
+
+def _divided(workspace: Workspace, by: Sequence[Grouping], opened: Sequence[str], sees: Sees | None) -> _Division:
+    """The first `SHOWN` groups, with all others as one; the nodes of a closed area are in the area itself."""
     grouping, read, members = Groups.of(workspace).divided(by, sees)
     places = every_area(workspace, sees) if grouping == "area" else {}
     names = {id: name for id, (name, _) in places.items()} | NAMES
@@ -166,13 +173,26 @@ def _found(
         members[OTHERS] = [uri for id in rest for uri in members.pop(id)]
         shown.append(OTHERS)
         group_of |= {id: OTHERS for id, group in group_of.items() if group in rest}
-    ids = {uri: id for id in shown for uri in members[id]}
+    return _Division(grouping, read, {id: members[id] for id in shown}, places, names, group_of)
+
+
+def _found(
+    workspace: Workspace,
+    by: Sequence[Grouping],
+    opened: Sequence[str],
+    sees: Sees | None,
+    colour: Colour,
+    proposals: Marks,
+) -> _Found:
+    division = _divided(workspace, by, opened, sees)
+    grouping, read, places = division.grouping, division.read, division.places
+    ids = {uri: id for id, uris in division.groups.items() for uri in uris}
     looked_at = len(read.targets)
     more = read.in_all / looked_at if looked_at else 1.0
-    with_members = {id for id in shown if id in opened and not id.startswith("molecule:")}
+    with_members = {id for id in division.groups if id in opened and not id.startswith("molecule:")}
     most = min(MEMBERS, MEMBERS_IN_ALL // max(1, len(with_members)))
     (conflicts, _), stale = states.disputed(workspace, sees), states.doubted(workspace, sees)
-    own = {**group_of, **{container: container for _, container in places.values() if container}}
+    own = {**division.group_of, **{container: container for _, container in places.values() if container}}
     owners = {**{Uri(id): group for id, group in own.items()}, **ids}
     proposed = proposals.changed(owners)
     marked: dict[Mark, Collection[Uri]] = {"conflicts": conflicts, "stale": stale, "proposed": proposed}
@@ -184,9 +204,9 @@ def _found(
     def estimated(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
         return {name: max(1, round(count * more)) for name, count in counts}
 
-    for id in shown:
-        ranked = sorted(members[id], key=lambda uri: (-read.degrees[uri], uri))
-        name = names.get(id) or _name(workspace, grouping, id, ranked)
+    for id, uris in division.groups.items():
+        ranked = sorted(uris, key=lambda uri: (-read.degrees[uri], uri))
+        name = division.names.get(id) or _name(workspace, grouping, id, ranked)
         group: GroupShown = {"id": id, "name": name, "count": round(len(ranked) * more)}
         if types := estimated(_types(workspace, ranked)):
             group["types"] = types
@@ -212,7 +232,7 @@ def _found(
     }
     if colour != "type":
         result["tones"] = {uri: tones.get(uri, UNKNOWN) for uri in visible}
-    return _Found(result, *_counted(read, ids), ids, group_of)
+    return _Found(result, *_counted(read, ids), ids, division.group_of)
 
 
 def _closed(containers: Mapping[str, str], opened: Sequence[str]) -> set[str]:
