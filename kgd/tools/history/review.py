@@ -142,23 +142,12 @@ class ReviewResult(TypedDict):
 
 
 def review(session: Session, params: ReviewParams) -> ReviewResult:
-    """List changes by author since a time or the last review.
-
-    `accept` records the review, `approve` approves the changes to some nodes, `revert` reverts them.
+    """List changes by author since a time or the last review, and accept, approve or revert them.
 
     Raises:
         NotFound: No listed commit, or none of the group, changed a node to revert or approve.
     """
-    if sum((params.accept, bool(params.revert), bool(params.approve))) > 1:
-        raise Invalid(
-            "a call can do only one of accept, approve and revert",
-            at="accept" if params.accept else "approve",
-            next="Make one call for each, the revert first.",
-        )
-    if params.group and not params.revert and not params.approve:
-        raise Invalid(
-            "`group` requires `revert` or `approve`", at="group", next="Name the nodes, or filter the list with `by`."
-        )
+    _check_action(params)
     workspace = addressing.choose(session, params.workspace, params.revert, writing=bool(params.revert))
     tip = session.commit(workspace, params.until) if params.until else workspace.tip
     person = session.author(workspace).name
@@ -204,7 +193,8 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     if params.revert:
         answer["reverted"] = _revert(session, workspace, params, chosen, learned)
     elif params.accept:
-        _accept(workspace, params, person, noted, tip, approvals)
+        if not params.dry_run and not _contains(workspace, noted, tip):
+            _accept(workspace, person, tip, approvals)
         answer["accepted"] = tip
     elif not answer["authors"]:
         if advice := correction(session, workspace, params.by, params.path):
@@ -214,6 +204,21 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
             Do("review", accept="true"), " marks all as reviewed; ", Do("review", revert="URI"), " reverts a node."
         )
     return answer
+
+
+def _check_action(params: ReviewParams) -> None:
+    if sum((params.accept, bool(params.revert), bool(params.approve))) > 1:
+        raise Invalid(
+            "a call can do only one of accept, approve and revert",
+            at="accept" if params.accept else "approve",
+            next="Make one call for each, the revert first.",
+        )
+    if params.group and not params.revert and not params.approve:
+        raise Invalid(
+            "`group` requires `revert` or `approve`", at="group", next="Name the nodes, or filter the list with `by`."
+        )
+    if params.accept and (params.by or params.path):
+        raise Invalid("a review can only be accepted as a whole", at="accept", next="Leave out `by` and `path`.")
 
 
 @dataclass(slots=True)
@@ -444,19 +449,6 @@ def _revert(
     return answer
 
 
-def _accept(
-    workspace: Workspace, params: ReviewParams, person: str, noted: bytes | None, tip: str, approvals: Approvals
-) -> None:
-    """Record the review up to a commit, unless an earlier review covers it or the call is a dry run."""
-    if params.by or params.path:
-        raise Invalid("a review can only be accepted as a whole", at="accept", next="Leave out `by` and `path`.")
-    if params.dry_run or _contains(workspace, noted, tip):
-        return
-    _note(workspace, person, bytes.fromhex(tip))
-    if tip == workspace.tip:  # otherwise, newer commits may have approvals
-        approvals.clear()
-
-
 def _unchanged(workspace: Workspace, uri: Uri, group: str | None) -> NotFound:
     if workspace.graph.card(uri) is None:
         close = ", ".join(addressing.similar(workspace, uri, None))
@@ -478,6 +470,12 @@ def _contains(workspace: Workspace, reviewed: bytes | None, tip: str) -> bool:
     if reviewed is None:
         return False
     return not program.run(workspace.layout.git_dir, ["rev-list", "--max-count=1", tip, f"^{reviewed.hex()}"]).strip()
+
+
+def _accept(workspace: Workspace, person: str, tip: str, approvals: Approvals) -> None:
+    _note(workspace, person, bytes.fromhex(tip))
+    if tip == workspace.tip:  # otherwise, newer commits may have approvals
+        approvals.clear()
 
 
 def _note(workspace: Workspace, person: str, tip: bytes) -> None:
