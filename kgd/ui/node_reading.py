@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import Any
 
 from kgd.drawing.scene import shown_type
@@ -152,18 +152,26 @@ def cited(visit: Visit, uri: str, as_of: str | None = None) -> list[dict[str, An
     """Return the citations of a node, each with the highlighted lines of its code."""
     answer = visit.call("get", uris=[uri], include=["citations"], as_of=as_of, budget=WHOLE)
     found = answer["nodes"][0].get("citations", []) if answer["nodes"] else []
+    changes = cache(partial(_changes_of, visit))  # several citations may be of one file
     return [
-        {**one, "lines": highlighted(one["code"], one["file"]) if "code" in one else (), **_commit_of(visit, one)}
+        {**one, "lines": highlighted(one["code"], one["file"]) if "code" in one else (), **_commit_of(one, changes)}
         for one in found
     ]
 
 
-def _commit_of(visit: Visit, one: Mapping[str, Any]) -> dict[str, str]:
+def _changes_of(visit: Visit, file: str) -> Sequence[Mapping[str, Any]]:
+    """Return the recent changes of a file; none if it has been deleted, or the visitor may not see them."""
+    try:
+        found: Sequence[Mapping[str, Any]] = visit.call("context", paths=[file], budget=PAGE)["changes"]
+    except KgdError:
+        return ()
+    return found
+
+
+def _commit_of(one: Mapping[str, Any], changes: Callable[[str], Sequence[Mapping[str, Any]]]) -> dict[str, str]:
     """Return the commit that changed a citation, with its subject, if the page of the file lists it."""
-    if (found := _CHANGED_IN(one.get("reason", ""))) is None:
-        return {}
-    with suppress(KgdError):  # the file may have been deleted
-        for change in visit.call("context", paths=[one["file"]], budget=PAGE)["changes"]:
+    if found := _CHANGED_IN(one.get("reason", "")):
+        for change in changes(one["file"]):
             if change.get("commit", "").startswith(found[1]):
                 return {"commit": change["commit"], "subject": change["what"]}
     return {}
