@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+WATCHED = 25.0
+"""Deadline for a change that the watch must find, in seconds; the next periodic scan comes after 30 s at most."""
+
 
 def until(condition: Callable[[], object], seconds: float = 60.0, say: Callable[[], object] = lambda: "") -> float:
     """Poll until the condition holds, and return the seconds it took; after `seconds` the test fails with `say`."""

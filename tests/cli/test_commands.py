@@ -22,7 +22,7 @@ from kgd.cli.terminal import STYLES
 from kgd.client import start
 from tests.cli.conftest import Kgd
 from tests.daemon.conftest import ROOT
-from tests.waiting import until
+from tests.waiting import WATCHED, until
 
 
 @pytest.mark.slow
@@ -558,12 +558,12 @@ def test_down_stops_the_daemon_and_the_next_command_starts_it_again(kgd: Kgd) ->
 @pytest.mark.slow
 def test_what_changes_in_the_code_tree_and_in_the_work_tree_is_served_soon(kgd: Kgd) -> None:
     (kgd.directory / "src" / "late.py").write_text("x = 1\n")
-    until(lambda: kgd.run("get", "file://shop/src/late.py").returncode == 0)
+    until(lambda: kgd.run("get", "file://shop/src/late.py").returncode == 0, WATCHED)
     kgd("put", "by-hand", "--summary", "kgd wrote this")
     file = kgd.directory / ".kgd" / "nodes" / "concept" / "by-hand.yaml"
     until(file.exists)
     file.write_text(file.read_text().replace("kgd wrote this", "a person wrote this"))
-    until(lambda: "a person wrote this" in kgd("get", "by-hand"))
+    until(lambda: "a person wrote this" in kgd("get", "by-hand"), WATCHED)
 
 
 def test_output_is_for_a_terminal_even_where_the_content_is_hostile(kgd: Kgd) -> None:

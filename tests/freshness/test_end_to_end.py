@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.conftest import Machine, git, home, machine, shop
-from tests.waiting import until
+from tests.waiting import WATCHED, until
 
 __all__ = ["home", "machine", "shop"]
 
@@ -22,7 +22,7 @@ def test_a_fact_goes_stale_with_the_code_and_is_verified_by_person_and_agent(mac
     file.write_text("import time\n\n\ndef check():\n    return time.time() > 0\n")
     git(machine.directory, "commit", "-qam", "checks the time")
     commit = git(machine.directory, "rev-parse", "HEAD").strip()
-    until(lambda: uri in machine("stale"))
+    until(lambda: uri in machine("stale"), WATCHED)
     assert f"check in src/auth/session.py changed in {commit[:10]}" in machine("stale")
     assert "1 stale node;" in machine("status")
     assert "! stale: " in machine("get", uri)
@@ -36,6 +36,6 @@ def test_a_fact_goes_stale_with_the_code_and_is_verified_by_person_and_agent(mac
         assert "unverified" not in client.call("get", uris=[uri])["nodes"][0]
     assert "Nothing is stale" in machine("stale")
     file.write_text("def check():\n    return False\n")
-    until(lambda: uri in machine("stale"))
+    until(lambda: uri in machine("stale"), WATCHED)
     assert "version" in machine("stale", "--verify", uri)
     assert "Nothing is stale" in machine("stale")
