@@ -99,6 +99,12 @@ def test_further_paths_are_answered_on_request(chain: Ask, options: dict[str, An
         assert "another path, cost 1.5: `concept:a` see -> `concept:c` uses -> `concept:d`" in text
 
 
+def test_the_nodes_of_further_paths_have_no_paths_of_the_walks_that_found_them(chain: Ask) -> None:
+    answer = chain.traverse(start="a", to="d", include=["path", "alternatives"])
+    assert "path" in answer["nodes"][-1]
+    assert not any("path" in node for one in answer["alternatives"] for node in one["nodes"])
+
+
 def test_further_paths_without_room_are_counted(ask: Ask) -> None:
     ask.put(changes=[upsert(name, summary=name * 90) for name in "abc"])
     ask.put(changes=[link("a", "b", 0.1), link("b", "c", 0.1), link("a", "c", 1, "see")])

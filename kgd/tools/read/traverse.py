@@ -204,7 +204,7 @@ def _alternatives(session: Session, params: TraverseParams, best: dict[str, Any]
 
     def walk(start: str, cost: float, direction: Direction) -> Mapping[str, Any]:
         given = {"start": [start], "to": None, "max_cost": cost, "direction": direction, "max_nodes": MOST_AROUND}
-        around = params.model_copy(update={**given, "cursor": None})
+        around = params.model_copy(update={**given, "cursor": None, "include": []})
         answer = _walked(session, around, Room(BOUNDLESS, limit=BOUNDLESS), MOST_NODES, edges=True)[1]
         conflicts.update((one["uri"], one) for one in answer["conflicts"])
         return answer
