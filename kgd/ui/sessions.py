@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import orjson
 
-from kgd.errors import NotFound, Unauthorized, Unavailable
+from kgd.errors import MALFORMED, NotFound, Unauthorized, Unavailable
 from kgd.model.browser_state import (
     LINK_SECONDS,
     LINKS_EACH,
@@ -326,7 +326,7 @@ def _make_room(oldest_first: list[K], limit: int, known: dict[K, Link] | dict[K,
 
 def _read(path: Path) -> dict[str, SignedIn]:
     """Read the sessions. An unreadable file ends all sessions, and users sign in again."""
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+    with contextlib.suppress(OSError, *MALFORMED):
         return {
             str(digest): SignedIn(
                 Visitor(str(kept["token"])),
