@@ -19,7 +19,7 @@ from kgd.git.remote_settings import remotes
 from kgd.sync import round as rounds
 from kgd.tools import call
 from tests.sync.people import Person, bare, git
-from tests.waiting import until
+from tests.waiting import WATCHED, until
 
 pytestmark = pytest.mark.slow
 
@@ -119,7 +119,7 @@ def test_a_change_reaches_the_other_within_seconds_without_a_call(ann: Person, b
     for number in range(3):
         ann.put(f"by-ann/{number}", summary=f"{number}")
         bob.put(f"by-bob/{number}", summary=f"{number}")
-    until(lambda: all(ann.has(f"by-bob/{n}") and bob.has(f"by-ann/{n}") for n in range(3)))
+    until(lambda: all(ann.has(f"by-bob/{n}") and bob.has(f"by-ann/{n}") for n in range(3)), WATCHED)
     agree(ann, bob)
     assert git(hub, "rev-parse", "main") == ann.tip
 
