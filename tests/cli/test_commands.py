@@ -663,6 +663,9 @@ def test_a_line_that_does_not_exist_is_not_found(kgd: Kgd) -> None:
         assert re.fullmatch(f"kgd: {said}\n     Write a file and .*\n", asked.stderr)
         assert not asked.stdout, "the error alone"
     assert kgd.run("why", "src/auth/session.py:1", "-q").returncode == 0
+    for command, place in (("why", "FILE[:LINE]"), ("context", "PATH")):
+        told = f"kgd: a path is empty ({place})\n     Give a path of the code tree, such as src/app.py.\n"
+        assert kgd.run(command, "").stderr == told
 
 
 def test_why_of_a_file_shows_its_facts(kgd: Kgd) -> None:

@@ -139,6 +139,8 @@ class _Asked:
 def context(session: Session, params: ContextParams) -> ContextResult:
     """The knowledge about paths, a task or a question, most useful first; never larger than the budget."""
     if not (any(map(str.strip, params.paths)) or params.task.strip() or params.question.strip()):
+        if params.paths:
+            raise Invalid("a path is empty", at="paths", next="Give a path of the code tree, such as src/app.py.")
         raise Invalid(
             "there is nothing to look for", at="paths", next="Give `paths`, a `task` (URI or text) or a `question`."
         )
