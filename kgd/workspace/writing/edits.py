@@ -329,13 +329,21 @@ def _check_link(draft: Draft, relation: Relation) -> None:
     if is_resource(target, home):
         draft.put(Node(target))
         if is_owned(target):
-            draft.warnings.append(_not_in_code(target))
+            draft.warnings.append(_not_in_code(target) + _meant_file(draft, target))
         elif meant := _meant_type(scheme_of(target)):
             rest = target.partition(":")[2]
             draft.warnings.append(f"{target} was created as a resource; did you mean {meant}:{rest}?")
     else:
         or_file = f", and no file {path_of(target)}" if scheme_of(target) == "concept" else ""
         draft.warnings.append(f"no node is called {target}{or_file}: the link stays broken until there is one")
+
+
+def _meant_file(draft: Draft, target: Uri) -> str:
+    """The question that names the file, for a target such as ``src/app.py:12``; empty without such a file."""
+    file, _, lines = target.rpartition(":")
+    is_line = lines.replace("-", "").isdecimal() and is_owned(file)
+    is_meant = is_line and (draft.exists(Uri(file)) or draft.around.in_overlay(Uri(file)))
+    return f"; did you mean {file}? A relation leads to a whole file" if is_meant else ""
 
 
 @lru_cache(maxsize=256)

@@ -162,6 +162,16 @@ def test_a_written_file_that_the_code_lacks_is_made_with_a_warning(ws: Workspace
     assert ws.submit(change(upsert("file://ws/src/absent.py", summary="Moved to lib/"))).warnings == ()
 
 
+def test_a_relation_to_a_line_names_the_file_that_was_probably_meant(ws: Workspace) -> None:
+    ws.submit(change(upsert("file://ws/src/a.py", summary="Signs")))
+    for line in ("3", "3-9"):
+        made = f"file://ws/src/a.py:{line} is not in the code tree; it was created as a resource"
+        (warning,) = ws.submit(change(upsert("a", to(f"file://ws/src/a.py:{line}")))).warnings
+        assert warning == f"{made}; did you mean file://ws/src/a.py? A relation leads to a whole file"
+    (warning,) = ws.submit(change(upsert("a", to("file://ws/src/b.py:3")))).warnings
+    assert "did you mean" not in warning
+
+
 @pytest.mark.parametrize(
     ("type", "warnings"),
     [
