@@ -14,6 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The rooms of the tests; those of the workspace are folders of their own below tests/workspace.
 ROOMS = $(sort $(filter-out __pycache__,$(notdir $(patsubst %/,%,$(wildcard tests/*/ tests/workspace/*/)))))
 IN = $(firstword $(wildcard $(addsuffix /$(firstword $(subst ::, ,$(1))),tests tests/workspace)))
+$(if $(and $(filter command,$(origin ROOM)),$(if $(strip $(ROOM)),,empty)),$(error ROOM is empty. The rooms are: $(ROOMS)))
 $(foreach room,$(ROOM),$(if $(call IN,$(room)),,$(error there is no room $(room). The rooms are: $(ROOMS))))
 FILES = $(notdir $(wildcard $(call IN,$(1))/test_*.py))
 $(foreach room,$(ROOM),$(if $(findstring ::,$(room)),$(if $(call FILES,$(room)),\

@@ -30,6 +30,12 @@ def test_tests_of_an_unknown_room_are_refused_with_the_rooms() -> None:
     assert " git graph " in done.stderr
 
 
+def test_an_empty_room_is_refused_instead_of_all_tests_being_run() -> None:
+    done = subprocess.run(["make", "-n", "test", "ROOM="], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "ROOM is empty. The rooms are: access across " in done.stderr
+
+
 def test_a_test_without_its_file_is_refused_with_the_files_of_the_room() -> None:
     command = ["make", "-n", "test", "ROOM=areas::test_x"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
