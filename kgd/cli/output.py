@@ -107,7 +107,7 @@ def _place(at: str, flags: dict[str, str], given: dict[str, Any]) -> str:
         typed = given[found[1]]
         number = int(found[2])
         return str(typed[number]) if isinstance(typed, list) and number < len(typed) else flags.get(found[1], at)
-    return flags.get(at, at)
+    return flags.get(at, "" if at == "uri" else at)
 
 
 def _reworded(text: str, flags: dict[str, str]) -> str:

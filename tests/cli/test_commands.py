@@ -649,6 +649,12 @@ def test_a_scan_of_the_code_tree_is_reported_in_a_sentence(kgd: Kgd) -> None:
     assert re.fullmatch(r"\S+/shop scanned: \d+ files?, .*", scanned)
 
 
+@pytest.mark.parametrize("command", ["traverse", "why", "get"])
+def test_a_refusal_names_no_place_that_the_command_lacks(kgd: Kgd, command: str) -> None:
+    said = kgd.run(command, "concept://elsewhere/x").stderr
+    assert said.startswith("kgd: no workspace 'elsewhere' is known here\n")
+
+
 def test_a_line_that_does_not_exist_is_not_found(kgd: Kgd) -> None:
     kgd("remember", "Checks are cheap", "--about", "src/auth/session.py")
     for named, said in (
