@@ -119,7 +119,7 @@ def _items(answer: Answer) -> None:
 def _cut(cut: list[Answer]) -> None:
     if cut:
         told = ", ".join(words.counted(one["count"], one["what"].replace("_", " ")) for one in cut)
-        say(f"left out for lack of room: {told}; raise --budget to see more")
+        say(f"left out to fit the budget: {told}; raise --budget to see more")
 
 
 def _lines(answer: Answer) -> None:

@@ -236,7 +236,7 @@ def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_f
         "Gotchas",
         "  Cents  gotcha://shop/cents",
         "    cites it",
-        "left out for lack of room: 2 gotcha; raise --budget to see more",
+        "left out to fit the budget: 2 gotcha; raise --budget to see more",
     ]
     printing_context.why({**answer, "lines": []})
     assert capsys.readouterr().out.splitlines() == [
@@ -245,7 +245,7 @@ def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_f
         "    cites it",
         "Recent changes",
         "  2026-11-21 dddddddddddd Something else",
-        "left out for lack of room: 2 gotcha; raise --budget to see more",
+        "left out to fit the budget: 2 gotcha; raise --budget to see more",
     ]
 
 

@@ -211,8 +211,8 @@ CONFLICTS = Operation(
             "Care",
             "list the open conflicts, with both sides",
             (
-                option("uri", "only of this node", "URI", nargs="?"),
-                option("--suggestions", "also suggestions: new nodes, duplicates, relations and weights"),
+                option("uri", "only conflicts of this node", "URI", nargs="?"),
+                option("--suggestions", "list suggestions too: new nodes, duplicates, relations and weights"),
                 LIMIT,
                 CURSOR,
             ),

@@ -240,7 +240,7 @@ class Remaining(TypedDict):
 
 
 class ResolveConflictsResult(TypedDict):
-    """`open` is the number of open conflicts, `more` the number of conflicts left out for lack of room."""
+    """`open` is the number of open conflicts, `more` the number of conflicts that did not fit the answer."""
 
     workspace: str
     resolved: list[Resolved]

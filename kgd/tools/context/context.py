@@ -417,7 +417,7 @@ CONTEXT = Operation(
         ),
         Command(
             "Reading",
-            "show why a line of code exists: its commit, facts that cite it, rules of its area; or a whole file",
+            "show why a line of code or a file exists: its commits, and the facts about it",
             (option("paths", "a line, a range as in src/app.py:12-20, or a file", "FILE[:LINE]", nargs="+"), BUDGET),
             name="why",
             place=65,

@@ -68,7 +68,7 @@ class ItemAnswer(TypedDict):
 
 
 class CutAnswer(TypedDict):
-    """How many of a kind were left out for lack of room."""
+    """How many of a kind did not fit the budget."""
 
     what: str
     count: int

@@ -540,7 +540,7 @@ TRAVERSE = Operation(
         ),
         Command(
             "Reading",
-            "show the cheapest path between two nodes, along relations in either direction, and up to two others",
+            "show the cheapest path between two nodes, and up to two others; relations count in both directions",
             (
                 option("start", ADDRESS, "FROM"),
                 option("to", "the last node of the path", "TO"),
