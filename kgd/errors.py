@@ -150,7 +150,7 @@ class Internal(KgdError):
 
 
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""Exceptions of code that parses a document of an unknown shape."""
+"""Exceptions raised when a document has an unexpected shape."""
 
 BY_CODE: dict[str, type[KgdError]] = {
     cls.code: cls
@@ -187,7 +187,7 @@ def from_dict(answer: Mapping[str, Any]) -> KgdError:
 
 
 def reason_of(error: BaseException) -> str:
-    """The reason of an error for users: ``Permission denied: /srv/code/.kgd``, without the number of an OSError."""
+    """The reason for an error, without the number of an OSError: ``Permission denied: /srv/code/.kgd``."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     return f"{error.strerror}: {error.filename}" if error.filename else error.strerror

@@ -34,7 +34,7 @@ def test_a_forked_command_does_what_the_program_does(words: list[str], stdin: st
     assert (same.returncode, same.stdout, same.stderr) == (done.returncode, done.stdout, done.stderr)
 
 
-def test_two_commands_know_nothing_of_each_other(tmp_path: Path) -> None:
+def test_two_commands_do_not_affect_each_other(tmp_path: Path) -> None:
     for name in ("one", "two"):
         home = tmp_path / name
         home.mkdir()
@@ -47,7 +47,7 @@ def test_a_variable_that_the_interpreter_reads_at_its_start_is_refused(tmp_path:
         forked.run(["--version"], tmp_path, {**os.environ, "PYTHONHASHSEED": "7"})
 
 
-def test_a_killed_process_has_the_number_of_its_signal(tmp_path: Path) -> None:
+def test_a_killed_process_returns_the_number_of_its_signal(tmp_path: Path) -> None:
     with open(os.devnull, "r+b") as nothing:
         environment = {**os.environ, "KGD_HOME": str(tmp_path / "home"), "PYTHONPATH": str(forked.ROOT)}
         made = forked.start(["--foreground"], tmp_path, environment, [nothing.fileno()] * 3, program=forked.SERVE)

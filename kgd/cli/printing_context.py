@@ -65,10 +65,10 @@ def context(answer: Answer) -> None:
 
 
 def why(answer: Answer) -> None:
-    """Print the origin of the lines and the knowledge about them, without the other context of the file; without lines,
-    the knowledge about the files and their recent changes.
+    """Print the origin of the lines and the knowledge about them, without the other context of the file.
 
-    Errors come last; if there are no lines and no file with commits, only errors are printed.
+    Without lines, print the knowledge about the files and their recent changes. Errors come last. If there are no lines
+    and no file with commits, only errors are printed.
     """
     unknown_lines, unknown_paths = answer.get("unknown_lines", ()), answer.get("unknown_paths", ())
     if answer.get("lines"):

@@ -108,11 +108,11 @@ class Endpoint:
             return False
 
     async def keep_place(self, lock: process.HomeLock) -> None:
-        """Restore a deleted socket; ask the daemon to leave if its home was deleted. Runs until it is cancelled."""
+        """Restore a deleted socket; stop the daemon if its home was deleted. Runs until it is cancelled."""
         while True:
             await asyncio.sleep(PLACE_SECONDS)
             if not lock.is_there():
-                self.leave("the home is gone")
+                self.leave("the home was deleted")
             elif not self._is_there():
                 await self.start()
 

@@ -44,7 +44,7 @@ from kgd.tools.session import Progress
 PROGRESS_SECONDS = 0.25
 """Shortest time in seconds between two progress notifications of a call."""
 BURST = 256
-"""Number of events between two chances for the streams to drain."""
+"""Number of events after which the streams may drain."""
 WAITING = 64
 """Largest number of notifications that are queued for a client; later ones are dropped."""
 

@@ -165,7 +165,7 @@ class Account:
 def person(issuer: Issuer, claims: Mapping[str, Any]) -> Account:
     """The person described by the claims of a verified ID token."""
     email = claims.get("email")
-    is_unverified = claim_text(claims.get("email_verified")).lower() == "false"  # some issuers send a text
+    is_unverified = claim_text(claims.get("email_verified")).lower() == "false"  # some issuers send a string
     if not isinstance(email, str) or is_unverified or not _is_address(email):
         email = ""
     given = claims.get(issuer.groups)

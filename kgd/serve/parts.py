@@ -206,8 +206,7 @@ LENGTH_LIMIT = 2**18
 
 
 class Recorder:
-    """Writes the file of `first_answers`. Belongs to the event loop. If it fails, the only effect is that the next
-    start is slower."""
+    """Writes the file of `first_answers`. Belongs to the event loop. A failure only makes the next start slower."""
 
     def __init__(self, home: Home, registry: RegistryFile) -> None:
         self._home, self._registry = home, registry

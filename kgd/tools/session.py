@@ -262,7 +262,7 @@ def enter_working_set(
     Returns nothing for a caller without a conversation.
 
     Args:
-        uris: Cheapest first. The cheapest is touched last, so that the nodes nearest to the question stay longest.
+        uris: Cheapest first. The cheapest is added last, so that the nodes nearest to the question stay longest.
         starting: Whether the call is a walk. Only a walk uses up the single hint of a new working set.
     """
     if context_id is None and session.context_id is None:

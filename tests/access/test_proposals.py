@@ -142,7 +142,7 @@ def test_a_decision_about_an_older_version_is_refused(ws: Workspace) -> None:
         proposals.named(ws, "nobody-9")
 
 
-def test_each_holder_has_a_name_of_its_own_in_refs() -> None:
+def test_each_holder_has_a_distinct_name_in_refs() -> None:
     names = ["王伟", "李娜", "José", "Josè", "🎉", "🎊", "!!", "a" * 70, "a" * 71, "Ann Person", "billing-agent"]
     found = [proposals.holder_name(name) for name in names]
     assert len(set(found)) == len(names)

@@ -439,7 +439,7 @@ def test_the_log_of_a_node_has_only_its_commits(kgd: Kgd) -> None:
 
 
 @pytest.mark.parametrize("words", [["log"], ["history"], ["review"]])
-def test_an_empty_list_says_which_filter_is_unknown(kgd: Kgd, words: list[str]) -> None:
+def test_an_empty_list_names_the_unknown_filter(kgd: Kgd, words: list[str]) -> None:
     kgd("put", "services/auth", "--summary", "x")
     author = kgd.json("log", "services/auth")["commits"][0]["author"]
     others = {one["author"] for one in kgd.json("log", "--limit", "200")["commits"]} - {"kgd", author}
@@ -521,7 +521,7 @@ def test_a_registry_that_cannot_be_read_is_reported_in_a_sentence(kgd: Kgd, tmp_
     assert "kgd: this file cannot be read: Is a directory (" in asked.stderr
 
 
-def test_up_in_a_removed_directory_says_so(kgd: Kgd, tmp_path: Path) -> None:
+def test_up_reports_a_removed_directory(kgd: Kgd, tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     program = "import os, sys; os.rmdir(os.getcwd()); from kgd.cli import main; sys.argv = ['kgd', 'up']; main()"
     command = [sys.executable, "-P", "-c", program]
@@ -699,7 +699,7 @@ def test_why_of_nothing_asks_for_a_file(kgd: Kgd) -> None:
         ("concept://shop/services/auth", "not a path of the code tree"),
     ],
 )
-def test_what_names_no_path_of_the_code_is_a_wrong_argument(kgd: Kgd, command: str, named: str, said: str) -> None:
+def test_a_path_outside_the_code_is_a_wrong_argument(kgd: Kgd, command: str, named: str, said: str) -> None:
     asked = kgd.run(command, named)
     assert asked.returncode == EXIT_CODES["VALIDATION_ERROR"][0]
     assert said in asked.stderr
@@ -723,7 +723,7 @@ def test_an_argument_that_json_cannot_hold_is_refused(kgd: Kgd, words: list[str]
 
 @pytest.mark.parametrize("text", ["{", "[1]", "5", "null", "[" * 100_000, "{'a': 1}"])
 @pytest.mark.parametrize("words", [["resolve", "x", "--fields"], ["put", "x", "--data"]])
-def test_an_option_that_is_no_json_object_is_refused_with_an_example(kgd: Kgd, words: list[str], text: str) -> None:
+def test_an_option_that_is_not_a_json_object_is_refused_with_an_example(kgd: Kgd, words: list[str], text: str) -> None:
     asked = kgd.run(*words, text)
     assert asked.returncode == EXIT_CODES["VALIDATION_ERROR"][0]
     option = words[-1]

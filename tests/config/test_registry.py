@@ -119,7 +119,7 @@ def test_after_a_restart_the_last_good_registry_still_holds_and_the_whole_path_i
     assert RegistryFile(home).current().entries == {}
 
 
-def test_an_unreadable_copy_of_the_registry_is_no_reason_to_refuse(tmp_path: Path) -> None:
+def test_an_unreadable_copy_of_the_registry_is_ignored(tmp_path: Path) -> None:
     home = Home.at(str(tmp_path))
     home.prepare()
     Path(home.state, "workspaces-good.yaml").mkdir()

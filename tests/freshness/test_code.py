@@ -36,7 +36,7 @@ def late(code: Path) -> Code:
 
 
 @pytest.mark.parametrize("symbol", ["", "a"])
-def test_the_content_at_a_time_is_that_of_the_newest_commit_before_it(late: Code, symbol: str) -> None:
+def test_the_content_at_a_time_comes_from_the_newest_commit_before_it(late: Code, symbol: str) -> None:
     path = "src/auth/late.py"
     first, second = (id_of(text, path, symbol)[0] for text in (b"def a():\n    pass\n", b"def a():\n    return 1\n"))
     expected = {-1: None, 0: first, 99: first, 100: second, 199: second, 200: None}

@@ -122,7 +122,7 @@ def test_a_long_path_is_a_limit_and_an_empty_name_is_invalid() -> None:
         uri.build("concept", "ws", [])
 
 
-def test_a_node_of_a_type_without_a_scheme_and_of_a_type_of_the_code_tree_is_a_concept() -> None:
+def test_a_node_whose_type_has_no_scheme_or_belongs_to_the_code_tree_is_a_concept() -> None:
     assert [uri.scheme_of_type(type) for type in ("gotcha", "service", "file", "dir", "")] == ["gotcha"] + [
         "concept"
     ] * 4

@@ -98,7 +98,7 @@ def test_each_state_file_may_have_any_content(ask: Ask, ws: Workspace, session: 
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_the_files_of_the_home_may_have_any_content(document: Callable[[Any], bytes], tmp_path: Path) -> None:
+def test_files_of_the_home_may_have_any_content(document: Callable[[Any], bytes], tmp_path: Path) -> None:
     notes, lock = tmp_path / "agents.json", tmp_path / "daemon.lock"
     notes.write_bytes(document({"entries": {"/x": ["hook"]}, "folders": ["/y"]}))
     lock.write_bytes(document({"pid": 1, "version": "1", "since": "now"}))
@@ -116,7 +116,7 @@ def test_a_damaged_state_file_is_reported_once_and_set_aside(tmp_path: Path, cap
     assert (tmp_path / "state.json.damaged").read_text() == "{"
 
 
-def test_a_state_file_that_was_written_since_is_not_set_aside(tmp_path: Path) -> None:
+def test_a_state_file_that_was_rewritten_meanwhile_is_not_set_aside(tmp_path: Path) -> None:
     file = tmp_path / "state.json"
     file.write_text("{}")
 
@@ -128,7 +128,7 @@ def test_a_state_file_that_was_written_since_is_not_set_aside(tmp_path: Path) ->
     assert state_files.read(file, dict) == {"sound": 1}
 
 
-def test_a_folder_in_the_place_of_a_state_file_is_set_aside(tmp_path: Path) -> None:
+def test_a_folder_at_the_path_of_a_state_file_is_set_aside(tmp_path: Path) -> None:
     file = tmp_path / "state.json"
     (file / "inside").mkdir(parents=True)
     assert state_files.read(file, dict) is None

@@ -61,7 +61,7 @@ def test_the_commits_of_agents_and_people_are_counted_whoever_is_shown(learned: 
         assert (answer["commits"], answer["agents"], answer["people"]) == (shown, 2, 2)
 
 
-def test_a_review_is_narrowed_by_author_path_and_time(learned: Ask) -> None:
+def test_a_review_is_filtered_by_author_path_and_time(learned: Ask) -> None:
     def uris(**narrowed: object) -> list[str]:
         found = learned.review(**{"since": "2 days ago", **narrowed})
         return [node["uri"].removeprefix("concept://shop/") for by in found["authors"] for node in by["nodes"]]

@@ -67,7 +67,7 @@ def cost(what: Callable[[], Any]) -> float:
 
 
 @pytest.mark.parametrize("many", [3_000, pytest.param(10_000, marks=pytest.mark.large)])
-def test_thousands_of_conflicts_slow_down_no_call(ann: Person, hub: Path, many: int) -> None:
+def test_thousands_of_conflicts_do_not_slow_down_calls(ann: Person, hub: Path, many: int) -> None:
     ann.share(hub, sync=0)
     ann.published()
     # A git command seems to run, so that kgd does not write thousands of files, which this test does not need.

@@ -95,7 +95,7 @@ def test_all_nodes_of_an_author_are_selected_at_once_and_unselected_again(desk: 
     expect(page.get_by_role("button", name="Revert selected…")).to_be_disabled()
 
 
-def test_rows_are_listed_by_day_and_lead_to_its_commits(desk: Desk, page: Page) -> None:
+def test_rows_are_listed_by_day_and_link_to_their_commits(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/clock", name="Clock", summary="Slow")
     desk.put("concept://shop/clock", summary="Fast")
     at(page, "review?since=yesterday&path=/clock")

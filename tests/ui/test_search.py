@@ -182,7 +182,7 @@ class TestInABrowser:
         expect(page.get_by_role("alert")).to_have_count(0)
 
     @pytest.mark.requirement("N4")
-    def test_search_and_history_are_narrowed_to_a_period(self, desk: Desk, page: Page) -> None:
+    def test_search_and_history_are_filtered_by_period(self, desk: Desk, page: Page) -> None:
         valid = {"valid": {"until": "2024-05-31"}}
         desk.put("concept://shop/letterbox", name="Letterbox", summary="Sent", data=valid)
         at(page, "search?q=letterbox&since=yesterday")

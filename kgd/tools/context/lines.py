@@ -183,8 +183,10 @@ def unknown(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
 def unknown_paths(
     session: Session, workspace: Workspace, absent: Sequence[str], asked: Sequence[AskedLines]
 ) -> list[str]:
-    """A sentence for each requested path without a file, except those of `asked`, or about the whole code tree if there
-    is none; empty for the holder of a token."""
+    """Report each requested path without a file, except the paths in `asked`, in one sentence.
+
+    Without a code tree, one sentence reports that. Empty for the holder of a token.
+    """
     if session.principal is not None:
         return []
     if workspace.layout.code_tree is None:

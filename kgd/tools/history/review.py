@@ -82,8 +82,11 @@ class ReviewParams(Params):
 
 
 class Learned(TypedDict):
-    """One author's changes to one node, the newest `at` this time. `reverted`: all of them are reverted, the newest by
-    this commit. `approved`: this person approved all of them."""
+    """One author's changes to one node, the newest at the time `at`.
+
+    If all of them are reverted, `reverted` is the commit that reverted the newest. `approved`: this person approved all
+    of them.
+    """
 
     uri: str
     at: str
@@ -117,7 +120,7 @@ class Reviewed(TypedDict):
 class ReviewResult(TypedDict):
     """`until` is the newest examined commit; `more` nodes are left out and follow at `cursor`.
 
-    `agents` and `people` are the numbers of their commits in this period, with any `by`; `own` of them this person made
+    `agents` and `people` count their commits in this period, whatever `by` is; `own` counts this person's commits made
     without an agent. `reviewed` is the time and commit of this person's last review. `approved` are the nodes that this
     call approved. With `dry_run`, `accepted` and `approved` are what the call would do.
     """

@@ -39,7 +39,7 @@ def proposals(workspace: Workspace, sees: Sees | None) -> Marks:
 
 
 def proposed_of_walk(session: Session, answer: Mapping[str, Any]) -> set[Uri]:
-    """The nodes of a walk in its first workspace that open proposals change."""
+    """Select the nodes that open proposals change, in the first workspace of a walk."""
     found, walked = set[Uri](), {Uri(node["uri"]) for node in answer["nodes"]}
     for workspace in session.daemon.opened([answer["workspace"]]):
         found |= proposals(workspace, visibility.sight(session, workspace.id)).changed(walked)
@@ -47,7 +47,7 @@ def proposed_of_walk(session: Session, answer: Mapping[str, Any]) -> set[Uri]:
 
 
 def tones_of_walk(session: Session, answer: Mapping[str, Any], colour: Colour) -> dict[str, str]:
-    """The class of each node of a walk. Those of other workspaces than its first are unknown."""
+    """The class of each node of a walk. The class is unknown outside the first workspace."""
     found: dict[str, str] = {node["uri"]: UNKNOWN for node in answer["nodes"]}
     for workspace in session.daemon.opened([answer["workspace"]]):
         here = [Uri(uri) for uri in found if workspace_of(uri) in (None, workspace.id)]

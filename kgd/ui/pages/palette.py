@@ -25,8 +25,11 @@ RECENT, ASKED = 5, 3
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One row of the palette: an address to open or, with `sends`, to post to; or, with `does`, an action of the page's
-    scripts. `node` is the node that it opens, `about` the kind and line of code, and `closeness` its sort key."""
+    """One row of the palette: an address to open or, with `sends`, to post to.
+
+    With `does`, it is an action of the page's scripts instead. `node` is the node that it opens, `about` the kind and
+    line of code, and `closeness` its sort key.
+    """
 
     title: str
     to: str = ""

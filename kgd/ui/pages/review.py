@@ -46,7 +46,7 @@ class Author:
 
     @property
     def days(self) -> list[tuple[str, list[NodeRow]]]:
-        """The nodes by the day of their last change, the newest day first, each with a moment of the day."""
+        """The nodes by the day of their last change, the newest day first, each with the time of its newest change."""
         found: dict[str, list[NodeRow]] = {}
         for one in sorted(self.nodes, key=lambda one: one.at[:DAY], reverse=True):
             found.setdefault(one.at[:DAY], []).append(one)

@@ -66,7 +66,7 @@ class Marks:
     """Whether the tip contains a proposal, once it was asked for."""
 
     def changed(self, among: Container[Uri]) -> set[Uri]:
-        """The nodes among these that the proposals change, as `of` tells. Reads each proposal once."""
+        """Select the nodes that the proposals change, as in `of`. Reads each proposal once."""
         met: dict[Uri, list[_Proposal]] = {}
         for one in self.found:
             for uri in one[2].uris:
@@ -75,8 +75,10 @@ class Marks:
         return {uri for uri, changing in met.items() if self._still_changing(uri, changing)}
 
     def of(self, uri: Uri) -> list[str]:
-        """The ids of the proposals that change this node, oldest first, without those whose version of the node's file
-        is at the tip."""
+        """The ids of the proposals that change this node, oldest first.
+
+        A proposal does not count if the tip has its version of the node's file.
+        """
         changing = [one for one in self.found if uri in one[2].uris]
         return self._still_changing(uri, changing) if changing else []
 
