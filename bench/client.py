@@ -85,7 +85,7 @@ def load(made: Made, folder: Path, *, clients: int = CLIENTS, seconds: float = L
 
 
 def idle(folder: Path, *, folders: int = FOLDERS, seconds: float = IDLE_SECONDS) -> list[Row]:
-    """A daemon whose code tree has so many folders, while nothing happens, after a client has used it."""
+    """An idle daemon with this many folders in its code tree, after a client has used it."""
     tree = folder / "tree"
     for number in range(folders):
         part = tree / f"package{number // 100:03d}" / f"module{number % 100:02d}"

@@ -91,7 +91,7 @@ REST_CPU = 1.5 / os.sysconf("SC_CLK_TCK")
 
 
 def wait_for_rest(*pids: int, seconds: float = 60.0) -> None:
-    """Wait until a second costs these processes and their children almost no CPU time, at most so long.
+    """Wait until these processes and their children use almost no CPU time in a second, at most this long.
 
     The work that opening starts is then done. Children count, because a daemon that waits for its worker looks idle.
     """

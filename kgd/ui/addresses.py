@@ -62,7 +62,7 @@ def nearest(path: str) -> str | None:
 
 
 def above(path: str) -> str:
-    """Return the address of the nearest page above a path, such as that of a form.
+    """Return the address of the nearest page above a path, such as the path of a form.
 
     >>> above("/ui/w/shop/review/revert"), above("/ui/theme")
     ('/ui/w/shop/review', '/ui/')
