@@ -28,7 +28,8 @@ from kgd.tools.operation import BUDGET, CONTEXT_ID, SINCE, UNTIL, USUAL, Command
 from kgd.tools.origins import Origin, marks
 from kgd.tools.paging import size_of
 from kgd.tools.parameters import Many, Params, When, period
-from kgd.tools.session import Hint, Session, enter_working_set, working_set
+from kgd.tools.session import Session
+from kgd.tools.working_sets import Hint, enter_working_set, working_set
 from kgd.workspace.workspace import Workspace
 
 LEAST_BUDGET = 200

@@ -53,7 +53,8 @@ from kgd.tools.read.traverse_across import (
     refused,
     why_not,
 )
-from kgd.tools.session import Hint, Session, enter_working_set, note_reads
+from kgd.tools.session import Session
+from kgd.tools.working_sets import Hint, enter_working_set, note_reads
 
 MOST_NODES = 2_000
 BOUNDLESS = 1 << 30
