@@ -96,7 +96,21 @@ def test_any_text_is_shown_as_text_in_a_well_formed_file(name: str, summary: str
     scene = Scene((Dot("concept://w/a", name, name, 0.0, summary=summary, marks=("start",)),), ())
     root = ET.fromstring(draw(scene, title=name, alone=True, link=lambda dot: f"/x?{name}"))
     tags = {element.tag.removeprefix(SVG) for element in root.iter()}
-    assert tags <= {"svg", "title", "defs", "marker", "g", "a", "rect", "circle", "ellipse", "path", "polygon", "text"}
+    assert tags <= {
+        "svg",
+        "title",
+        "defs",
+        "marker",
+        "g",
+        "a",
+        "rect",
+        "circle",
+        "ellipse",
+        "path",
+        "polygon",
+        "text",
+        "tspan",
+    }
     assert not any(attribute.startswith("on") for element in root.iter() for attribute in element.attrib)
 
 
