@@ -10,7 +10,7 @@ from time import process_time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kgd.drawing.labels import LENGTHS, LONGEST, Box, box, place_labels
@@ -91,6 +91,7 @@ def test_the_same_scene_is_always_drawn_alike(scene: Scene) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(), st.text())
+@example("a name of\ntwo lines", "")
 @pytest.mark.requirement("E9")
 def test_any_text_is_shown_as_text_in_a_well_formed_file(name: str, summary: str) -> None:
     scene = Scene((Dot("concept://w/a", name, name, 0.0, summary=summary, marks=("start",)),), ())
