@@ -114,12 +114,6 @@ def traverse(options: Options) -> Options:
     return options
 
 
-def why(options: Options) -> Options:
-    if not any(map(str.strip, options["paths"])):
-        raise Invalid("there is no file to look for", next="Write a file, or a file and a line, as in src/app.py:12.")
-    return options
-
-
 def path(options: Options) -> Options:
     return traverse({**options, "start": [options["start"]], "include": ["alternatives"]})
 

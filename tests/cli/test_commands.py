@@ -680,12 +680,6 @@ def test_why_of_a_file_shows_its_facts(kgd: Kgd) -> None:
         assert "Checks are cheap" in kgd("why", named)
 
 
-def test_why_of_nothing_asks_for_a_file(kgd: Kgd) -> None:
-    asked = kgd.run("why", " ")
-    assert asked.returncode == EXIT_CODES["VALIDATION_ERROR"][0]
-    assert "Write a file, or a file and a line" in asked.stderr
-
-
 @pytest.mark.parametrize("command", ["why", "context"])
 @pytest.mark.parametrize(
     ("named", "said"),

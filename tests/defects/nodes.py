@@ -119,7 +119,7 @@ BUGS = {
     ),
     "16-size-at-restart": Bug(
         "a new context_size applies only after a restart",
-        "kgd/tools/session.py",
+        "kgd/tools/working_sets.py",
         "    session.daemon.contexts.resize(session.daemon.registry.current().settings.context_size)\n",
         "",
         (f"{TRAVERSE}test_a_new_size_of_the_working_set_applies_at_once",),

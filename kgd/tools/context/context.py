@@ -422,7 +422,6 @@ CONTEXT = Operation(
             (option("paths", "a line, a range as in src/app.py:12-20, or a file", "FILE[:LINE]", nargs="+"), BUDGET),
             name="why",
             place=65,
-            ask="why",
             print="printing_context.why",
             unless="unknown_paths",
             examples=(
