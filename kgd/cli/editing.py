@@ -19,8 +19,7 @@ from kgd.client.connection import Connection
 from kgd.codec import documents
 from kgd.config import Home, editor
 from kgd.errors import Invalid, KgdError, Unavailable
-from kgd.model.change import Upsert
-from kgd.model.difference import as_change, difference
+from kgd.model.change import Upsert, as_change, difference
 from kgd.model.fields import from_answer
 from kgd.model.node import Node
 

@@ -201,8 +201,7 @@ def _verify(connection: Connection, export: str | None, options: Given) -> int:
 
 def _anchor(export: str) -> tuple[Given, list[str]]:
     """The last line of an export that is in the chain, and problems of the export."""
-    from kgd.model.audit_chain import ChainCheck
-    from kgd.model.token import AuditEntry
+    from kgd.model.token import AuditEntry, ChainCheck
 
     found = ChainCheck()
     try:

@@ -33,9 +33,8 @@ from kgd.daemon.open_workspaces import (
 )
 from kgd.daemon.other_workspaces import Elsewhere
 from kgd.daemon.registry import PACK_BYTES, Organisation, Places, misnamed
-from kgd.daemon.syncing import PROPOSALS, Syncing
+from kgd.daemon.syncing import PROPOSALS, Syncing, Upstream
 from kgd.daemon.tokens import Tokens
-from kgd.daemon.upstream import Upstream
 from kgd.daemon.workspace_watch import WorkspaceWatch
 from kgd.errors import Advice, Damaged, Do, Invalid, InvariantViolation, KgdError, NotFound, Unavailable
 from kgd.git.discovery import is_workspace

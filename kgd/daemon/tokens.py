@@ -18,11 +18,10 @@ from kgd import metrics, tracing
 from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Unauthorized, Unavailable
 from kgd.model import token as tokens
 from kgd.model.access import Kind, Principal, Scope, check_narrower
-from kgd.model.audit_chain import SEALED_AT_ONCE
-from kgd.model.token import AuditEntry, HubState, Quota, TokenRecord
+from kgd.model.token import SEALED_AT_ONCE, AuditEntry, HubState, Quota, TokenRecord
 
 if TYPE_CHECKING:
-    from kgd.daemon.revocations import Revocations
+    from kgd.daemon.shared_state import Revocations
 
 log = logging.getLogger("kgd.tokens")
 

@@ -40,7 +40,7 @@ PENDING = "refs/kgd/pending/"
 NOTES = "refs/notes/kgd"
 """Git notes that record which token pushed which commit; see `kgd.workspace.history.pushers`."""
 REVOKED = "refs/kgd/revoked"
-"""The list of revoked tokens in an upstream of several hubs; see `kgd.daemon.revocations`."""
+"""The list of revoked tokens in an upstream of several hubs; see `kgd.daemon.shared_state`."""
 LOCK_DEADLINE = 5.0
 
 _ZERO = bytes(20)

@@ -19,8 +19,19 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from kgd.errors import Damaged, Forbidden, Unavailable
-from kgd.model.audit_chain import SEAL_SECONDS, SEALED_AT_ONCE, sealed
-from kgd.model.token import DETAIL_LIMIT, AuditEntry, HubContents, Moved, TokenRecord, from_row, storable, to_row
+from kgd.model.token import (
+    DETAIL_LIMIT,
+    SEAL_SECONDS,
+    SEALED_AT_ONCE,
+    AuditEntry,
+    HubContents,
+    Moved,
+    TokenRecord,
+    from_row,
+    sealed,
+    storable,
+    to_row,
+)
 
 APPLICATION = 0x6B676448
 """The application id in the header of the file: `kgdH`."""

@@ -16,8 +16,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kgd.ingest.links import IN_TEXT
-from kgd.model.change import Delete, Edit, Unrelate, Untag, Upsert
-from kgd.model.difference import upsert_of
+from kgd.model.change import Delete, Edit, Unrelate, Untag, Upsert, upsert_of
 from kgd.model.node import Json, Node, Source
 from kgd.model.uri import Uri, build, scheme_of, segments_of, workspace_of
 

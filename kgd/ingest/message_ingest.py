@@ -19,8 +19,7 @@ from kgd.ingest.conversations.message_nodes import Placed, as_node, fitting
 from kgd.ingest.conversations.values import Conversation, SourceMessage, Status, line
 from kgd.ingest.kind import Taken
 from kgd.ingest.thread_history import LAST, REPLIED_BY, messages_of
-from kgd.model.change import Edit, Upsert
-from kgd.model.difference import upsert_of
+from kgd.model.change import Edit, Upsert, upsert_of
 from kgd.model.node import Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, build
 from kgd.workspace.workspace import Workspace

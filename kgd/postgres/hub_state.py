@@ -1,4 +1,5 @@
-"""A hub's state in PostgreSQL, shared by several hubs, with their quotas; and the move of a single hub's state there.
+"""A hub's state in PostgreSQL, shared by several hubs, with their quotas and the rejections of proposals; and the move
+of a single hub's state there.
 
 A hub leases a block of each limit, so that most calls need no query. A lease counts as spent in the database until the
 hub returns the unused part, within 60 seconds. Therefore all hubs together never exceed a limit, even if a hub is
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,15 +22,17 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgd.errors import InvariantViolation, KgdError
-from kgd.model.audit_chain import SEAL_SECONDS, SEALED_AT_ONCE, sealed
 from kgd.model.token import (
     DETAIL_LIMIT,
+    SEAL_SECONDS,
+    SEALED_AT_ONCE,
     SIGN_IN_KEY,
     AuditEntry,
     HubContents,
     Moved,
     TokenRecord,
     from_row,
+    sealed,
     storable,
     to_row,
 )
@@ -406,3 +410,53 @@ def _parts(rows: Iterator[T]) -> Iterator[list[T]]:
 
 def _stored(value: object) -> object:
     return storable(value) if isinstance(value, str) else value
+
+
+_NUMBERED = re.compile(r"([^/]+)-(\d{1,9})").fullmatch
+
+
+class PostgresProposals:
+    """The tables `rejections` and `proposal_numbers`. Every method raises Unavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add_rejection(self, workspace: str, name: str, commit: str, by: str, at: int, reason: str) -> None:
+        sql = """
+        INSERT INTO rejections (workspace, name, commit, by, at, reason) VALUES (%s, %s, %s, %s, %s, %s)
+        ON CONFLICT (workspace, name, commit)
+        DO UPDATE SET by = excluded.by, at = excluded.at, reason = excluded.reason
+        """
+        with self._database.write() as db:
+            db.execute(sql, (workspace, name, commit, storable(by), at, storable(reason)))
+
+    def discard_rejection(self, workspace: str, name: str, commit: str) -> None:
+        with self._database.write() as db:
+            sql = "DELETE FROM rejections WHERE workspace = %s AND name = %s AND commit = %s"
+            db.execute(sql, (workspace, name, commit))
+
+    def rejection(self, workspace: str, name: str, commit: str) -> tuple[str, int, str] | None:
+        """The newest (by, at, reason) of a proposal; `commit` is the beginning of its commit's id."""
+        sql = """
+        SELECT by, at, reason FROM rejections
+        WHERE workspace = %s AND name = %s AND starts_with(commit, %s) ORDER BY at DESC LIMIT 1
+        """
+        with self._database.read() as db:
+            row = db.execute(sql, (workspace, storable(name), storable(commit))).fetchone()
+        return (row[0], row[1], row[2]) if row else None
+
+    def use_number(self, workspace: str, name: str) -> None:
+        if not (found := _NUMBERED(name)):
+            return
+        sql = """
+        INSERT INTO proposal_numbers AS known VALUES (%s, %s, %s)
+        ON CONFLICT (workspace, holder) DO UPDATE SET last = greatest(known.last, excluded.last)
+        """
+        with self._database.write() as db:
+            db.execute(sql, (workspace, found[1], int(found[2])))
+
+    def last_number(self, workspace: str, holder: str) -> int:
+        sql = "SELECT last FROM proposal_numbers WHERE workspace = %s AND holder = %s"
+        with self._database.read() as db:
+            row = db.execute(sql, (workspace, holder)).fetchone()
+        return int(row[0]) if row else 0

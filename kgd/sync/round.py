@@ -3,6 +3,9 @@
 The code depends only on a workspace and a transport. Time, randomness and sleeping are arguments, so that a simulator
 can run it. No push is forced, and no local commit is dropped. If the remote rewrote its history, its old tip is kept
 under a ref until the user decides.
+
+If the holder of a token may not write, a hub keeps their push as a proposal. Its name is recorded in the local ref
+``refs/kgd/proposed/<remote>/<name>``; the decision can be seen from the remote's refs.
 """
 
 from __future__ import annotations
@@ -12,21 +15,22 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from kgd.errors import Advice, Damaged, Do, KgdError, Unavailable
+from kgd.errors import Advice, Damaged, Do, KgdError, Limit, Unavailable
 from kgd.git import refs
 from kgd.git.files import replace
 from kgd.git.incoming import Allowance, Incoming, measure
 from kgd.git.objects import ObjectId
 from kgd.git.refs import NOTES, RefMoved
 from kgd.git.remote_errors import LostRace, Trouble
-from kgd.git.remote_settings import Remote
+from kgd.git.remote_settings import HTTP, HTTPS, Remote, drop
 from kgd.git.rewriting import brought_back
 from kgd.git.store import ObjectStore
-from kgd.sync import pushed_proposals, vetting
+from kgd.sync import vetting
 from kgd.sync.vetting import vet
 from kgd.workspace.history import pushers
+from kgd.workspace.merging.histories import merge_commits
 from kgd.workspace.proposals.proposals import is_name
 from kgd.workspace.publishing import adoption
 from kgd.workspace.publishing.adoption import Host
@@ -334,25 +338,25 @@ def _push(
 ) -> Done:
     ours = bytes.fromhex(host.tip)
     if ours == theirs:
-        pushed_proposals.forget(host, remote)
+        forget(host, remote)
         _note(host, remote, ours)
         return done
     if theirs is not None and not host.store.is_ancestor(theirs, ours):
         raise LostRace("the workspace changed during the round")
-    before = pushed_proposals.remembered(host, remote)
+    before = remembered(host, remote)
     again = before is not None and _confirms(confirm, before[1])
-    target = pushed_proposals.push_target(host, remote, theirs, listed, again=again)
-    if isinstance(target, pushed_proposals.ProposalState):
+    target = push_target(host, remote, theirs, listed, again=again)
+    if isinstance(target, ProposalState):
         _wait_for_decision(remote, target, done)
         return done
     taken_as = transport.push(target.ref, target.old, ours) or target.ref
     count = _count(host, ours, [id for id in (theirs, target.old) if id])
     if taken_as.startswith(remote.proposals):
-        pushed_proposals.remember(host, remote, taken_as, ours)
+        remember(host, remote, taken_as, ours)
         done.proposed += count
-        _wait_for_decision(remote, pushed_proposals.ProposalState(taken_as, ours, "waits"), done)
+        _wait_for_decision(remote, ProposalState(taken_as, ours, "waits"), done)
         return done
-    pushed_proposals.forget(host, remote)
+    forget(host, remote)
     done.pushed += count
     done.theirs = ours
     _note(host, remote, ours)
@@ -381,7 +385,7 @@ def _push_ledger(host: Host, remote: Remote, transport: Transport) -> None:
         log.warning("the ledger was not pushed", extra={"reason": str(error)[:200]})
 
 
-def _wait_for_decision(remote: Remote, stands: pushed_proposals.ProposalState, done: Done) -> None:
+def _wait_for_decision(remote: Remote, stands: ProposalState, done: Done) -> None:
     name = stands.name.removeprefix(remote.proposals)
     if stands.how == "waits":
         done.waits.append(
@@ -468,3 +472,112 @@ def _count(host: Host, tip: ObjectId, known: Sequence[ObjectId]) -> int:
         return host.store.count(tip, known, limit=COUNTED)
     except Damaged:
         return 0
+
+
+COMMITS_LIMIT = 10_000
+
+
+class PushTarget(NamedTuple):
+    """The remote ref to push to, and its current value (None if it does not exist)."""
+
+    ref: str
+    old: ObjectId | None
+
+
+class ProposalState(NamedTuple):
+    """The reason not to push: `how` is ``waits`` or ``rejected`` for the proposal, or ``settled`` if the remote has
+    merged all our commits."""
+
+    name: str
+    tip: ObjectId
+    how: str
+
+
+def push_target(
+    host: Host, remote: Remote, theirs: ObjectId | None, listed: Mapping[str, ObjectId], *, again: bool = False
+) -> PushTarget | ProposalState:
+    """The target of a push, given the state of the last proposal.
+
+    Args:
+        theirs: The remote's tip, an ancestor of ours.
+        listed: The remote's proposals, by the full names of their refs.
+        again: Whether to propose a rejected proposal again.
+    """
+    plain = PushTarget(remote.ref, theirs)
+    mine = remembered(host, remote)
+    if mine is None or theirs is None:
+        return plain
+    name, tip = mine
+    there = listed.get(name)
+    if host.store.is_ancestor(tip, theirs):  # accepted unchanged
+        forget(host, remote)
+        return plain
+    ours = bytes.fromhex(host.tip)
+    if there is not None:
+        if not host.store.exists(there) or again:
+            return plain
+        if host.store.is_ancestor(ours, there) or not _has_work(host, ours, [there, theirs]):
+            return ProposalState(name, there, "waits")
+        return PushTarget(name, there) if host.store.is_ancestor(there, ours) else plain
+    if host.store.tree_of(ours) == host.store.tree_of(theirs):
+        remember(host, remote, name, ours)  # so that later commits are distinguished from the decided ones
+        return ProposalState(name, ours, "settled")
+    return ProposalState(name, tip, "rejected") if not again and _adds(host, theirs, tip) else plain
+
+
+def remembered(host: Host, remote: Remote) -> tuple[str, ObjectId] | None:
+    """The full name and the commit of the proposal that contains the last push, or None."""
+    if not _may_propose(remote):
+        return None
+    base = _base(remote)
+    found = sorted(refs.list_refs(host.layout.git_dir, base).items())
+    known = [(remote.proposals + ref.removeprefix(base), tip) for ref, tip in found if host.store.exists(tip)]
+    return known[0] if known else None
+
+
+def remember(host: Host, remote: Remote, name: str, tip: ObjectId) -> None:
+    """Record that the remote keeps `tip` as this proposal. Raises Unavailable if the ref cannot be written."""
+    if remembered(host, remote) == (name, tip):
+        return
+    forget(host, remote)
+    ref = _base(remote) + name.removeprefix(remote.proposals)
+    try:
+        refs.move_ref(host.layout.git_dir, host.layout.derived_dir, ref, None, tip, note="kgd: proposed")
+    except (OSError, RefMoved) as error:
+        raise Unavailable(f"a ref cannot be written: {error}", at=ref) from error
+
+
+def forget(host: Host, remote: Remote) -> None:
+    """Drop the record: the proposal was decided, or the remote was removed."""
+    if not _may_propose(remote):
+        return
+    with contextlib.suppress(KgdError):
+        drop(host.layout, _base(remote))
+
+
+def _may_propose(remote: Remote) -> bool:
+    """Whether the remote may be a hub; other git servers do not turn pushes into proposals."""
+    return remote.url.kind in (HTTP, HTTPS)
+
+
+def _base(remote: Remote) -> str:
+    return f"refs/kgd/proposed/{remote.name}/"
+
+
+def _has_work(host: Host, ours: ObjectId, known: list[ObjectId]) -> bool:
+    """Whether `ours` has commits, other than merges, that `known` lacks."""
+    try:
+        new = host.store.commits_between(known, ours, limit=COMMITS_LIMIT)
+    except Limit:
+        return True
+    return any(len(host.store.commit(id).parents) < 2 for id in new)
+
+
+def _adds(host: Host, theirs: ObjectId, tip: ObjectId) -> bool:
+    """Whether merging `tip` into `theirs` would change any file."""
+    merged, tree = merge_commits(host.store, theirs, tip, host.sharded), host.store.tree_of(theirs)
+    for path, data in merged.files.items():
+        entry = host.store.entry(tree, path)
+        if (host.store.read(entry) if entry else None) != data:
+            return True
+    return False

@@ -14,8 +14,7 @@ import pytest
 from kgd.daemon.tokens import Tokens
 from kgd.index import hub_state
 from kgd.index.hub_state import SqliteHubState
-from kgd.model.audit_chain import SEAL_SECONDS, ChainCheck
-from kgd.model.token import AuditEntry, HubState
+from kgd.model.token import SEAL_SECONDS, AuditEntry, ChainCheck, HubState
 from tests.hub.test_tokens import START, Clock, clock, open_state, state, tokens  # noqa: F401
 
 pytestmark = pytest.mark.requirement("N8")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgd.daemon.upstream import _Queue
+from kgd.daemon.syncing import _Queue
 from kgd.errors import Unavailable
 from tests.hub.conftest import Answer, Hub
 

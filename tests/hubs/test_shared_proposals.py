@@ -11,8 +11,8 @@ from kgd.errors import KgdError, Limit, NotFound, Unavailable
 from kgd.git.refs import PENDING, PROPOSALS
 from kgd.model.access import Principal, Scope
 from kgd.postgres.database import Database
-from kgd.postgres.proposals import PostgresProposals
-from kgd.sync.upstream_proposals import UpstreamProposals
+from kgd.postgres.hub_state import PostgresProposals
+from kgd.sync.upstream import UpstreamProposals
 from kgd.workspace.answers import Outcome
 from kgd.workspace.proposals import comments, deciding, proposals, shared
 from kgd.workspace.proposals.proposals import Proposal

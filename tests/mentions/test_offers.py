@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kgd.mentions.candidates import candidates, phrases_of
-from kgd.mentions.duplicates import Named, doubles
+from kgd.mentions.candidates import Named, candidates, doubles, phrases_of
 from kgd.model.uri import Uri
 from kgd.tools import call
 from kgd.tools.session import Session

@@ -19,7 +19,7 @@ from kgd.cli import printing
 from kgd.codec import documents
 from kgd.config import Home
 from kgd.errors import Invalid, KgdError
-from kgd.mentions.duplicates import merged
+from kgd.mentions.candidates import merged
 from kgd.model.change import Upsert
 from kgd.model.merge import merge
 from kgd.model.node import Node

@@ -23,7 +23,7 @@ from kgd.git.remote_errors import Trouble
 from kgd.git.remote_settings import Remote, parse_url
 from kgd.model.change import Append
 from kgd.sync import round as rounds
-from kgd.sync.upstream_commit import UpstreamCommit
+from kgd.sync.upstream import UpstreamCommit
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.writer import Undecided
 from tests.builders import change, new_layout, upsert, uri

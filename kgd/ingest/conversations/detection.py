@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from kgd.ingest.conversations import exports, json_lines, values
+from kgd.ingest.conversations import exports, values
 from kgd.ingest.conversations.values import Conversation, Read, SourceMessage
 
 SUFFIXES = (".json", ".jsonl", ".ndjson")
@@ -57,14 +57,14 @@ def read(text: str) -> Read:
     text = text.lstrip(_BLANK)
     if text.startswith("{") and _is_one_object(text):
         text = f"[{text}]"
-    reader = _reader(text) or (json_lines.read if text.startswith(("[", "{")) else read_transcript)
+    reader = _reader(text) or (exports.read_plain if text.startswith(("[", "{")) else read_transcript)
     return reader(text)
 
 
 def _reader(text: str) -> Callable[[str], Read] | None:
     first = list(islice(_first(text), LINES))
     return next((read for looks_so, read in _FORMATS if any(map(looks_so, first))), None) or (
-        json_lines.read if json_lines.looks_so(first) else None
+        exports.read_plain if exports.is_plain(first) else None
     )
 
 

@@ -15,7 +15,7 @@ from kgd.compression import redundancy
 from kgd.compression.redundancy import Pruned, Superseded
 from kgd.compression.summaries import SUMMARY, Change, Group, Old, clusters
 from kgd.graph.edges import Edge
-from kgd.mentions.duplicates import may_be_double, merged
+from kgd.mentions.candidates import may_be_double, merged
 from kgd.mentions.mentions import Mentions
 from kgd.model.access import Verb, may
 from kgd.model.change import Edit, Unrelate

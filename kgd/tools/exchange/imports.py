@@ -24,8 +24,7 @@ from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Stale, Una
 from kgd.exchange import formats
 from kgd.exchange.plan import IMPORTED, NAMED_FILE, Reading, Trouble, Wanted, digest, noted
 from kgd.memories.keywords import keywords
-from kgd.model.change import ChangeSet, Edit, Upsert
-from kgd.model.difference import difference, upsert_of
+from kgd.model.change import ChangeSet, Edit, Upsert, difference, upsert_of
 from kgd.model.node import Node
 from kgd.model.uri import collision_key
 from kgd.tools import addressing

@@ -16,8 +16,7 @@ from typing_extensions import TypedDict
 from kgd.daemon.tokens import Minted, Tokens
 from kgd.errors import Forbidden, Invalid, KgdError
 from kgd.model.access import Principal, Scope, Verb, check_reach
-from kgd.model.audit_chain import ChainCheck
-from kgd.model.token import AuditEntry, Quota, TokenRecord
+from kgd.model.token import AuditEntry, ChainCheck, Quota, TokenRecord
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.operation import Hints, Operation

@@ -21,9 +21,8 @@ from kgd.git.files import replace as replace_file
 from kgd.git.history import LogEntry
 from kgd.git.objects import Commit, ObjectId
 from kgd.graph.traverse import traverse
-from kgd.model.change import Upsert
-from kgd.model.difference import as_change, upsert_of
-from kgd.model.difference import difference as between
+from kgd.model.change import Upsert, as_change, upsert_of
+from kgd.model.change import difference as between
 from kgd.model.fields import join
 from kgd.model.node import FIELDS, Json, Node
 from kgd.model.uri import Uri, build, is_owned, scheme_of, segments_of, workspace_of

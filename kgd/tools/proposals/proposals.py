@@ -39,9 +39,8 @@ from kgd.tools.session import Session
 from kgd.tools.write.put import PutResult, answer_of
 from kgd.workspace.answers import Outcome
 from kgd.workspace.proposals import comments, deciding, proposals, records
-from kgd.workspace.proposals.choosing import SEE_CHANGES, Chosen
 from kgd.workspace.proposals.comments import LONGEST
-from kgd.workspace.proposals.proposals import Proposal
+from kgd.workspace.proposals.proposals import SEE_CHANGES, Chosen, Proposal
 from kgd.workspace.proposals.records import LONGEST_REASON
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.touched_nodes import Permit

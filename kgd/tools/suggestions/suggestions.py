@@ -16,8 +16,17 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.index.change_feed import Position
-from kgd.mentions.candidates import Candidate, candidates
-from kgd.mentions.duplicates import NEAR, NOT_THINGS, Double, Named, doubles, may_be_double, merged
+from kgd.mentions.candidates import (
+    NEAR,
+    NOT_THINGS,
+    Candidate,
+    Double,
+    Named,
+    candidates,
+    doubles,
+    may_be_double,
+    merged,
+)
 from kgd.mentions.mentions import COMMON, COMMON_SHARE, Mentions
 from kgd.model.change import ChangeSet, Edit, Relate, Upsert
 from kgd.model.fields import plain_weight

@@ -1,7 +1,8 @@
 """Embeddings: from the feed of the text index into the file of vectors, and into memory.
 
 Progress is tracked by the feed's numbers, and texts are compared by content, so an unchanged text is not embedded
-again. After the embedder changes, searches use the old vectors until the new embedder has embedded all texts.
+again. After the embedder changes, searches use the old vectors until the new embedder has embedded all texts. The
+relevance of an embedder's similarities is measured on the workspace's notes.
 """
 
 from __future__ import annotations
@@ -9,20 +10,21 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kgd.errors import Invalid, KgdError, Unavailable
-from kgd.index.change_feed import Feed, Position
+from kgd.errors import Invalid, KgdError, Limit, Unavailable
+from kgd.index.change_feed import Feed, Indexed, Position
 from kgd.index.database import IndexDamaged
-from kgd.index.vector_file import VectorFile
+from kgd.index.vector_file import Key, VectorFile
 from kgd.vectors.choosing import Choice, may_serve
 from kgd.vectors.opening import opened
 from kgd.workspace.child_process import Worker
-from kgd.workspace.derived import scaling, vector_writer
+from kgd.workspace.derived import vector_writer
 from kgd.workspace.derived.search_words import Place
 from kgd.workspace.derived.vector_writer import VectorWriter, of_feed, spoken_text
 from kgd.workspace.repository import give_memory_back
@@ -30,7 +32,7 @@ from kgd.workspace.repository import give_memory_back
 if TYPE_CHECKING:  # numpy and models are expensive for a daemon without texts
     from numpy.typing import NDArray
 
-    from kgd.vectors.embedder import Embedder, Scale
+    from kgd.vectors.embedder import Embedder, Kind, Scale
     from kgd.vectors.nearest import Nearest
 
 PAUSE = 1.0
@@ -398,7 +400,7 @@ class Embedding:
         from kgd.vectors.nearest import Nearest
 
         rows = self._opened_file().between(model.embedder.id, after, model.position.number)
-        scaling.note_change(model, (key for key, _ in rows))
+        note_change(model, (key for key, _ in rows))
         model.nearest = model.nearest or Nearest(model.dim)
         model.nearest.drop(key for key, vector in rows if not vector)
         if speaking := {key: vector for key, vector in rows if vector}:
@@ -419,7 +421,7 @@ class Embedding:
             dropped = self._opened_file().drop(name, gone[: end.gone - at.gone], end.gone)
         model.count -= len(dropped)
         self._note_change(model, dropped.values())
-        scaling.note_change(model, dropped)
+        note_change(model, dropped)
         if model is not self._building and model.nearest is not None:
             model.nearest.drop(dropped)
             self.changes += bool(dropped)
@@ -459,7 +461,7 @@ class Embedding:
                 raise Superseded
 
         if model.nearest is not None and model.embedder.scale is None and model.last_considered is None:
-            found = scaling.measured(model, model.nearest, feed, permitted)
+            found = measured(model, model.nearest, feed, permitted)
             self.changes += found != model.measured
             model.measured = found
 
@@ -479,3 +481,86 @@ class Embedding:
 def _sentence(choice: Choice, count: int, left: int) -> str:
     waiting = f", {left:,} {'waits' if left == 1 else 'wait'} to be embedded" if left else ""
     return f"{choice}: {count:,} of {count + left:,} texts{waiting}"
+
+
+EVERY_PLACE = 1 << 32
+"""With few notes, all are considered."""
+
+
+def measured(model: Model, nearest: Nearest, feed: Feed, permitted: Callable[[], None]) -> Scale | None:
+    """The scale of a model; None if there are too few notes. Embeds only texts that were not compared before.
+
+    Args:
+        permitted: Called before each use of the embedder; raises if it must not be used.
+
+    Raises:
+        KgdError: The embedder or the index failed.
+    """
+    from kgd.vectors import embedder
+    from kgd.vectors.nearest import place_of
+
+    notes = nearest.notes(embedder.CONSIDERED)
+    named = of_feed(feed, lambda feed: feed.names(notes))
+    names = embedder.compared((uri, named.get(uri, "")) for uri in notes)
+    model.names = _embedded(model, names.values(), model.names, "query", permitted)
+    asked = ((uri, model.names[name]) for uri, name in names.items())
+    found = embedder.measured(nearest, {uri: vector for uri, vector in asked if vector is not None and vector.any()})
+    if found is not None and len(names) >= embedder.ENOUGH:
+        found = found._replace(words=_weight_of_words(model, of_feed(feed, lambda feed: feed.notes(names)), permitted))
+    model.last_considered = place_of(notes[-1]) if len(notes) == embedder.CONSIDERED else EVERY_PLACE
+    return found
+
+
+def note_change(model: Model, keys: Iterable[Key]) -> None:
+    """Have the scale measured again if one of these texts is, was or becomes one of the considered notes."""
+    if model.last_considered is None:
+        return
+    from kgd.vectors.nearest import place_of
+
+    if any(place_of(uri) <= model.last_considered for uri, _ in keys):
+        model.last_considered = None
+
+
+def _weight_of_words(model: Model, notes: Sequence[Indexed], permitted: Callable[[], None]) -> float:
+    """See `Scale.words`; 1.0 without the built-in model, to which the embedder is compared."""
+    from kgd.index.words import sentences
+    from kgd.vectors import embedder
+    from kgd.vectors.builtin import Builtin
+
+    said = [sentences(note.name, note.summary, note.content)[: embedder.SENTENCES] for note in notes]
+    model.sentences = _embedded(model, chain.from_iterable(said), model.sentences, "document", permitted)
+    vectors = ((place, text, model.sentences[text]) for place, some in enumerate(said) for text in some)
+    rows = [(place, text, vector) for place, text, vector in vectors if vector is not None]
+    places, own = [place for place, *_ in rows], [vector for *_, vector in rows]
+    try:
+        builtin = Builtin.load().embed([text for _, text, _ in rows], "document")
+    except Unavailable:
+        return 1.0
+    return embedder.weight_of_words(embedder.contrast(own, places), embedder.contrast(builtin, places))
+
+
+def _embedded(
+    model: Model,
+    texts: Iterable[str],
+    known: Mapping[str, NDArray[Any] | None],
+    kind: Kind,
+    permitted: Callable[[], None],
+) -> dict[str, NDArray[Any] | None]:
+    """The vectors of these texts; None for a text that the embedder refuses."""
+    wanted = list(dict.fromkeys(texts))
+    fresh = [text for text in wanted if text not in known]
+    found = dict(known)
+    for start in range(0, len(fresh), model.embedder.batch):
+        some = fresh[start : start + model.embedder.batch]
+        permitted()
+        found |= zip(some, _vectors(model, some, kind), strict=True)
+    return {text: found[text] for text in wanted}
+
+
+def _vectors(model: Model, texts: Sequence[str], kind: Kind) -> list[NDArray[Any] | None]:
+    from kgd.vectors.embedder import checked
+
+    try:
+        return [*checked(model.embedder.embed(texts, kind), len(texts), model.dim)]
+    except Limit:
+        return [None] if len(texts) == 1 else [one for text in texts for one in _vectors(model, [text], kind)]

@@ -20,8 +20,7 @@ from kgd.workspace.answers import Outcome, Would
 from kgd.workspace.merging.histories import merge_commits
 from kgd.workspace.merging.trees import MergedTree
 from kgd.workspace.proposals import records
-from kgd.workspace.proposals.choosing import Chosen, files_of
-from kgd.workspace.proposals.proposals import Proposal, is_name, left_of, vet
+from kgd.workspace.proposals.proposals import Chosen, Proposal, files_of, is_name, left_of, vet
 from kgd.workspace.proposals.records import Bundle
 from kgd.workspace.proposals.shared import shared
 from kgd.workspace.publishing.adoption import check_signatures
