@@ -21,8 +21,7 @@ import orjson
 from kgd.index.database import Database
 from kgd.index.ranking import TABLES, TEXT_WEIGHTS
 from kgd.index.text import Doc, TextIndex
-from kgd.model.lane import Lane
-from kgd.model.uri import Uri
+from kgd.model.uri import Lane, Uri
 
 NOTES = TABLES[Lane.NOTES]
 TOP = 10

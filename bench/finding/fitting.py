@@ -23,7 +23,7 @@ from bench.finding import sets
 from bench.finding.filled import Filled
 from bench.finding.scoring import FIRST, share
 from bench.finding.trees import TREES, fetched
-from kgd.model.lane import Lane
+from kgd.model.uri import Lane
 from kgd.retrieval import relevance
 from kgd.retrieval.candidates import Pool
 

@@ -16,7 +16,7 @@ from itertools import pairwise, product
 from kgd.areas.paths import class_at, fits_to, refused, tokens_of
 from kgd.errors import Invalid, Limit
 from kgd.model.uri import Uri
-from kgd.workspace.writing.area_bounds import MAX_PATTERN
+from kgd.workspace.writing.admission import MAX_PATTERN
 
 MAX_ALTERNATIVES = 64
 """Largest number of patterns to which the braces of one pattern expand."""

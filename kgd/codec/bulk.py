@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from kgd.codec import canonical, documents, fast_reader, paths
+from kgd.codec import canonical, documents, paths
 from kgd.codec.canonical import NotCanonical, Ordered
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.model.node import NODE_BYTES, Json, Node
@@ -207,9 +207,9 @@ def _quick(data: bytes) -> Entries | None:
 
 
 @lru_cache(maxsize=4096)  # a growing part is read again for each node added
-def glance(entry: bytes) -> fast_reader.Lean | None:
-    """The graph's fields of a node in a part, as in `fast_reader.glance`."""
-    return fast_reader.glance(entry)
+def glance(entry: bytes) -> documents.Lean | None:
+    """The graph's fields of a node in a part, as in `documents.glance`."""
+    return documents.glance(entry)
 
 
 @lru_cache(maxsize=4096)

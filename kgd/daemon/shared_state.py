@@ -32,11 +32,9 @@ from kgd.git.store import ObjectStore
 from kgd.index.hub_state import SqliteHubState
 from kgd.model.access import Principal
 from kgd.model.token import AuditEntry, Moved
-from kgd.postgres.browser_state import PostgresBrowserState
-from kgd.postgres.database import Database
-from kgd.postgres.hub_state import PostgresHubState, PostgresProposals, take_over
+from kgd.postgres.database import Database, Wakeups
+from kgd.postgres.hub_state import PostgresBrowserState, PostgresHubState, PostgresProposals, take_over
 from kgd.postgres.job_board import JobBoard
-from kgd.postgres.wakeups import Wakeups
 from kgd.sync.round import Transport
 from kgd.sync.upstream import Connection, UpstreamCommit, UpstreamProposals
 from kgd.workspace.proposals import shared

@@ -6,6 +6,10 @@ token.
 
 A load balancer may send the requests of one fetch or push to different hubs. Each request relies on the refs that the
 previous request showed, so a hub first catches up with the others. If it cannot, git serves the hub's present state.
+
+Git accepts a pack whose objects are deltas against, or refer to, any object of the repository. The holder of a token
+that may read only a part could use this to test whether a guessed text exists. Such pushes are therefore unpacked
+separately first, and an omitted object must exist at the same path in a commit that the token may build on.
 """
 
 from __future__ import annotations
@@ -15,12 +19,13 @@ import contextlib
 import logging
 import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
 import time
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import IO
 from urllib.parse import parse_qs
@@ -35,13 +40,18 @@ from starlette.types import Message, Receive, Scope, Send
 from kgd.daemon.daemon import REACH_SECONDS, Daemon
 from kgd.daemon.request_bodies import PATIENCE, RECOGNISED, Bodies, steadily
 from kgd.daemon.tokens import TooMuch
-from kgd.errors import Forbidden, Internal, Invalid, KgdError, Limit, NotFound, Unauthorized, Unavailable
-from kgd.git import http_backend
-from kgd.hub import complete_packs, hook
+from kgd.errors import Damaged, Forbidden, Internal, Invalid, KgdError, Limit, NotFound, Unauthorized, Unavailable
+from kgd.git import http_backend, pack, program
+from kgd.git.incoming import scratch_repository
+from kgd.git.objects import FOLDER, ObjectId
+from kgd.git.refs import list_refs
+from kgd.git.store import ObjectStore
+from kgd.hub import hook
 from kgd.hub.authentication import Gate
 from kgd.hub.push_execution import ZERO, Receiving, wait_until_published
 from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
+from kgd.workspace.proposals.proposals import open_proposals
 from kgd.workspace.workspace import Workspace
 
 SERVICES = ("git-upload-pack", "git-receive-pack")
@@ -139,9 +149,9 @@ class SmartHttp:
                     if "content-encoding" in request.headers:
                         raise Invalid("a push must not have a content encoding", at="Content-Encoding")
                     try:
-                        await anyio.to_thread.run_sync(complete_packs.check, body, workspace, record, self._hooks)
+                        await anyio.to_thread.run_sync(check, body, workspace, record, self._hooks)
                     except Forbidden as error:
-                        said = complete_packs.refusal(body, error)
+                        said = refusal(body, error)
                         await Response(said, media_type=RESULT)(scope, receive, send)
                         return
                 async with self._programs:
@@ -229,7 +239,7 @@ class SmartHttp:
         hidden = []
         # A push to a hidden name becomes a proposal under the pusher's own name, like a push to a free name.
         if request.method == "GET" and _is_narrow(record, workspace.id):
-            hidden = await anyio.to_thread.run_sync(complete_packs.others, workspace, record)
+            hidden = await anyio.to_thread.run_sync(others, workspace, record)
         process = await asyncio.create_subprocess_exec(
             *http_backend.command(),
             stdin=file,
@@ -345,7 +355,7 @@ async def _chunks(process: asyncio.subprocess.Process) -> AsyncIterator[bytes]:
 
 
 async def _narrowed(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield complete_packs.asking_for_whole_objects(b"".join([part async for part in parts]))
+    yield asking_for_whole_objects(b"".join([part async for part in parts]))
 
 
 async def _drain(process: asyncio.subprocess.Process) -> str:
@@ -425,3 +435,144 @@ def follow_named(daemon: Daemon, workspace: Workspace, body: IO[bytes], encoding
             time.sleep(0.01)
     if missing or LISTING in head:
         follow_listed(daemon, workspace)
+
+
+SUBMODULE = b"160000"
+COMMANDS_LIMIT = 1 << 20
+UPDATES_LIMIT = 64
+SECONDS = 300.0
+NO_THIN = b" no-thin"
+"""The capability that makes a client send whole objects."""
+
+
+def others(workspace: Workspace, record: TokenRecord) -> list[str]:
+    """The branches hidden from the holder of this token: all except the workspace's branch and the holder's own
+    proposals."""
+    mine = {name for name, (_, origin) in open_proposals(workspace).items() if origin.is_of(record.holder)}
+    return [
+        name
+        for name in list_refs(workspace.layout.git_dir, "refs/heads/")
+        if name != workspace.layout.branch and name not in mine
+    ]
+
+
+def asking_for_whole_objects(advertised: bytes) -> bytes:
+    """The answer to `info/refs`, with the capability `no-thin` added to the first ref."""
+    start = int(advertised[:4], 16) + 4  # after the service line and a flush
+    while (size := int(advertised[start : start + 4] or b"0", 16)) >= 4:
+        line = advertised[start + 4 : start + size]
+        if b"\0" in line:
+            return advertised[:start] + _packet(line.rstrip(b"\n") + NO_THIN + b"\n") + advertised[start + size :]
+        start += size  # the protocol version
+    return advertised
+
+
+def check(body: IO[bytes], workspace: Workspace, record: TokenRecord, place: Path) -> None:
+    """Check that a push is complete. `body` is at its start before and after the call; `place` is for scratch files.
+
+    Raises:
+        Forbidden: The push omits objects, whether or not the repository has them.
+        Invalid: The body is not a push.
+    """
+    scratch = scratch_repository(place)
+    try:
+        news = [new for new, _ in _asked(body)[1] if any(new)]
+        _Push(_unpacked(body, scratch), ObjectStore(scratch), workspace, record).check(news)
+    except (Damaged, Limit, ValueError, IndexError):
+        raise _left_out() from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        body.seek(0)
+
+
+class _Push:
+    def __init__(self, ids: frozenset[ObjectId], sent: ObjectStore, workspace: Workspace, record: TokenRecord) -> None:
+        self._ids, self._sent, self._home = ids, sent, workspace.store
+        mine = [tip for tip, origin in open_proposals(workspace).values() if origin.is_of(record.holder)]
+        branch = workspace.store.ref(workspace.layout.branch)
+        self._tips = [*([branch] if branch else []), bytes.fromhex(workspace.tip), *mine]
+
+    def check(self, news: Iterable[ObjectId]) -> None:
+        kinds = ((id, self._sent.kind_and_size(id)) for id in self._ids)
+        commits = [self._sent.commit(id) for id, kind in kinds if kind is not None and kind[0] == "commit"]
+        needed = {*news, *(parent for commit in commits for parent in commit.parents)} - self._ids
+        if not all(map(self._may_build_on, needed)):
+            raise _left_out()
+        before = list({self._home.tree_of(id) for id in needed})
+        for commit in commits:
+            self._check_tree(commit.tree, before)
+
+    def _may_build_on(self, id: ObjectId) -> bool:
+        kind = self._home.kind_and_size(id)
+        return kind is not None and kind[0] == "commit" and any(self._home.is_ancestor(id, tip) for tip in self._tips)
+
+    def _check_tree(self, root: ObjectId, before: Sequence[ObjectId]) -> None:
+        """Check that each object in a tree is in the push, or at the same path in a tree that the push builds on."""
+        waiting = [(root, list(before))]
+        while waiting:
+            tree, parents = waiting.pop()
+            if tree in parents:
+                continue
+            if tree not in self._ids:
+                raise _left_out()
+            folders = [self._home.tree(one) for one in parents]
+            for name, (mode, id) in self._sent.tree(tree).items():
+                known = [folder[name] for folder in folders if name in folder]
+                if (mode, id) in known or mode == SUBMODULE:  # submodules are refused later
+                    continue
+                if mode == FOLDER:
+                    waiting.append((id, [one for kind, one in known if kind == FOLDER]))
+                elif id not in self._ids:
+                    raise _left_out()
+
+
+def refusal(body: IO[bytes], error: KgdError) -> bytes:
+    """The answer to a push that was refused before git received it, in git's protocol."""
+    capabilities, updates = _asked(body)
+    reason = f"{error.message[:120]}\n".encode()
+    lines = [b"unpack " + reason, *(b"ng %s %s" % (ref, reason) for _, ref in updates[:UPDATES_LIMIT])]
+    report = b"".join(map(_packet, lines)) + b"0000"
+    if b"side-band-64k" not in capabilities:
+        return report
+    return _packet(b"\2" + f"{error}\n".encode()) + _packet(b"\1" + report) + b"0000"
+
+
+def _packet(data: bytes) -> bytes:
+    return b"%04x" % (len(data) + 4) + data
+
+
+def _asked(body: IO[bytes]) -> tuple[bytes, list[tuple[ObjectId, bytes]]]:
+    """The client's capabilities and the new value of each ref; `body` is then positioned at the pack."""
+    found, capabilities, read = list[tuple[ObjectId, bytes]](), b"", 0
+    while size := int(body.read(4) or b"0", 16):
+        line, _, more = body.read(size - 4).partition(b"\0")
+        capabilities, read = capabilities or more, read + size
+        if size < 4 or read > COMMANDS_LIMIT:
+            raise Invalid("this is not a push")
+        words = line.rstrip(b"\n").split(b" ", 2)
+        if len(words) == 3:
+            found.append((bytes.fromhex(words[1].decode()), words[2]))
+    return capabilities, found
+
+
+def _unpacked(body: IO[bytes], scratch: Path) -> frozenset[ObjectId]:
+    stem = scratch / "objects" / "pack" / "pack-sent"
+    with open(stem.with_suffix(".pack"), "wb") as file:
+        shutil.copyfileobj(body, file)
+        if not file.tell():
+            return frozenset()
+    bounds = program.Bounds(
+        SECONDS, SECONDS, memory_bytes=http_backend.MEMORY_LIMIT, file_bytes=http_backend.FILE_LIMIT
+    )
+    try:
+        program.run(scratch, ["index-pack", str(stem.with_suffix(".pack"))], bounds=bounds)
+    except program.GitFailed:
+        raise _left_out() from None
+    return frozenset(pack.ids_of(stem))
+
+
+def _left_out() -> KgdError:
+    return Forbidden(
+        "the push leaves out objects that this token may not read",
+        next="Base your commits on the branch that `git ls-remote` shows, and push with `--no-thin`.",
+    )

@@ -18,8 +18,7 @@ from kgd.index.database import FILE_TOKENIZER, TOKENIZER, placeholders
 from kgd.index.doc_texts import Texts
 from kgd.index.exact_names import TAG, label
 from kgd.index.words import Term, rarest
-from kgd.model.lane import Lane
-from kgd.model.uri import CODE_TREE, DIRECTORY_TYPE, Uri
+from kgd.model.uri import CODE_TREE, DIRECTORY_TYPE, Lane, Uri
 
 LARGE = 2_000
 """In an index with more documents than this, common words are left out of the first pass."""

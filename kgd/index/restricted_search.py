@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 
 from kgd.index.ranking import ALL, BEGUN, FILE, FILE_SOME, LONG, RANK_DIGITS, SOME, TABLES, TEXT_WEIGHTS, Filter, Found
 from kgd.index.words import Term
-from kgd.model.lane import Lane
-from kgd.model.uri import Uri
+from kgd.model.uri import Lane, Uri
 
 Sees = Callable[[Uri], bool]
 _Scores = dict[Uri, tuple[float, int]]

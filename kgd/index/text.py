@@ -33,9 +33,8 @@ from kgd.index.ranking import (
 )
 from kgd.index.restricted_search import InSight, Sees
 from kgd.model.dates import Validity
-from kgd.model.lane import KNOWLEDGE, LANES, Lane, lane_of
 from kgd.model.node import Source, default_type
-from kgd.model.uri import CODE_TREE, Uri
+from kgd.model.uri import CODE_TREE, KNOWLEDGE, LANES, Lane, Uri, lane_of
 
 FILE_NAME = "index.sqlite"
 FEW = 1_000

@@ -20,8 +20,7 @@ from kgd.index.ranking import Found
 from kgd.index.text import TextIndex
 from kgd.index.words import NAME_SHARE, WEAK, WEAK_SHARE, parts_of, terms, words_of
 from kgd.model.dates import DAY, Named, Span, named_in
-from kgd.model.lane import Lane
-from kgd.model.uri import Uri, name_of
+from kgd.model.uri import Lane, Uri, name_of
 from kgd.retrieval import code, relevance
 from kgd.retrieval.query import Question, Step
 from kgd.retrieval.relevance import anybody

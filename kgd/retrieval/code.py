@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kgd.index import exact_names, ranking
 from kgd.index.ranking import Found
-from kgd.model.lane import Lane
-from kgd.model.uri import Uri, is_owned, scheme_of
+from kgd.model.uri import Lane, Uri, is_owned, scheme_of
 
 if TYPE_CHECKING:
     from kgd.index.exact_names import Sees

@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from kgd.model.lane import LANES, Lane
-from kgd.model.uri import Uri
+from kgd.model.uri import LANES, Lane, Uri
 
 
 @dataclass(frozen=True, slots=True)

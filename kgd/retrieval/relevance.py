@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kgd.index.exact_names import Sees
 from kgd.index.text import TextIndex
 from kgd.index.words import sentences
-from kgd.model.lane import Lane
-from kgd.model.uri import Uri
+from kgd.model.uri import Lane, Uri
 
 if TYPE_CHECKING:
     from kgd.retrieval.candidates import Pool, Unit

@@ -13,9 +13,8 @@ from kgd.graph.edges import EdgeSource, card_of
 from kgd.index import exact_names, ranking
 from kgd.index.exact_names import Sees
 from kgd.index.ranking import Found, Hit
-from kgd.model.lane import KNOWLEDGE, Lane
 from kgd.model.node import ranks_behind
-from kgd.model.uri import Uri, from_path, scheme_of
+from kgd.model.uri import KNOWLEDGE, Lane, Uri, from_path, scheme_of
 from kgd.retrieval import candidates, code, spreading
 from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Unit, filters_of, gather
 from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from kgd.graph.edges import Edge, EdgeSource
 from kgd.index.ranking import BEGUN, SOME, Found
-from kgd.model.lane import Lane, lane_of
-from kgd.model.uri import Uri, is_owned, scheme_of
+from kgd.model.uri import Lane, Uri, is_owned, lane_of, scheme_of
 from kgd.retrieval.candidates import Pool, Unit, normalise
 from kgd.retrieval.query import Once, Step
 

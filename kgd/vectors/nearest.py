@@ -18,8 +18,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from kgd.model.lane import Lane, lane_of
-from kgd.model.uri import Uri
+from kgd.model.uri import Lane, Uri, lane_of
 from kgd.vectors.embedder import Vectors
 
 BYTES_ABOVE, BITS_ABOVE = 50_000, 500_000

@@ -14,13 +14,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kgd.codec import documents, memories, paths
-from kgd.codec.fast_reader import Lean, glance
+from kgd.codec.documents import Lean, glance
 from kgd.errors import Invalid, KgdError
 from kgd.git.history import Change as History
 from kgd.git.objects import FILE, FOLDER, LINK, PLAIN, Entry, ObjectId
 from kgd.git.store import ObjectStore
-from kgd.graph.array_builder import Frozen
-from kgd.graph.array_stream import ArrayStream
+from kgd.graph.array_builder import ArrayStream, Frozen
 from kgd.graph.arrays import Arrays
 from kgd.graph.edges import Card
 from kgd.graph.live_graph import LiveGraph

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kgd.errors import Invalid, InvariantViolation
 from kgd.tools.areas import parameters
-from kgd.workspace.writing.area_bounds import MAX_PATTERNS
+from kgd.workspace.writing.admission import MAX_PATTERNS
 
 texts = st.text(max_size=12) | st.text("ab/*[]{}.,", max_size=12)
 values = st.recursive(

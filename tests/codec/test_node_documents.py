@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgd.codec import canonical, documents
-from kgd.codec.fast_reader import glance, whole
+from kgd.codec.documents import glance, ordinary
 from kgd.errors import Invalid, KgdError, Limit, Refused
 from kgd.model.conflict import WHOLE, Conflict, FieldConflict, canonical_json
 from kgd.model.node import Node, Relation
@@ -104,13 +104,13 @@ def test_the_lean_reading_accepts_nothing_that_the_whole_refuses() -> None:
 
 @given(nodes())
 def test_the_quick_reading_of_a_whole_node_gives_that_node(node: Node) -> None:
-    assert whole(documents.encode(node)) in (None, node)
+    assert ordinary(documents.encode(node)) in (None, node)
 
 
 def test_the_quick_reading_of_a_whole_node_equals_the_guarded_reading() -> None:
     quick = 0
     for text in mutated([EXAMPLE.decode(), *BASES[:2]], 3000, seed=4):
-        node = whole(text.encode("utf-8", "replace"))
+        node = ordinary(text.encode("utf-8", "replace"))
         if node is not None:
             quick += 1
             assert documents.decode(text.encode() + b"# a comment is never read the quick way\n") == node, text
@@ -119,12 +119,12 @@ def test_the_quick_reading_of_a_whole_node_equals_the_guarded_reading() -> None:
 
 def test_an_ordinary_file_is_read_the_quick_way() -> None:
     assert glance(EXAMPLE) is not None
-    assert whole(EXAMPLE) == documents.decode(EXAMPLE + b"# a comment is never read the quick way\n")
+    assert ordinary(EXAMPLE) == documents.decode(EXAMPLE + b"# a comment is never read the quick way\n")
 
 
 def test_content_of_one_line_is_read_the_quick_way_too() -> None:
     node = Node(Uri("concept://ws/a"), content="Leases end after ten minutes.")
-    assert whole(documents.encode(node)) == node
+    assert ordinary(documents.encode(node)) == node
 
 
 def test_canonical_files_are_read_without_the_yaml_library() -> None:

@@ -130,7 +130,7 @@ BUGS = {
     ),
     "34-area-bounds": Bug(
         "`put` writes areas beyond the limits of manage_graph",
-        "kgd/workspace/writing/area_bounds.py",
+        "kgd/workspace/writing/admission.py",
         "if size > MAX_KNOWLEDGE and",
         "if False and",
         ("tests/areas/test_managing.py::test_an_area_that_put_writes_has_the_bounds_of_manage_graph",),
@@ -145,7 +145,7 @@ BUGS = {
     "34-area-counts": Bug(
         "areas get more patterns or relations than manage_graph accepts",
         "kgd/workspace/writing/admission.py",
-        "        area_bounds.admit(node, before, place)\n",
+        "        admit_area(node, before, place)\n",
         "        pass\n",
         (
             "tests/admission/test_rules.py::test_every_way_refuses[an atom of too many patterns]",

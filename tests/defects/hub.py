@@ -148,13 +148,13 @@ BUGS = {
     "23-names-of-proposals": Bug(
         "a token that only pushes sees the names of all proposals",
         "kgd/hub/smart_http.py",
-        "hidden = await anyio.to_thread.run_sync(complete_packs.others, workspace, record)",
+        "hidden = await anyio.to_thread.run_sync(others, workspace, record)",
         "hidden = []",
         ("tests/hub/test_narrow_pushes.py::test_a_token_that_only_pushes_sees_the_branch_and_its_own_proposals",),
     ),
     "23-guessed-text": Bug(
         "a push without an object confirms that the object exists",
-        "kgd/hub/complete_packs.py",
+        "kgd/hub/smart_http.py",
         "        _Push(_unpacked(body, scratch), ObjectStore(scratch), workspace, record).check(news)\n",
         "",
         (

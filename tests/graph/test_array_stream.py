@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from kgd.graph.array_stream import ArrayStream
+from kgd.graph.array_builder import ArrayStream
 from kgd.graph.edges import Card
 from kgd.graph.live_graph import LiveGraph
 from kgd.model.node import Relation

@@ -10,9 +10,8 @@ from kgd.index import words
 from kgd.index.doc_texts import speakers, whole_of
 from kgd.index.ranking import ALL, BEGUN, FILE, FILE_SOME, SOME, Found, Hit
 from kgd.index.text import Doc, FileDoc, Gathered
-from kgd.model.lane import LANES, Lane
 from kgd.model.node import default_type
-from kgd.model.uri import Uri, is_owned, scheme_of
+from kgd.model.uri import LANES, Lane, Uri, is_owned, scheme_of
 
 Passes = Callable[[Doc], bool]
 Sees = Callable[[Uri], bool]

@@ -10,9 +10,8 @@ import pytest
 from kgd.index.database import Database
 from kgd.index.ranking import ALL, FILE, FILE_SOME, SOME
 from kgd.index.text import Doc, FileDoc, Gathered, TextIndex
-from kgd.model.lane import KNOWLEDGE, LANES, Lane
 from kgd.model.node import Source
-from kgd.model.uri import Uri
+from kgd.model.uri import KNOWLEDGE, LANES, Lane, Uri
 from tests.index.memory_index import MemoryIndex
 
 FILE_A = Uri("file://w/docs/a.md")

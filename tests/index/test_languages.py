@@ -10,8 +10,7 @@ import pytest
 from kgd.index.database import Database
 from kgd.index.text import Doc, FileDoc, TextIndex
 from kgd.index.words import terms
-from kgd.model.lane import Lane
-from kgd.model.uri import Uri
+from kgd.model.uri import Lane, Uri
 
 pytestmark = pytest.mark.requirement("U7")
 

@@ -16,10 +16,9 @@ from kgd.daemon.shared_state import SharedState
 from kgd.errors import Damaged, Invalid, Unavailable
 from kgd.model.browser_state import SignedIn, Visitor
 from kgd.model.token import AuditEntry
-from kgd.postgres import database, hub_state, wakeups
-from kgd.postgres.browser_state import PostgresBrowserState
-from kgd.postgres.database import Database
-from kgd.postgres.wakeups import Wakeups
+from kgd.postgres import database, hub_state
+from kgd.postgres.database import Database, Wakeups
+from kgd.postgres.hub_state import PostgresBrowserState
 from tests import postgres_server
 from tests.postgres_server import HubState
 from tests.waiting import until
@@ -375,7 +374,7 @@ def test_a_notification_that_is_not_kgds_ends_nothing(url: str, two: Callable[..
     heard: list[str] = []
     first, second = two(print), two(lambda workspace, tip: heard.append(tip))
     with psycopg.connect(url, autocommit=True) as other:
-        other.execute(f"NOTIFY {wakeups.CHANNEL}, 'nonsense'")
+        other.execute(f"NOTIFY {database.CHANNEL}, 'nonsense'")
     until(lambda: not second.is_listening.is_set())
 
     def told() -> bool:

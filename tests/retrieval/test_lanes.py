@@ -10,8 +10,7 @@ import pytest
 from kgd.index.code_index import FileHit
 from kgd.index.ranking import SOME, Found
 from kgd.index.text import Doc, FileDoc
-from kgd.model.lane import KNOWLEDGE, Lane
-from kgd.model.uri import Uri
+from kgd.model.uri import KNOWLEDGE, Lane, Uri
 from kgd.retrieval.candidates import Pool
 from kgd.retrieval.query import Question
 from kgd.retrieval.retrieve import retrieve

@@ -18,8 +18,8 @@ from kgd.model.browser_state import (
     SignedIn,
     Visitor,
 )
-from kgd.postgres.browser_state import PostgresBrowserState
 from kgd.postgres.database import Database
+from kgd.postgres.hub_state import PostgresBrowserState
 from kgd.ui.sessions import SessionFile
 from tests import postgres_server
 

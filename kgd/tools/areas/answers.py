@@ -26,7 +26,7 @@ from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
 from kgd.workspace.workspace import Workspace
-from kgd.workspace.writing.area_bounds import related_relations
+from kgd.workspace.writing.admission import related_relations
 
 LARGEST = 8 * 1024 * 1024
 """Largest size of an answer in bytes. The specification has no partial answers, so a larger one is refused."""

@@ -23,7 +23,7 @@ from kgd.tools.areas.parameters import Checks, Use
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
-from kgd.workspace.writing.area_bounds import RELATED, related_relations
+from kgd.workspace.writing.admission import RELATED, related_relations
 
 _GLOBS = WithJsonSchema({"type": "array", "items": {"type": "string"}, "description": "globs"})
 _ATOMS = WithJsonSchema({"type": "array", "items": {"type": "object"}, "description": "[{atomId, reason}]"})

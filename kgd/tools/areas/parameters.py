@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from kgd.areas.patterns import check_pattern
 from kgd.errors import Invalid, InvariantViolation, KgdError
 from kgd.tools.parameters import Params, explain_one, refuse_unseen
-from kgd.workspace.writing.area_bounds import MAX_KNOWLEDGE, MAX_PATTERNS, MAX_RELATED
+from kgd.workspace.writing.admission import MAX_KNOWLEDGE, MAX_PATTERNS, MAX_RELATED
 
 _HALF = re.compile("[\ud800-\udfff]").search
 MAX_NAME = 255

@@ -21,9 +21,8 @@ from kgd.git import code_log
 from kgd.git.discovery import Place, find_place
 from kgd.memories.tasks import TERMINAL, parsed
 from kgd.model.access import Verb
-from kgd.model.lane import KNOWLEDGE
 from kgd.model.node import Node
-from kgd.model.uri import CODE_TREE, Uri, from_path, name_of, path_of, scheme_of
+from kgd.model.uri import CODE_TREE, KNOWLEDGE, Uri, from_path, name_of, path_of, scheme_of
 from kgd.tools import addressing, visibility
 from kgd.tools.context.lines import is_served
 from kgd.tools.context.recent import history_of

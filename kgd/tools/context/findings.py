@@ -17,9 +17,8 @@ from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card, card_of
 from kgd.index.ranking import Hit
 from kgd.model.escaping import fenced_line
-from kgd.model.lane import KNOWLEDGE
 from kgd.model.node import cut_at_word
-from kgd.model.uri import CODE_TREE, Uri, name_of, scheme_of
+from kgd.model.uri import CODE_TREE, KNOWLEDGE, Uri, name_of, scheme_of
 from kgd.retrieval import candidates
 from kgd.retrieval.query import Question, Retrieved
 from kgd.tools import visibility

@@ -23,8 +23,7 @@ from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import EdgeSource, card_of
 from kgd.model.access import Verb
 from kgd.model.fields import plain_weight
-from kgd.model.lane import KNOWLEDGE, LANES, Lane
-from kgd.model.uri import CODE_TREE, OWNED, Uri, name_of, path_of, scheme_of, uri_at
+from kgd.model.uri import CODE_TREE, KNOWLEDGE, LANES, OWNED, Lane, Uri, name_of, path_of, scheme_of, uri_at
 from kgd.retrieval.code import file_of
 from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.retrieval.relevance import anybody

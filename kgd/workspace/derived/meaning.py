@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kgd.errors import KgdError, Unauthorized
 from kgd.index.change_feed import Feed
 from kgd.index.database import IndexDamaged
-from kgd.model.lane import Lane
-from kgd.model.uri import Uri
+from kgd.model.uri import Lane, Uri
 from kgd.shared_threads import Task, Threads
 from kgd.vectors.choosing import Choice, may_serve
 from kgd.workspace.answers import Stage

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from kgd.codec import documents, fast_reader
+from kgd.codec import documents
 from kgd.errors import Unavailable
 from kgd.git.store import ObjectStore
 from kgd.graph.live_graph import LiveGraph
@@ -172,7 +172,7 @@ def read_by(store: ObjectStore) -> Read:
 
     def read(uri: Uri, blob: bytes) -> Text:
         data = store.read(blob)
-        node = fast_reader.whole(data, with_relations=False) or documents.decode(data, at=uri)
+        node = documents.ordinary(data, with_relations=False) or documents.decode(data, at=uri)
         return doc(node, "", 0).text
 
     return read
