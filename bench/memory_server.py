@@ -22,7 +22,7 @@ from bench.house import KGD, Caller, House, connected, run, through_memory_serve
 from bench.limit import at_most
 from bench.mcp_calls import PEER
 from bench.row import Row, compare, missing, percentile, value
-from kgd.exchange import jsonl
+from kgd.exchange import entities as memory_file
 from kgd.exchange.plan import Reading
 
 TARGETS = {
@@ -106,7 +106,7 @@ async def _one_size(entities: int, folder: Path, server: Path | None, found: lis
 
 def _workspace(house: House, file: Path, entities: int, folder: Path, found: list[Row]) -> Made:
     if entities > IMPORTED_UP_TO:
-        nodes = [one.node for one in jsonl.read(file, Reading(corpus.WORKSPACE)).wanted]
+        nodes = [one.node for one in memory_file.read(file, Reading(corpus.WORKSPACE)).wanted]
         made = corpus.build(folder / "workspace", entities, nodes=nodes)
         house.up(made)
         return made

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kgd.errors import Unavailable
-from kgd.graph import later_changes
+from kgd.graph import live_graph
 from kgd.graph.arrays import Arrays
 from kgd.graph.live_graph import LiveGraph
 from kgd.graph.stored_graph import StoredGraph
@@ -70,6 +70,6 @@ def _mapped(file: str, tree: str) -> Arrays | None:
 def _graph(arrays: Arrays, answer: dict[str, Any]) -> StoredGraph:
     live = LiveGraph()
     live.load(arrays)
-    later_changes.apply(live, answer["changes"])
+    live_graph.apply(live, answer["changes"])
     frozen = live.freeze()
     return StoredGraph.over(frozen.layers, frozen.aliases, workspace=answer["workspace"], commit=answer["commit"])

@@ -47,7 +47,7 @@ from kgd.resolution import Attempts
 from kgd.shared_threads import Task, Threads
 from kgd.sync.cloning import Clones
 from kgd.sync.hub_sign_in import bearer, network_of
-from kgd.sync.positions import MOST
+from kgd.sync.hubs import MOST
 from kgd.workspace.writing.signing import key_for
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from kgd.errors import Invalid
-from kgd.exchange import drawings, jsonl, orchestrator, rules, vault
+from kgd.exchange import drawings, entities, orchestrator, rules, vault
 from kgd.exchange.plan import Export, Plan, Reading, View
 
 
@@ -60,7 +60,14 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format("agents-md", "every area in a block of AGENTS.md", "folder", write=rules.agents_md),
     Format("vault", "a folder of Markdown notes, such as Obsidian's", "folder", vault.sniff, vault.read, vault.write),
-    Format(jsonl.NAME, "the memory.jsonl of the official memory server", "file", jsonl.sniff, jsonl.read, jsonl.write),
+    Format(
+        entities.NAME,
+        "the memory.jsonl of the official memory server",
+        "file",
+        entities.sniff,
+        entities.read,
+        entities.write,
+    ),
     Format(
         "graphml", "GraphML, for graph viewers", "file", write=drawings.graphml, own=drawings.is_graphml, most=50_000
     ),

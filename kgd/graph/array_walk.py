@@ -62,12 +62,8 @@ class ArrayWalk:
             passes: The number of nodes that may be passed; negative for any number.
         """
         heap, reached, nodes, plain, arrays = self._heap, self._reached, self.nodes, self._plain, self._arrays
-        for uri in starts:
-            number = arrays.find(uri)
-            if number < 0:
-                return False
-            heappush(heap, (0, 0, number, number, -1, self.ways, 0, (number, uri, (), "out", 0, 0)))
-            self.ways += 1
+        if not self._enter(starts):
+            return False
         need = (IS_LEFT if "out" in self._directions else 0) | (IS_ENTERED if "in" in self._directions else 0)
         columns: list[tuple[Direction, Any]] = [
             (d, arrays.out_at if d == "out" else arrays.in_at) for d in self._directions
@@ -117,6 +113,16 @@ class ArrayWalk:
                     self.ways += 1
                     if entry is not None:
                         heappush(heap, entry)
+        return True
+
+    def _enter(self, starts: Sequence[Uri]) -> bool:
+        """Push the starts; returns whether the arrays have all of them."""
+        for uri in starts:
+            number = self._arrays.find(uri)
+            if number < 0:
+                return False
+            heappush(self._heap, (0, 0, number, number, -1, self.ways, 0, (number, uri, (), "out", 0, 0)))
+            self.ways += 1
         return True
 
     def entries(self) -> Iterator[tuple[int, int, Uri, Uri, str, int, int, tuple[Any, ...]]]:

@@ -20,7 +20,21 @@ from typing import Literal
 
 from kgd.errors import Invalid
 from kgd.graph.array_walk import ArrayWalk
-from kgd.graph.edges import UNIT, BrokenLink, Cut, Direction, Edge, EdgeSource, Limit, Link, Met, Step, Visited, card_of
+from kgd.graph.edges import (
+    UNIT,
+    BrokenLink,
+    Card,
+    Cut,
+    Direction,
+    Edge,
+    EdgeSource,
+    Limit,
+    Link,
+    Met,
+    Step,
+    Visited,
+    card_of,
+)
 from kgd.graph.live_graph import LiveGraph
 from kgd.model.uri import Uri, is_of_types
 
@@ -124,6 +138,14 @@ class _Options:
     directions: tuple[Direction, ...]
     to: Uri | None
 
+    @property
+    def most_nodes(self) -> tuple[int | None, int]:
+        """The largest numbers of nodes to list and to pass; negative for any number."""
+        if self.to is not None:
+            return None, PASSED_ON_THE_WAY
+        most = self.max_nodes
+        return most, -1 if most is None else max(PASSED_PER_NODE * most, PASSED_AT_LEAST)
+
 
 _Way = tuple[Uri, tuple[Step, ...], Direction, Sequence[Edge], int]
 """The neighbours of one settled node: the node, its path, along or against, the edges, its own cost."""
@@ -163,18 +185,15 @@ class _Walker:
         nodes, sources = self.nodes, self.sources
         types, to = self.options.types, self._target(missing)
         self.unreached = to
-        deep, most = self.options.max_depth is not None, self.options.max_nodes
-        passes = -1 if most is None else max(PASSED_PER_NODE * most, PASSED_AT_LEAST)
+        deep, seeks = self.options.max_depth is not None, self.options.to is not None
+        most, passes = self.options.most_nodes
         passed: dict[tuple[Uri, int], Visited] = {}
-        seeks = self.options.to is not None
-        if seeks:
-            most, passes = None, PASSED_ON_THE_WAY
-        elif self._walk_arrays(most, passes):
+        if not seeks and self._walk_arrays(most, passes):
             return Walk(self, missing)
         heap, reached = self.heap, self.reached
         passes -= len(reached)
         follow = self._follower()
-        first, *others = (source.card for source in sources)
+        found = self._finder()
         keep_met = self.keep_met
         make = tuple.__new__  # takes a third of the time of calling a NamedTuple, and there are two per node
         while heap:
@@ -187,12 +206,7 @@ class _Walker:
             new = uri not in reached
             if not new and not (deep and hops < reached[uri]):
                 continue
-            card = first(uri)
-            origins: tuple[str, ...] = (card.origin,) if card else ()
-            for other in others:
-                if more := other(uri):
-                    card = card or more
-                    origins = (*origins, more.origin) if more.origin not in origins else origins
+            card, origins = found(uri)
             if card is None:
                 self._lead_on(cost, hops, uri, type, way)
                 continue
@@ -224,6 +238,22 @@ class _Walker:
                         heappush(heap, entry)
         self.seen = [(node.uri, source.out(node.uri)) for node in nodes for source in sources]
         return Walk(self, missing)
+
+    def _finder(self) -> Callable[[Uri], tuple[Card | None, tuple[str, ...]]]:
+        """Return the function that finds a node's card, from the first source that has the node, and all its
+        origins."""
+        first, *others = (source.card for source in self.sources)
+
+        def found(uri: Uri) -> tuple[Card | None, tuple[str, ...]]:
+            card = first(uri)
+            origins = (card.origin,) if card else ()
+            for other in others:
+                if more := other(uri):
+                    card = card or more
+                    origins = (*origins, more.origin) if more.origin not in origins else origins
+            return card, origins
+
+        return found
 
     def _walk_arrays(self, most: int | None, passes: int) -> bool:
         """Traverse as far as the arrays of the first source lead; returns whether that completes the traversal."""

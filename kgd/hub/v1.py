@@ -26,8 +26,8 @@ from kgd.daemon.request_bodies import RECOGNISED, Bodies
 from kgd.errors import BY_CODE, Forbidden, Invalid, KgdError, Stale, Unavailable, of_defect
 from kgd.hub.authentication import Caller, Door, Holder
 from kgd.hub.problem_details import MEDIA_TYPE, TITLE, NotJson, problem
-from kgd.sync.positions import HEADER as POSITION
-from kgd.sync.positions import split
+from kgd.sync.hubs import HEADER as POSITION
+from kgd.sync.hubs import split
 from kgd.tools import SERVED
 from kgd.tools.hubs.browsers import LINK_MINUTES
 from kgd.tools.hubs.token_calls import canonical

@@ -19,7 +19,7 @@ from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.token import LEEWAY_SECONDS
 from kgd.model.uri import Uri
 from kgd.resolution import Ask
-from kgd.sync.positions import META, split
+from kgd.sync.hubs import META, split
 from kgd.tools import visibility
 from kgd.workspace.answers import Outcome
 from kgd.workspace.workspace import Workspace
@@ -198,7 +198,7 @@ def answered_at(
 ) -> tuple[Mapping[str, Any], dict[str, Any]]:
     """The answer of an MCP call, and the `_meta` of its result: the commit that it includes. Blocks.
 
-    Only hubs use it; see `kgd.sync.positions`.
+    Only hubs use it; see `kgd.sync.hubs`.
 
     Args:
         asked: The `_meta` of the request.

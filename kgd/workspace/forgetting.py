@@ -140,15 +140,20 @@ def forget(
         if made.commits:
             done = _Move(layout, store, made, signing, found).run(before, author, edit(reason.encode()), now)
         progress(done.rewritten, "removing old objects")
-        rewriting.edit_logs(layout.git_dir, KEPT_LOGS, edit)
-        rewriting.scrub(layout.git_dir)
-        _clear(layout)
-        pack_upkeep.renew_graph(layout.git_dir)
-        if left := rewriting.containing(layout.open(), found.search):
-            raise Damaged(f"{len(left)} objects still contain the secret", at=left[0].hex(), next="Report this defect.")
+        _purge(layout, edit, found)
         return done
     finally:
         owner.release()
+
+
+def _purge(layout: Layout, edit: rewriting.Edit, found: re.Pattern[bytes]) -> None:
+    """Delete the secret from everything but the refs: reflogs, old objects and derived data."""
+    rewriting.edit_logs(layout.git_dir, KEPT_LOGS, edit)
+    rewriting.scrub(layout.git_dir)
+    _clear(layout)
+    pack_upkeep.renew_graph(layout.git_dir)
+    if left := rewriting.containing(layout.open(), found.search):
+        raise Damaged(f"{len(left)} objects still contain the secret", at=left[0].hex(), next="Report this defect.")
 
 
 def _removing(found: re.Pattern[bytes]) -> rewriting.Edit:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgd.graph import later_changes
+from kgd.graph import live_graph
 from kgd.graph.edges import Card
 from kgd.graph.live_graph import LiveGraph
 from kgd.model.node import Relation
@@ -51,7 +51,7 @@ def test_the_snapshot_with_the_changes_is_the_graph(before: list[Any], after: li
     fold(graph)
     other.load(graph.freeze().layers.arrays)
     apply(graph, after)
-    later_changes.apply(other, json.loads(json.dumps(later_changes.changes(graph.freeze()))))
+    live_graph.apply(other, json.loads(json.dumps(live_graph.changes(graph.freeze()))))
     plain: list[nx.MultiDiGraph[Uri]] = [nx.MultiDiGraph(each.graph) for each in (graph, other)]
     assert nx.utils.graphs_equal(*plain)
     assert [other.out(uri(n)) for n in range(10)] == [graph.out(uri(n)) for n in range(10)]
@@ -85,9 +85,9 @@ def test_many_changes_are_not_sent() -> None:
     graph = LiveGraph()
     fold(graph)
     graph.put(Card(uri(0), "concept", "", "", None, ""), [Relation("a", uri(n)) for n in range(1, 400)])
-    assert later_changes.are_few(graph.freeze().layers)
+    assert live_graph.are_few(graph.freeze().layers)
     for number in range(1, 97):
         graph.put(Card(uri(number), "concept", "", "", None, ""), [Relation("a", uri(n)) for n in range(100)])
-    assert later_changes.are_few(graph.freeze().layers)
+    assert live_graph.are_few(graph.freeze().layers)
     graph.put(Card(uri(500), "concept", "", "", None, ""), [Relation("a", uri(n)) for n in range(100)])
-    assert not later_changes.are_few(graph.freeze().layers)
+    assert not live_graph.are_few(graph.freeze().layers)

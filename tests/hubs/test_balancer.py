@@ -21,7 +21,7 @@ from mcp.types import RequestParamsMeta
 
 from kgd.config.entries import Entry
 from kgd.config.registry import RegistryFile
-from kgd.sync.positions import META
+from kgd.sync.hubs import META
 from kgd.ui.sessions import proof
 from tests.hub.conftest import ROOT, Hub
 from tests.hubs.spread import Spread

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kgd.codec import documents, paths
 from kgd.errors import Invalid, KgdError
-from kgd.exchange import jsonl
+from kgd.exchange import entities
 from kgd.exchange.plan import Reading, View
 from kgd.model.node import Node
 from kgd.model.uri import Uri
@@ -208,11 +208,11 @@ def test_any_memory_comes_back_byte_for_byte_through_files(
         *(a_relation(source, target, type) for source, target, type in related),
     )
     (folder / "any.jsonl").write_bytes(memory)
-    plan = jsonl.read(folder / "any.jsonl", Reading("shop"))
+    plan = entities.read(folder / "any.jsonl", Reading("shop"))
     assert plan.troubles == ()
     kept = _Kept([one.node for one in plan.wanted])
     assert len({paths.path_of(uri).casefold() for uri in kept.files}) == len(plan.wanted)
-    written = jsonl.write(View(kept, sorted(kept.files)))
+    written = entities.write(View(kept, sorted(kept.files)))
     assert written.files[0].data == memory
 
 

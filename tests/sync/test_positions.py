@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgd.sync.positions import KEPT_SECONDS, MOST, Positions
+from kgd.sync.hubs import KEPT_SECONDS, MOST, Positions
 
 A, B, C = ("a" * 40, "b" * 40, "c" * 40)
 

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from kgd.errors import Invalid
-from kgd.graph import later_changes
+from kgd.graph import live_graph
 from kgd.model.access import Verb
 from kgd.model.uri import OWNED, Uri, is_of_types
 from kgd.tools import addressing, nodes, origins, paging, visibility
@@ -167,7 +167,7 @@ class SnapshotResult(TypedDict):
     commit: str
     file: str
     tree: str
-    changes: later_changes.Changes
+    changes: live_graph.Changes
 
 
 def snapshot(session: Session, params: SnapshotParams) -> SnapshotResult:
@@ -178,7 +178,7 @@ def snapshot(session: Session, params: SnapshotParams) -> SnapshotResult:
         "commit": commit,
         "file": str(moment.file),
         "tree": moment.tree,
-        "changes": later_changes.changes(moment.graph),
+        "changes": live_graph.changes(moment.graph),
     }
 
 

@@ -23,7 +23,7 @@ from kgd.errors import KgdError, Unavailable
 from kgd.git.files import replace as replace_file
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
-from kgd.graph import later_changes
+from kgd.graph import live_graph
 from kgd.graph.array_builder import Frozen
 from kgd.graph.arrays import Arrays
 from kgd.index import graph_snapshot
@@ -514,7 +514,7 @@ class GraphFile:
                 if must_write:
                     self._write_or_refuse()
                 now, frozen = self._served.freeze()
-                if frozen.layers.arrays is self._arrays and later_changes.are_few(frozen.layers):
+                if frozen.layers.arrays is self._arrays and live_graph.are_few(frozen.layers):
                     return GraphMoment(self.path, self._tree, now, frozen)
         raise Unavailable("the graph changes faster than its snapshot can be written", at=str(self.path))
 
