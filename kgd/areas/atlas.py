@@ -18,7 +18,7 @@ from kgd.areas.patterns import Matcher, check_pattern
 from kgd.errors import KgdError, Limit
 from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, scheme_of
-from kgd.workspace.changed_nodes import Changed
+from kgd.workspace.served import Changed
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NotRequired
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Forbidden, NotFound
-from kgd.freshness.freshness import Freshness
-from kgd.freshness.verification import verification
+from kgd.freshness.freshness import Freshness, verification
 from kgd.model.access import Verb
 from kgd.model.change import Upsert
 from kgd.model.escaping import fenced, fenced_value
@@ -110,7 +109,7 @@ def verified(session: Session, workspace: Workspace, uri: Uri) -> Upsert:
 
     Raises:
         Forbidden: The caller may not write the node, or has a token: a note reveals a hash of a file's content.
-        NotFound, Invalid: As `kgd.freshness.verification.verification`.
+        NotFound, Invalid: As `kgd.freshness.freshness.verification`.
     """
     session.allow(workspace, Verb.WRITE, [workspace.graph.resolve(uri)])
     if session.principal is not None:

@@ -12,7 +12,7 @@ from weakref import ref
 from kgd.config import git_own_file
 from kgd.daemon.daemon import Daemon
 from kgd.errors import Invalid, Limit, Unauthorized
-from kgd.freshness.verification import noted
+from kgd.freshness.freshness import noted
 from kgd.git.layout import person
 from kgd.model.access import Policy, Principal, Verb, authorize, may
 from kgd.model.change import Author, ChangeSet, Revert

@@ -11,7 +11,7 @@ import gc
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kgd.codec import documents, memories, paths
 from kgd.codec.documents import Lean, glance
@@ -29,6 +29,9 @@ from kgd.model.uri import Uri, parse, workspace_of
 from kgd.workspace.answers import InvalidFile
 from kgd.workspace.files import memory_files, parts
 from kgd.workspace.files.parts import FILE_LIMIT, At, NodeFiles, PartLocations, node_changes
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
 
 FREEZE_FROM = 5_000
 """If at least this many nodes are loaded at once, they are exempted from garbage collection."""
@@ -488,3 +491,26 @@ class Served:
 def _glance(data: bytes, path: str) -> Node | Lean:
     """The node in a file. A file of the ordinary shape is not fully decoded, because startup reads all files."""
     return glance(data) or documents.decode(data, at=path)
+
+
+class Changed:
+    """Nodes of some schemes, or of all, written or deleted since the last `take`; for features with state in memory.
+
+    Thread-safe. The thread that flushes only records the nodes, each once; the next reader reads them.
+    """
+
+    def __init__(self, workspace: Workspace, *schemes: str) -> None:
+        self._starts = tuple(f"{scheme}:" for scheme in schemes) or ("",)
+        self._lock, self._uris = threading.Lock(), set[Uri]()
+        workspace.on_commit(self._note)
+
+    def take(self) -> set[Uri]:
+        """The changes since the last call."""
+        with self._lock:
+            uris, self._uris = self._uris, set()
+        return uris
+
+    def _note(self, uris: Iterable[Uri]) -> None:
+        if ours := [uri for uri in uris if uri.startswith(self._starts)]:
+            with self._lock:
+                self._uris.update(ours)

@@ -23,7 +23,7 @@ BUGS = {
     ),
     "31-about-a-symbol": Bug(
         "a fact about a symbol does not count as citing it",
-        "kgd/freshness/verification.py",
+        "kgd/freshness/freshness.py",
         'is_about = relation.type == "about" and',
         "is_about = False and",
         ("tests/freshness/test_stale.py::test_a_fact_about_a_symbol_goes_stale_with_it",),

@@ -31,7 +31,7 @@ from kgd.tools.parameters import EdgeTypes, Many, Message, Params, RequestId
 from kgd.tools.session import Session
 from kgd.tools.visibility import walked
 from kgd.tools.write import changes
-from kgd.workspace.changed_nodes import Changed
+from kgd.workspace.served import Changed
 from kgd.workspace.workspace import Workspace
 
 KEY = 16

@@ -29,7 +29,7 @@ from kgd.git.objects import ObjectId
 from kgd.model.node import Node
 from kgd.model.uri import Uri
 from kgd.tools.server_memory.text_search import Said, texts_of
-from kgd.workspace.changed_nodes import Changed
+from kgd.workspace.served import Changed
 from kgd.workspace.workspace import Workspace
 
 KEPT = 8 * 2**20

@@ -37,7 +37,7 @@ from kgd.tools.nodes import Found
 from kgd.tools.operation import Hints, Operation
 from kgd.tools.parameters import Many, Params, refuse_unseen
 from kgd.tools.session import Session
-from kgd.workspace.changed_nodes import Changed
+from kgd.workspace.served import Changed
 from kgd.workspace.workspace import Workspace
 
 LOOKED_THROUGH = 2_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kgd.model.change import Delete
 from kgd.model.uri import parse
-from kgd.workspace.changed_nodes import Changed
+from kgd.workspace.served import Changed
 from kgd.workspace.workspace import Workspace
 from tests.builders import change, upsert
 
