@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable, whole
+from kgd.exchange.plan import shown
 from kgd.ingest import document_reader
 from kgd.ingest.document_reader import DocumentReader, is_document
 from kgd.ingest.documents import FILE
@@ -435,8 +436,3 @@ def _read_once(path: Path, limit: int) -> bytes | None:
         after.st_ctime_ns,
     )
     return data if same and len(data) == after.st_size else None
-
-
-def shown(path: str) -> str:
-    """A path as valid UTF-8 text; file systems allow other names."""
-    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

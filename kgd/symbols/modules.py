@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 
-from kgd.symbols import python_modules, rust_modules, script_modules
+from kgd.symbols import python, script_modules
 from kgd.symbols.go import IGNORED
 from kgd.symbols.symbols import (
     NOWHERE,
@@ -32,7 +32,7 @@ def keys_of(path: str, symbols: Symbols) -> list[str]:
     folder, _, name = path.rpartition("/")
     match symbols.language:
         case "python":
-            return python_modules.keys_of(path)
+            return python.keys_of(path)
         case "javascript" | "typescript" | "tsx":
             return script_modules.keys_of(path)
         case "go":
@@ -54,7 +54,7 @@ def find(one: Import, path: str, symbols: Symbols, project: Project) -> Place:
     """The target of an import in `path`, in any language except Rust."""
     match symbols.language:
         case "python":
-            return python_modules.find(one.module, one.name, path, project)
+            return python.find(one.module, one.name, path, project)
         case "javascript" | "typescript":
             return script_modules.find(one.module, path, project)
         case "go":
@@ -71,10 +71,6 @@ def siblings(path: str, symbols: Symbols, project: Project) -> Sequence[str]:
     if symbols.language == "java":
         return project.files(f"javas:{symbols.package}")
     return ()
-
-
-below = python_modules.below
-rust = rust_modules.find
 
 
 def _go(module: str, path: str, project: Project) -> Place:

@@ -9,8 +9,8 @@ import posixpath
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kgd.symbols import modules
-from kgd.symbols.rust_modules import MOD, crate, submodule
+from kgd.symbols import modules, python, rust
+from kgd.symbols.rust import MOD, crate, submodule
 from kgd.symbols.symbols import BOUND, CALLS, IMPORTS, INHERITS, NOWHERE, Import, Place, Project, Symbol, Symbols
 
 _DEEPEST = 25
@@ -135,7 +135,7 @@ class Resolver:
             return ()
         file = place.files[0]
         if one.name and one.name != "*" and not self._binds(file, one.name):
-            below = modules.below(file, one.name, self._project)
+            below = python.below(file, one.name, self._project)
             if below:
                 return (below,)
         return () if file.endswith("/") else (file,)
@@ -328,7 +328,7 @@ class Resolver:
             steps = steps[1:] or ["self"]
             if steps[0] != "super":
                 return Place((path,), tuple(filter(None, [*inner.split("."), *[s for s in steps if s != "self"]])))
-        return modules.rust(steps, path, self._project)
+        return rust.find(steps, path, self._project)
 
     def _module_around(self, path: str, scope: str) -> str:
         table = self.table(path)
@@ -352,7 +352,7 @@ class Resolver:
             if around and word != "@crate":
                 above = around if word == "@module" else around.rpartition(".")[0]
                 return _What("symbol", path, above) if above else _What("module", path)
-            place = modules.rust([word], path, self._project)
+            place = rust.find([word], path, self._project)
             return _What("module", place.files[0]) if place.files else None
         table = self.table(path)
         while scope:
@@ -420,7 +420,7 @@ class Resolver:
             return None
         if what.kind == "module":
             if what.path.endswith("/"):  # a namespace package
-                found = modules.below(what.path, name, self._project)
+                found = python.below(what.path, name, self._project)
                 return _What("module", found) if found else None
             return self._top(what.path, name, depth - 1)
         if what.kind == "package":
@@ -460,7 +460,7 @@ class Resolver:
             taken = self._import(path, "", name, symbols, depth - 1)
             if taken is not None:
                 return taken
-            below = modules.below(path, name, self._project)
+            below = python.below(path, name, self._project)
             if below:
                 return _What("module", below)
             return self._through_stars(path, "", name, symbols, depth - 1)
