@@ -79,7 +79,6 @@ class Holder:
             self._daemon,
             client=client,
             context_id=None,
-            trusted=False,
             principal=self.record.holder,
             still_live=lambda: self._gate.still_live(self.record),
         )

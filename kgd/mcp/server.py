@@ -272,7 +272,7 @@ class Surface:
         name = _client_name(ctx)
         if ctx.request is not None:
             record = _record_of(ctx)
-            known = replace(session, context_id="", client=name, trusted=False)
+            known = replace(session, context_id="", client=name)
             return known if record is None else self._held_by(known, record)
         if name:
             session.client = name

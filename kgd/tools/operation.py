@@ -16,7 +16,7 @@ import orjson
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from kgd.errors import KgdError
+from kgd.errors import Forbidden, KgdError
 from kgd.model.access import Verb
 from kgd.tools import addressing, visibility
 from kgd.tools.hub_reads import forwarded
@@ -295,15 +295,15 @@ class Operation:
         """Answer arguments that have already been read, without hiding nodes that a token may not see.
 
         Raises:
+            Forbidden: The caller holds a token, and no token may call this operation.
             KgdError: Nothing was written.
         """
+        if session.principal is not None and self.scope is None:
+            raise Forbidden("only the user of this machine may call this")
         with session.daemon.open_workspaces.holding():
-            return self._answer(session, params)
-
-    def _answer(self, session: Session, params: Any) -> Answer:
-        if self.forwards:
-            far = addressing.far(session, params.workspace, [uri] if (uri := getattr(params, "uri", None)) else [])
-            if far:
-                given = params.model_dump(exclude_unset=True, exclude={"workspace", "context_id"})
-                return forwarded(session, far, self.name, given, self.Result)
-        return self.run(session, params)
+            if self.forwards:
+                far = addressing.far(session, params.workspace, [uri] if (uri := getattr(params, "uri", None)) else [])
+                if far:
+                    given = params.model_dump(exclude_unset=True, exclude={"workspace", "context_id"})
+                    return forwarded(session, far, self.name, given, self.Result)
+            return self.run(session, params)

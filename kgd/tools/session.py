@@ -34,7 +34,7 @@ LONGEST_REQUEST = 150
 
 @dataclass(slots=True)
 class Session:
-    """One caller. A `trusted` caller is on this machine and may call every operation.
+    """One caller.
 
     `context_id` is the conversation of the connection: empty if the first answer starts one, None for a single command.
     A call may name another conversation.
@@ -44,7 +44,6 @@ class Session:
     cwd: Path | None = None
     client: str = ""
     context_id: str | None = ""
-    trusted: bool = True
     by_agent: bool = False
     """The caller is an agent over MCP, which may act on a text that it read."""
     progress: Progress = lambda done, total, message: None

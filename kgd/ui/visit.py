@@ -178,7 +178,6 @@ class Visit:
             self.daemon,
             client=CLIENT,
             context_id=None,
-            trusted=False,
             principal=self.record.holder,
             still_live=self.still_live,
         )

@@ -23,7 +23,7 @@ KEYS = "src/auth/keys.py"
 def holder(session: Session) -> Ask:
     scope = Scope.of("shop", ["read", "write"], ["/pay/**"])
     principal = Principal("tok00001", "agent", "agent", (scope,))
-    return Ask(Session(session.daemon, client="claude", trusted=False, principal=principal))
+    return Ask(Session(session.daemon, client="claude", principal=principal))
 
 
 def test_a_holder_finds_readable_nodes_behind_any_number_of_hidden_nodes(ask: Ask, holder: Ask) -> None:

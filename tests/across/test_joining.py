@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgd.config.credentials import drop, keep, secret
-from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized
-from kgd.tools import call
-from kgd.tools.session import Session
+from kgd.errors import KgdError, NotFound, Unauthorized
 from tests.across.counter import Counter, always, http
 from tests.across.sites import Hub, Site, names, node
 
@@ -118,13 +116,6 @@ def test_joining_an_invalid_hub_is_refused(site: MakeSite) -> None:
         with Counter(always(http("200 OK", body))) as server, pytest.raises(KgdError):
             here.ask("join", url=server.url, token="kgd_x")
     assert here.daemon.workspace_ids() == []
-
-
-def test_only_the_local_user_joins(site: MakeSite, infra: Hub) -> None:
-    here = site("here")
-    session = Session(here.daemon, context_id=None, trusted=False)
-    with pytest.raises((Forbidden, NotFound)):
-        call(session, "join", {"url": infra.url, "token": "x"})
 
 
 def test_a_working_keyring_keeps_the_token_and_a_broken_keyring_is_skipped(tmp_path: Path) -> None:

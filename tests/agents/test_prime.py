@@ -115,7 +115,7 @@ def test_comments_on_a_proposal_of_this_person_are_shown(session: Session, ask: 
     ask.put(changes=[upsert("gotcha", "Rates", summary="20")])
     id = ask.submit_subgraph(changes=[upsert("gotcha", "Rates", summary="21")], base=base)["proposal"]
     bob = Principal("tok00001", "Bob", "person", (Scope.of("shop", ["read", "propose"], ["/**"]),))
-    COMMENT.call(Session(session.daemon, trusted=False, principal=bob), {"name": id, "text": "Since when?"})
+    COMMENT.call(Session(session.daemon, principal=bob), {"name": id, "text": "Since when?"})
     line = f"- 1 comment on your proposal `{id}`; answer with `kgd comment`. Bob: Since when?"
     assert line in sections(session)["Needs attention"]
     ask.comment(name=id, text="Since May.")

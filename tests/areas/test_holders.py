@@ -18,7 +18,7 @@ TASK = "https://tracker.example/1"
 
 def held(session: Session, verbs: str, *paths: str) -> Ask:
     principal = Principal("tok00001", "agent", "agent", (Scope.of("shop", verbs.split(","), paths),))
-    return Ask(Session(session.daemon, client="claude", trusted=False, principal=principal))
+    return Ask(Session(session.daemon, client="claude", principal=principal))
 
 
 @pytest.fixture

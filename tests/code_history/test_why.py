@@ -144,14 +144,14 @@ def test_lines_that_do_not_exist_are_reported_to_callers_on_this_machine(ask: As
         assert "lines" not in told
         assert told["unknown_lines"] == [f"there is no readable file {path} in the code tree"]
     whole = Principal("t1", "bob", "person", (Scope.of(ws.id, ["read"], ["/**"]),))
-    remote = Session(ask.session.daemon, cwd=code, client="remote", trusted=False, principal=whole)
+    remote = Session(ask.session.daemon, cwd=code, client="remote", principal=whole)
     assert "unknown_lines" not in call(remote, "context", asked)
 
 
 @pytest.mark.requirement("N3")
 def test_the_holder_of_a_token_sees_no_history_of_the_code(ask: Ask, code: Path, ws: Workspace) -> None:
     whole = Principal("t1", "bob", "person", (Scope.of(ws.id, ["read"], ["/**"]),))
-    remote = Session(ask.session.daemon, cwd=code, client="remote", trusted=False, principal=whole)
+    remote = Session(ask.session.daemon, cwd=code, client="remote", principal=whole)
     for asked in ({"paths": [f"{SESSION}:2", "src/"]}, {"task": "check tokens before signing"}):
         own, far = (call(one, "context", {**asked, "workspace": ws.id}) for one in (ask.session, remote))
         told = str(far)
@@ -177,7 +177,7 @@ def test_a_policy_may_show_the_history_to_tokens_without_names(ask: Ask, code: P
     )
     for kind, paths, shown in kinds:
         who = Principal("t1", "bob", kind, (Scope.of(ws.id, ["read"], [paths]),))
-        remote = Session(ask.session.daemon, cwd=code, client="remote", trusted=False, principal=who)
+        remote = Session(ask.session.daemon, cwd=code, client="remote", principal=who)
         told = call(remote, "context", asked)
         assert {"lines", "likely_files", "tried_before"} <= told.keys() if shown else "lines" not in told
         assert ("Check tokens" in str(told)) == shown

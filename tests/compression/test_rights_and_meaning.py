@@ -16,7 +16,7 @@ from tests.surfaces.conftest import Ask, upsert
 
 def holder(session: Session, verbs: list[Verb], *paths: str) -> Session:
     scope = Scope.of("shop", verbs, list(paths))
-    return Session(session.daemon, trusted=False, principal=Principal("t1", "Rea", "person", (scope,)))
+    return Session(session.daemon, principal=Principal("t1", "Rea", "person", (scope,)))
 
 
 def test_a_token_proposes_where_it_may_and_learns_of_nothing_else(ask: Ask, session: Session) -> None:

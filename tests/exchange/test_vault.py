@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,7 @@ import pytest
 from kgd.errors import Invalid, NotFound
 from kgd.model.node import Node
 from kgd.model.uri import Uri
-from kgd.tools import call
 from kgd.tools.exchange import imports
-from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, upsert
 
@@ -301,12 +298,6 @@ def test_notes_imported_below_a_path_do_not_collide_with_existing_nodes(ask: Ask
     assert second["nodes"]["new"] == 7
     links = [r.target for r in at(ws, "concept://shop/handbook/Home").relations]
     assert links == ["concept://shop/handbook/areas/Payments"]
-
-
-def test_files_are_read_and_written_for_the_person_of_this_machine_alone(session: Session, vault: Path) -> None:
-    for name, arguments in (("import", {"source": str(vault)}), ("export", {"target": "-", "format": "mermaid"})):
-        with pytest.raises(NotFound, match="no tool"):
-            call(replace(session, trusted=False), name, arguments)
 
 
 def test_a_source_that_is_nothing_is_refused(ask: Ask, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_binary_and_ignored_files_are_named_without_content(ask: Ask, ws: Worksp
 def test_the_holder_of_a_token_sees_citations_without_code(ask: Ask, session: Session, verbs: list[str]) -> None:
     cite(ask, f"{SESSION}#sign")
     principal = Principal("tok00001", "agent", "agent", (Scope.of("shop", verbs, ["/**"]),))
-    holder = Ask(Session(session.daemon, client="claude", trusted=False, principal=principal))
+    holder = Ask(Session(session.daemon, client="claude", principal=principal))
     assert cited(holder) == [{"text": f"{SESSION}#sign", "file": f"file://shop/{SESSION}", "symbol": "sign"}]
 
 

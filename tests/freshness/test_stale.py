@@ -331,7 +331,7 @@ def test_ignored_and_linked_files_are_not_recorded(ask: Ask, code: Path, tmp_pat
 
 def test_a_token_neither_records_the_code_nor_sees_its_changes(ask: Ask, code: Path) -> None:
     scope = Scope.of("shop", ["read", "write"], ["/infra/**"])
-    holder = Ask(Session(ask.session.daemon, trusted=False, principal=Principal("tok1", "agent", "agent", (scope,))))
+    holder = Ask(Session(ask.session.daemon, principal=Principal("tok1", "agent", "agent", (scope,))))
     head = git(code, "rev-parse", "HEAD").strip()
     uri = "concept://shop/infra/spy"
     holder.put(changes=upsert(uri, summary="tokens", data={"cites": [SESSION, f"README.md@{head}"]}))

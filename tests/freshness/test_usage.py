@@ -217,7 +217,7 @@ def test_usage_is_hidden_from_token_holders(ask: Ask) -> None:
     used(ask)
     (one,) = ask.conflicts(suggestions=True)["suggestions"]
     scope = Scope.of("shop", ["read", "write", "resolve"], ["/**"])
-    holder = Ask(Session(ask.session.daemon, trusted=False, principal=Principal("tok1", "agent", "agent", (scope,))))
+    holder = Ask(Session(ask.session.daemon, principal=Principal("tok1", "agent", "agent", (scope,))))
     assert holder.resolve_conflicts(ids=["suggestions"])["suggestions"] == []
     with pytest.raises(NotFound):
         holder.resolve_conflicts(resolutions=[{"id": one["id"], "take": "accept"}])

@@ -38,7 +38,6 @@ def test_a_change_that_waits_while_its_token_is_revoked_is_not_written(daemon: D
     record = daemon.tokens.recognise(minted.text)
     session = Session(
         daemon,
-        trusted=False,
         principal=record.holder,
         context_id=None,
         still_live=lambda: daemon.tokens.still_live(record.holder.id),

@@ -144,7 +144,7 @@ def test_a_folder_with_too_many_files_is_truncated_and_reported(
 def test_a_token_ingests_texts_where_it_may_write_and_no_files_of_the_disk(ask: Ask, folder: Path) -> None:
     scope = Scope(frozenset({Verb.READ, Verb.WRITE}), "shop", (Glob("/mine/**"),))
     bot = Principal("tok", "Bot", "agent", (scope,))
-    holder = Session(ask.session.daemon, client="t", principal=bot, trusted=False)
+    holder = Session(ask.session.daemon, client="t", principal=bot)
     for source in (str(folder), "README.md", None):
         with pytest.raises(Forbidden):
             call(holder, "ingest", {"source": source, "workspace": "shop"})

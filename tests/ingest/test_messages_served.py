@@ -170,7 +170,7 @@ def test_a_person_is_shown_the_thread(ask: Ask, capsys: pytest.CaptureFixture[st
 def holder(session: Session, *scopes: tuple[str, str]) -> Ask:
     """A caller with a token for these verbs on these paths."""
     made = tuple(Scope.of("shop", [verb], [glob]) for verb, glob in scopes)
-    return Ask(Session(session.daemon, trusted=False, principal=Principal("tok00001", "guest", "agent", made)))
+    return Ask(Session(session.daemon, principal=Principal("tok00001", "guest", "agent", made)))
 
 
 def test_a_token_reads_and_writes_the_messages_of_its_threads_alone(ask: Ask, session: Session, tmp_path: Path) -> None:

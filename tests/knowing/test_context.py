@@ -571,7 +571,7 @@ def test_a_name_means_the_same_to_the_holder_of_a_token_who_may_see_the_file(ask
 
     def paths_of(*globs: str) -> list[str]:
         principal = Principal("tok00001", "bob", "person", (Scope.of("shop", ["read"], globs),))
-        there = Ask(Session(ask.session.daemon, client="claude", trusted=False, principal=principal))
+        there = Ask(Session(ask.session.daemon, client="claude", principal=principal))
         return [one.rstrip("/") for one in there.context(paths=folder)["unmatched_paths"]]
 
     until(lambda: paths_of("/**") == [name], say=lambda: paths_of("/**"))  # once the file is in the index
@@ -661,7 +661,7 @@ def test_stale_facts_are_marked_and_come_later(known: Ask, code: Path, ws: Works
 def holder(known: Ask) -> Ask:
     scope = Scope.of("shop", ["read"], ["/auth/**", "/auth", "/src/auth/session.py", "/skew"])
     principal = Principal("tok00001", "billing-agent", "agent", (scope,))
-    return Ask(Session(known.session.daemon, client="claude", trusted=False, principal=principal))
+    return Ask(Session(known.session.daemon, client="claude", principal=principal))
 
 
 def test_a_restricted_caller_gets_only_readable_nodes(holder: Ask, known: Ask) -> None:

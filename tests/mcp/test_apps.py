@@ -137,7 +137,7 @@ def test_the_newest_of_a_type_are_shown(known: Session) -> None:
     call(known, "put", {"changes": [upsert("seen/old", type="fact")]})
     call(known, "put", {"changes": [upsert(f"hidden/{number}", type="fact") for number in range(15)]})
     scope = Scope.of("shop", [Verb.READ], ["/seen/**"])
-    known.principal, known.trusted = Principal("tok1", "agent", "agent", (scope,)), False
+    known.principal = Principal("tok1", "agent", "agent", (scope,))
     answer = GRAPH_VIEW.call(known, {"workspace": "shop", "types": ["fact"]})
     assert [node["name"] for node in answer["nodes"]] == ["old"]
 

@@ -91,7 +91,7 @@ def test_a_deletion_against_an_edit_is_decided_too(session: Session, ask: Ask, i
 
 def token(session: Session, *verbs: str, paths: str = "/**") -> Session:
     scope = Scope.of("shop", verbs, [paths])
-    return replace(session, principal=Principal("t1", "billing", "agent", (scope,)), trusted=False, cwd=None)
+    return replace(session, principal=Principal("t1", "billing", "agent", (scope,)), cwd=None)
 
 
 def disagree(ask: Ask) -> None:

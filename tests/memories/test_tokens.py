@@ -22,7 +22,7 @@ def holds(session: Session) -> As:
     def make(verbs: str, *paths: str) -> Ask:
         scope = Scope.of("shop", verbs.split(","), paths)
         principal = Principal("tok00001", "billing-agent", "agent", (scope,))
-        return Ask(Session(session.daemon, client="claude", trusted=False, principal=principal))
+        return Ask(Session(session.daemon, client="claude", principal=principal))
 
     return make
 

@@ -17,7 +17,7 @@ MENTIONS = "MENTIONS"
 def reader(session: Session) -> Session:
     """Somebody whose token is for services and pages alone."""
     scope = Scope.of("shop", [Verb.READ], ["/services/**", "/pages/**"])
-    return Session(session.daemon, trusted=False, principal=Principal("t1", "Rea", "person", (scope,)))
+    return Session(session.daemon, principal=Principal("t1", "Rea", "person", (scope,)))
 
 
 @pytest.fixture

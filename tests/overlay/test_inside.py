@@ -216,7 +216,7 @@ def test_a_file_is_found_by_an_error_message_inside_of_a_function(start: Callabl
 
     # The whole text may say more than a restricted caller can read.
     principal = Principal("tok00001", "agent", "agent", (Scope.of("shop", ["read"], ["/shop/**"]),))
-    restricted = Session(session.daemon, client="claude", trusted=False, principal=principal)
+    restricted = Session(session.daemon, client="claude", principal=principal)
     assert not any("van.py" in hit for hit in hits(restricted, "marquetry"))  # others may be near by meaning
     assert any("shop/van.py" in hit for hit in hits(restricted, "van.py")[:1])
 

@@ -93,9 +93,7 @@ def test_areas_follow_from_the_cited_files_and_stale_facts_are_listed(ask: Ask, 
     assert answer["without_area"] == 1
     assert uris(answer, "stale") == ["fact/keys"]
     principal = Principal("tok00001", "reader", "agent", (Scope.of("shop", ["read", "write"], ["/fact/**"]),))
-    seen = AUTHOR.call(
-        Session(ask.session.daemon, client="x", trusted=False, principal=principal), {"name": "Ann Person"}
-    )
+    seen = AUTHOR.call(Session(ask.session.daemon, client="x", principal=principal), {"name": "Ann Person"})
     assert (len(seen["nodes"]), seen["areas"], seen["stale"]) == (2, [], []), "a token learns nothing about files"
     assert "without_area" not in seen
 
@@ -122,7 +120,7 @@ def test_a_token_sees_only_its_part_of_an_author(ask: Ask, session: Session) -> 
     ask.put(changes=[upsert("open/a", name="A"), upsert("closed/b", name="B")])
     ask.put(changes=upsert("closed/c", name="C"))
     principal = Principal("tok00001", "reader", "agent", (Scope.of("shop", ["read"], ["/open/**"]),))
-    reader = Session(session.daemon, client="claude", trusted=False, principal=principal)
+    reader = Session(session.daemon, client="claude", principal=principal)
     answer = AUTHOR.call(reader, {"name": "Ann Person"})
     assert (uris(answer), answer["changes"]) == (["open/a"], 1)
     assert [one["nodes"] for one in answer["recent"]] == [["concept://shop/open/a"]]
@@ -136,7 +134,7 @@ def test_open_proposals_of_the_author_are_listed_to_those_who_may_read_them(
 ) -> None:
     def holder(name: str, *verbs: str, paths: str = "/**") -> Ask:
         principal = Principal(f"tok-{name}", name, "agent", (Scope.of("shop", verbs, [paths]),))
-        return Ask(Session(session.daemon, client="claude", trusted=False, principal=principal))
+        return Ask(Session(session.daemon, client="claude", principal=principal))
 
     for name, place in (("carol", "open/a"), ("carol", "closed/b"), ("dave", "open/c")):
         holder(name, "read", "propose").submit_subgraph(changes=upsert(place, name=place))
@@ -166,5 +164,5 @@ def test_an_unknown_name_is_answered_with_the_closest_author_on_this_machine(
         assert ask.history(author=name)["next"] == ask.review(by=name)["next"] == "Did you mean 'Ann Person'?"
     principal = Principal("tok00001", "reader", "agent", (Scope.of("shop", ["read"], ["/**"]),))
     with pytest.raises(NotFound) as refused:
-        AUTHOR.call(Session(session.daemon, client="claude", trusted=False, principal=principal), {"name": name})
+        AUTHOR.call(Session(session.daemon, client="claude", principal=principal), {"name": name})
     assert "Ann Person" not in str(refused.value.next)

@@ -76,7 +76,7 @@ def test_blame_of_an_unreadable_node_does_not_name_its_authors(ask: Ask, session
     ask.put(changes=[upsert("open/a", content="seen\n"), upsert("prose", tags=["x"])], message="about the zebra")
     scope = Scope.of("shop", ["read"], ("/open/**",))
     holder = Principal("tok00001", "billing-agent", "agent", (scope,))
-    theirs = Session(session.daemon, client="claude", trusted=False, principal=holder)
+    theirs = Session(session.daemon, client="claude", principal=holder)
     for uri in (URI, "concept://shop/nobody"):
         with pytest.raises(Forbidden):
             SERVED["blame"].call(theirs, {"uri": uri})
@@ -90,7 +90,7 @@ def test_lines_from_an_unreadable_former_address_are_not_attributed_to_the_mover
     ask.put(changes=[{"op": "move", "uri": URI, "to": "concept://shop/open/moved"}])
     ask.put(changes=[{"op": "append", "uri": "concept://shop/open/moved", "text": "new"}])
     holder = Principal("tok00001", "billing-agent", "agent", (Scope.of("shop", ["read"], ("/open/**",)),))
-    theirs = Session(session.daemon, client="claude", trusted=False, principal=holder)
+    theirs = Session(session.daemon, client="claude", principal=holder)
     first, last = SERVED["blame"].call(theirs, {"uri": "concept://shop/open/moved"})["ranges"]
     assert (first["text"], first["earlier"]) == ("older than it looks", True)
     assert (last["text"].strip(), "earlier" in last) == ("new", False)

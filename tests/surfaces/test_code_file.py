@@ -164,7 +164,7 @@ def test_files_that_cannot_be_shown_have_a_state_and_no_text(ask: Ask, code: Pat
 def holder(session: Session, *globs: str) -> Session:
     scope = Scope.of("shop", ["read"], list(globs))
     principal = Principal("tok1", "Bob", "person", (scope,))
-    return replace(session, trusted=False, principal=principal)
+    return replace(session, principal=principal)
 
 
 def asked(session: Session, path: str) -> dict[str, Any]:

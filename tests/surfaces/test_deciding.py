@@ -35,7 +35,7 @@ def propose(ask: Ask, *uris: str, summary: str = "proposed") -> str:
 
 def holder(session: Session, *verbs: Verb, paths: str = "/**") -> Session:
     principal = Principal("t1", "bot", "agent", (Scope.of("shop", verbs, [paths]),))
-    return Session(session.daemon, client="test", context_id=None, trusted=False, principal=principal)
+    return Session(session.daemon, client="test", context_id=None, principal=principal)
 
 
 def as_holder(session: Session, tool: str, /, **arguments: Any) -> Any:

@@ -306,7 +306,7 @@ def test_a_large_workspace_is_read_as_a_sample_and_says_so(known: Session, monke
 @pytest.mark.parametrize("by", ["namespace", "type", "area", "community"])
 def test_callers_learn_nothing_about_nodes_that_they_may_not_read(known: Session, by: str) -> None:
     scope = Scope.of("shop", [Verb.READ], ["/auth/**"])
-    known.principal, known.trusted = Principal("tok1", "agent", "agent", (scope,)), False
+    known.principal = Principal("tok1", "agent", "agent", (scope,))
     answer = GRAPH_VIEW.call(known, {"workspace": "shop", "group": by, "opened": ["billing", "concept", "~others"]})
     assert "billing" not in str(answer)
     assert (answer["nodes_in_all"], sum(group["count"] for group in answer["groups"])) == (6, 6)
@@ -325,7 +325,7 @@ def test_a_caller_gets_the_first_grouping_with_two_readable_groups_and_each_is_m
 
     monkeypatch.setattr(communities, "communities", counted)
     scope = Scope.of("shop", [Verb.READ], ["/auth/**"])
-    known.principal, known.trusted = Principal("tok1", "agent", "agent", (scope,)), False
+    known.principal = Principal("tok1", "agent", "agent", (scope,))
     answer = GRAPH_VIEW.call(known, {"workspace": "shop", "group": "auto"})
     assert (answer["grouping"], sorted(counts(answer).values())) == ("community", [3, 6])
     assert made == [9]
@@ -335,7 +335,7 @@ def test_hidden_nodes_join_no_communities_and_change_no_order(known: Session) ->
     hidden = [{"type": "uses", "target": f"billing/n{n}"} for n in range(PER_PART)]
     call(known, "put", {"changes": [upsert("auth/x", relations=hidden), upsert("auth/y", relations=hidden)]})
     scope = Scope.of("shop", [Verb.READ], ["/auth/**"])
-    known.principal, known.trusted = Principal("tok1", "agent", "agent", (scope,)), False
+    known.principal = Principal("tok1", "agent", "agent", (scope,))
     answer = GRAPH_VIEW.call(known, {"workspace": "shop", "group": "community"})
     assert counts(answer) == {"auth 0": 6, "Without relations": 2}
     (opened,) = GRAPH_VIEW.call(known, {"workspace": "shop", "group": "namespace", "opened": ["auth"]})["groups"]
@@ -428,4 +428,4 @@ def test_a_kept_answer_is_not_shared_with_a_caller_who_may_read_less(known: Sess
 
 def only_auth(session: Session) -> Session:
     scope = Scope.of("shop", [Verb.READ], ["/auth/**"])
-    return replace(session, principal=Principal("tok1", "agent", "agent", (scope,)), trusted=False)
+    return replace(session, principal=Principal("tok1", "agent", "agent", (scope,)))

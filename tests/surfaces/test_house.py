@@ -10,7 +10,7 @@ import pytest
 
 from kgd.code_history.history import CodeHistory
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound, Unavailable
+from kgd.errors import Invalid, InvariantViolation, Unavailable
 from kgd.git.layout import locate
 from kgd.model.access import Principal, Scope
 from kgd.tools import call
@@ -77,7 +77,7 @@ def test_status_of_a_token_reads_nothing_that_it_does_not_show(
     monkeypatch.delattr(Workspace, "broken_links")
     monkeypatch.delattr(CodeHistory, "findings")
     holder = Principal("tok1", "Bob", "person", (Scope.of("shop", ["read"], ["/**"]),))
-    answer = STATUS.call(replace(session, trusted=False, principal=holder), {})
+    answer = STATUS.call(replace(session, principal=holder), {})
     assert (answer["counts"], answer["proposals"], answer["stages"]) == ({"nodes": 2}, 0, [])
     with pytest.raises(AttributeError):
         ask.status()
@@ -156,15 +156,11 @@ def test_ingest_counts_the_code_tree_and_stores_nothing(ask: Ask) -> None:
     assert ask.history()["commits"] == before
 
 
-def test_bootstrap_with_store_writes_the_tree_once_and_only_from_this_machine(ask: Ask) -> None:
+def test_bootstrap_with_store_writes_the_tree_once(ask: Ask) -> None:
     answer = ask.bootstrap(store=True)
     assert answer["commits"]
     assert ask.get(uris="src/checkout.py")["nodes"][0]["version"] == 1
     assert ask.bootstrap(store=True)["commits"] == []
-    stranger = replace(ask.session, trusted=False)
-    for name in ("bootstrap", "up", "uninstall"):
-        with pytest.raises(NotFound):
-            call(stranger, name)
 
 
 @pytest.mark.slow
@@ -176,10 +172,3 @@ def test_the_checks_find_nothing_wrong_with_a_sound_workspace(ask: Ask) -> None:
     assert ask.reindex()["nodes"] == 1
     assert ask.get(uris="a")["nodes"][0]["version"] == 1
     assert [one["id"] for one in ask.workspaces()["workspaces"]] == ["shop"]
-
-
-def test_a_remote_caller_cannot_set_up_workspaces(session: Session) -> None:
-    from kgd.tools.workspaces.setup import UP
-
-    with pytest.raises(Forbidden):
-        UP.call(replace(session, trusted=False), {})

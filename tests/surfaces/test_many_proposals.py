@@ -31,7 +31,7 @@ As = Callable[..., Ask]
 def holds(session: Session) -> As:
     def make(verbs: str, *paths: str, name: str = "billing-agent", id: str = "tok00001") -> Ask:
         principal = Principal(id, name, "agent", (Scope.of("shop", verbs.split(","), paths),))
-        return Ask(Session(session.daemon, client="claude", trusted=False, principal=principal))
+        return Ask(Session(session.daemon, client="claude", principal=principal))
 
     return make
 
@@ -64,7 +64,7 @@ def test_a_proposal_that_also_touches_foreign_nodes_cannot_be_decided(ask: Ask, 
             Scope.of("shop", ["write", "resolve"], ["/infra/**"]),
         ),
     )
-    some = Ask(Session(ask.session.daemon, client="claude", trusted=False, principal=both))
+    some = Ask(Session(ask.session.daemon, client="claude", principal=both))
     assert PROPOSALS.call(some.session, {})["total"] == 1
     assert "proposals" not in some.resolve_conflicts(via="agent")
 

@@ -67,7 +67,7 @@ def test_a_version_before_the_move_is_read_under_the_present_address(ask: Ask) -
 def test_a_caller_who_may_not_read_the_former_address_sees_the_history_since(ask: Ask, session: Session) -> None:
     *since, _ = moved_twice(ask)
     holder = Principal("tok00001", "billing-agent", "agent", (Scope.of("shop", ["read"], ("/open/**",)),))
-    theirs = Session(session.daemon, client="claude", trusted=False, principal=holder)
+    theirs = Session(session.daemon, client="claude", principal=holder)
     answer = SERVED["history"].call(theirs, {"uri": NOW, "diff": True})
     assert commits(answer) == since
     assert OLD not in [one["uri"] for one in answer["commits"][-1]["diff"]]

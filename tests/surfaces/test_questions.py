@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Forbidden, NotFound
+from kgd.errors import NotFound
 from kgd.model.access import Principal, Scope
 from kgd.tools.read import questions
-from kgd.tools.read.questions import QUESTIONS, Questions
+from kgd.tools.read.questions import Questions
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, upsert
 from tests.waiting import until
@@ -94,13 +94,11 @@ def test_a_secret_in_a_question_is_not_stored(ask: Ask, ws: Workspace) -> None:
 
 def test_questions_of_tokens_are_not_kept_and_tokens_see_none(ask: Ask) -> None:
     holder = Principal("k1", "guest", "agent", (Scope.of("shop", ["read", "write"], ["/**"]),))
-    guest = Ask(replace(ask.session, principal=holder, trusted=False))
+    guest = Ask(replace(ask.session, principal=holder))
     guest.search(query="zeppelin mooring")
     assert texts(ask) == []
     with pytest.raises(NotFound):
         guest.questions()
-    with pytest.raises(Forbidden):
-        QUESTIONS.run(guest.session, QUESTIONS.Params())
 
 
 def test_the_setting_turns_questions_off(ask: Ask, daemon: Daemon) -> None:

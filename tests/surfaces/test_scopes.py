@@ -13,10 +13,9 @@ import pytest
 from kgd.errors import Forbidden, Invalid, InvariantViolation, KgdError, Limit, NotFound, Unauthorized
 from kgd.mentions.mentions import Mentions
 from kgd.model.access import Principal, Scope
-from kgd.tools import LOCAL, call
+from kgd.tools import EVERY, LOCAL, call
 from kgd.tools.history import history
 from kgd.tools.history.blame import BlameParams, blame
-from kgd.tools.read.complete import COMPLETE
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, upsert
@@ -33,7 +32,7 @@ def holds(session: Session) -> As:
     def make(verbs: str, *paths: str, **known: Any) -> Ask:
         scope = Scope.of("shop", verbs.split(","), paths)
         principal = Principal("tok00001", "billing-agent", "agent", (scope,), **known)
-        return Ask(Session(session.daemon, client="claude", trusted=False, principal=principal))
+        return Ask(Session(session.daemon, client="claude", principal=principal))
 
     return make
 
@@ -270,7 +269,7 @@ def test_a_refusal_does_not_reveal_whether_the_node_exists(filled: Ask, holds: A
 def test_a_token_reaches_its_own_workspace_and_no_local_path(filled: Ask, holds: As, ws: Workspace) -> None:
     session = holds("read", "/**").session
     other = replace(session.principal, scopes=(Scope.of("other", ["read"], ["/**"]),))  # type: ignore[type-var]
-    stranger = Ask(Session(session.daemon, trusted=False, principal=other))
+    stranger = Ask(Session(session.daemon, principal=other))
     with pytest.raises((Forbidden, NotFound)):
         stranger.get(uris="concept://shop/infra/a")
     with pytest.raises((Forbidden, NotFound)):
@@ -286,11 +285,12 @@ def test_a_token_reaches_its_own_workspace_and_no_local_path(filled: Ask, holds:
 
 def test_a_token_cannot_call_local_tools(filled: Ask, holds: As) -> None:
     mine = holds("read,write,resolve,admin", "/**")
-    trusted = replace(mine.session, trusted=True)
     for name in LOCAL:
-        for session in (mine.session, trusted):
-            with pytest.raises(NotFound, match="there is no tool"):
-                call(session, name, {})
+        with pytest.raises(NotFound, match="there is no tool"):
+            call(mine.session, name, {})
+    for operation in (one for one in EVERY.values() if one.scope is None):
+        with pytest.raises(Forbidden, match="only the user of this machine"):
+            operation.answer(mine.session, None)
     with pytest.raises(Forbidden):
         mine.ingest()
 
@@ -418,13 +418,6 @@ def test_blame_of_a_node_that_moved_out_of_scope_answers_as_for_a_missing_node(f
             blame(mine.session, BlameParams(uri=f"concept://shop/{path}"))
         told.append((refused.value.message, refused.value.next, refused.value.at == f"concept://shop/{path}"))
     assert told[0] == told[1] == (told[0][0], told[0][1], True)
-
-
-def test_a_token_cannot_complete_addresses(holds: As) -> None:
-    reader = holds("read", "/infra/**").session
-    for kind in ("node", "workspace"):
-        with pytest.raises(Forbidden, match="users of this machine"):
-            COMPLETE.call(reader, {"kind": kind})
 
 
 def test_a_path_that_no_uri_can_have_is_refused_and_does_not_list_everything(filled: Ask, holds: As) -> None:

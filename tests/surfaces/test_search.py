@@ -200,7 +200,7 @@ def test_only_a_readable_folder_leads_to_the_readable_notes_about_it(
     noted: Ask, paths: list[str], hits: list[str]
 ) -> None:
     holder = Principal("k1", "guest", "agent", (Scope.of("shop", ["read"], paths),))
-    guest = replace(noted.session, principal=holder, trusted=False)
+    guest = replace(noted.session, principal=holder)
     assert uris(SEARCH.call(guest, {"query": "src/auth", "workspace": "shop"})) == hits
 
 

@@ -24,7 +24,7 @@ def holds(session: Session) -> As:
     def make(verbs: str, *paths: str, id: str = "tok00001") -> Ask:
         scope = Scope.of("shop", verbs.split(","), paths)
         principal = Principal(id, "billing-agent", "agent", (scope,))
-        return Ask(Session(session.daemon, client="claude", trusted=False, principal=principal))
+        return Ask(Session(session.daemon, client="claude", principal=principal))
 
     return make
 

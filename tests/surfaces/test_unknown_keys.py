@@ -44,7 +44,7 @@ def file(ask: Ask, ws: Workspace) -> Workspace:
 def proposer(session: Session) -> Ask:
     scope = Scope.of("shop", ["read", "propose"], ["/infra/**"])
     principal = Principal("tok00001", "billing-agent", "agent", (scope,))
-    return Ask(Session(session.daemon, client="claude", trusted=False, principal=principal))
+    return Ask(Session(session.daemon, client="claude", principal=principal))
 
 
 def shown(ask: Ask, uri: str = A) -> dict[str, Any]:

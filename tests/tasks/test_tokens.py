@@ -20,7 +20,7 @@ LEARNED = {"Gotchas": "Stripe retries for three days", "Handoff Notes": "see the
 def holder(session: Session) -> Session:
     scope = Scope.of("shop", ["read", "write"], ["/payments/**", "/src/**"])
     principal = Principal("tok00001", "billing-agent", "agent", (scope,))
-    return Session(session.daemon, client="claude", trusted=False, principal=principal)
+    return Session(session.daemon, client="claude", principal=principal)
 
 
 def as_holder(holder: Session, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def test_unreadable_tasks_look_like_missing_tasks(tasks: Ask, holder: Session) -
 def test_recorded_facts_do_not_reveal_hidden_files(tasks: Ask, session: Session) -> None:
     """A citation would reveal an existing file to a holder who may not see the file."""
     scope = Scope.of("shop", ["read", "write"], ["/payments/**"])
-    holder = Session(session.daemon, trusted=False, principal=Principal("tok00002", "agent", "agent", (scope,)))
+    holder = Session(session.daemon, principal=Principal("tok00002", "agent", "agent", (scope,)))
     gotchas = "src/auth/keys.py: kept a year\nsrc/auth/never.py: kept a year and a day\nzebras bite"
     tasks.put(changes=[{"op": "upsert", "uri": "gotcha://shop/zebras-bite", "summary": "zebras bite"}])
     as_holder(holder, "advance", id="payments/fix", version=1)

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from kgd.areas.atlas import ATOM, MOLECULE, STEPS, Atlas
 from kgd.areas.coverage import Coverage, Tally
-from kgd.errors import Advice, Do, Forbidden, Invalid, Limit, NotFound
+from kgd.errors import Invalid, Limit, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.model.change import Author
 from kgd.model.uri import CODE_TREE, Uri, from_path, name_of, scheme_of, uri_at
@@ -130,11 +130,6 @@ class CoverageResult(TypedDict):
 
 def coverage(session: Session, params: CoverageParams) -> CoverageResult:
     """Answer about a folder or an area from cached counts. A change of files or patterns causes a recount."""
-    if session.principal is not None:
-        raise Forbidden(
-            "only the machine with the code tree can report its coverage",
-            next=Advice("Look for areas with ", Do("search", types="atom"), "."),
-        )
     workspace = addressing.choose(session, params.workspace, [params.area] if params.area else [])
     overlay = overlay_of(workspace)
     if overlay is None or workspace.layout.code_tree is None:
@@ -374,14 +369,8 @@ def area_facts(session: Session, params: AreaFactsParams) -> AreaFactsResult:
     """The facts about an area. Takes time in proportion to its files and facts.
 
     Raises:
-        Forbidden: The caller holds a token; the answer would reveal names of files.
         NotFound: There is no such area.
     """
-    if session.principal is not None:
-        raise Forbidden(
-            "only the machine with the code tree can list the facts about its files",
-            next=Advice("Look for facts with ", Do("context"), "."),
-        )
     workspace = addressing.choose(session, params.workspace, [params.area])
     area = ids.area(session, workspace, "atom", params.area, at="area")
     start = paging.index(paging.read("area_facts", area, params.cursor), 0) if params.cursor else 0

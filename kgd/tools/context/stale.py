@@ -10,10 +10,9 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do
 from kgd.freshness.citations import Unverified
 from kgd.freshness.freshness import Freshness
-from kgd.model.access import Verb
 from kgd.model.change import VERIFY, ChangeSet
 from kgd.model.uri import Uri, name_of
-from kgd.tools import addressing, paging, visibility
+from kgd.tools import addressing, paging
 from kgd.tools.nodes import UnverifiedAnswer
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.origins import unverified_answer, verified
@@ -60,8 +59,7 @@ def stale(session: Session, params: StaleParams) -> StaleResult:
     freshness = Freshness.of(workspace)
     freshness.look_through()
     freshness.settle()
-    sees = visibility.sight(session, workspace.id)
-    found = freshness.unverified(uri for uri in freshness.doubted if sees is None or sees(uri))
+    found = freshness.unverified(freshness.doubted)
     ordered = sorted(found, key=lambda uri: (-(found[uri].since or 0), uri))
     start = paging.index(paging.read("stale", workspace.id, params.cursor), 0) if params.cursor else 0
     page = ordered[start : start + params.limit]
@@ -81,7 +79,6 @@ def stale(session: Session, params: StaleParams) -> StaleResult:
 def _verify(session: Session, workspace: Workspace, params: StaleParams) -> PutResult:
     """Verify all given nodes in one commit, or none."""
     uris = [addressing.resolve(session, workspace, text, at=f"verify[{n}]") for n, text in enumerate(params.verify)]
-    session.allow(workspace, Verb.WRITE, [workspace.graph.resolve(uri) for uri in uris])
     edits = tuple(verified(session, workspace, uri) for uri in uris)
     subject = f"verify {edits[0].uri}"[:100] + (f" and {len(edits) - 1} more" if len(edits) > 1 else "")
     changes = ChangeSet(edits, session.author(workspace), subject, operation=VERIFY)

@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 
 from kgd.areas.patterns import check_pattern
 from kgd.codec import canonical
-from kgd.errors import Forbidden, Invalid, KgdError, Limit, NotFound, Stale, Unavailable
+from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable
 from kgd.exchange import formats
 from kgd.exchange.plan import IMPORTED, NAMED_FILE, Reading, Trouble, Wanted, digest, noted
 from kgd.memories.keywords import keywords
@@ -119,11 +119,8 @@ def place(session: Session, text: str) -> Path:
     """The absolute path on this machine for a path in a call.
 
     Raises:
-        Forbidden: The caller is not this machine's own command line.
         Invalid: The path is relative and the caller's folder is unknown.
     """
-    if not session.trusted or session.principal is not None:
-        raise Forbidden("only this machine's own command line reads and writes files", at="source")
     path = Path(os.path.expanduser(text))
     if not path.is_absolute():
         if session.cwd is None:

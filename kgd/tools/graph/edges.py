@@ -17,12 +17,11 @@ from kgd.errors import Invalid, NotFound
 from kgd.graph.edges import Edge
 from kgd.graph.live_graph import LiveGraph
 from kgd.model import change as model
-from kgd.model.access import Verb
 from kgd.model.change import Unrelate
 from kgd.model.fields import plain_weight
 from kgd.model.node import edge_id
 from kgd.model.uri import Uri
-from kgd.tools import addressing, paging, visibility
+from kgd.tools import addressing, paging
 from kgd.tools.graph.node_reads import PAGE_BYTES
 from kgd.tools.graph.node_writes import MOST, DeleteResult, placing, remove, submitted
 from kgd.tools.operation import Hints, Operation
@@ -133,14 +132,13 @@ def read(session: Session, params: EdgesParams) -> EdgesResult:
     workspace = addressing.choose(session, params.workspace, [params.uri])
     asked = addressing.resolve(session, workspace, params.uri)
     owner = addressing.owner_of(session, workspace, asked)
-    session.allow(owner, Verb.READ, [asked])
     uri = owner.resolve(asked)
     question = [owner.id, uri, params.direction, params.edge_types]
     behind = tuple(paging.read("edges", question, params.cursor)) if params.cursor else ()
     answer: EdgesResult = {"workspace": workspace.id, "edges": []}
     used, last = 0, tuple[Any, ...]()
     try:
-        for place, edge, weight, derived in _around(session, owner, uri, params):
+        for place, edge, weight, derived in _around(owner, uri, params):
             if place <= behind:
                 continue
             if len(answer["edges"]) == params.limit or used > PAGE_BYTES:
@@ -152,15 +150,13 @@ def read(session: Session, params: EdgesParams) -> EdgesResult:
     except TypeError:  # the cursor is not from this operation: its positions cannot be compared
         raise Invalid("this is not a cursor", at="cursor", next="Start without one.") from None
     if not answer["edges"] and not owner.exists(uri):
-        raise addressing.missing_node(owner, uri, visibility.sight(session, owner.id))
+        raise addressing.missing_node(owner, uri, None)
     return answer
 
 
-def _around(
-    session: Session, workspace: Workspace, uri: Uri, params: EdgesParams
-) -> Iterator[tuple[tuple[Any, ...], Ends, float, bool]]:
+def _around(workspace: Workspace, uri: Uri, params: EdgesParams) -> Iterator[tuple[tuple[Any, ...], Ends, float, bool]]:
     """For each edge of a node: its position in the answer, its ends, its weight, and whether it is derived."""
-    sources = visibility.sources(session, workspace.id, walked(workspace, params.edge_types))
+    sources = walked(workspace, params.edge_types)
     for number, direction in enumerate(("out", "in")):
         if params.direction not in (direction, "both"):
             continue
@@ -266,14 +262,14 @@ def delete(session: Session, params: DeleteParams) -> DeleteResult:
     workspace = addressing.choose(session, params.workspace, texts, writing=True)
     answer: DeleteResult = {"workspace": workspace.id, "deleted": 0, "commits": [], "warnings": []}
     if params.uri is None:
-        if done := workspace.repeated(session.request(params.request_id)):
+        if done := workspace.repeated(params.request_id):
             return {**answer, "deleted": len(params.edges) + len(params.ids), "commits": [done.commit or ""]}
         named = dict.fromkeys(_named(session, workspace, params))
         remove(session, workspace, params, named, answer, "edges")
         return {**answer, "deleted": len(named)}
     uri = workspace.resolve(addressing.resolve(session, workspace, params.uri))
     if not workspace.exists(uri) and not workspace.graph.into(uri):
-        raise addressing.missing_node(workspace, uri, visibility.sight(session, workspace.id))
+        raise addressing.missing_node(workspace, uri, None)
     while found := _of_node(workspace, uri):
         batch = found[:MOST]
         remove(session, workspace, params, batch, answer, "edges", is_part=True)

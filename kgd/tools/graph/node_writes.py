@@ -16,7 +16,7 @@ from kgd.model import uri as uris
 from kgd.model.change import ChangeSet, Delete, Edit
 from kgd.model.node import SETS
 from kgd.model.uri import Uri
-from kgd.tools import addressing, nodes, visibility
+from kgd.tools import addressing, nodes
 from kgd.tools.graph.node_reads import SourceParam, whole
 from kgd.tools.nodes import NodeAnswer
 from kgd.tools.operation import Hints, Operation
@@ -70,7 +70,7 @@ def create(session: Session, params: CreateParams) -> CreateResult:
     """Create all nodes as one commit, or none. A node with only a type and name gets an unused URI."""
     workspace = addressing.choose(session, params.workspace, [n.uri for n in params.nodes if n.uri], writing=True)
     for tries_left in reversed(range(TRIES)):
-        done = workspace.repeated(session.request(params.request_id))
+        done = workspace.repeated(params.request_id)
         places = _each_placed(session, workspace, params.nodes, {uri for uri, _ in done.nodes} if done else None)
         upserts = [_upsert(node, uri) for node, uri in zip(params.nodes, places, strict=True)]
         try:
@@ -242,7 +242,7 @@ def update(session: Session, params: UpdateParams) -> UpdateResult:
     for tries_left in reversed(range(TRIES)):
         found = nodes.find(workspace, asked)
         if found is None:
-            raise addressing.missing_node(workspace, asked, visibility.sight(session, workspace.id))
+            raise addressing.missing_node(workspace, asked, None)
         expected = params.expect_version
         if expected is None and not {"content", "detail", *SETS}.isdisjoint(given):  # these replace the stored value
             expected = found.version.count if found.version else 0

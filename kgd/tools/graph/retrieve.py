@@ -11,7 +11,7 @@ from kgd.errors import Invalid, Limit
 from kgd.freshness.freshness import Freshness
 from kgd.retrieval.query import Question
 from kgd.retrieval.retrieve import retrieve, tagged
-from kgd.tools import addressing, visibility
+from kgd.tools import addressing
 from kgd.tools.graph.edges import EdgeAnswer, Ends, answer_of
 from kgd.tools.graph.node_reads import whole
 from kgd.tools.nodes import NodeAnswer
@@ -66,8 +66,7 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
     if not params.query.strip() and not params.tags:
         raise Invalid("the query is empty", at="query", next="Give some text, or tags.")
     workspace = addressing.choose(session, params.workspace)
-    sees = visibility.sight(session, workspace.id)
-    sources = visibility.sources(session, workspace.id, workspace.sources())
+    sources = workspace.sources()
     since, until = period(params.since, params.until)
     question = Question(
         params.query,
@@ -84,12 +83,10 @@ def run(session: Session, params: RetrieveParams) -> RetrieveResult:
         edges=params.max_depth > 0,
     )
     if params.query.strip():
-        doubted = Freshness.of(workspace).doubted if sees is None else ()
-        found = retrieve(
-            workspace, question, mentioned(session, workspace), sees=sees, doubted=doubted, sources=sources
-        )
+        doubted = Freshness.of(workspace).doubted
+        found = retrieve(workspace, question, mentioned(session, workspace), doubted=doubted, sources=sources)
     else:
-        found = tagged(workspace, question, sees=sees, sources=sources)
+        found = tagged(workspace, question, sources=sources)
     answer: RetrieveResult = {"workspace": workspace.id, "nodes": [], "edges": [], "paths": []}
     size = 0
     for hit in (*found.hits, *found.code)[: params.limit]:

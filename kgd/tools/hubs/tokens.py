@@ -14,7 +14,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.daemon.tokens import Minted, Tokens
-from kgd.errors import Forbidden, Invalid, KgdError
+from kgd.errors import Invalid, KgdError
 from kgd.model.access import Principal, Scope, Verb, check_reach
 from kgd.model.token import AuditEntry, ChainCheck, Quota, TokenRecord
 from kgd.tools import addressing
@@ -161,7 +161,7 @@ class VerifyResult(TypedDict):
 
 
 def mint(session: Session, params: MintParams) -> MintResult:
-    tokens = _tokens(session)
+    tokens = session.daemon.tokens
     workspace = addressing.choose(session, params.workspace)
     scopes = _scopes(workspace.id, params)
     quota = Quota(params.requests_per_minute, params.bytes_per_day, params.nodes_per_day, params.pending_proposals)
@@ -184,7 +184,7 @@ def mint(session: Session, params: MintParams) -> MintResult:
 
 def child(session: Session, params: ChildParams) -> MintResult:
     """Mint a token with at most the permissions of its parent. It becomes invalid together with its parent."""
-    tokens = _tokens(session)
+    tokens = session.daemon.tokens
     parent = tokens.record(params.id).holder
     return _minted(mint_child(tokens, parent, params))
 
@@ -206,7 +206,7 @@ def mint_child(tokens: Tokens, parent: Principal, params: ScopeParams, **known: 
 
 def listed(session: Session, params: ListParams) -> ListResult:
     """List the tokens, oldest first."""
-    tokens = _tokens(session)
+    tokens = session.daemon.tokens
     now = tokens.now()
     return {
         "tokens": [
@@ -218,11 +218,11 @@ def listed(session: Session, params: ListParams) -> ListResult:
 
 
 def revoke(session: Session, params: TokenParams) -> RevokeResult:
-    return {"revoked": _tokens(session).revoke(params.id)}
+    return {"revoked": session.daemon.tokens.revoke(params.id)}
 
 
 def rotate(session: Session, params: RotateParams) -> MintResult:
-    tokens = _tokens(session)
+    tokens = session.daemon.tokens
     made = tokens.rotate(params.id, _end(params.expires, tokens.now()))
     answer = _minted(made)
     answer["revoked"] = [params.id]
@@ -231,7 +231,7 @@ def rotate(session: Session, params: RotateParams) -> MintResult:
 
 def trail(session: Session, params: LogParams) -> LogResult:
     entries: list[TrailAnswer] = []
-    tokens = _tokens(session)
+    tokens = session.daemon.tokens
     if params.id:
         tokens.record(params.id)
     entries.extend(map(_trail_answer, tokens.trail(params.id, params.limit)))
@@ -240,7 +240,7 @@ def trail(session: Session, params: LogParams) -> LogResult:
 
 def audit(session: Session, params: AuditParams) -> AuditResult:
     """List audit lines after a number, oldest first, including lines moved to files."""
-    found = _tokens(session).lines(params.after, params.limit)
+    found = session.daemon.tokens.lines(params.after, params.limit)
     return {
         "lines": [
             {"number": number, **_trail_answer(one), **({"hash": one.hash} if one.hash else {})}  # type: ignore[typeddict-item]
@@ -251,7 +251,7 @@ def audit(session: Session, params: AuditParams) -> AuditResult:
 
 def verify(session: Session, params: VerifyParams) -> VerifyResult:
     """Check the chain of hashes over the whole audit log, and that it contains a line of an earlier export."""
-    tokens, found, after, hash = _tokens(session), ChainCheck(), 0, ""
+    tokens, found, after, hash = session.daemon.tokens, ChainCheck(), 0, ""
     while lines := tokens.lines(after, 1_000):
         for number, one in lines:
             found.add(number, one)
@@ -297,12 +297,6 @@ def describe(record: TokenRecord, now: float) -> TokenAnswer:
     if holder.parent:
         answer["parent"] = holder.parent
     return answer
-
-
-def _tokens(session: Session) -> Tokens:
-    if not session.trusted or session.principal is not None:
-        raise Forbidden("tokens are managed on the hub's own machine", next="Ask the hub's administrator.")
-    return session.daemon.tokens
 
 
 def _minted(made: Minted, warnings: list[str] | None = None) -> MintResult:

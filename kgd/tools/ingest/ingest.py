@@ -92,7 +92,7 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
         )
     path = located(params.source, session.cwd)
     workspace = addressing.choose(session, params.workspace, writing=True)
-    if session.by_agent or not session.trusted:
+    if session.by_agent:
         _refuse_private(session, workspace, path)
     if (inside := _in_tree(workspace, path)) is not None and not _is_stored(params.kind):
         return _served(session, workspace, path, inside, params)

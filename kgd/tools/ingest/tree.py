@@ -109,11 +109,6 @@ def _inside(session: Session, workspace: Workspace, root: Path, source: str | No
 
 
 def bootstrap(session: Session, params: BootstrapParams) -> TreeResult:
-    if not session.trusted:
-        raise Forbidden(
-            "only this machine's own command line stores a code tree",
-            next=Advice("Use ", Do("ingest"), " without store."),
-        )
     answer = look(session, params.source, params.workspace, dry_run=params.dry_run)
     if not params.store or params.dry_run:
         return answer

@@ -16,7 +16,7 @@ from typing import Annotated, Any, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import Advice, Do, Forbidden, NotFound
+from kgd.errors import Advice, Do, NotFound
 from kgd.git import files, state_files
 from kgd.model.dates import DAY
 from kgd.retrieval.query import Question
@@ -69,11 +69,8 @@ def questions(session: Session, params: QuestionsParams) -> QuestionsResult:
     """List the questions that found nothing, newest first.
 
     Raises:
-        Forbidden: The caller holds a token. Questions of token holders are not recorded.
         NotFound: There is no question to dismiss with this id.
     """
-    if session.principal is not None:
-        raise Forbidden("a token may not list the questions of this machine", next="Ask the hub's administrator.")
     workspace = addressing.choose(session, params.workspace)
     known, days = Questions.of(workspace), _days(session)
     if params.dismiss is not None and not known.dismiss(params.dismiss):

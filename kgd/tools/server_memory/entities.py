@@ -136,11 +136,11 @@ class Catalogue:
             while self._kept_size > KEPT:
                 self._kept_size -= self._kept.pop(next(iter(self._kept))).size
 
-    def links_from(self, found: Stored) -> Iterator[tuple[Uri, Link]]:
-        """The relations to other entities, each with its target's URI."""
+    def links_from(self, found: Stored) -> Iterator[Link]:
+        """The relations to other entities."""
         for target, link, has_name in found.links:
             name = link.target if has_name else self.name_of(target)
-            yield target, link if name == link.target else replace(link, target=name)
+            yield link if name == link.target else replace(link, target=name)
 
     def name_of(self, uri: Uri) -> str:
         """The name for the target of a relation, whether or not the target exists."""

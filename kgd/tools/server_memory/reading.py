@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from kgd.errors import Limit, NotFound
 from kgd.exchange.entities import Entity, Link, order
 from kgd.model.uri import Uri
-from kgd.tools import addressing, visibility
+from kgd.tools import addressing
 from kgd.tools.server_memory.entities import Catalogue, Stored
 from kgd.tools.server_memory.parameters import OpenNodes, ReadGraph, SearchNodes
 from kgd.tools.server_memory.text_search import texts_of
@@ -49,28 +49,27 @@ def indented(value: object) -> str:
 
 
 def read_graph(session: Session, params: ReadGraph) -> GraphAnswer:
-    view = View(session)
-    answer = Answer()
-    for found in view.stored(view.catalogue.all()):
-        answer.take(None if found.is_implied else found.entity, view.links_from(found))
+    catalogue, answer = Catalogue.of(workspace_of(session)), Answer()
+    for found in _stored(catalogue, catalogue.all()):
+        answer.take(None if found.is_implied else found.entity, catalogue.links_from(found))
     return answer.plain()
 
 
 def search_nodes(session: Session, params: SearchNodes) -> GraphAnswer:
     """Entities with the query in their name, type or an observation, and every relation from or to one of them."""
-    view, asked, answer = View(session), params.query.lower(), Answer()
-    for found in view.stored(view.catalogue.candidates(params.query)):
+    catalogue, asked, answer = Catalogue.of(workspace_of(session)), params.query.lower(), Answer()
+    for found in _stored(catalogue, catalogue.candidates(params.query)):
         if not found.is_implied and any(asked in text.lower() for text in texts_of(found.entity)):
-            answer.take(found.entity, view.links_of(found))
+            answer.take(found.entity, _links_of(catalogue, found))
     return answer.plain()
 
 
 def open_nodes(session: Session, params: OpenNodes) -> GraphAnswer:
-    view, answer = View(session), Answer()
-    named = {node.uri for name in dict.fromkeys(params.names) for node in view.catalogue.nodes(name)}
-    for found in view.stored(named):
+    catalogue, answer = Catalogue.of(workspace_of(session)), Answer()
+    named = {node.uri for name in dict.fromkeys(params.names) for node in catalogue.nodes(name)}
+    for found in _stored(catalogue, named):
         if not found.is_implied:
-            answer.take(found.entity, view.links_of(found))
+            answer.take(found.entity, _links_of(catalogue, found))
     return answer.plain()
 
 
@@ -89,32 +88,17 @@ def workspace_of(session: Session, *, writing: bool = False) -> Workspace:
         ) from None
 
 
-class View:
-    """The entities of the caller's workspace that the caller may see."""
+def _stored(catalogue: Catalogue, uris: Iterable[Uri]) -> Iterator[Stored]:
+    """The entities at these URIs, including implied entities."""
+    return filter(None, map(catalogue.stored, uris))
 
-    def __init__(self, session: Session) -> None:
-        self.workspace = workspace_of(session)
-        self.catalogue = Catalogue.of(self.workspace)
-        sees = visibility.sight(session, self.workspace.id)
-        self.sees: Callable[[Uri], bool] = sees or (lambda uri: True)
 
-    def stored(self, uris: Iterable[Uri]) -> Iterator[Stored]:
-        """The entities at these URIs, including implied entities."""
-        for uri in uris:
-            if self.sees(uri) and (found := self.catalogue.stored(uri)) is not None:
-                yield found
-
-    def links_from(self, found: Stored) -> Iterator[Link]:
-        return (link for target, link in self.catalogue.links_from(found) if self.sees(target))
-
-    def links_of(self, found: Stored) -> Iterator[Link]:
-        """Every relation that starts or ends at the entity, or at another URI that its name may have."""
-        yield from self.links_from(found)
-        name = found.entity.name
-        for place in dict.fromkeys((found.uri, *self.catalogue.places(name))):
-            for source, link in self.catalogue.links_to(place):
-                if link.target == name and self.sees(source):
-                    yield link
+def _links_of(catalogue: Catalogue, found: Stored) -> Iterator[Link]:
+    """Every relation that starts or ends at the entity, or at another URI that its name may have."""
+    yield from catalogue.links_from(found)
+    name = found.entity.name
+    for place in dict.fromkeys((found.uri, *catalogue.places(name))):
+        yield from (link for _, link in catalogue.links_to(place) if link.target == name)
 
 
 class Answer:

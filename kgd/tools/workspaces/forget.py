@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from kgd.daemon import jobs
 from kgd.daemon.syncing import Syncing
-from kgd.errors import Advice, Do, Forbidden, KgdError, Unavailable
+from kgd.errors import Advice, Do, KgdError, Unavailable
 from kgd.git.refs import NOTES, RefUpdate
 from kgd.git.remote_errors import LostRace
 from kgd.git.remote_settings import Remote
@@ -61,8 +61,6 @@ def forget(session: Session, params: ForgetParams) -> ForgetResult:
         KgdError: As `kgd.workspace.forgetting.forget`.
     """
     daemon = session.daemon
-    if session.principal is not None:
-        raise Forbidden("only the workspace's own machine can rewrite its history")
     if daemon.shared:
         raise Unavailable(
             "several hubs share this workspace",

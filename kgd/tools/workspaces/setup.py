@@ -16,7 +16,7 @@ from kgd.codec.settings import PATH, decode_settings, first_files
 from kgd.config import git_own_file
 from kgd.config.entries import Entry
 from kgd.daemon.workspace_watch import scanned
-from kgd.errors import Forbidden, Invalid, InvariantViolation, NotFound
+from kgd.errors import Invalid, InvariantViolation, NotFound
 from kgd.git import creation
 from kgd.git import layout as layouts
 from kgd.git.creation import adopt
@@ -359,11 +359,8 @@ def directory_of(session: Session, named: str | None) -> Path:
     directory.
 
     Raises:
-        Forbidden: The caller is not this machine's command line.
         Invalid: Neither directory is known.
     """
-    if not session.trusted:
-        raise Forbidden("only this machine's own command line can set up workspaces")
     base = session.cwd
     if named is None and base is None:
         raise Invalid("your current directory does not exist any more", at="directory", next="Change to another one.")
@@ -404,8 +401,6 @@ class UninstallResult(TypedDict):
 
 def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
     """Unregister workspaces and report where their knowledge is kept; it is never deleted."""
-    if not session.trusted:
-        raise Forbidden("only this machine's own command line can remove workspaces")
     daemon = session.daemon
     if params.all:
         entries = daemon.registry.current().entries.values()
