@@ -27,9 +27,7 @@ from kgd.tools.read.grouping import OUTSIDE
 from kgd.tools.read.traverse import MOST_NODES
 from kgd.ui.pages.areas import coverage_of
 from kgd.ui.pages.graph_address import COLOURS, DEAREST, DIRECTIONS, GROUPINGS, MOST_OFF, TYPE, Wanted
-from kgd.ui.pages.graph_card import card_of
-from kgd.ui.pages.graph_legend import legend_of, without
-from kgd.ui.pages.graph_walk import begun, found, marked, paths, similar, walk
+from kgd.ui.pages.graph_walk import begun, card_of, found, legend_of, marked, paths, similar, walk, without
 from kgd.ui.relation_words import verb_of, words_of
 from kgd.ui.rendering import counted
 from kgd.ui.visit import Download, Entry, Handled, Page, Redirect, Visit

@@ -1,16 +1,24 @@
-"""Walks of the page *Graph*: start nodes, the nodes around them, paths, and the types to filter by."""
+"""Parts of the page *Graph*: walks with their start nodes, paths and filters; the card of a node; and the legend, each
+figure with its meaning, where a click on a type hides or shows its nodes.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
-from kgd.drawing.scene import shown_type
+from markupsafe import Markup
+
+from kgd.drawing.looks import TONES
+from kgd.drawing.scene import MEANINGS, UNKNOWN, Mark, Scene, in_words, shown_type
+from kgd.drawing.svg import sample
 from kgd.errors import KgdError
 from kgd.model.uri import CODE_TREE, scheme_of
 from kgd.tools.read.states import Colour, proposed_of_walk, tones_of_walk
+from kgd.ui.node_reading import WHOLE, links, version_authors
 from kgd.ui.pages.graph_address import TYPE, Wanted
 from kgd.ui.visit import Visit
 
@@ -163,3 +171,95 @@ def _members(visit: Visit, starts: tuple[str, ...]) -> list[str]:
         return []
     found = visit.call("query_graph", operation="get", entityType="molecule", id=starts[0], includeChangelog=False)
     return [atom["id"] for atom in found["data"].get("atoms", ())[:MEMBERS]] if found["success"] else []
+
+
+RELATIONS = 8
+"""Largest number of relations in each direction; the page of the node has the others."""
+
+
+def card_of(visit: Visit, wanted: Wanted) -> dict[str, Any] | None:
+    """Return the variables of the card, or None if no node is selected."""
+    uri = wanted.node
+    if not uri:
+        return None
+    card: dict[str, Any] = {
+        "uri": uri,
+        "node": None,
+        "open": visit.to("node", uri=uri, as_of=wanted.as_of),
+        "close": wanted.selecting(visit, ""),
+    }
+    try:
+        answer = visit.call("get", uris=[uri], include=[], as_of=wanted.as_of or None, budget=WHOLE)
+        if not answer["nodes"]:
+            return card | {"is_missing": True}
+        node = answer["nodes"][0]
+        directions = [
+            (way, links(visit, node["uri"], way, None, wanted.as_of or None)) for way in ("relations", "incoming")
+        ]
+    except KgdError as error:
+        return card | {"error": error}
+    card["node"] = node
+    card["version_authors"] = version_authors(visit, node)
+    card["relations"] = [
+        {"rows": [_row(visit, wanted, row) for row in found.rows[:RELATIONS]], "of": found.of, "way": way}
+        for way, found in directions
+        if found.rows
+    ]
+    is_start = node["uri"] in wanted.starts
+    if not wanted.to and not (is_start and len(wanted.starts) == 1):
+        others = [one for one in wanted.starts if one != node["uri"]]
+        card["collapse" if is_start else "expand"] = wanted.begun_at(visit, others if is_start else [*others, uri])
+    if wanted.path_from and wanted.path_from != node["uri"]:
+        card["path_to"] = wanted.path_to(visit, node["uri"])
+    else:
+        card["path_begun"] = wanted.path_begun(visit, node["uri"])
+    return card
+
+
+def _row(visit: Visit, wanted: Wanted, row: dict[str, Any]) -> dict[str, Any]:
+    return row | {"link": wanted.selecting(visit, row["other"])}
+
+
+def legend_of(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]]:
+    """Return the figures of the picture with their meanings. Each type has a link that hides or shows it, except in a
+    path and in groups that show classes."""
+    tone = UNKNOWN if scene.has_tones else ""
+    signs: Mapping[str, Mark] = {"conflict": "conflict", "stale": "unverified"}
+    of_tones = [(one, (signs[one],) if one in signs else (), count) for one, count in scene.tones.items()]
+    legend = [_entry(sample("", marks, one), f"{TONES[one][1]} {count:,}") for one, marks, count in of_tones]
+    is_filter = scene.arrangement != "path" and not (scene.has_tones and scene.arrangement == "groups")
+    types = {**scene.types, **dict.fromkeys(wanted.hidden, 0)} if is_filter else scene.types
+    legend += [
+        _entry(
+            sample(type, tone=tone),
+            f"{in_words(type)}{f' {count:,}' if type not in wanted.hidden else ''}",
+            wanted.toggling(visit, type) if is_filter else "",
+            type in wanted.hidden,
+        )
+        for type, count in types.items()
+    ]
+    kind: Mapping[str, str] = {"missing": "missing", "unreachable": "unreachable"}
+    named = {mark for _, marks, _ in of_tones for mark in marks}
+    return legend + [
+        _entry(sample(kind.get(mark, "concept"), (mark,), tone), MEANINGS[mark] + f" {count:,}" * (mark != "start"))
+        for mark, count in scene.marks.items()
+        if mark not in named
+    ]
+
+
+def _entry(figure: str, words: str, link: str = "", is_hidden: bool = False) -> dict[str, Any]:
+    return {"figure": Markup(figure), "words": words, "link": link, "is_hidden": is_hidden}
+
+
+def without(answer: Mapping[str, Any], hidden: Sequence[str]) -> Mapping[str, Any]:
+    """Return the answer without nodes of hidden types in the groups; lines still count all relations."""
+    groups, left = [], Counter[str]()
+    for group in answer["groups"]:
+        types = {type: count for type, count in group.get("types", {}).items() if type not in hidden}
+        gone = sum(group.get("types", {}).values()) - sum(types.values())
+        left.update({group["id"]: gone, group.get("inside", ""): gone})
+        groups.append({**group, "types": types} if "types" in group else dict(group))
+        if "members" in group:
+            groups[-1]["members"] = [one for one in group["members"] if shown_type(one) not in hidden]
+    # The counts of a sample are rounded, so a difference may be negative.
+    return {**answer, "groups": [{**one, "count": max(0, one["count"] - left[one["id"]])} for one in groups]}
