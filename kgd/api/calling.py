@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from kgd.api import reading
+from kgd.api import values
 from kgd.api.values import Edge, NewEdge, NewNode, Node, Source
 from kgd.client.connection import LINE_LIMIT, Connection, Gone
 from kgd.config import Home
@@ -178,14 +178,14 @@ class Calling:
         found = list[Node]()
         for first in range(0, len(uris), BATCH):
             for page in self._pages("nodes", uris=uris[first : first + BATCH], content=content):
-                found += map(reading.node, page["nodes"])
+                found += map(values.node, page["nodes"])
                 if elsewhere is not None:
                     elsewhere += page.get("elsewhere", ())
         return found
 
     def _listed(self, **args: Any) -> Iterator[Node]:
         for page in self._pages("nodes", **args):
-            yield from map(reading.node, page["nodes"])
+            yield from map(values.node, page["nodes"])
 
 
 def uri_of(node: NodeRef) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from kgd.api import reading
+from kgd.api import values
 from kgd.api.calling import Calling, NodeRef, texts, uri_of
 from kgd.api.values import (
     ChunkResult,
@@ -70,7 +70,7 @@ class KnowledgeOperations(Calling):
             Invalid: The question is empty, or `since` or `until` is not a date.
             Unavailable: `min_similarity` was given, but there are no vectors (yet).
         """
-        return reading.result(
+        return values.result(
             self._call(
                 "retrieve",
                 query=query,
@@ -93,7 +93,7 @@ class KnowledgeOperations(Calling):
         found = self.retrieve(
             query, namespace=namespace, node_types=["chunk"], limit=limit, min_similarity=min_similarity, content=True
         )
-        return [reading.chunk(node, path) for node, path in zip(found.nodes, found.paths, strict=True)]
+        return [values.chunk(node, path) for node, path in zip(found.nodes, found.paths, strict=True)]
 
     def find_related(self, node: NodeRef, depth: int = 1, *, edge_types: Sequence[str] = ()) -> list[Node]:
         """The nodes at most `depth` edges away in either direction, the nearest first; without full texts.
@@ -129,7 +129,7 @@ class KnowledgeOperations(Calling):
         answer = self._call(
             "retrieve", tags=texts(tags), types=texts(types), namespace=namespace, limit=limit, max_depth=0
         )
-        return [reading.node(one) for one in answer["nodes"]]
+        return [values.node(one) for one in answer["nodes"]]
 
     def gather_context(
         self,
@@ -150,7 +150,7 @@ class KnowledgeOperations(Calling):
             since: Start of the period of the items, as a date or time such as ``2026-05`` or ``last week``; `until` is
                 its end.
         """
-        return reading.context(
+        return values.context(
             self._call(
                 "context", task=task, question=question, paths=texts(paths), budget=budget, since=since, until=until
             )
@@ -196,16 +196,16 @@ class KnowledgeOperations(Calling):
                 cursor=cursor,
             )
             for one in page["nodes"]:
-                nodes.append(reading.reached(one, paths))
+                nodes.append(values.reached(one, paths))
                 paths[one["uri"]] = nodes[-1].path
-            edges |= {(one["source"], one["target"], one["type"]): reading.value_of(Edge, one) for one in page["edges"]}
+            edges |= {(one["source"], one["target"], one["type"]): values.value_of(Edge, one) for one in page["edges"]}
             for one in page["broken_links"]:
-                broken[one["source"], one["target"], one["type"]] = reading.value_of(
+                broken[one["source"], one["target"], one["type"]] = values.value_of(
                     Edge, {"weight": 1.0, **one, "broken": True}
                 )
             cursor = page.get("cursor")
             if cursor is None or len(nodes) >= limit:
-                cut = tuple(reading.value_of(Cut, one) for one in page["cut"] if cursor or one["limit"] != "budget")
+                cut = tuple(values.value_of(Cut, one) for one in page["cut"] if cursor or one["limit"] != "budget")
                 return Walk(tuple(nodes), tuple(edges.values()), cut, tuple(broken.values()))
 
     def path(
@@ -235,7 +235,7 @@ class KnowledgeOperations(Calling):
         )
         paths, found = dict[str, tuple[Step, ...]](), list[Reached]()
         for one in answer["nodes"]:
-            found.append(reading.reached(one, paths))
+            found.append(values.reached(one, paths))
             paths[one["uri"]] = found[-1].path
         return () if "unreached" in answer else tuple(found)
 
@@ -267,7 +267,7 @@ class KnowledgeOperations(Calling):
                 limit=min(200, limit - len(found)),
                 cursor=cursor,
             )
-            found += (reading.value_of(Commit, one) for one in page["commits"])
+            found += (values.value_of(Commit, one) for one in page["commits"])
             cursor = page.get("cursor")
             if cursor is None:
                 break
@@ -335,7 +335,7 @@ class SourceOperations(Calling):
             answer = {**self._call("job", progress, id=job, wait=WAIT_SECONDS), "job": job}
         if failure := answer.get("failure"):
             raise Unavailable(f"the ingest failed: {failure}", at=answer["source"], next="Try it again.")
-        return reading.ingested(answer)
+        return values.ingested(answer)
 
     def message_history(self, thread: NodeRef, *, limit: int | None = None) -> list[Message]:
         """The messages of a thread in order; with a limit, only the last ones.
@@ -358,10 +358,10 @@ class SourceOperations(Calling):
                     for node in page["nodes"]
                     for one in node.get("messages", ())
                 ]
-            return [reading.message(found_by[uri]) for uri in uris if uri in found_by]
+            return [values.message(found_by[uri]) for uri in uris if uri in found_by]
         newest = list[str]()
         for page in self._pages("get", uris=[found[0].uri], include=["messages_back"], budget=PAGE_TOKENS):
             newest += [one["uri"] for node in page["nodes"] for one in node.get("messages", ())]
             if len(newest) >= limit:
                 break
-        return [reading.message(node) for node in self._found(newest[:limit][::-1], content=True)]
+        return [values.message(node) for node in self._found(newest[:limit][::-1], content=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from kgd.api import reading
+from kgd.api import values
 from kgd.api.calling import Calling, NodeRef, new_edge, new_node, source_of, texts, uri_of
 from kgd.api.values import Edge, NewEdge, NewNode, Node, Source
 from kgd.errors import Advice, Do, Unavailable
@@ -61,7 +61,7 @@ class NodeOperations(Calling):
         if not asked:
             return []
         answer = self._write("create_nodes", nodes=asked, message=message)
-        return [reading.node(one) for one in answer["nodes"]]
+        return [values.node(one) for one in answer["nodes"]]
 
     def get_node(self, uri: NodeRef, *, content: bool = True) -> Node | None:
         """The current node, or None. A moved node is also found under its former URIs.
@@ -136,7 +136,7 @@ class NodeOperations(Calling):
             message=message,
             **fields,
         )
-        return reading.node(answer["node"])
+        return values.node(answer["node"])
 
     def delete_node(self, node: NodeRef, *, expect_version: int | None = None, message: str = "") -> None:
         """Delete the node with its outgoing edges. Incoming edges become broken links.
@@ -213,7 +213,7 @@ class EdgeOperations(Calling):
         if not asked:
             return []
         answer = self._write("create_edges", edges=asked, message=message)
-        return [reading.value_of(Edge, one) for one in answer["edges"]]
+        return [values.value_of(Edge, one) for one in answer["edges"]]
 
     def get_edges(
         self, node: NodeRef, direction: Literal["in", "out", "both"] = "both", *, edge_types: Sequence[str] = ()
@@ -226,7 +226,7 @@ class EdgeOperations(Calling):
             NotFound: There is no such node, and no edge leads to it.
         """
         pages = self._pages("edges", uri=uri_of(node), direction=direction, edge_types=texts(edge_types))
-        return [reading.value_of(Edge, one) for page in pages for one in page["edges"]]
+        return [values.value_of(Edge, one) for page in pages for one in page["edges"]]
 
     def delete_edge(self, edge: Edge | str | tuple[NodeRef, NodeRef, str], *, message: str = "") -> None:
         """Delete an edge, given as a value, by its id, or as (source, target, type).

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
-from kgd.api import reading
+from kgd.api import values
 from kgd.api.calling import Change, Connections
 from kgd.api.knowledge import KnowledgeOperations, SourceOperations
 from kgd.api.nodes import EdgeOperations, NodeOperations
@@ -78,7 +78,7 @@ class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOpera
             **({"dry_run": True} if dry_run else {}),
             **given,
         )
-        return reading.written(answer)
+        return values.written(answer)
 
     @property
     def graph(self) -> nx.MultiDiGraph[str]:
