@@ -1,4 +1,4 @@
-"""Keywords of a text, used as tags to find it again.
+"""Keywords of a text, used as tags to find it again, and new memories with these tags.
 
 The result is deterministic and independent of other texts, so the same words give the same tags on every machine.
 Identifiers and names rank before plain words, technical compounds (``rate-limit``) are treated as one word, and words
@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+from kgd.model.change import Upsert
+from kgd.model.node import MEMORY_TYPES, Relation, cut_at_word
+from kgd.model.uri import Uri
 
 _FUNCTION = """
 a about above across after again against all along already also although always am among an and another any anybody
@@ -221,3 +225,44 @@ def _starts_sentence(text: str, start: int) -> bool:
     while start and text[start - 1] in " \t\"'(`[":
         start -= 1
     return not start or text[start - 1] in _SENTENCE_ENDS
+
+
+LONGEST_NAME = 6, 40
+"""Maximum number of words and of characters of a text in its URI."""
+
+
+def memory(
+    uri: Uri,
+    type: str,
+    text: str,
+    *,
+    tags: Sequence[str] = (),
+    relations: Sequence[Relation] = (),
+    detail: str | None = None,
+) -> Upsert:
+    """The edit that stores a text as a new node, with its beginning as the summary.
+
+    A memory (decision, pattern, gotcha, insight, task) without tags gets the keywords of the text. If there is a
+    detail, the text may be just its heading. The edit is refused (Stale) if the node exists.
+    """
+    summary = cut_at_word(text)
+    found = tuple(tags) or (keywords(f"{text}\n\n{detail or ''}") if type in MEMORY_TYPES else ())
+    return Upsert(
+        uri,
+        type=type,
+        name=summary,
+        summary=summary,
+        content=text if text != summary else None,
+        tags=found,
+        relations=tuple(relations),
+        detail=detail,
+        expect_version=0,
+    )
+
+
+def first_words(text: str) -> str:
+    """A name from a text: its first six words, or as many as fit into 40 characters."""
+    words = re.sub(r"[\W_]+", "-", text.lower()).strip("-").split("-")[: LONGEST_NAME[0]]
+    while len(words) > 1 and len("-".join(words)) > LONGEST_NAME[1]:
+        words.pop()
+    return "-".join(words)[: LONGEST_NAME[1]] or "fact"

@@ -15,7 +15,7 @@ from kgd.index.exact_names import Sees
 from kgd.index.ranking import Found, Hit
 from kgd.model.node import ranks_behind
 from kgd.model.uri import KNOWLEDGE, Lane, Uri, from_path, scheme_of
-from kgd.retrieval import candidates, code, spreading
+from kgd.retrieval import candidates, spreading
 from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Unit, filters_of, gather
 from kgd.retrieval.query import Answered, Link, Mentions, Once, Question, Retrieved, Step
 from kgd.retrieval.relevance import anybody, measure
@@ -168,7 +168,7 @@ def _filled(workspace: Workspace, question: Question, around: Surroundings, sees
     candidates.with_dates(pool, workspace.text_so_far())
     if question.max_depth > 1:
         spreading.further(pool, around, question.max_depth)
-    code.by_uses(pool, lambda uri: sum(len(source.into(uri)) for source in (around.stored, *around.others)))
+    candidates.by_uses(pool, lambda uri: sum(len(source.into(uri)) for source in (around.stored, *around.others)))
     texts = [uri for unit in pool.units.values() for uri in (unit.key, *unit.texts)]
     pool.lapsed = candidates.lapses(texts, workspace.text_so_far(), question.now)
     return pool
@@ -226,7 +226,7 @@ def _code(
     every = [one for one in placed if one]
     if pool.question.min_similarity > 0 or pool.question.tags:
         return every[:wanted]
-    named = [one for one in every if one.unit is not None and code.is_asked(one.unit, pool)]
+    named = [one for one in every if one.unit is not None and candidates.is_asked(one.unit, pool)]
     called = _files_called(workspace, pool.question, sees)
     known = {one.uri for one in (*called, *named)}
     rest = [one for one in _by_file(workspace, pool, every, sees, wanted) if one.uri not in known]
@@ -254,12 +254,12 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
         until=question.until,
     )
     units = [
-        (one.unit, one.uri, 1.0 + one.unit.named * code.NAME_BONUS if one.unit.named else one.unit.score)
+        (one.unit, one.uri, 1.0 + one.unit.named * candidates.NAME_BONUS if one.unit.named else one.unit.score)
         for one in order
         if one.unit is not None
     ]
     past = {uri: score for uri, score in pool.past.items() if question.covers(uri)}
-    hits = code.listed(units, texts, paths, past, pool.noted, question.query, code.file_of)
+    hits = candidates.listed(units, texts, paths, past, pool.noted, question.query, candidates.file_of)
     return [Ranked(one.uri, round(min(1.0, one.score), SCORE_DIGITS), one.found, one.unit) for one in hits]
 
 
@@ -300,7 +300,7 @@ def _in_order(
 def _place(unit: Unit, pool: Pool) -> tuple[bool, float, bool]:
     """The sort key: units with the requested name first, then notes that match by themselves, then all others; lapsed
     facts come last."""
-    named = round(unit.named, 3) if unit.named and code.is_asked(unit, pool) else 0.0
+    named = round(unit.named, 3) if unit.named and candidates.is_asked(unit, pool) else 0.0
     return _is_among(unit, pool.lapsed), -named, not (unit.lane is Lane.NOTES and pool.speaks_of(unit))
 
 
@@ -384,7 +384,7 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
     for one in page:
         hit = found.get(one.uri) or Hit(one.uri, 0.0, "", ())
         unit = one.unit
-        past = ("past commits",) if code.file_of(one.uri) in pool.past else ()
+        past = ("past commits",) if candidates.file_of(one.uri) in pool.past else ()
         if unit is None:
             reasons = tuple(filter(None, (one.reason, *hit.why, *past))) or ("text",)
             answers.append(Answered(one.uri, one.score, hit.snippet, reasons, (one.uri,)))

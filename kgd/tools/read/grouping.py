@@ -20,7 +20,7 @@ from kgd.freshness.freshness import Freshness
 from kgd.graph import communities
 from kgd.memories.tasks import parsed
 from kgd.model.uri import CODE_TREE, Uri, scheme_of, uri_at
-from kgd.retrieval.code import file_of
+from kgd.retrieval.candidates import file_of
 from kgd.tools.visibility import Sees
 from kgd.workspace.workspace import Workspace
 

@@ -24,7 +24,7 @@ from kgd.graph.edges import EdgeSource, card_of
 from kgd.model.access import Verb
 from kgd.model.fields import plain_weight
 from kgd.model.uri import CODE_TREE, KNOWLEDGE, LANES, OWNED, Lane, Uri, name_of, path_of, scheme_of, uri_at
-from kgd.retrieval.code import file_of
+from kgd.retrieval.candidates import file_of
 from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import retrieve, tagged

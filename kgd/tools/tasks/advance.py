@@ -14,8 +14,7 @@ from typing_extensions import TypedDict
 
 from kgd.areas.paths import normalise
 from kgd.errors import Advice, Do, Invalid, KgdError, Stale
-from kgd.memories.keywords import keywords
-from kgd.memories.new_memory import first_words, memory
+from kgd.memories.keywords import first_words, keywords, memory
 from kgd.memories.tasks import ITEMS_LIMIT, NEXT, STATUSES, TERMINAL, Section, Task, parsed, read_paths, with_sections
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Upsert

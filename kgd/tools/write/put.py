@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, Stale
 from kgd.freshness.citations import placed
-from kgd.memories.new_memory import first_words, memory
+from kgd.memories.keywords import first_words, memory
 from kgd.model.access import Verb
 from kgd.model.change import VERIFY, ChangeSet, Upsert
 from kgd.model.fields import CITES
