@@ -29,7 +29,7 @@ from kgd.hub.problem_details import MEDIA_TYPE, TITLE, NotJson, problem
 from kgd.sync.hubs import HEADER as POSITION
 from kgd.sync.hubs import split
 from kgd.tools import SERVED
-from kgd.tools.hubs.browsers import LINK_MINUTES
+from kgd.tools.hubs.operating import LINK_MINUTES
 from kgd.tools.hubs.token_calls import canonical
 from kgd.tools.hubs.tokens import ChildParams, MintResult, TokenAnswer, describe, mint_child
 from kgd.tools.nodes import overlay_of

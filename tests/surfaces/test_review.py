@@ -14,8 +14,8 @@ from kgd.git import program
 from kgd.git.layout import locate
 from kgd.model.change import Author
 from kgd.model.uri import Uri
-from kgd.tools.history.approvals import Approvals
 from kgd.tools.history.recent import unreviewed
+from kgd.tools.history.review import Approvals
 from kgd.tools.parameters import moment_of
 from kgd.ui.sessions import Visitor
 from kgd.ui.visit import Visit

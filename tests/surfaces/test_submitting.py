@@ -11,7 +11,7 @@ import pytest
 from kgd.config.entries import Entry
 from kgd.errors import Forbidden, Invalid, NotFound, Stale
 from kgd.model.access import Principal, Scope
-from kgd.tools.proposals.dry_run import AT_GIT
+from kgd.tools.proposals.submit import AT_GIT
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, git, upsert

@@ -18,7 +18,7 @@ from kgd.model.node import Node
 from kgd.model.uri import Uri, build, is_owned
 from kgd.tools import addressing, as_markdown, origins
 from kgd.tools.context import gathering, lines, packing, recent
-from kgd.tools.context.findings import CodeAnswer, Findings
+from kgd.tools.context.gathering import CodeAnswer, Findings
 from kgd.tools.context.lines import AskedLines, LineAnswer
 from kgd.tools.context.packing import CutAnswer, ItemAnswer
 from kgd.tools.context.recent import ChangeAnswer, KnownByAnswer, LikelyFileAnswer, TogetherAnswer

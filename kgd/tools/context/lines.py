@@ -19,7 +19,7 @@ from kgd.git.program import GitFailed
 from kgd.model.uri import from_path, scheme_of
 from kgd.tools import file_paths
 from kgd.tools.addressing import LINES_OF_FILE
-from kgd.tools.context.findings import AREAS, DIRECT, Findings, in_words
+from kgd.tools.context.gathering import AREAS, DIRECT, Findings, in_words
 from kgd.tools.context.recent import history_of
 from kgd.tools.nodes import moment, overlay_of, printable
 from kgd.tools.session import Session

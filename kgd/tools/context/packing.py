@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NotRequired
 from typing_extensions import TypedDict
 
 from kgd.model.uri import Uri, scheme_of
-from kgd.tools.context.findings import ANSWER, AREAS, FAR, Found
+from kgd.tools.context.gathering import ANSWER, AREAS, FAR, Found
 from kgd.tools.nodes import UnverifiedAnswer, overlay_of
 from kgd.tools.paging import HARD_LIMIT, fitting, size_of
 from kgd.tools.visibility import Sees

@@ -15,7 +15,7 @@ from kgd.areas import changelog
 from kgd.code_history.history import CodeHistory, PastCommit
 from kgd.model.node import cut_at_word
 from kgd.model.uri import Uri
-from kgd.tools.context.findings import AREAS, Findings
+from kgd.tools.context.gathering import AREAS, Findings
 from kgd.tools.nodes import moment, printable
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
