@@ -14,7 +14,7 @@ from kgd.graph.edges import Edge
 from kgd.model.conflict import Conflict
 from kgd.model.fields import field_of, plain_weight
 from kgd.model.node import SCALARS, SETS, Node, Relation, Source, with_plain_fields
-from kgd.model.uri import Uri, scheme_of
+from kgd.model.uri import Uri, name_of, scheme_of
 from kgd.overlay.overlay import Overlay
 from kgd.resolution import sides_of
 from kgd.tools.visibility import Sees
@@ -58,6 +58,15 @@ class Origin(TypedDict):
     commit: NotRequired[str]
     author: NotRequired[str]
     trust: NotRequired[Trust]
+
+
+class Brief(TypedDict):
+    """A node in a list."""
+
+    uri: str
+    type: str
+    name: str
+    summary: NotRequired[str]
 
 
 class RelationAnswer(TypedDict):
@@ -279,6 +288,20 @@ class Found:
     @property
     def content(self) -> str:
         return (self.stored.content if self.stored else "") or (self.served.content if self.served else "")
+
+
+def title_of(workspace: Workspace, uri: Uri) -> str:
+    """The name of a node, or the last segment of its URI."""
+    card = workspace.graph.card(uri)
+    return (card.name if card else "") or name_of(uri)
+
+
+def brief(workspace: Workspace, uri: Uri) -> Brief:
+    card = workspace.graph.card(uri)
+    found: Brief = {"uri": uri, "type": card.type if card else "", "name": title_of(workspace, uri)}
+    if card and card.summary:
+        found["summary"] = card.summary
+    return found
 
 
 def overlay_of(workspace: Workspace) -> Overlay | None:

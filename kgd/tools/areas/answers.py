@@ -17,10 +17,10 @@ from kgd.areas.atlas import MOLECULE, molecule_in
 from kgd.errors import KgdError, Limit, Stale, Unavailable, whole
 from kgd.model.change import LogEntry
 from kgd.model.node import Node, Relation
-from kgd.model.uri import Uri, name_of, scheme_of
+from kgd.model.uri import Uri, scheme_of
 from kgd.tools import origins
 from kgd.tools.hub_reads import checked
-from kgd.tools.nodes import moment
+from kgd.tools.nodes import moment, title_of
 from kgd.tools.operation import Refusal, as_json
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
@@ -201,8 +201,7 @@ def related_in(workspace: Workspace, node: Node, sees: Sees | None, *, named: bo
         reason = relation.data.get("reason")
         answer = {key: str(target)}
         if named:
-            card = workspace.graph.card(target)
-            answer["name"] = (card.name if card else "") or name_of(target)
+            answer["name"] = title_of(workspace, target)
         answers.append({**answer, "reason": reason if isinstance(reason, str) else ""})
     return answers
 

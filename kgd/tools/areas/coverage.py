@@ -16,11 +16,11 @@ from kgd.areas.coverage import Coverage, Tally
 from kgd.errors import Invalid, Limit, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.model.change import Author
-from kgd.model.uri import CODE_TREE, Uri, from_path, name_of, scheme_of, uri_at
+from kgd.model.uri import CODE_TREE, Uri, from_path, scheme_of, uri_at
 from kgd.overlay.facts import readable
 from kgd.tools import addressing, file_paths, paging
 from kgd.tools.areas import ids
-from kgd.tools.nodes import LastChange, UnverifiedAnswer, moment, overlay_of, updated
+from kgd.tools.nodes import Brief, LastChange, UnverifiedAnswer, brief, moment, overlay_of, title_of, updated
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.origins import marks
 from kgd.tools.parameters import Params
@@ -244,7 +244,7 @@ class _Told:
         return [self._share(uri, files) for uri in sorted(owners)[:NAMED]]
 
     def _share(self, uri: Uri, files: int) -> AreaShare:
-        return {"uri": uri, "name": _name(self._workspace, uri), "files": files}
+        return {"uri": uri, "name": title_of(self._workspace, uri), "files": files}
 
 
 def _add_moved(answer: CoverageResult, workspace: Workspace) -> None:
@@ -255,7 +255,7 @@ def _add_moved(answer: CoverageResult, workspace: Workspace) -> None:
     for uri, one in moved[:MOVED]:
         told: MovedAnswer = {
             "uri": uri,
-            "name": _name(workspace, uri),
+            "name": title_of(workspace, uri),
             "changed": one.changed,
             "commits": one.commits,
             "lines": one.lines,
@@ -266,11 +266,6 @@ def _add_moved(answer: CoverageResult, workspace: Workspace) -> None:
         answer["moved"].append(told)
     if len(moved) > MOVED:
         answer["more_moved"] = len(moved) - MOVED
-
-
-def _name(workspace: Workspace, uri: Uri) -> str:
-    card = workspace.graph.card(uri)
-    return (card.name if card else "") or name_of(uri)
 
 
 def _path(session: Session, text: str, workspace: Workspace) -> str:
@@ -317,13 +312,9 @@ class AreaFactsParams(Params):
     workspace: str | None = None
 
 
-class FactAnswer(TypedDict):
+class FactAnswer(Brief):
     """A node that cites files of the area, or is related to them, to its folders or to the area itself."""
 
-    uri: str
-    type: str
-    name: str
-    summary: NotRequired[str]
     files: list[str]
     more_files: NotRequired[int]
     updated: NotRequired[LastChange]
@@ -451,15 +442,9 @@ def _is_fact(uri: Uri) -> bool:
 
 
 def _fact(workspace: Workspace, uri: Uri, found: _Facts, version: Version | None) -> FactAnswer:
-    card, paths = workspace.graph.card(uri), found.paths[uri]
-    answer: FactAnswer = {
-        "uri": uri,
-        "type": card.type if card else "",
-        "name": (card.name if card else "") or name_of(uri),
-        "files": [readable(path) for path in paths[:NAMED_FILES]],
-    }
-    if card is not None and card.summary:
-        answer["summary"] = card.summary
+    paths = found.paths[uri]
+    files = [readable(path) for path in paths[:NAMED_FILES]]
+    answer: FactAnswer = {**brief(workspace, uri), "files": files}  # type: ignore[typeddict-item]
     if len(paths) > NAMED_FILES:
         answer["more_files"] = len(paths) - NAMED_FILES
     if version is not None:

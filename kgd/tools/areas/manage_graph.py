@@ -18,7 +18,7 @@ from kgd.errors import Invalid, KgdError, Stale
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Delete, Edit, Log, Unrelate, Upsert
 from kgd.model.node import Node, Relation
-from kgd.model.uri import Uri, name_of
+from kgd.model.uri import Uri
 from kgd.tools import addressing, origins, visibility
 from kgd.tools.areas import ids, parameters
 from kgd.tools.areas.answers import (
@@ -32,6 +32,7 @@ from kgd.tools.areas.answers import (
     from_hub,
 )
 from kgd.tools.areas.parameters import Checks, Use
+from kgd.tools.nodes import title_of
 from kgd.tools.operation import USUAL, Hints, Operation
 from kgd.tools.parameters import When, period
 from kgd.tools.session import Session
@@ -219,8 +220,7 @@ def _delete(session: Session, params: ManageGraphParams) -> dict[str, Any]:
     data: dict[str, Any] = {"moleculeId": None}
     if params.lastTaskId:
         data["lastTaskId"], before = ids.task(session, workspace, params.lastTaskId, at="lastTaskId")
-    card = workspace.graph.card(uri)
-    name = (card.name if card else "") or name_of(uri)
+    name = title_of(workspace, uri)
     members = [atom.uri for atom in Atlas.of(workspace).atoms_of(uri)] if kind == MOLECULE else []
     edits: list[Edit] = [Delete(uri, params.version)]
     edits += [Delete(atom) if params.cascade else Upsert(atom, data=data) for atom in members]
@@ -262,8 +262,7 @@ def _done(
     session: Session, workspace: Workspace, params: ManageGraphParams, uri: Uri, edits: tuple[Edit, ...]
 ) -> dict[str, Any]:
     """Commit the edits and return the new state of the atom or molecule."""
-    card = workspace.graph.card(uri)
-    name = (params.name or "").strip() or (card.name if card else "") or name_of(uri)
+    name = (params.name or "").strip() or title_of(workspace, uri)
     warnings = _submit(session, workspace, f"{params.operation} {params.entityType} {name}", edits)
     found = answer_of(workspace, uri, visibility.sight(session, workspace.id), changelog_limit=None)
     return {params.entityType: found, **warnings}

@@ -31,7 +31,7 @@ from kgd.retrieval import candidates
 from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.tools import visibility
 from kgd.tools.file_paths import Places, above
-from kgd.tools.nodes import overlay_of, printable
+from kgd.tools.nodes import overlay_of, printable, title_of
 from kgd.tools.read import questions
 from kgd.tools.read.search import answered
 from kgd.tools.session import Session
@@ -189,8 +189,7 @@ class Findings:
         return [hit for hit in found if self.may_see(hit.uri)][:limit]
 
     def title(self, uri: Uri) -> str:
-        card = self.workspace.graph.card(uri)
-        return (card.name if card is not None else "") or name_of(uri)
+        return title_of(self.workspace, uri)
 
     def of_kind(self, *kinds: str) -> list[Found]:
         return [one for one in self.ordered() if one.kind in kinds]

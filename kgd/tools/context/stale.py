@@ -8,12 +8,11 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do
-from kgd.freshness.citations import Unverified
 from kgd.freshness.freshness import Freshness
 from kgd.model.change import VERIFY, ChangeSet
-from kgd.model.uri import Uri, name_of
+from kgd.model.uri import Uri
 from kgd.tools import addressing, paging
-from kgd.tools.nodes import UnverifiedAnswer
+from kgd.tools.nodes import Brief, UnverifiedAnswer, brief
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.origins import unverified_answer, verified
 from kgd.tools.parameters import Many, Params
@@ -32,11 +31,7 @@ class StaleParams(Params):
     workspace: str | None = None
 
 
-class StaleNode(TypedDict):
-    uri: str
-    type: str
-    name: str
-    summary: NotRequired[str]
+class StaleNode(Brief):
     unverified: UnverifiedAnswer
 
 
@@ -66,7 +61,7 @@ def stale(session: Session, params: StaleParams) -> StaleResult:
     answer: StaleResult = {
         "workspace": workspace.id,
         "total": len(ordered),
-        "nodes": [_node(workspace, uri, found[uri]) for uri in page],
+        "nodes": [{**brief(workspace, uri), "unverified": unverified_answer(found[uri])} for uri in page],
         "next": _next_step(workspace, freshness, ordered),
     }
     if written is not None:
@@ -83,19 +78,6 @@ def _verify(session: Session, workspace: Workspace, params: StaleParams) -> PutR
     subject = f"verify {edits[0].uri}"[:100] + (f" and {len(edits) - 1} more" if len(edits) > 1 else "")
     changes = ChangeSet(edits, session.author(workspace), subject, operation=VERIFY)
     return answer_of(workspace, session.submit(workspace, changes, dry_run=params.dry_run), dry_run=params.dry_run)
-
-
-def _node(workspace: Workspace, uri: Uri, one: Unverified) -> StaleNode:
-    card = workspace.graph.card(uri)
-    answer: StaleNode = {
-        "uri": uri,
-        "type": card.type if card else "",
-        "name": (card.name if card else "") or name_of(uri),
-        "unverified": unverified_answer(one),
-    }
-    if card is not None and card.summary:
-        answer["summary"] = card.summary
-    return answer
 
 
 def _next_step(workspace: Workspace, freshness: Freshness, found: list[Uri]) -> str:

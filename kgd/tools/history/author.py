@@ -16,10 +16,10 @@ from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.freshness import citations
 from kgd.model.access import Verb
 from kgd.model.change import VERIFY, Author
-from kgd.model.uri import Uri, name_of, path_of, scheme_of
+from kgd.model.uri import Uri, path_of, scheme_of
 from kgd.tools import addressing, paging, visibility
 from kgd.tools.history.recent import MOST_COMMITS, by_agent, recent_commits, similar_authors
-from kgd.tools.nodes import UnverifiedAnswer, line, made_at, moment
+from kgd.tools.nodes import Brief, UnverifiedAnswer, brief, line, made_at, moment
 from kgd.tools.operation import CURSOR, Command, Hints, Operation, option
 from kgd.tools.origins import marks
 from kgd.tools.parameters import Params
@@ -46,16 +46,12 @@ class AuthorParams(Params):
     workspace: str | None = None
 
 
-class WrittenNode(TypedDict):
+class WrittenNode(Brief):
     """`at` and `commit` belong to the author's last change to the node. `changed_by` is the author of the node's
     newest change, if that is another one."""
 
-    uri: str
-    type: str
-    name: str
     at: str
     commit: str
-    summary: NotRequired[str]
     changed_by: NotRequired[str]
     unverified: NotRequired[UnverifiedAnswer]
 
@@ -219,16 +215,8 @@ def _names(author: Author) -> tuple[str, ...]:
 
 
 def _node(workspace: Workspace, uri: Uri, entry: Entry, changed_by: str = "") -> WrittenNode:
-    card = workspace.graph.card(uri)
-    found: WrittenNode = {
-        "uri": uri,
-        "type": card.type if card else "",
-        "name": (card.name if card else "") or name_of(uri),
-        "at": made_at(entry) or moment(entry.at),
-        "commit": entry.commit,
-    }
-    if card and card.summary:
-        found["summary"] = card.summary
+    at = made_at(entry) or moment(entry.at)
+    found: WrittenNode = {**brief(workspace, uri), "at": at, "commit": entry.commit}  # type: ignore[typeddict-item]
     if changed_by:
         found["changed_by"] = changed_by
     return found

@@ -18,8 +18,8 @@ from typing_extensions import TypedDict
 from kgd.areas.atlas import Atlas
 from kgd.graph import communities
 from kgd.model.escaping import fenced_line
-from kgd.model.uri import Uri, name_of, scheme_of
-from kgd.tools.nodes import overlay_of
+from kgd.model.uri import Uri, scheme_of
+from kgd.tools.nodes import overlay_of, title_of
 from kgd.tools.read import states
 from kgd.tools.read.grouping import (
     ALONE,
@@ -259,8 +259,7 @@ def _name(workspace: Workspace, grouping: Grouping, id: str, ranked: Sequence[Ur
 
 
 def _title(workspace: Workspace, uri: Uri) -> str:
-    card = workspace.graph.card(uri)
-    return fenced_line((card and card.name) or name_of(uri), 200)
+    return fenced_line(title_of(workspace, uri), 200)
 
 
 def _member(workspace: Workspace, uri: Uri, marked: Mapping[Mark, Collection[Uri]]) -> Member:
