@@ -33,7 +33,8 @@ class Verb(NamedTuple):
     """One command.
 
     `call` is its operation, and `rehearsal` is the operation for ``--dry-run``. `ask` is the function of
-    `kgd.cli.parameters` that turns options into parameters; without it, options and parameters have the same names.
+    `kgd.cli.parameters` that turns options into parameters, by default the one with the command's name; without it,
+    options and parameters have the same names.
     `print` is the printer of the answer, and `own` a function that runs the whole command, both as ``module.function``
     below `kgd.cli`. `also` is another operation that the command runs. `unless` is a list of the answer that must be
     empty. `examples` are lines to type, each with its purpose. `secret` is the advice for a word without an option,

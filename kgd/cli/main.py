@@ -100,7 +100,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
         code: int = function(chosen.own)(given, options)
         return code
     called = chosen.rehearsal if chosen.rehearsal and given.pop("dry_run", None) else chosen.call
-    args = getattr(parameters, chosen.ask or "same")(given)
+    args = getattr(parameters, chosen.ask or chosen.name, dict)(given)
     if "request_id" not in args and any(argument.dest == "request_id" for argument in chosen.arguments):
         args["request_id"] = os.urandom(12).hex()  # a call repeated after a daemon's end is applied once
     with Connection(Home.find()) as connection:

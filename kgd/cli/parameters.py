@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+from functools import partial
 from typing import Any
 
 from kgd.config import person_environment
@@ -14,11 +15,6 @@ from kgd.errors import Invalid
 
 Options = dict[str, Any]
 """The given options by name."""
-
-
-def same(options: Options) -> Options:
-    """The options unchanged."""
-    return options
 
 
 def place(options: Options) -> Options:
@@ -67,25 +63,16 @@ def rm(options: Options) -> Options:
     return {**call, "changes": [{"op": "delete", "uri": uri, **change} for uri in uris]}
 
 
-def mv(options: Options) -> Options:
+def _one_change(op: str, options: Options) -> Options:
     call, change = _call(options)
-    return {**call, "changes": [{"op": "move", **change}]}
+    return {**call, "changes": [{"op": op, **change}]}
 
 
-def link(options: Options) -> Options:
-    call, change = _call(options)
-    return {**call, "changes": [{"op": "relate", **change}]}
-
-
-def unlink(options: Options) -> Options:
-    call, change = _call(options)
-    return {**call, "changes": [{"op": "unrelate", **change}]}
+mv, link, unlink = (partial(_one_change, op) for op in ("move", "relate", "unrelate"))
 
 
 def tag(options: Options) -> Options:
-    call, change = _call(options)
-    op = "untag" if change.pop("remove", False) else "tag"
-    return {**call, "changes": [{"op": op, **change}]}
+    return _one_change("untag" if options.pop("remove", False) else "tag", options)
 
 
 def remember(options: Options) -> Options:

@@ -249,7 +249,7 @@ class Roots:
             return
         if capabilities is None or capabilities.roots is None:
             return
-        if await anyio.to_thread.run_sync(addressing.here, session):
+        if await anyio.to_thread.run_sync(addressing.own_workspace, session):
             return
         known = self._known.setdefault(id(session), _Known(session.cwd))
         if known.roots is None and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -296,7 +296,7 @@ def _folders(found: object) -> list[Path]:
 def _move(session: Session, roots: list[Path]) -> None:
     for root in roots:
         there = replace(session, cwd=root, found=None)
-        if workspace := addressing.here(there):
+        if workspace := addressing.own_workspace(there):
             session.cwd, session.here = root, workspace
             return
 

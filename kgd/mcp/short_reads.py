@@ -210,7 +210,11 @@ class ShortReads:
         if client is None or method != "tools/call" or not self._is_short(client, message, params):
             self._meet(method, key, params)
             return False
-        if client.has_roots and self.session.here is None and not await self._on_thread(addressing.here, self.session):
+        if (
+            client.has_roots
+            and self.session.here is None
+            and not await self._on_thread(addressing.own_workspace, self.session)
+        ):
             return False
         return await self._answer(client, key, params["name"], params.get("arguments"))
 

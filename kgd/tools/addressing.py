@@ -6,7 +6,6 @@ URI with a space in it all lead to their node. Answers always give the canonical
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -82,7 +81,7 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
     if named:
         return _by_name(session, named)
     texts = list(texts)
-    if any(map(_is_bare, texts)) and (here := _here(session)):
+    if any(map(_is_bare, texts)) and (here := own_workspace(session)):
         return here
     unknown: NotFound | None = None
     for text in texts:
@@ -97,7 +96,7 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
                 return found
     if unknown is not None:
         raise unknown
-    if here := _here(session):
+    if here := own_workspace(session):
         return here
     entries = session.daemon.registry.current().entries
     known = [id for id in visible(session) if id not in entries or entries[id].path]
@@ -136,11 +135,6 @@ def _origin_at(path: str) -> str:
     return origin_of(place) if place is not None else ""
 
 
-def here(session: Session) -> Workspace | None:
-    """The workspace of the caller's directory, or None."""
-    return _here(session)
-
-
 def far(session: Session, named: str | None, texts: Iterable[str] = ()) -> str | None:
     """The id of the workspace that `choose` would choose if that workspace is on a hub, otherwise None."""
     if session.principal is not None:
@@ -150,7 +144,7 @@ def far(session: Session, named: str | None, texts: Iterable[str] = ()) -> str |
         return named if on_hub(named) else None
     texts = list(texts)
     owners = [owner for text in texts if (owner := _owner_in(text)) is not None]
-    if not owners or not all(map(on_hub, owners)) or (any(map(_is_bare, texts)) and _here(session)):
+    if not owners or not all(map(on_hub, owners)) or (any(map(_is_bare, texts)) and own_workspace(session)):
         return None
     return owners[0]
 
@@ -434,7 +428,8 @@ def _by_id(session: Session, id: str) -> Workspace:
     return session.daemon.opened_as(id) or session.daemon.workspace(id)
 
 
-def _here(session: Session) -> Workspace | None:
+def own_workspace(session: Session) -> Workspace | None:
+    """The workspace of the caller's directory, or None."""
     if session.cwd is None:
         return None
     here = session.here
@@ -453,7 +448,7 @@ def _from_text(session: Session, text: str) -> Workspace | None:
         return None
     if owner in visible(session):
         return _by_id(session, owner)
-    if (here := _here(session)) and _in_this_tree(session, here, text):
+    if (here := own_workspace(session)) and _in_this_tree(session, here, text):
         return here
     if uris.is_workspace_id(owner):
         raise _unknown(session, owner, "uri")
@@ -469,7 +464,7 @@ def _by_directory(session: Session, path: Path) -> Workspace | None:
 
 def _unknown(session: Session, name: str, at: str) -> NotFound:
     known = visible(session)
-    close = difflib.get_close_matches(name, known, n=1)
+    close = get_close_matches(name, known, n=1)
     advice = f"Did you mean '{close[0]}'?" if close else f"Known here: {_some(known)}."
     return NotFound(f"no workspace '{name[:63]}' is known here", at=at, next=advice if known else "Run `kgd up`.")
 

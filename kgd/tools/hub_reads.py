@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from kgd.errors import Forbidden, KgdError, NotFound, Unauthorized, Unavailable
 from kgd.graph.cross_workspace import Reason
+from kgd.model.escaping import fenced, fenced_value
 from kgd.model.uri import Uri
 from kgd.sync.hub_traversal import stamp_of
 from kgd.sync.hubs import DEADLINE
@@ -144,7 +145,7 @@ class HubReads:
             if isinstance(one, dict) and one.get("uri") in uris:
                 like = one.get("similar")
                 similar = [str(uri)[:300] for uri in like[:3]] if isinstance(like, list) else []
-                self._known[workspace, Uri(one["uri"])] = FarMissing("gone", tuple(origins.fence_all(similar)))
+                self._known[workspace, Uri(one["uri"])] = FarMissing("gone", tuple(fenced_value(similar)))
 
     def _note(self, workspace: str, uris: Sequence[Uri], missing: FarMissing) -> None:
         self._known.update({(workspace, uri): missing for uri in uris})
@@ -193,9 +194,9 @@ def _far_node(workspace: str, said: Any) -> FarNode:
 
 
 def _append(node: FarNode, said: Any) -> None:
-    node.content += origins.fence_text(said.get("content", ""))
+    node.content += fenced(said.get("content", ""))
     if detail := said.get("detail"):
-        node.file = origins.fence_text(detail["file"])
-        node.text += origins.fence_text(detail["text"])
+        node.file = fenced(detail["file"])
+        node.text += fenced(detail["text"])
     for name in ("relations", "incoming"):
-        node.lists.setdefault(name, []).extend(origins.fence_all(said.get(name, [])))
+        node.lists.setdefault(name, []).extend(fenced_value(said.get(name, [])))

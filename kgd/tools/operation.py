@@ -87,8 +87,8 @@ class Command:
     Args:
         group: Its section of the manual; `place` is its order there.
         name: The operation's name if empty.
-        ask: The function of `kgd.cli.parameters` that turns options into parameters; if empty, options and parameters
-            have the same names.
+        ask: The function of `kgd.cli.parameters` that turns options into parameters; if empty, the function with the
+            command's name. Without a function, options and parameters have the same names.
         print: The function below `kgd.cli` that prints the answer, such as ``printing.put``.
         own: The function below `kgd.cli` that runs the whole command, in place of `ask` and `print`.
         rehearsal: The operation that answers ``--dry-run``, if different.

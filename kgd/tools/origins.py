@@ -16,7 +16,7 @@ from kgd.errors import Advice, Do, Forbidden, NotFound
 from kgd.freshness.freshness import Freshness, verification
 from kgd.model.access import Verb
 from kgd.model.change import Upsert
-from kgd.model.escaping import fenced, fenced_value
+from kgd.model.escaping import fenced_value
 from kgd.model.uri import CODE_TREE, Uri, scheme_of
 from kgd.tools.addressing import similar
 from kgd.tools.nodes import Trust, UnverifiedAnswer, moment
@@ -66,14 +66,6 @@ def fence(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Escape every invisible character in an answer that contains text by others."""
     shown: dict[str, Any] = fenced_value(dict(answer))
     return shown
-
-
-def fence_all(items: Sequence[Any]) -> list[Any]:
-    return [fenced_value(item) for item in items]
-
-
-def fence_text(text: str) -> str:
-    return fenced(text)
 
 
 def marks(workspace: Workspace, uris: Iterable[Uri], sees: Sees | None = None) -> dict[Uri, UnverifiedAnswer]:

@@ -36,7 +36,7 @@ def test_a_command_names_functions_that_exist(verb: Verb) -> None:
     assert verb.group in GROUPS
     assert verb.call in EVERY
     assert not verb.rehearsal or verb.rehearsal in EVERY
-    assert callable(getattr(parameters, verb.ask or "same"))
+    assert callable(getattr(parameters, verb.ask or verb.name, dict))
     assert callable(function(verb.own or verb.print))
     assert all(argument.options["help"] for argument in verb.arguments)
     assert all(one.options.get("type", str) in (str, *TYPES.values()) for one in verb.arguments)

@@ -421,7 +421,6 @@ RESOLVE = Operation(
                 MESSAGE,
             ),
             place=110,
-            ask="resolve",
             print="printing_sharing.resolve",
             also="resolve_conflicts",
         ),

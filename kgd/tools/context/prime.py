@@ -99,7 +99,7 @@ def prime(session: Session, params: PrimeParams) -> PrimeResult:
     Raises:
         NotFound: The directory has no workspace. Other workspaces are not used, because they are about other code.
     """
-    workspace = addressing.choose(session, params.workspace) if params.workspace else addressing.here(session)
+    workspace = addressing.choose(session, params.workspace) if params.workspace else addressing.own_workspace(session)
     if workspace is None:
         raise NotFound("this directory has no kgd workspace", next=f"Run {addressing.set_up(session)}.")
     knowledge = [section for section in _knowledge(workspace) if section.lines]

@@ -160,7 +160,6 @@ EXPORT = Operation(
                 option("--replace", "overwrite files that kgd did not write"),
             ),
             place=40,
-            ask="export",
             print="printing_sharing.exported",
         ),
     ),

@@ -406,7 +406,6 @@ DIFF = Operation(
                 option("uri", "only this node", "URI", nargs="?"),
             ),
             place=40,
-            ask="diff",
             print="printing_history.diff",
         ),
     ),

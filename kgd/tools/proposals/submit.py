@@ -262,7 +262,6 @@ SUBMIT_SUBGRAPH = Operation(
             ),
             name="submit",
             place=110,
-            ask="submit",
             print="printing_sharing.submitted",
             rehearsal="would_submit",
         ),

@@ -479,7 +479,6 @@ GET = Operation(
             (URI, AS_OF, CURSOR),
             name="show",
             place=70,
-            ask="show",
             print="printing.get",
         ),
     ),

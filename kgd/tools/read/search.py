@@ -407,7 +407,6 @@ SEARCH = Operation(
                 CURSOR,
             ),
             place=30,
-            ask="search",
             print="printing.search",
             examples=(
                 ("kgd search sessions renew", "by words and meaning"),

@@ -176,7 +176,6 @@ FORGET = Operation(
                 option("--push"),
             ),
             place=66,
-            ask="forget",
             print="printing_running.forget",
             secret="Pipe it in, as in `kgd forget < FILE`, or type it when you are asked.",
         ),

@@ -302,7 +302,6 @@ PUT = Operation(
                 *WRITE,
             ),
             place=10,
-            ask="put",
             print="printing.put",
             examples=(
                 (
@@ -318,7 +317,6 @@ PUT = Operation(
             (URI, option("text", "the paragraph; - reads standard input", "TEXT"), *WRITE),
             name="append",
             place=20,
-            ask="append",
             print="printing.put",
         ),
         Command(
@@ -327,7 +325,6 @@ PUT = Operation(
             (URIS, VERSION, *WRITE),
             name="rm",
             place=40,
-            ask="rm",
             print="printing.put",
         ),
         Command(
@@ -336,7 +333,6 @@ PUT = Operation(
             (URI, option("to", "the new URI", "TO"), *WRITE),
             name="mv",
             place=50,
-            ask="mv",
             print="printing.put",
         ),
         Command(
@@ -355,7 +351,6 @@ PUT = Operation(
             ),
             name="link",
             place=60,
-            ask="link",
             print="printing.put",
             examples=(("kgd link services/auth services/keys --type depends_on --weight 0.5", "0 is close, 1 is far"),),
         ),
@@ -370,7 +365,6 @@ PUT = Operation(
             ),
             name="unlink",
             place=70,
-            ask="unlink",
             print="printing.put",
         ),
         Command(
@@ -379,7 +373,6 @@ PUT = Operation(
             (URI, option("tags", "the tags", "TAG", nargs="+"), flag("--remove", "remove the tags"), *WRITE),
             name="tag",
             place=80,
-            ask="tag",
             print="printing.put",
         ),
     ),
@@ -404,7 +397,6 @@ REMEMBER = Operation(
                 DETAIL,
             ),
             place=100,
-            ask="remember",
             print="printing.put",
             examples=(
                 (
