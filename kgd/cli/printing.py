@@ -315,6 +315,11 @@ def _node(node: Answer, as_of: str | None = None) -> None:
             f"  {commit(one['commit'])} {at}{',' * is_terminal()} {one['author']}: {with_addresses(one['message'])}",
             hang=4,
         )
+    _alerts(node)
+
+
+def _alerts(node: Answer) -> None:
+    """Print the conflicts of a node, and the reasons not to rely on it."""
     for conflict in node.get("conflicts", ()):
         say(alert(f"  ! open conflict over {', '.join(conflict['fields'])}: `kgd conflicts {short(node['uri'])}`"))
     if doubt := node.get("unverified"):

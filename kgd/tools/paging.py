@@ -41,6 +41,11 @@ class Room:
         return True
 
 
+def present(**fields: Any) -> Any:
+    """The fields of an answer that apply: those that are neither empty, zero, false nor None."""
+    return {name: value for name, value in fields.items() if value}
+
+
 def size_of(value: Any) -> int:
     """Bytes of `value` as JSON, with its separator."""
     return len(orjson.dumps(value)) + 1

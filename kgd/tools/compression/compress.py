@@ -27,6 +27,7 @@ from kgd.tools import addressing, file_paths
 from kgd.tools.compression.candidates import DAY, Looking
 from kgd.tools.model_decisions import ask_client
 from kgd.tools.operation import Command, Hints, Operation, option
+from kgd.tools.paging import present
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
 from kgd.workspace.proposals import proposals, records
@@ -148,17 +149,9 @@ def proposed(
     changes = [(looking.id_of(one), one) for one in found.changes]
     changes += [(one.group.id, change(workspace.id, one)) for one in said.summaries]
     fresh = {id: one for id, one in changes if id not in known}
-    proposal = ""
-    while (chosen := list(_that_fit(fresh))) and not dry_run:
-        try:
-            proposal = _put_up(session, workspace, looking.base, [fresh[one.id] for one in chosen], chosen, said.model)
-            break
-        except (Invalid, Limit, Stale):
-            impossible = _impossible(session, workspace, looking.base, fresh, chosen)
-            if not impossible:
-                raise
-            said.trouble += impossible.values()
-            fresh = {id: one for id, one in fresh.items() if id not in impossible}
+    proposal, chosen = "", list(_that_fit(fresh))
+    if not dry_run:
+        proposal, chosen = _put_up_possible(session, workspace, looking.base, fresh, said)
     result: CompressResult = {
         "workspace": workspace.id,
         "counts": dict(Counter(PLURAL[bundle.kind] for bundle in chosen)),
@@ -166,12 +159,28 @@ def proposed(
         "more": len(fresh) - len(chosen),
         "next": "",
     }
-    if proposal:
-        result["proposal"] = proposal
-    if dry_run:
-        result["dry_run"] = True
+    result |= present(proposal=proposal, dry_run=dry_run)
     _tell(workspace, result, groups, said, cut=found.cut, by_agent=by_agent)
     return result
+
+
+def _put_up_possible(
+    session: Session, workspace: Workspace, base: bytes, fresh: dict[str, Change], said: Said
+) -> tuple[str, list[Bundle]]:
+    """Propose the first changes; returns the proposal and its changes. Impossible changes are removed from `fresh`, and
+    reported in `said`."""
+    while chosen := list(_that_fit(fresh)):
+        try:
+            changes = [fresh[one.id] for one in chosen]
+            return _put_up(session, workspace, base, changes, chosen, said.model), chosen
+        except (Invalid, Limit, Stale):
+            impossible = _impossible(session, workspace, base, fresh, chosen)
+            if not impossible:
+                raise
+            said.trouble += impossible.values()
+            for id in impossible:
+                del fresh[id]
+    return "", []
 
 
 def _shown(one: Change) -> ChangeAnswer:

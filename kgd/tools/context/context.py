@@ -139,12 +139,7 @@ class _Asked:
 
 def context(session: Session, params: ContextParams) -> ContextResult:
     """The knowledge about paths, a task or a question, most useful first; never larger than the budget."""
-    if not (any(map(str.strip, params.paths)) or params.task.strip() or params.question.strip()):
-        if params.paths:
-            raise Invalid("a path is empty", at="paths", next="Give a path of the code tree, such as src/app.py.")
-        raise Invalid(
-            "there is nothing to look for", at="paths", next="Give `paths`, a `task` (URI or text) or a `question`."
-        )
+    _check_asked(params)
     texts = [*params.paths, *([params.task] if "://" in params.task[:40] and " " not in params.task else [])]
     workspace = addressing.choose(session, params.workspace, texts)
     params = _with_sentences_asked(session, workspace, params)
@@ -198,6 +193,15 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     answer.update(enter_working_set(session, params.context_id, [Uri(item["uri"]) for item in answer["items"]]))
     packing.shrink(answer, params.budget, SHRUNK)
     return answer  # type: ignore[return-value]
+
+
+def _check_asked(params: ContextParams) -> None:
+    if not (any(map(str.strip, params.paths)) or params.task.strip() or params.question.strip()):
+        if params.paths:
+            raise Invalid("a path is empty", at="paths", next="Give a path of the code tree, such as src/app.py.")
+        raise Invalid(
+            "there is nothing to look for", at="paths", next="Give `paths`, a `task` (URI or text) or a `question`."
+        )
 
 
 def _with_sentences_asked(session: Session, workspace: Workspace, params: ContextParams) -> ContextParams:

@@ -128,11 +128,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     end = start + params.limit
     for name in dict.fromkeys((params.name, Author.of(params.name).name)):
         wanted = name.casefold()
-        theirs = [  # one loop, since it passes all commits
-            one
-            for one in every
-            if wanted in (one.author.casefold(), one.client.casefold(), one.pushed_by.rpartition(" (")[0].casefold())
-        ]
+        theirs = _commits_by(every, wanted)
         last = _last_changes(workspace, theirs, sees, most=max(end, EXAMINED) + 1)
         offered = (one for one in proposals.listed(workspace) if wanted in _names(Author.of(one.author)))
         open_now = list(islice(seen(session, workspace, offered), LISTED))
@@ -165,18 +161,15 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
             {**_node(workspace, uri, last[uri]), "unverified": one} for uri, one in islice(stale.items(), LISTED)
         ],
     }
-    if theirs:
-        answer["first"], answer["last"] = moment(theirs[-1].at), moment(theirs[0].at)
-    if without_area and sees is None:
-        answer["without_area"] = without_area
-    if len(last) > EXAMINED:
-        answer["more"] = True
-    if len(stale) > LISTED:
-        answer["more_stale"] = len(stale) - LISTED
-    if is_cut:
-        answer["cut"] = f"only the newest {MOST_COMMITS:,} commits were examined"
-    if end < len(last):
-        answer["cursor"] = paging.write("author", params.name, [end])
+    answer |= paging.present(
+        first=moment(theirs[-1].at) if theirs else "",
+        last=moment(theirs[0].at) if theirs else "",
+        without_area=without_area if sees is None else 0,
+        more=len(last) > EXAMINED,
+        more_stale=max(0, len(stale) - LISTED),
+        cut=f"only the newest {MOST_COMMITS:,} commits were examined" if is_cut else "",
+        cursor=paging.write("author", params.name, [end]) if end < len(last) else "",
+    )
     return answer
 
 
@@ -208,6 +201,15 @@ def _later_authors(every: Iterable[Entry], uris: Iterable[Uri], own: set[str]) -
             if entry.commit not in own:
                 found |= dict.fromkeys(here, entry.author)
     return found
+
+
+def _commits_by(every: Iterable[Entry], name: str) -> list[Entry]:
+    """The commits of an author, a program or a pusher. One loop without calls, since it passes all commits."""
+    return [
+        one
+        for one in every
+        if name in (one.author.casefold(), one.client.casefold(), one.pushed_by.rpartition(" (")[0].casefold())
+    ]
 
 
 def _names(author: Author) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from kgd.model.node import Node
 from kgd.model.text_merge import origin_versions
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging, visibility
-from kgd.tools.nodes import brought_by, line
+from kgd.tools.nodes import line
 from kgd.tools.operation import BUDGET, CURSOR, URI, Command, Hints, Operation
 from kgd.tools.paging import LEAST, Room, fitting
 from kgd.tools.parameters import Params
@@ -100,21 +100,14 @@ def blame(session: Session, params: BlameParams) -> BlameResult:
         first, last = indices[0], indices[-1] + 1
         entry = versions[number][0]
         text = "\n".join(texts[-1][first:last])
-        said = line(entry, workspace, sees)
+        earlier = number == 0 and not is_whole
         told: Range = {
             "first": first + 1,
             "last": last,
-            "commit": said["commit"],
-            "at": said["at"],
-            "author": said["author"],
-            "message": said["message"],
             "text": "",
+            **line(entry, workspace, sees),  # type: ignore[typeddict-item]
         }
-        told.update(brought_by(entry))  # type: ignore[typeddict-item]
-        if entry.client:
-            told["client"] = entry.client
-        if number == 0 and not is_whole:
-            told["earlier"] = True
+        told |= paging.present(client=entry.client, earlier=earlier)
         if not room.take({**told, "text": text}):
             last = first + _fitting(texts[-1][first:last], room, must=not answer["ranges"])
             if last > first:

@@ -233,19 +233,15 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         "authors": [],
     }
     learned.tell(answer, [workspace.id, params.since, params.by, params.path], params)
-    if since is not None:
-        answer["since"] = moment(since)
-    elif reviewed is not None:
-        answer["since"] = reviewed.hex()
-    if is_cut:
-        answer["cut"] = f"only the newest {MOST_COMMITS:,} commits were examined"
+    answer |= paging.present(
+        since=moment(since) if since is not None else reviewed.hex() if reviewed is not None else "",
+        cut=f"only the newest {MOST_COMMITS:,} commits were examined" if is_cut else "",
+        approved=list(dict.fromkeys(uri for uris in approved.values() for uri in uris)),
+        dry_run=params.dry_run,
+    )
     if noted is not None:
         entry = workspace.past.entry(workspace.past.commit(noted), ())
         answer["reviewed"] = {"commit": noted.hex(), "at": made_at(entry)}
-    if approved:
-        answer["approved"] = list(dict.fromkeys(uri for uris in approved.values() for uri in uris))
-    if params.dry_run:
-        answer["dry_run"] = True
     if params.revert:
         answer["reverted"] = _revert(session, workspace, params, chosen, learned)
     elif params.accept:

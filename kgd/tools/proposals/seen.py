@@ -20,6 +20,7 @@ from kgd.tools.differences import NodeDiff
 from kgd.tools.file_paths import PathMatcher
 from kgd.tools.nodes import is_agent, is_by, moment
 from kgd.tools.origins import Origin
+from kgd.tools.paging import present
 from kgd.tools.parameters import period
 from kgd.tools.session import Session
 from kgd.workspace.answers import NodeChange
@@ -100,18 +101,14 @@ def proposal_answer(workspace: Workspace, one: Proposal, look: Look) -> Proposal
         "origin": {"workspace": workspace.id, "commit": one.commit, "author": author, "trust": "remote"},
         "nodes": list(uris[:URIS_NAMED]),
     }
-    if len(uris) > URIS_NAMED:
-        answer["more_nodes"] = len(uris) - URIS_NAMED
-    if one.remote:
-        answer["remote"] = one.remote
-    if one.pusher:
-        answer["pushed_by"] = fenced_line(one.pusher, LONGEST_LINE)
-    if count := len(comments.of(workspace, one)):
-        answer["comments"] = count
-    if look.conflicts:
-        answer["conflicts"] = list(look.conflicts)
-    if look.why:
-        answer["why"] = look.why
+    answer |= present(
+        more_nodes=len(uris[URIS_NAMED:]),
+        remote=one.remote,
+        pushed_by=fenced_line(one.pusher, LONGEST_LINE),
+        comments=len(comments.of(workspace, one)),
+        conflicts=list(look.conflicts),
+        why=look.why,
+    )
     return answer
 
 

@@ -24,6 +24,7 @@ from kgd.model.uri import OWNED, Uri, build, from_path, scheme_of_type
 from kgd.tools import addressing
 from kgd.tools.areas import ids
 from kgd.tools.operation import USUAL, WRITE, Command, Hints, Operation, option
+from kgd.tools.paging import present
 from kgd.tools.proposals import outbound, own_nodes
 from kgd.tools.proposals.outbound import Became, SubmitParams, SubmitResult, Target, subject
 from kgd.tools.proposals.own_nodes import Piece
@@ -195,18 +196,14 @@ def answer(workspace: Workspace, subjects: Iterable[Uri], found: Submission) -> 
         result["why"] = found.why or "it is already waiting"
     else:
         result["nodes"] = written["nodes"]
-    if conflicts:
-        result["conflicts"] = sorted(conflicts)
-    if outcome.created:
-        result["created"] = list(outcome.created)
-    if outcome.deleted:
-        result["deleted"] = list(outcome.deleted)
-    if written["similar"]:
-        result["similar"] = written["similar"]
-    if written["warnings"]:
-        result["warnings"] = written["warnings"]
-    if outcome.repeated:
-        result["repeated"] = True
+    result |= present(
+        conflicts=sorted(conflicts),
+        created=list(outcome.created),
+        deleted=list(outcome.deleted),
+        similar=written["similar"],
+        warnings=written["warnings"],
+        repeated=outcome.repeated,
+    )
     return result
 
 

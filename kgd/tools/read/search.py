@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Final, Literal, NotRequired, Self, cast
+from typing import Annotated, Any, Final, Literal, NotRequired, Self, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -142,22 +142,7 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
         of_type = " `types` alone lists nothing; traverse with `types` lists nodes near a path." if params.types else ""
         raise Invalid("there is nothing to look for", at="query", next=f"Give words, or tags.{of_type}")
     workspace = addressing.choose(session, params.workspace)
-    question = [
-        workspace.id,
-        params.query,
-        params.types,
-        params.tags,
-        params.namespace,
-        params.min_score,
-        params.edge_types,
-        params.max_depth,
-        params.lanes,
-        params.since,
-        params.until,
-        params.author,
-        params.area,
-        params.stale,
-    ]
+    question = [workspace.id, params.model_dump(exclude={"include", "limit", "budget", "cursor", "workspace"})]
     known = paging.read(tool, question, params.cursor) if params.cursor else None
     offset = (paging.index(known, 0), paging.index(known, 1)) if known else (0, 0)
     if max(offset) > DEEPEST:
@@ -200,21 +185,10 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
     if page.is_far:
         result["origin"] = origins.of_remote(workspace.id)
     is_cut = found.more or left < len(found.hits) or found.more_code or code_left < len(found.code)
-    if workspace.is_text_partial:
-        result["hint"] = INDEXING
-    elif passes is not None and not hits and not code:
+    if passes is not None and not hits and not code and not workspace.is_text_partial:
         result["hint"] = f"None of the best {left + code_left} hits pass the filters{CONTINUES if is_cut else ''}."
-    elif hits:
-        questions.note(session, workspace, wanted, found=True)
-    elif not params.cursor and passes is None:
-        if hint := _unknown_types(workspace, params.types, page.sees):
-            result["hint"] = hint
-        elif params.query.strip():
-            result["hint"] = "Nothing is known about this."
-            if not workspace.meaning.is_partial:
-                questions.note(session, workspace, wanted, found=False)
-            if found.nearest:
-                result["nearest"] = list(found.nearest)
+    else:
+        result |= _hints(session, workspace, params, wanted, found, is_known=bool(hits), is_filtered=passes is not None)
     if params.query.strip() and page.sees is None and workspace.meaning.is_partial:
         result["hint"] = " ".join(filter(None, (result.get("hint"), PARTIAL)))
     if not params.cursor and (absent := _absent(session, workspace, params.query, shown, page.sees)):
@@ -222,6 +196,31 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
     if is_cut:
         result["cursor"] = paging.write(tool, question, [offset[0] + left, offset[1] + code_left])
     return result
+
+
+def _hints(
+    session: Session,
+    workspace: Workspace,
+    params: SearchParams,
+    wanted: Question,
+    found: Retrieved,
+    *,
+    is_known: bool,
+    is_filtered: bool,
+) -> Any:
+    """The fields that explain a search without knowledge. Notes whether the question has an answer."""
+    if workspace.is_text_partial:
+        return {"hint": INDEXING}
+    if is_known:
+        questions.note(session, workspace, wanted, found=True)
+    elif not params.cursor and not is_filtered:
+        if hint := _unknown_types(workspace, params.types, visibility.sight(session, workspace.id)):
+            return {"hint": hint}
+        if params.query.strip():
+            if not workspace.meaning.is_partial:
+                questions.note(session, workspace, wanted, found=False)
+            return {"hint": "Nothing is known about this.", **paging.present(nearest=list(found.nearest))}
+    return {}
 
 
 class _Page:

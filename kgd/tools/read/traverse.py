@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field
@@ -179,11 +179,6 @@ def traverse(session: Session, params: TraverseParams) -> TraverseResult:
     return cast("TraverseResult", answer)
 
 
-def _answers_edges(session: Session, params: TraverseParams) -> bool:
-    """Whether to include edges. A hub always does: clones with kgd 0.1.0 need them and cannot request them."""
-    return "edges" in params.include or session.principal is not None
-
-
 def _add_alternatives(session: Session, params: TraverseParams, answer: dict[str, Any], to: Uri, room: Room) -> None:
     """Add further paths if the answer has the whole cheapest path; `cut` counts the paths that do not fit."""
     if not answer["nodes"] or answer["nodes"][-1]["uri"] != to:
@@ -210,9 +205,7 @@ def _alternatives(session: Session, params: TraverseParams, best: dict[str, Any]
         conflicts.update((one["uri"], one) for one in answer["conflicts"])
         return answer
 
-    set_here = params.model_fields_set
-    direction: Direction = params.direction if "direction" in set_here else "both"
-    most = params.max_cost if "max_cost" in set_here else None
+    most, direction = _limits(params)
     found = alternatives(best, direction, most, params.max_depth, walk)
     known = {node["uri"] for node in best["nodes"]}
     met = {node["uri"] for one in found for node in one["nodes"]} - known
@@ -236,25 +229,52 @@ def _walked(
         beside: Largest number of broken links of this workspace, and of conflicts, in the answer.
     """
     asked = Asked.of(session, params.workspace, params.start, params.as_of, params.to)
-    max_cost, direction = params.max_cost, params.direction
-    if asked.to is not None:
-        max_cost = max_cost if "max_cost" in params.model_fields_set else None
-        direction = direction if "direction" in params.model_fields_set else "both"
-    question = [
-        asked.home,
-        asked.starts,
-        max_cost,
-        params.max_depth,
-        params.edge_types,
-        params.types,
-        direction,
-        asked.commit,
-        asked.to,
-    ]
+    filters = params.max_depth, params.edge_types, params.types
+    question = [asked.home, asked.starts, *_limits(params), asked.commit, asked.to, *filters]
     behind = _Behind.read(question, params.cursor)
     sources = asked.sources(session, params.edge_types)
+    crossing, why = _crossed(session, params, asked, sources, behind.count)
+    found = crossing.walk
+    # A hub always returns relations: clones with kgd 0.1.0 need them and cannot request them.
+    edges = edges or "edges" in params.include or session.principal is not None
+    page = _Page(
+        crossing, behind, room, Sources(session, crossing), asked.also, path="path" in params.include, edges=edges
+    )
+    answered = {node.uri for node in page.nodes}
+    ids = [] if asked.commit else [asked.home, *sorted(crossing.joined)]
+    _mark(session, ids, page.answers)
+    answer: dict[str, Any] = {
+        "workspace": asked.home,
+        "nodes": page.answers,
+        **({"edges": page.edges} if edges else {}),
+        "cut": page.cut,
+        "broken_links": broken(crossing, answered, asked, beside),
+        "conflicts": _conflicts(session, ids, answered, beside),
+    }
+    lacking = [absent(uri, told) for uri in found.missing if (told := why(uri)).reason != "missing"]
+    is_barred = found.unreached and params.edge_types
+    answer |= paging.present(
+        unreached=found.unreached,
+        other_types=_other_types(asked.starts, sources, params.edge_types) if is_barred else (),
+        cursor=paging.write("traverse", question, page.cursor) if page.cursor else "",
+        missing=[*found.missing, *(text[:300] for text in asked.refused)],
+        absent=[*lacking, *refused(asked)],
+        as_of=asked.commit,
+    )
+    return asked, answer
+
+
+def _crossed(
+    session: Session, params: TraverseParams, asked: Asked, sources: Sequence[EdgeSource], behind: int
+) -> tuple[Crossing, Callable[[Uri], Absence]]:
+    """Walk past `behind` nodes; returns the walk, and a function that says why a start is missing.
+
+    Raises:
+        KgdError: There is no node to start from, or none to end at.
+    """
     if asked.to is not None and session.principal is None and asked.lacks(asked.to, sources):
         raise nowhere(session, asked, asked.to, Absence("missing"))
+    max_cost, direction = _limits(params)
     crossing = walk_across(
         asked.inside,
         sources,
@@ -265,45 +285,21 @@ def _walked(
         edge_types=params.edge_types,
         types=params.types,
         direction=direction,
-        max_nodes=behind.count + params.max_nodes,
+        max_nodes=behind + params.max_nodes,
         to=asked.to,
     )
-    edges = edges or _answers_edges(session, params)
     found, why = crossing.walk, why_not(session, asked, crossing)
     if not found.nodes and found.missing:
         raise nowhere(session, asked, found.missing[0], why(found.missing[0]))
     if asked.to in found.missing:
         raise nowhere(session, asked, asked.to, why(asked.to))
-    page = _Page(
-        crossing, behind, room, Sources(session, crossing), asked.also, path="path" in params.include, edges=edges
-    )
-    answered = {node.uri for node in page.nodes}
-    if not asked.commit:
-        _mark(session, [asked.home, *sorted(crossing.joined)], page.answers)
-    answer: dict[str, Any] = {
-        "workspace": asked.home,
-        "nodes": page.answers,
-        **({"edges": page.edges} if edges else {}),
-        "cut": page.cut,
-        "broken_links": broken(crossing, answered, asked, beside),
-        "conflicts": [],
-    }
-    if not asked.commit:
-        answer["conflicts"] = _conflicts(session, [asked.home, *sorted(crossing.joined)], answered, beside)
-    if found.unreached:
-        answer["unreached"] = found.unreached
-        if params.edge_types and (other := _other_types(asked.starts, sources, params.edge_types)):
-            answer["other_types"] = other
-    if page.cursor:
-        answer["cursor"] = paging.write("traverse", question, page.cursor)
-    if found.missing or asked.refused:
-        answer["missing"] = [*found.missing, *(text[:300] for text in asked.refused)]
-        lacking = [absent(uri, told) for uri in found.missing if (told := why(uri)).reason != "missing"]
-        if lacking := [*lacking, *refused(asked)]:
-            answer["absent"] = lacking
-    if asked.commit:
-        answer["as_of"] = asked.commit
-    return asked, answer
+    return crossing, why
+
+
+def _limits(params: TraverseParams) -> tuple[float | None, Direction]:
+    """The largest cost and the direction; a path to one node has by default any cost, in both directions."""
+    given = params.model_fields_set if params.to is not None else {"max_cost", "direction"}
+    return params.max_cost if "max_cost" in given else None, params.direction if "direction" in given else "both"
 
 
 def settling(session: Session, params: TraverseParams) -> TraverseResult:
