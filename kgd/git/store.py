@@ -83,6 +83,13 @@ class FileEntry(NamedTuple):
     id: ObjectId
 
 
+class _Handle(NamedTuple):
+    """An open repository, and the address of its object database for `read_header`."""
+
+    repository: pygit2.Repository
+    database: ctypes.c_void_p
+
+
 class ObjectStore:
     """The objects and refs of one repository. Any number of threads may read; a read takes about 20 us."""
 
@@ -111,7 +118,7 @@ class ObjectStore:
         self._packs = frozenset[str]()
         """Names of the pack files that `renew` last saw."""
         check_configuration(git_dir, work_tree)
-        self._repository = self._open()
+        self._handle = self._open()
 
     # ---- objects
 
@@ -131,9 +138,9 @@ class ObjectStore:
             Damaged: The object is broken.
         """
         oid = pygit2.Oid(raw=id)
-        for repository in self._handles():
+        for repository, database in self._handles():
             try:
-                kind, size = read_header(repository, id)
+                kind, size = read_header(database, id)
                 return _KINDS[kind], size
             except _UNREADABLE as error:
                 found = self._loose(id, lambda place: pack.read_loose_header(place, id))
@@ -316,7 +323,7 @@ class ObjectStore:
         try:
             base = self._repository.merge_base(pygit2.Oid(raw=a), pygit2.Oid(raw=b))
         except _UNREADABLE:  # a loose commit in between, or packs that a gc has replaced
-            self._reopen(self._repository)
+            self._reopen(self._handle)
         else:
             if base is None:
                 return []
@@ -371,7 +378,7 @@ class ObjectStore:
         """
         packs = frozenset(name for name in os.listdir(self.pack_dir) if name.endswith(".pack"))
         if anew or self._packs - packs:
-            self._reopen(self._repository)
+            self._reopen(self._handle)
         self._packs = packs
 
     def release(self, stem: Path | None) -> None:
@@ -394,9 +401,9 @@ class ObjectStore:
 
     def _read(self, id: ObjectId, limit: int) -> tuple[str, bytes]:
         oid, was_missing = pygit2.Oid(raw=id), False
-        for repository in self._handles():
+        for repository, database in self._handles():
             try:
-                size = read_header(repository, id)[1]
+                size = read_header(database, id)[1]
                 if size > limit:
                     raise Limit(f"an object has {size} bytes, the limit is {limit}", at=id.hex(), next=_ANOTHER_COPY)
                 kind, body = repository.odb.read(oid)
@@ -414,17 +421,21 @@ class ObjectStore:
         what = "missing" if missing else "broken"
         raise Damaged(f"an object is {what}", at=id.hex(), next=_ANOTHER_COPY) from last
 
-    def _handles(self) -> Iterator[pygit2.Repository]:
+    @property
+    def _repository(self) -> pygit2.Repository:
+        return self._handle.repository
+
+    def _handles(self) -> Iterator[_Handle]:
         """Yield the open handle, then a new one after each pause of `READ_AGAIN_AFTER`.
 
         There are no pauses if an object has already proved to be broken with the current packs: a damaged pack may have
         many broken objects.
         """
-        yield (handle := self._repository)
+        yield (handle := self._handle)
         for pause in READ_AGAIN_AFTER[: 1 if self._hopeless == self._packs_changed() else None]:
             time.sleep(pause)
             self._reopen(handle)
-            yield (handle := self._repository)
+            yield (handle := self._handle)
 
     def _packs_changed(self) -> int:
         return os.stat(self.pack_dir).st_mtime_ns
@@ -441,7 +452,7 @@ class ObjectStore:
             raise Damaged(f"expected a {kind}, but this is a {found}", at=id.hex())
         return body
 
-    def _open(self) -> pygit2.Repository:
+    def _open(self) -> _Handle:
         try:
             # Bare: only objects and refs are needed, and the work tree may be missing.
             repository = open_bare(self.git_dir)
@@ -453,7 +464,7 @@ class ObjectStore:
             for place in self._places:
                 objects.add_backend(pygit2.OdbBackendPack(f"{place}{self._ending}"), 1)
             repository.set_odb(objects)
-            return repository
+            return _Handle(repository, _database_of(repository))
         except (pygit2.GitError, OSError, KeyError) as error:
             raise Unavailable(f"the repository cannot be opened: {error}", at=str(self.git_dir)) from error
 
@@ -465,11 +476,11 @@ class ObjectStore:
             {"GIT_OBJECT_DIRECTORY": str(self._places[1]), "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(self._places[0])}
         )
 
-    def _reopen(self, stale: pygit2.Repository) -> None:
+    def _reopen(self, stale: _Handle) -> None:
         """Open a new handle: an old handle still lists packs that a gc or a roll-up has replaced."""
         with self._reopening:
-            if self._repository is stale:
-                self._repository = self._open()
+            if self._handle is stale:
+                self._handle = self._open()
                 self.reopened += 1
 
 
@@ -494,8 +505,17 @@ def _library() -> ctypes.PyDLL:
     return library
 
 
-def read_header(repository: pygit2.Repository, id: bytes) -> tuple[int, int]:
-    """libgit2's number for the kind of an object, and its size in bytes. The object is not inflated. Takes about 2 us.
+def _database_of(repository: pygit2.Repository) -> ctypes.c_void_p:
+    """The address of libgit2's object database of a repository, which is valid as long as the repository has it."""
+    library, database = _library(), ctypes.c_void_p()
+    if library.git_repository_odb(ctypes.byref(database), int.from_bytes(repository._pointer, sys.byteorder)):
+        raise KeyError("the repository has no object database")
+    library.git_odb_free(database)  # this reference; the repository has its own
+    return database
+
+
+def read_header(database: ctypes.c_void_p, id: bytes) -> tuple[int, int]:
+    """libgit2's number for the kind of an object, and its size in bytes. The object is not inflated. Takes about 1 us.
 
     `pygit2.Odb.read_header` (1.21) is not safe: if the base of a delta is broken, its error path writes a zero byte
     beyond a buffer on the stack, at an offset of the object's size, and the process crashes. So libgit2's own function
@@ -505,15 +525,8 @@ def read_header(repository: pygit2.Repository, id: bytes) -> tuple[int, int]:
         KeyError: The object is missing.
         ValueError: The object is broken.
     """
-    library = _library()
-    database, size, kind = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_int()
-    address = int.from_bytes(repository._pointer, sys.byteorder)
-    if library.git_repository_odb(ctypes.byref(database), address):
-        raise ValueError("the repository has no object database")
-    try:
-        code = library.git_odb_read_header(ctypes.byref(size), ctypes.byref(kind), database, id)
-    finally:
-        library.git_odb_free(database)
+    size, kind = ctypes.c_size_t(), ctypes.c_int()
+    code = _library().git_odb_read_header(ctypes.byref(size), ctypes.byref(kind), database, id)
     if code == _NOT_FOUND:
         raise KeyError(id.hex())
     if code:
