@@ -45,11 +45,13 @@ def address(uri: str, home: str) -> str:
     are.
     """
     scheme, _, place = uri.partition("://")
-    if scheme not in OWNED or not place.startswith(f"{home}/"):
+    owner, slash, path = place.partition("/")
+    if scheme not in OWNED or owner != home or not slash:
         return f"`{uri}`"
-    path = place[len(home) + 1 :]
-    plain = path.replace("%20", " ")
-    return f"`{scheme}:{plain if plain == plain.strip() else path}`"
+    if "%20" in path:
+        plain = path.replace("%20", " ")
+        path = plain if plain == plain.strip() else path
+    return f"`{scheme}:{path}`"
 
 
 def line(text: object) -> str:
@@ -65,20 +67,16 @@ def fence(text: str) -> str:
     return f"{marks}\n{text.removesuffix(chr(10))}\n{marks}"
 
 
-_USUAL_TYPES = {"file": "resource", "dir": "concept"}
+_USUAL_TYPES = {scheme: scheme for scheme in OWNED} | {"file": "resource", "dir": "concept"}
 
 
 def titled(node: Mapping[str, Any], home: str) -> str:
     """The address of a node, with type and name unless they are part of the address: ``decision:One signer``."""
-    shown = address(node["uri"], home)
-    parts = [shown]
-    scheme = node["uri"].partition(":")[0]
-    usual = scheme if scheme in OWNED else "resource"
-    if node["type"] != _USUAL_TYPES.get(scheme, usual):
-        parts.append(f"({line(node['type'])})")
-    if (name := line(node["name"])) and not shown.endswith((f":{name}`", f"/{name}`")):
-        parts.append(name)
-    return " ".join(parts)
+    uri, type, name = node["uri"], node["type"], line(node["name"])
+    shown = address(uri, home)
+    kind = "" if type == _USUAL_TYPES.get(uri.partition(":")[0], "resource") else f" ({line(type)})"
+    is_in_address = not name or shown.endswith((f":{name}`", f"/{name}`"))
+    return f"{shown}{kind}" if is_in_address else f"{shown}{kind} {name}"
 
 
 def rest(answer: Mapping[str, Any], known: Collection[str]) -> Iterator[str]:
@@ -218,6 +216,7 @@ def _missing(answer: Answer, home: str) -> Iterator[str]:
 
 
 _REACHED = frozenset({"uri", "type", "name", "cost", "via", "path", "summary", "stored", "unverified", "origin"})
+_PLAIN = frozenset({"uri", "type", "name", "cost", "via", "summary"})
 _WALK = frozenset({"workspace", "nodes", "edges", "cut", "broken_links", "conflicts", "unreached", "alternatives"})
 
 
@@ -254,6 +253,8 @@ def _reached(node: Answer, home: str) -> str:
     text = f"- {node['cost']:g} {titled(node, home)}"
     if summary := node.get("summary"):
         text += f": {line(summary)}"
+    if node.keys() <= _PLAIN:
+        return f"{text} [{_via(node['via'], home)}]" if "via" in node else text
     notes = [_via(node["via"], home)] if "via" in node else []
     if "path" in node:
         notes.append("path " + (" ".join(_step(step, home) for step in node["path"]) or "of a start"))
@@ -269,14 +270,15 @@ def _reached(node: Answer, home: str) -> str:
 
 
 def _via(via: Answer, home: str) -> str:
-    before = " ".join([*(_step(step, home) for step in via["through"]), ""]) if "through" in via else ""
-    return before + _step(via, home)
+    if "through" in via:
+        return " ".join(_step(step, home) for step in (*via["through"], via))
+    return _step(via, home)
 
 
 def _step(step: Answer, home: str) -> str:
     """``a uses ->``, or ``a <- uses`` for a relation that was walked against its direction."""
-    arrow = f"<- {line(step['type'])}" if step.get("direction") == "in" else f"{line(step['type'])} ->"
-    return f"{address(step['from'], home)} {arrow}"
+    start, type = address(step["from"], home), line(step["type"])
+    return f"{start} <- {type}" if "direction" in step else f"{start} {type} ->"
 
 
 _HIT = frozenset({"uri", "type", "name", "score", "why", "summary", "snippet", "path"})
