@@ -403,11 +403,10 @@ class ObjectStore:
         oid, was_missing = pygit2.Oid(raw=id), False
         for repository, database in self._handles():
             try:
-                size = read_header(database, id)[1]
+                kind, size = read_header(database, id)
                 if size > limit:
                     raise Limit(f"an object has {size} bytes, the limit is {limit}", at=id.hex(), next=_ANOTHER_COPY)
-                kind, body = repository.odb.read(oid)
-                return _KINDS[int(kind)], body
+                return _KINDS[kind], repository.odb.read(oid)[1]
             except _UNREADABLE as error:
                 found = self._loose(id, lambda place: pack.read_loose(place, id, limit))
                 if found:

@@ -6,8 +6,8 @@ Equal folders cost nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple, TypeAlias, cast
 
 from kgd.errors import Damaged, Limit
 from kgd.git.objects import EMPTY_TREE, FOLDER, Entry, ObjectId, Tree, raw, text
@@ -73,9 +73,15 @@ def differences(
         stack += [(prefix + n, depth + 1, x.get(n), y.get(n)) for n in sorted(changed, reverse=True)]
 
 
-_ENTRIES = re.compile(rb"[0-7]+ [^\0/]+\0.{20}", re.S).findall
-Folder: TypeAlias = frozenset[bytes]
-NOTHING: Folder = frozenset()
+_ENTRY = rb"[0-7]++ [^\0/]++\0.{20}"
+_ENTRIES = re.compile(_ENTRY, re.S).findall
+_AlwaysMatch = Callable[..., re.Match[bytes]]
+_LEADING = cast(_AlwaysMatch, re.compile(rb"(?:%s)*+" % _ENTRY, re.S).match)
+_NEXT = cast(_AlwaysMatch, re.compile(rb"(?:%s)?+" % _ENTRY, re.S).match)
+BYTE_BUDGET = 50 * ENTRY_BUDGET
+"""Bytes of folders that one search for changes compares; an entry of a node has about 50."""
+CLOSE = 32
+"""Bytes: the accuracy with which the first and the last difference of two folders are found."""
 
 
 class Change(NamedTuple):
@@ -88,76 +94,80 @@ class Change(NamedTuple):
 Changes: TypeAlias = dict[str, Change]
 
 
-def changes_of(
-    read: Callable[[ObjectId], bytes],
-    base: ObjectId | None,
-    ours: ObjectId,
-    theirs: ObjectId,
-) -> tuple[Changes, Changes]:
-    """The files that each side changed since `base`, by path, in no particular order.
+def changes_of(read: Callable[[ObjectId], bytes], old: ObjectId | None, new: ObjectId | None) -> Changes:
+    """The files that differ between two trees, by path, in no particular order.
 
-    Unchanged folders are not read. In changed folders, only differing entries are parsed, because entries are compared
-    as stored bytes. Only for trees that `ObjectStore.check_history` has checked.
+    Equal folders are not read. In other folders only the entries around differences are parsed, because folders are
+    compared as stored bytes. Only for trees that `ObjectStore.check_history` has checked.
 
     Raises:
         Damaged: A folder cannot be read.
-        Limit: Folders are nested too deeply, or more than `ENTRY_BUDGET` entries were compared.
+        Limit: Folders are nested too deeply, or more than `BYTE_BUDGET` bytes were compared.
     """
-    found: tuple[Changes, Changes] = ({}, {})
-    budget = ENTRY_BUDGET
-    stack: list[tuple[bytes, int, ObjectId | None, ObjectId | None, ObjectId | None]] = [(b"", 0, base, ours, theirs)]
+    found: Changes = {}
+    budget = BYTE_BUDGET
+    stack = [("", 0, old, new)] if old != new else []
     while stack:
-        path, depth, *ids = stack.pop()
+        path, depth, old, new = stack.pop()
         if depth > DEPTH_LIMIT:
-            raise Limit(f"folders are nested deeper than {DEPTH_LIMIT}", at=text(path[:60]))
-        folders_of: dict[ObjectId | None, Folder] = {}
-        for id in ids:
-            if id not in folders_of:
-                folders_of[id] = _folder(read, id)
-                budget -= len(folders_of[id])
+            raise Limit(f"folders are nested deeper than {DEPTH_LIMIT}", at=path[:60])
+        a = b"" if old is None or old == EMPTY_TREE else read(old)
+        b = b"" if new is None or new == EMPTY_TREE else read(new)
+        budget -= len(a) + len(b)
         if budget < 0:
-            raise Limit("the trees have more entries than the budget of this walk", at=text(path[:60]))
-        old, *sides = (folders_of[id] for id in ids)
-        gone = [_parsed(old - side) for side in sides]
-        now = [_parsed(side - old) for side in sides]
-        was = gone[0] | gone[1]
-        for name in sorted({*gone[0], *gone[1], *now[0], *now[1]}):
-            before = was.get(name)
-            # A side that did not change the name still has the old entry.
-            after = [now[n].get(name) if name in now[n] or name in gone[n] else before for n in (0, 1)]
-            for n in (0, 1):
-                _note(found[n], path + name, before, after[n])
-            folders = [entry[1] if entry and entry[0] == FOLDER else None for entry in (before, *after)]
-            if folders[1] != folders[0] or folders[2] != folders[0]:
-                stack.append((path + name + b"/", depth + 1, folders[0], folders[1], folders[2]))
+            raise Limit("the trees have more entries than the budget of this walk", at=path[:60])
+        gone, there = _differing(a, b, path)
+        for name in gone | there:
+            at, before, after = path + text(name), gone.get(name), there.get(name)
+            was = before[1] if before and before[0] == FOLDER else None
+            now = after[1] if after and after[0] == FOLDER else None
+            if was or now:
+                stack.append((at + "/", depth + 1, was, now))
+            if (before and not was) or (after and not now):
+                found[at] = Change(None if was else before, None if now else after)
     return found
 
 
-def _note(changes: Changes, path: bytes, before: Entry | None, after: Entry | None) -> None:
-    if before == after:
-        return
-    old = before if before and before[0] != FOLDER else None
-    new = after if after and after[0] != FOLDER else None
-    if old or new:
-        changes[text(path)] = Change(old, new)
+def _differing(a: bytes, b: bytes, path: str) -> tuple[Tree, Tree]:
+    """The entries that only one of two folders has, of each folder."""
+    more = len(b) - len(a)
+    for start, end in (_span(a, b), (0, len(a))):
+        of_a, of_b = _ENTRIES(a, start, end), _ENTRIES(b, start, end + more)
+        if sum(map(len, of_a)) == end - start and sum(map(len, of_b)) == end + more - start:
+            break
+    else:
+        raise Damaged("a folder has an entry whose name git does not allow", at=path[:60])
+    return _parsed(of_a, set(of_b)), _parsed(of_b, set(of_a))
 
 
-def _folder(read: Callable[[ObjectId], bytes], id: ObjectId | None) -> Folder:
-    if id is None or id == EMPTY_TREE:
-        return NOTHING
-    body = read(id)
-    entries = _ENTRIES(body)
-    if sum(map(len, entries)) != len(body):
-        raise Damaged("a folder has an entry whose name git does not allow", at=id.hex())
-    return frozenset(entries)
-
-
-def _parsed(entries: Folder) -> dict[bytes, Entry]:
-    found: dict[bytes, Entry] = {}
+def _parsed(entries: Iterable[bytes], others: Collection[bytes]) -> Tree:
+    found: Tree = {}
     for entry in entries:
-        mode, _, name = entry[:-21].partition(b" ")
-        found[name] = (mode, entry[-20:])
+        if entry not in others:
+            mode, _, name = entry[:-21].partition(b" ")
+            found[name] = mode, entry[-20:]
     return found
+
+
+def _span(a: bytes, b: bytes) -> tuple[int, int]:
+    """Beginning and end of the entries of `a` around its differences from `b`.
+
+    Before and after them, both folders have the same bytes. In `b`, an id whose bytes look like an entry may stand at
+    this end; its entries then do not fill the span.
+    """
+    size, other = len(a), len(b)
+    low, high = 0, min(size, other)
+    while high - low > CLOSE:
+        middle = (low + high) // 2
+        low, high = (middle, high) if a[low:middle] == b[low:middle] else (low, middle)
+    kept, high = 0, min(size, other) - low
+    while high - kept > CLOSE:
+        middle = (kept + high) // 2
+        is_same = a[size - middle : size - kept] == b[other - middle : other - kept]
+        kept, high = (middle, high) if is_same else (kept, middle)
+    start = _LEADING(a, 0, low).end()
+    end = _NEXT(a, _LEADING(a, start, size - kept).end()).end()
+    return (start, end) if end >= size - kept else (0, size)
 
 
 class Lookup:

@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from kgd.codec import documents, memories, paths
 from kgd.codec.settings import PATH as SETTINGS
@@ -123,7 +124,8 @@ class _TreeMerge:
         self.odd: set[str] = set()
         self.files: dict[str, bytes | None] = {}
         self.known: dict[ObjectId, bytes] = {}
-        self.parts = PartsMerge(store, self.store, ours, *changes_of(store.read, base, ours, theirs), sharded)
+        changed = partial(changes_of, store.read, base)
+        self.parts = PartsMerge(store, self.store, ours, changed(ours), changed(theirs), sharded)
         self.ours, self.theirs = self._changes(self.parts.ours, is_ours=True), self._changes(self.parts.theirs)
         self.records: dict[str, _Record] = {}
         self.acted: tuple[set[Uri], set[Uri]] = (set(), set())
