@@ -6,7 +6,7 @@ and a traversal over edge sources continues with its heap, so the answer does no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from heapq import heappop, heappush, heapreplace
 from typing import Any
 
@@ -46,11 +46,10 @@ class ArrayWalk:
         if edge_types:
             self._wanted = frozenset(n for n, label in enumerate(self._arrays.labels) if label in edge_types)
         self._heap: list[_Entry] = []
-        self._reached: set[int] = set()
+        self._reached: dict[int, int] = {}
         self._beyond: list[tuple[_Way, int]] = []
         self._listed: list[int] = []
         self.nodes: list[Visited] = []
-        self.reached: dict[Uri, int] = {}
         self.met: dict[Uri, Met] = {}
         self.ways = 0
         self.cut: tuple[Limit, Uri, int] | None = None
@@ -98,14 +97,13 @@ class ArrayWalk:
                 path = (*path, make(Step, (before, labels[kinds[direction][at - 1]], direction)))
             if keep_met:
                 self.met[uri] = Met(cost, hops, len(nodes))
-            if hops == 0 or types is None or is_of_types(uri, card.type, types):
+            if types is None or hops == 0 or is_of_types(uri, card.type, types):
                 if len(nodes) == most:
                     self.cut = "max_nodes", uri, 1 + self._waiting(number)
                     break
                 nodes.append(make(Visited, (uri, card, cost / UNIT, hops, path, (card[5],))))
                 self._listed.append(number)
-            reached.add(number)
-            self.reached[uri] = hops
+            reached[number] = hops
             for direction, starts_at in columns:
                 start, end = starts_at[number], starts_at[number + 1]
                 if start < end:
@@ -124,6 +122,9 @@ class ArrayWalk:
             heappush(self._heap, (0, 0, number, number, -1, self.ways, 0, (number, uri, (), "out", 0, 0)))
             self.ways += 1
         return True
+    def reached(self) -> dict[Uri, int]:
+        """The hops to each node that the traversal reached."""
+        return {self.uri(number): hops for number, hops in self._reached.items()}
 
     def entries(self) -> Iterator[tuple[int, int, Uri, Uri, str, int, int, tuple[Any, ...]]]:
         """The heap with URIs instead of numbers, in the same order."""
@@ -137,22 +138,25 @@ class ArrayWalk:
             else:
                 yield cost, hops, uri(number), uri(origin), "", ways, 0, (uri(number), (), "out", (), 0)
 
-    def beyond(self, reached: Callable[[int], bool], looked_at: int) -> Iterator[tuple[Limit, Uri, int]]:
+    def beyond(self, every: Collection[Uri], looked_at: int) -> Iterator[tuple[Limit, Uri, int]]:
         """For each node, the number of neighbours that the cost limit kept out.
 
         Args:
-            reached: Whether the walk reached a node by another path; those neighbours are not counted.
+            every: All nodes of the traversal, if it continued after this part. A neighbour that was reached by another
+                path is not counted.
             looked_at: The number of neighbours per node that are checked; the others are only counted.
         """
         wanted = self._wanted
+        reached: Container[int] = set(map(self._arrays.find, every)) if every else self._reached
         for way, at in self._beyond:
-            ends, _, types = self._arrays.out if way[3] == "out" else self._arrays.into
-            last = min(way[4], at + looked_at)
-            count = way[4] - last
+            _, uri, _, direction, end, _ = way
+            ends, _, types = self._arrays.out if direction == "out" else self._arrays.into
+            last = min(end, at + looked_at)
+            count = end - last
             for position in range(at, last):
-                if not reached(ends[position]) and (wanted is None or types[position] in wanted):
+                if ends[position] not in reached and (wanted is None or types[position] in wanted):
                     count += 1
-            yield "max_cost", way[1], count
+            yield "max_cost", uri, count
 
     def seen(self) -> Iterator[tuple[Uri, Sequence[Edge]]]:
         """The relations of the listed nodes."""
@@ -179,9 +183,6 @@ class ArrayWalk:
                     found.append(make(Link, link))
         return found
 
-    def has_reached(self, number: int) -> bool:
-        return number in self._reached
-
     def uri(self, number: int) -> Uri:
         return self._arrays.uri(number)
 
@@ -196,7 +197,7 @@ class ArrayWalk:
     def _waiting(self, but: int) -> int:
         """The number of distinct nodes in the heap that could come next."""
         count = 0
-        for number in {entry[2] for entry in self._heap} - self._reached - {but}:
+        for number in {entry[2] for entry in self._heap} - self._reached.keys() - {but}:
             if self._types is None and self._plain[number]:
                 count += 1
             elif card := card_of((self._graph, *self._others), self._arrays.uri(number)):

@@ -265,14 +265,13 @@ class _Walker:
         complete = stored.run([entry[2] for entry in self.heap], most, passes, keep_met=self.keep_met)
         self.stored, self.is_complete = stored, complete
         self.nodes.extend(stored.nodes)
-        self.met, self.reached = stored.met, stored.reached
+        self.met = stored.met
         if complete:
             self.seen = stored.seen()
             if stored.cut:
                 self._note(*stored.cut)
-        elif stored.reached:
-            self.heap = list(stored.entries())
-            self.ways = stored.ways
+        elif reached := stored.reached():
+            self.reached, self.heap, self.ways = reached, list(stored.entries()), stored.ways
         return complete
 
     def _target(self, missing: list[Uri]) -> Uri | None:
@@ -379,8 +378,7 @@ class _Walker:
     def _beyond_arrays(self) -> Iterable[tuple[Limit, Uri, int]]:
         if (stored := self.stored) is None:
             return ()
-        reached = stored.has_reached if self.is_complete else lambda number: stored.uri(number) in self.reached
-        return stored.beyond(reached, LOOKED_AT)
+        return stored.beyond(self.reached, LOOKED_AT)
 
     def _beyond_edges(self) -> Iterator[tuple[Limit, Uri, int]]:
         reached, wanted = self.reached, self.options.edge_types

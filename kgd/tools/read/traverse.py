@@ -338,8 +338,8 @@ class _Behind:
         count = min(paging.index(position, 0), 100_000)
         return cls(count, (float(position[1]), paging.index(position, 2), position[3]))
 
-    def hides(self, node: Visited) -> bool:
-        return self.key is not None and (node.cost, node.hops, node.uri) <= self.key
+    def is_before(self, node: Visited) -> bool:
+        return self.key is None or self.key < (node.cost, node.hops, node.uri)
 
 
 class _Page:
@@ -366,7 +366,7 @@ class _Page:
         self.cursor: list[Any] | None = None
         links = _by_later_end(found) if edges else {}
         listed = {node.uri: node.path for node in found.nodes}
-        fresh = [node for node in found.nodes if not behind.hides(node)]
+        fresh = found.nodes if behind.key is None else [node for node in found.nodes if behind.is_before(node)]
         for node in fresh:
             answer = _reached(node, sources.of(node))
             if node.path:
@@ -430,13 +430,13 @@ def _step(step: Step) -> PathStep:
 def _via(node: Visited, listed: Mapping[Uri, tuple[Step, ...]]) -> Via:
     """The end of a node's path, from the last node whose own path is a prefix of this path."""
     path = node.path
-    at = len(path) - 1
+    at = last = len(path) - 1
     # `types` may hide a predecessor, or the answer may list it with a cheaper path that is too long for `max_depth`.
     while at and not (len(known := listed.get(path[at].uri, ())) == at and known[-1] is path[at - 1]):
         at -= 1
-    answer = cast("Via", _step(path[-1]))
-    if path[at:-1]:
-        answer["through"] = [_step(step) for step in path[at:-1]]
+    answer = cast("Via", _step(path[last]))
+    if at < last:
+        answer["through"] = [_step(step) for step in path[at:last]]
     return answer
 
 
