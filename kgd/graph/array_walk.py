@@ -138,8 +138,8 @@ class ArrayWalk:
             else:
                 yield cost, hops, uri(number), uri(origin), "", ways, 0, (uri(number), (), "out", (), 0)
 
-    def beyond(self, every: Collection[Uri], looked_at: int) -> Iterator[tuple[Limit, Uri, int]]:
-        """For each node, the number of neighbours that the cost limit kept out.
+    def beyond(self, every: Collection[Uri], looked_at: int) -> tuple[Uri, int] | None:
+        """The number of neighbours that the cost limit kept out, and the first node that has one; None without any.
 
         Args:
             every: All nodes of the traversal, if it continued after this part. A neighbour that was reached by another
@@ -148,15 +148,19 @@ class ArrayWalk:
         """
         wanted = self._wanted
         reached: Container[int] = set(map(self._arrays.find, every)) if every else self._reached
-        for way, at in self._beyond:
-            _, uri, _, direction, end, _ = way
-            ends, _, types = self._arrays.out if direction == "out" else self._arrays.into
-            last = min(end, at + looked_at)
-            count = end - last
-            for position in range(at, last):
+        out, into = self._arrays.out, self._arrays.into
+        first, count = Uri(""), 0
+        for (_, uri, _, direction, end, _), at in self._beyond:
+            ends, _, types = out if direction == "out" else into
+            if at + looked_at < end:
+                count += end - at - looked_at
+                end = at + looked_at
+            for position in range(at, end):
                 if ends[position] not in reached and (wanted is None or types[position] in wanted):
                     count += 1
-            yield "max_cost", uri, count
+            if count and not first:
+                first = uri
+        return (first, count) if count else None
 
     def seen(self) -> Iterator[tuple[Uri, Sequence[Edge]]]:
         """The relations of the listed nodes."""

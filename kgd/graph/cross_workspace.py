@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from kgd.graph.edges import UNIT, BrokenLink, Card, Cut, Edge, EdgeSource, Met
 from kgd.graph.traverse import Walk, traverse
-from kgd.model.uri import Uri, workspace_of
+from kgd.model.uri import Uri, is_owned, workspace_of
 
 FAR = 1 << 62
 """No limit of cost or hops."""
@@ -342,7 +342,7 @@ class _State:
                 if owner in self.hubs and owner not in self.absences and not self._denied(owner, uri):
                     wanted[self.hubs[owner]][uri] = ways[0]._replace(hops=ways[-1].hops)
         for node in found.nodes:
-            if workspace_of(node.uri) is None:
+            if not is_owned(node.uri):
                 for holder in self.world.holders(node.uri):
                     news |= self.enter(holder)
         self.short = self._look_further(found)

@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush, heapreplace
-from itertools import chain
 from math import isinf, isnan
 from typing import Literal
 
@@ -368,17 +367,14 @@ class _Walker:
     def count_beyond(self) -> None:
         first: dict[Limit, Uri] = {}
         counts: Counter[Limit] = Counter()
-        for limit, uri, count in chain(self._beyond_arrays(), self._beyond_edges()):
+        if found := self.stored and self.stored.beyond(self.reached, LOOKED_AT):
+            first["max_cost"], counts["max_cost"] = found
+        for limit, uri, count in self._beyond_edges():
             if count:
                 first.setdefault(limit, uri)
                 counts[limit] += count
         for limit, uri in first.items():
             self._note(limit, uri, counts[limit])
-
-    def _beyond_arrays(self) -> Iterable[tuple[Limit, Uri, int]]:
-        if (stored := self.stored) is None:
-            return ()
-        return stored.beyond(self.reached, LOOKED_AT)
 
     def _beyond_edges(self) -> Iterator[tuple[Limit, Uri, int]]:
         reached, wanted = self.reached, self.options.edge_types

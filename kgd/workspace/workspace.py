@@ -343,7 +343,7 @@ class Workspace:
         owner = workspace_of(target)
         if owner not in (None, self.id):
             return not self.is_registered(owner)
-        return not self.exists(self.resolve(target))
+        return target not in self.graph and not self.exists(self.resolve(target))
 
     def counted(self, changes: Sequence[FileChange]) -> list[str]:
         """The paths whose versions a commit increases; see `Served.counted`."""
