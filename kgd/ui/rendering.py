@@ -16,12 +16,11 @@ from markupsafe import Markup, escape
 
 from kgd.drawing.scene import in_words
 from kgd.drawing.svg import sample
-from kgd.errors import Advice
 from kgd.index.snippets import spans
 from kgd.model import ages
 from kgd.model.change import Author
-from kgd.tools import entries
 from kgd.tools.nodes import OWN_CLIENTS
+from kgd.ui import error_words
 from kgd.ui.markdown import laid_out, shown
 from kgd.ui.node_reading import lead
 from kgd.ui.visit import ROOT, address
@@ -54,7 +53,6 @@ STATIC = {
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@").match
 _CODE = re.compile(r"`([^`]+)`")
-_IN_CALL = re.compile(r"(?:changes|resolutions)\[\d+\]|[a-z]+[A-Z]\w*\Z").match
 
 
 def page(template: str, told: Mapping[str, Any]) -> str:
@@ -105,8 +103,9 @@ def _environment() -> Environment:
         "sentence": sentence,
         "commands": commands,
         "breakable": breakable,
-        "place": place,
-        "spoken": spoken,
+        "message": error_words.message,
+        "place": error_words.place,
+        "next_step": error_words.next_step,
         "person": person,
         "author": lambda line: Author.of(line).name,
         "program": program,
@@ -141,16 +140,6 @@ def commands(text: str) -> Markup:
 def breakable(path: str) -> Markup:
     """Render a path that can break after each `/` and `#`."""
     return Markup("<wbr>").join(re.split(r"(?<=[/#])", shown(path)))
-
-
-def place(at: str) -> str:
-    """Return the place of an error; empty for a place in a call, because no form shows it."""
-    return "" if _IN_CALL(at) else at
-
-
-def spoken(text: str) -> str:
-    """Return a next step in the words of the pages."""
-    return text.said(lambda do: entries()[do.operation]["page"]) if isinstance(text, Advice) else text
 
 
 def person(line: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kgd.ui.rendering import sentence, spoken
+from kgd.ui.error_words import next_step
+from kgd.ui.rendering import sentence
 from kgd.ui.visit import Redirect
 
 SHOWN = 10
@@ -55,6 +56,11 @@ def reported(
     """
     commit = answer.get("commit") or ""
     told = f"{done} with commit {commit[:SHOWN]}." if commit else nothing
-    warnings = (f"{sentence(spoken(one))}." for one in answer.get("warnings", ()))
+    warnings = (_ended(sentence(next_step(one))) for one in answer.get("warnings", ()))
     like = (f"It may duplicate {', '.join(one['like'])}." for one in answer.get("similar", ()))
     return Redirect(to, " ".join(filter(None, (told, *warnings, *like, more))), undo=commit)
+
+
+def _ended(text: str) -> str:
+    """A text with a full stop, unless it ends as a sentence."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."

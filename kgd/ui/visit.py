@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Forbidden, KgdError, NotFound
+from kgd.errors import Forbidden, Invalid, KgdError, NotFound
 from kgd.git.program import GitFailed
 from kgd.model.access import Verb
 from kgd.model.token import TokenRecord
@@ -134,9 +134,14 @@ class Visit:
         given = {name: value for name, value in arguments.items() if value is not None}
         if self.workspace:
             given.setdefault("workspace", self.workspace)
-        if self.record is None:
-            return call_locally(self.session(), tool, given)
-        return call(self.session(), self.record, SERVED, tool, given)
+        try:
+            if self.record is None:
+                return call_locally(self.session(), tool, given)
+            return call(self.session(), self.record, SERVED, tool, given)
+        except Invalid as error:
+            if error.at != "cursor":
+                raise
+            raise Invalid("this part of the list does not exist", next="Open the list from its beginning.") from error
 
     def refusal(self, tool: str, **arguments: Any) -> KgdError | None:
         """Return the error that a call of a tool would raise, found by a dry run without quota and audit log."""
@@ -208,7 +213,7 @@ class Visit:
         """
         value = self.form.get(name) or self.query.get(name)
         if not value:
-            raise Incomplete(f"this address has no {name}", at=name, next="Open the page through a link.")
+            raise Incomplete("this address is incomplete", next="Open the page through a link.")
         return value
 
     def to(self, page: str, **query: Any) -> str:

@@ -10,10 +10,10 @@ from playwright.sync_api import Locator, Page, expect
 
 from kgd.client.connection import Connection
 from kgd.errors import Advice, Do
-from kgd.ui import rendering
+from kgd.ui import error_words, rendering
 from kgd.ui.pages.attention import Waiting
 from kgd.ui.pages.overview import unread
-from tests.ui.conftest import Desk, at, axe
+from tests.ui.conftest import Desk, Watched, at, axe
 from tests.waiting import at_rest, until
 
 browser = pytest.mark.needs("chromium")
@@ -202,15 +202,55 @@ def test_a_question_without_an_answer_invites_to_write_it(desk: Desk, page: Page
 
 @pytest.mark.parametrize(
     ("at", "shown"),
-    [("changes[0].uri", ""), ("createdByTaskId", ""), ("concept://shop/a", "concept://shop/a"), ("since", "since")],
+    [
+        ("changes[0].uri", ""),
+        ("createdByTaskId", ""),
+        ("uris[0]", ""),
+        ("start[0]", "Start at"),
+        ("since", "From"),
+        ("line 2 of data", "line 2 of Data"),
+        ("concept://shop/a", "concept://shop/a"),
+        ("src/auth", "src/auth"),
+    ],
 )
-def test_a_page_omits_the_place_of_an_error_in_a_call(at: str, shown: str) -> None:
-    assert rendering.place(at) == shown
+def test_the_place_of_an_error_is_the_label_of_a_field(at: str, shown: str) -> None:
+    assert error_words.place(at) == shown
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("`query` must have at most 2000 characters", "Words must have at most 2000 characters"),
+        ("'summary' has 200 characters; the limit is 100", "Summary has 200 characters; the limit is 100"),
+        ("an atom without paths has no boundary", "an area without paths has no boundary"),
+        ("there is no node 'molecule'; atom://shop/a is one", "there is no node 'molecule'; atom://shop/a is one"),
+    ],
+)
+def test_a_message_names_fields_and_areas_as_the_pages_do(message: str, shown: str) -> None:
+    assert error_words.message(message) == shown
+
+
+@browser
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("graph?from=concept://", "(Start at)"),
+        ("search?q=a&since=blub", "(From)"),
+        ("review?since=blub", "(Since)"),
+        ("proposals?since=blub", "(Since)"),
+        ("node?uri=::", "This is not a URI."),
+        ("stale?cursor=q", "This part of the list does not exist."),
+    ],
+)
+def test_a_wrong_address_names_the_field_of_the_page(page: Page, watched: Watched, address: str, shown: str) -> None:
+    at(page, address)
+    expect(page.locator(".error")).to_contain_text(shown)
+    watched.troubles.clear()  # the browser notes each answer of 422
 
 
 def test_remedies_use_the_words_of_the_pages() -> None:
     advice = Advice("Look for it with ", Do("search"), ", or make it with ", Do("put"), ".")
-    assert rendering.spoken(advice) == "Look for it with the search, or make it with the editor."
+    assert error_words.next_step(advice) == "Look for it with the search, or make it with the editor."
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.uri import build, from_path, scheme_of, segments_of, workspace_of
+from kgd.ui.error_words import labelled
 from kgd.ui.node_reading import Row, lead, listed, titles
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
@@ -136,7 +137,7 @@ def make(visit: Visit) -> Handled:
             moleculeId=typed["molecule"] or None,
         )
     except KgdError as error:
-        told = {"typed": typed, "molecules": _molecules(visit), "error": error}
+        told = {"typed": typed, "molecules": _molecules(visit), "error": labelled(error, paths="File patterns")}
         return Page("areas_new.html", told, status=422)
     return Redirect(visit.to("area", uri=done["data"][ATOM]["id"]), said="Area created.")
 

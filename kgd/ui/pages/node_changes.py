@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import nan
 from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound, Stale
@@ -25,6 +26,8 @@ def relate(visit: Visit) -> Handled:
     try:
         weight = float(visit.form.get("weight", ""))
     except ValueError:
+        weight = nan
+    if not 0 <= weight <= 1:
         return _again(visit, Invalid("a cost is a number from 0 to 1", at="weight", next="Enter a number such as 0.5."))
     return _made(visit, {"op": "relate", **edge, "weight": weight}, "Relation saved")
 

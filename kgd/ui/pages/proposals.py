@@ -10,7 +10,7 @@ from kgd.errors import Invalid, KgdError, NotFound, Stale
 from kgd.model.access import Verb
 from kgd.ui.changes import NodeRow, previewed_commit, rows
 from kgd.ui.node_reading import code_beside, titles
-from kgd.ui.pages.review import ANY_TIME, BY, filter_of
+from kgd.ui.pages.review import ANY_TIME, BY, filter_of, found_by
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
@@ -24,13 +24,7 @@ TRIED = 200
 def listing(visit: Visit) -> Handled:
     """List the open proposals that match the filter, or the visitor's own with comments to answer, oldest first."""
     wanted, unanswered = filter_of(visit.query), "unanswered" in visit.query
-    answer = visit.call(
-        "proposals",
-        limit=LISTED,
-        cursor=visit.query.get("cursor") or None,
-        unanswered=unanswered,
-        **wanted.parameters(),
-    )
+    answer = found_by(visit, wanted, "proposals", limit=LISTED, unanswered=unanswered)
     return Page(
         "proposals.html",
         {

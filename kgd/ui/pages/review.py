@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from kgd.errors import Invalid
 from kgd.tools.nodes import is_agent, moment
+from kgd.tools.operation import Answer
 from kgd.tools.parameters import moment_of
 from kgd.ui.changes import FieldRow, NodeRow, previewed_commit, rows
+from kgd.ui.error_words import labelled
 from kgd.ui.node_reading import by_line, names
 from kgd.ui.rendering import counted
 from kgd.ui.reports import reported
@@ -103,9 +106,7 @@ def review(visit: Visit) -> Handled:
     }
     if not visit.can("review"):
         return Page("review.html", told | _commits(visit, wanted))
-    answer = visit.call(
-        "review", limit=NODES, cursor=visit.query.get("cursor"), until=visit.query.get("until"), **wanted.parameters()
-    )
+    answer = found_by(visit, wanted, "review", limit=NODES, until=visit.query.get("until"))
     agents, people = answer["agents"], answer["people"]
     counts = {"": agents + people, "agent": agents, "person": people}
     told |= {
@@ -115,6 +116,14 @@ def review(visit: Visit) -> Handled:
     }
     told["unreviewed"] = _unreviewed(visit, wanted, answer)
     return Page("review.html", told)
+
+
+def found_by(visit: Visit, wanted: ReviewFilter, tool: str, **arguments: Any) -> Answer:
+    """Return the part of a list that the address and a filter select."""
+    try:
+        return visit.call(tool, cursor=visit.query.get("cursor") or None, **arguments, **wanted.parameters())
+    except Invalid as error:
+        raise labelled(error, since="Since") from None
 
 
 def revert(visit: Visit) -> Handled:

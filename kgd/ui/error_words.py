@@ -1,0 +1,80 @@
+"""Errors in the words of the pages: labels of fields instead of the parameters of a call."""
+
+from __future__ import annotations
+
+import re
+
+from kgd.errors import Advice, KgdError
+from kgd.model.node import NODE_FIELDS
+from kgd.tools import entries
+
+LABELS = {row.name: row.label.capitalize() for row in NODE_FIELDS} | {
+    "area": "Area",
+    "author": "Author",
+    "cost": "Distance, at most",
+    "direction": "Direction",
+    "expires": "Expires",
+    "from": "Start at",
+    "knowledge": "Knowledge",
+    "max_cost": "Distance, at most",
+    "message": "Reason",
+    "moleculeId": "Group",
+    "namespace": "Path",
+    "nodes": "Nodes, at most",
+    "path": "Path",
+    "paths": "Paths",
+    "query": "Words",
+    "since": "From",
+    "start": "Start at",
+    "target": "Target",
+    "task": "Task",
+    "text": "Markdown",
+    "to": "New address",
+    "until": "To",
+    "verbs": "Permissions",
+    "weight": "Cost",
+}
+"""The label of each parameter and each field of a form."""
+_SUBJECT = re.compile(r"(['`]?)(\w+)\1(?= (?:has|must|may)\b)").match
+_LINE = re.compile(r"(line \d+ of )(\w+)\Z").match
+_PARAMETER = re.compile(r"([a-z]+(?:[A-Z_]\w*)?)(\[\d+\].*)?\Z").match
+_AREA = re.compile(r"(?<![\w'`:/-])(atom|molecule)(?=s?\b(?![\w'`:/-]))")
+_AREA_WORDS = {"atom": "area", "molecule": "group"}
+
+
+def message(text: str) -> str:
+    """Return the message of an error in the words of the pages.
+
+    >>> message("'summary' has 200 characters"), message("there is no such molecule")
+    ('Summary has 200 characters', 'there is no such group')
+    """
+    subject = _SUBJECT(text)
+    if subject and subject[2] in LABELS:
+        text = LABELS[subject[2]] + text[subject.end() :]
+    return _AREA.sub(lambda found: _AREA_WORDS[found[0]], text)
+
+
+def place(at: str) -> str:
+    """Return the place of an error; empty for a parameter that no page shows.
+
+    >>> place("start[0]"), place("changes[0].uri"), place("line 1 of data"), place("src/auth")
+    ('Start at', '', 'line 1 of Data', 'src/auth')
+    """
+    if line := _LINE(at):
+        return line[1] + LABELS.get(line[2], line[2])
+    parameter = _PARAMETER(at)
+    return LABELS.get(parameter[1], "") if parameter else at
+
+
+def next_step(text: str) -> str:
+    """Return a next step in the words of the pages."""
+    said = text.said(lambda do: entries()[do.operation]["page"]) if isinstance(text, Advice) else text
+    return message(said)
+
+
+def labelled(error: KgdError, **labels: str) -> KgdError:
+    """Return the error with the label of its field, for a form whose label is not that of `LABELS`."""
+    parameter = _PARAMETER(error.at)
+    if parameter and parameter[1] in labels:
+        error.at = labels[parameter[1]]
+    return error
