@@ -156,7 +156,7 @@ class Visit:
 
     def counts(self, status: Answer | None = None) -> Mapping[str, int]:
         """Return the pending work of this workspace by page; empty if the status is unavailable. O(1), except that
-        it reads the newest commits once after each change. `more`: whether there are more commits than `review` counts.
+        it reads the new commits after each change. `more`: whether there are more commits than `review` counts.
 
         Args:
             status: The answer of the tool `status`, if the page has called it already.

@@ -78,17 +78,31 @@ def test_a_review_is_filtered_by_author_path_and_time(learned: Ask) -> None:
         uris(path=["concept://shop/notes"])
 
 
-def test_commits_of_others_since_the_last_review_are_counted_within_the_newest_commits(
-    learned: Ask, person: Ask, ws: Workspace, monkeypatch: pytest.MonkeyPatch
+def test_commits_of_others_since_the_last_review_are_counted_with_new_ones(
+    learned: Ask, person: Ask, ws: Workspace
 ) -> None:
     assert unreviewed(ws, "Ann Person") == (2, False)
     assert unreviewed(ws, "Bob Builder") == (4, False)
-    monkeypatch.setattr("kgd.tools.history.recent.EXAMINED", 3)
     person.put(changes=upsert("notes/x", summary="mine again"))
-    assert unreviewed(ws, "Ann Person") == (1, True)  # of the newest three
+    learned.put(changes=upsert("notes/y", summary="the agent's"))
+    assert unreviewed(ws, "Ann Person") == (3, False)
+    person.put(changes=upsert("notes/x", summary="mine once more"))
+    learned.put(changes=upsert("notes/y", summary="the agent's again"))
+    answer = learned.review()
+    assert unreviewed(ws, "Ann Person") == (answer["agents"] + answer["people"] - answer["own"], False) == (4, False)
     learned.review(accept=True)
+    assert unreviewed(ws, "Ann Person") == (0, False)
     learned.put(changes=upsert("notes/x", summary="the agent's"))
     assert unreviewed(ws, "Ann Person") == (1, False)
+
+
+def test_unreviewed_commits_are_counted_within_the_limit_of_a_review(
+    learned: Ask, ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgd.tools.history.recent.MOST_COMMITS", 3)
+    assert unreviewed(ws, "Bob Builder") == (3, True)
+    learned.put(changes=upsert("notes/x", summary="the agent's"))
+    assert unreviewed(ws, "Bob Builder") == (3, True)
 
 
 def test_a_review_covers_the_ancestors_of_its_commit_also_if_clocks_run_backwards(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
 
@@ -23,8 +23,6 @@ MOST_COMMITS = 2_000
 MOST_NODES = 200_000
 """Largest number of nodes to cache for one commit, and for all."""
 AUTHORS_NAMED = 5
-EXAMINED = 100
-"""Largest number of commits that `unreviewed` reads."""
 REVIEWED = "refs/kgd/reviewed/"
 """Ref prefix of the last reviewed commit of each person."""
 IMPORTING = ("init", "merge")
@@ -56,6 +54,15 @@ class Reverts:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Unreviewed:
+    """The last count of `unreviewed`: its tip, review and person, and whether each commit counts, oldest first."""
+
+    tip: str
+    whose: tuple[bytes | None, str]
+    counts: tuple[bool, ...]
+
+
 class _Cache:
     """A cache of the nodes that commits changed, so that the next page reads only new commits."""
 
@@ -63,8 +70,7 @@ class _Cache:
         self._past, self._lock = workspace.past, threading.Lock()
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._nodes = 0
-        self.unreviewed: tuple[tuple[str, bytes | None, str], tuple[int, bool]] | None = None
-        """The last count of `unreviewed`, with its tip, review and person."""
+        self.unreviewed: _Unreviewed | None = None
 
     def entries(self, commits: Sequence[str]) -> list[Entry]:
         with self._lock:
@@ -105,7 +111,7 @@ def recent_commits(
         arguments.append(f"^{reviewed.hex()}")
     said = program.run(workspace.layout.git_dir, arguments).decode().split()
     found = children_first(workspace.beside(_Cache, _Cache).entries(said))
-    own = [one for one in found if len(one.parents) == 1 and one.operation not in IMPORTING]
+    own = [one for one in found if _is_own_change(one)]
     return own, len(said) == MOST_COMMITS
 
 
@@ -162,24 +168,35 @@ def last_review(workspace: Workspace, person: str) -> bytes | None:
 
 
 def unreviewed(workspace: Workspace, person: str) -> tuple[int, bool]:
-    """The number of commits by agents and other people since a person's last review, and whether there may be more.
+    """The number of commits by agents and other people since a person's last review, among the newest `MOST_COMMITS`,
+    and whether there may be more: the number that `review` counts.
 
-    Reads the newest `EXAMINED` commits, without their trees, once for each tip and review.
+    Reads commits, without their trees. The first call reads all of them; later calls read only new commits.
     """
     tip, reviewed = workspace.tip, last_review(workspace, person)
-    cache, key = workspace.beside(_Cache, _Cache), (tip, reviewed, person)
-    if (last := cache.unreviewed) is not None and last[0] == key:
-        return last[1]
-    found = newest(workspace, tip, EXAMINED)
-    known = {reviewed.hex()} if reviewed is not None else set[str]()
-    is_cut, count = len(found) == EXAMINED and known.isdisjoint(one.commit for one in found), 0
-    for one in found:
-        if one.commit in known:
-            known.update(one.parents)
-        elif len(one.parents) == 1 and one.operation not in IMPORTING and (by_agent(one) or one.author != person):
-            count += 1
-    cache.unreviewed = key, (count, is_cut)
-    return count, is_cut
+    cache, whose = workspace.beside(_Cache, _Cache), (reviewed, person)
+    last = cache.unreviewed if cache.unreviewed is not None and cache.unreviewed.whose == whose else None
+    if last is None or last.tip != tip:
+        cache.unreviewed = last = _counted(workspace, tip, whose, last)
+    return sum(last.counts), len(last.counts) == MOST_COMMITS
+
+
+def _counted(workspace: Workspace, tip: str, whose: tuple[bytes | None, str], last: _Unreviewed | None) -> _Unreviewed:
+    reviewed, person = whose
+    arguments = ["rev-list", "--boundary", f"--max-count={MOST_COMMITS}", tip]
+    arguments += [f"^{reviewed.hex()}"] if reviewed is not None else []
+    arguments += [f"^{last.tip}"] if last is not None else []
+    found = program.run(workspace.layout.git_dir, arguments).decode().split()
+    if last is not None and f"-{last.tip}" not in found:  # the history was rewritten
+        return _counted(workspace, tip, whose, None)
+    past = workspace.past
+    entries = [past.entry(past.commit(bytes.fromhex(id)), ()) for id in found if not id.startswith("-")]
+    counts = tuple(_is_own_change(one) and (by_agent(one) or one.author != person) for one in reversed(entries))
+    return _Unreviewed(tip, whose, ((last.counts if last is not None else ()) + counts)[-MOST_COMMITS:])
+
+
+def _is_own_change(entry: Entry) -> bool:
+    return len(entry.parents) == 1 and entry.operation not in IMPORTING
 
 
 def by_agent(entry: Entry) -> bool:
