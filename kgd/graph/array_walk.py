@@ -122,6 +122,7 @@ class ArrayWalk:
             heappush(self._heap, (0, 0, number, number, -1, self.ways, 0, (number, uri, (), "out", 0, 0)))
             self.ways += 1
         return True
+
     def reached(self) -> dict[Uri, int]:
         """The hops to each node that the traversal reached."""
         return {self.uri(number): hops for number, hops in self._reached.items()}

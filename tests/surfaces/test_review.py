@@ -12,10 +12,12 @@ from kgd.daemon.daemon import Daemon
 from kgd.errors import Invalid, NotFound
 from kgd.git import program
 from kgd.git.layout import locate
+from kgd.git.refs import move_ref
 from kgd.model.change import Author
 from kgd.model.uri import Uri
+from kgd.tools.history.approvals import Approvals
+from kgd.tools.history.last_review import REVIEWED, SHARED_NOTE, last_review, note_review, reviewer
 from kgd.tools.history.recent import unreviewed
-from kgd.tools.history.review import Approvals
 from kgd.tools.parameters import moment_of
 from kgd.ui.sessions import Visitor
 from kgd.ui.visit import Visit
@@ -134,6 +136,24 @@ def test_a_review_covers_the_ancestors_of_its_commit_also_if_clocks_run_backward
     again = Daemon(daemon.home, since="2026-11-21T12:00:00Z", locate=locate, open_workspace=Workspace.open)
     assert unreviewed(again.workspace("shop"), "Ann Person") == (1, False)
     again.close()
+
+
+def test_each_person_has_a_review_of_their_own(learned: Ask, ws: Workspace) -> None:
+    people = ["Ann Person", "Ann.Person", "Ann-Person", "Ann  Person", "ann Person", "王伟", "", "a" * 70]
+    assert len({reviewer(name) for name in people}) == len(people)
+    note_review(ws, "Ann Person", bytes.fromhex(ws.tip))
+    assert last_review(ws, "Ann Person") == bytes.fromhex(ws.tip)
+    assert [last_review(ws, name) for name in people[1:]] == [None] * (len(people) - 1)
+
+
+def test_a_review_of_an_earlier_version_counts_until_its_person_reviews_again(learned: Ask, ws: Workspace) -> None:
+    tip, layout = bytes.fromhex(ws.tip), ws.layout
+    move_ref(layout.git_dir, layout.derived_dir, f"{REVIEWED}Ann-Person", None, tip, note=SHARED_NOTE)
+    assert last_review(ws, "Ann-Person") == last_review(ws, "Ann Person") == tip
+    learned.put(changes=upsert("notes/x", summary="new"))
+    note_review(ws, "Ann Person", bytes.fromhex(ws.tip))
+    assert last_review(ws, "Ann Person") == bytes.fromhex(ws.tip)
+    assert last_review(ws, "Ann-Person") is None
 
 
 def test_accepted_changes_are_not_shown_again(learned: Ask) -> None:

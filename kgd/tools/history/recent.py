@@ -12,19 +12,17 @@ from itertools import islice
 from kgd.git import program
 from kgd.model.uri import Uri
 from kgd.tools import file_paths
+from kgd.tools.history.last_review import last_review
 from kgd.tools.nodes import is_agent, is_by, moment
 from kgd.tools.session import Session
 from kgd.workspace.answers import Entry
 from kgd.workspace.history.history import children_first, reverted_by
-from kgd.workspace.proposals.proposals import holder_name
 from kgd.workspace.workspace import Workspace
 
 MOST_COMMITS = 2_000
 MOST_NODES = 200_000
 """Largest number of nodes to cache for one commit, and for all."""
 AUTHORS_NAMED = 5
-REVIEWED = "refs/kgd/reviewed/"
-"""Ref prefix of the last reviewed commit of each person."""
 IMPORTING = ("init", "merge")
 """Operations that import changes of other authors, which are listed under these authors."""
 
@@ -160,11 +158,6 @@ def _other_authors(every: Sequence[Entry], name: str) -> str:
     among = f" in the newest {MOST_COMMITS:,} commits" if len(every) == MOST_COMMITS else ""
     authors = f"{', '.join(listed[:AUTHORS_NAMED])}{more}"
     return f"No author's name contains '{name[:60]}'{among}. The authors are {authors}."
-
-
-def last_review(workspace: Workspace, person: str) -> bytes | None:
-    """The commit up to which a person has reviewed; None before the first review."""
-    return workspace.store.ref(REVIEWED + holder_name(person))
 
 
 def unreviewed(workspace: Workspace, person: str) -> tuple[int, bool]:

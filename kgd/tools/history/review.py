@@ -6,36 +6,32 @@ the folder of derived data. Without the file, no change counts as approved.
 
 from __future__ import annotations
 
-import json
-import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import merge
 from itertools import groupby, islice
-from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, NotFound
-from kgd.git import files, program, state_files
-from kgd.git.refs import move_ref
+from kgd.git import program
 from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging
 from kgd.tools.differences import FieldDiff, foretold
 from kgd.tools.file_paths import PathFilter, PathMatcher
+from kgd.tools.history.approvals import Approvals
 from kgd.tools.history.history import RevertResult
+from kgd.tools.history.last_review import last_review, note_review
 from kgd.tools.history.recent import (
     MOST_COMMITS,
-    REVIEWED,
     Reverts,
     by_agent,
     correction,
-    last_review,
     recent_commits,
 )
 from kgd.tools.nodes import is_agent, is_by, made_at, moment
@@ -46,58 +42,7 @@ from kgd.tools.session import Session
 from kgd.tools.write.put import answer_of
 from kgd.workspace.answers import Entry, NodeChange
 from kgd.workspace.history.commits import changed_fields
-from kgd.workspace.proposals.proposals import holder_name
 from kgd.workspace.workspace import Workspace
-
-MOST = 10_000
-"""Largest number of nodes in a file; the oldest approvals are dropped first."""
-
-
-class _Lock:
-    """Lock of the approval files of a workspace."""
-
-    def __init__(self, _: Workspace) -> None:
-        self.held = threading.Lock()
-
-
-class Approvals:
-    """The approved commits of each node, by one person. Costs one read of a small file. Safe for threads."""
-
-    def __init__(self, workspace: Workspace, person: str) -> None:
-        self._path: Path = workspace.layout.derived_dir / f"approved-{holder_name(person)}.json"
-        self._lock = workspace.beside(_Lock, _Lock).held
-        self._nodes = self._read()
-
-    def covers(self, uri: Uri, commits: Iterable[str]) -> bool:
-        """Whether all of these commits of a node are approved."""
-        return set(commits) <= set(self._nodes.get(uri, ()))
-
-    def add(self, nodes: Mapping[str, Sequence[Uri]]) -> None:
-        """Approve the changes to these nodes, durably.
-
-        Args:
-            nodes: For each commit, the nodes whose change in it is approved.
-        """
-        with self._lock:
-            self._nodes = self._read()  # another call may have added to it
-            for commit, uris in nodes.items():
-                for uri in uris:
-                    self._nodes[uri] = list(dict.fromkeys([*self._nodes.pop(uri, ()), commit]))
-            newest = dict(islice(self._nodes.items(), max(0, len(self._nodes) - MOST), None))
-            files.replace(self._path, json.dumps(newest).encode())
-
-    def clear(self) -> None:
-        """Drop all approvals, because a later review covers them."""
-        with self._lock:
-            self._path.unlink(missing_ok=True)
-
-    def _read(self) -> dict[str, list[str]]:
-        return state_files.read(self._path, _parse) or {}
-
-
-def _parse(found: Any) -> dict[str, list[str]]:
-    return {uri: [str(commit) for commit in commits] for uri, commits in found.items()}
-
 
 LONGEST_VALUE = 2_000
 BATCH = 26
@@ -525,16 +470,9 @@ def _contains(workspace: Workspace, reviewed: bytes | None, tip: str) -> bool:
 
 
 def _accept(workspace: Workspace, person: str, tip: str, approvals: Approvals) -> None:
-    _note(workspace, person, bytes.fromhex(tip))
+    note_review(workspace, person, bytes.fromhex(tip))
     if tip == workspace.tip:  # otherwise, newer commits may have approvals
         approvals.clear()
-
-
-def _note(workspace: Workspace, person: str, tip: bytes) -> None:
-    name = REVIEWED + holder_name(person)
-    before = workspace.store.ref(name)
-    if before != tip:
-        move_ref(workspace.layout.git_dir, workspace.layout.derived_dir, name, before, tip, note="kgd: reviewed")
 
 
 REVIEW = Operation(

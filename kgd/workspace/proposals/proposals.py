@@ -315,8 +315,8 @@ def is_name(name: str) -> bool:
 
 
 def holder_name(name: str) -> str:
-    """A holder's name as it appears in a ref. A hash follows if the rest may be the same for several names:
-    after signs beyond ASCII, and after a long name.
+    """A holder's name as it appears in the ref of a proposal, whose log names its owner. A hash follows after signs
+    beyond ASCII, and after a long name.
 
     >>> holder_name("Ann Person"), holder_name("王伟"), holder_name("José")
     ('Ann-Person', 'someone-x0c6e5fe8', 'Jos-x24c2ab65')
