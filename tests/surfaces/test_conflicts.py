@@ -79,6 +79,14 @@ def test_a_dry_run_does_not_mention_the_conflict_that_it_would_settle(ask: Ask) 
     assert ask.conflicts()["total"] == 1
 
 
+def test_a_dry_run_shows_the_value_that_it_would_choose(ask: Ask) -> None:
+    disagree(ask, "keys", "summary")
+    (conflict,) = ask.conflicts()["conflicts"]
+    for letter, side in zip("ab", conflict["fields"]["summary"]["sides"], strict=True):
+        planned = ask.resolve(resolutions={"id": "keys", "take": letter}, dry_run=True)
+        assert [one["fields"] for one in planned["settled"]] == [{"summary": side["value"]}]
+
+
 def test_a_late_decision_is_refused_with_the_earlier_settlement(ask: Ask) -> None:
     disagree(ask, "keys", "summary")
     (conflict,) = ask.conflicts()["conflicts"]

@@ -60,7 +60,8 @@ class ResolveParams(Params):
 
 
 class Settled(TypedDict):
-    """A resolved conflict with the value of each of its fields; only of nodes that the caller may read."""
+    """A conflict that is resolved, or would be by a dry run, with the value of each of its fields; only of nodes that
+    the caller may read."""
 
     id: str
     uri: str
@@ -87,7 +88,7 @@ def resolve(session: Session, params: ResolveParams) -> ResolveResult:
     answer = cast(ResolveResult, answer_of(workspace, outcome, dry_run=params.dry_run, settled=settled))
     if outcome.would:
         answer["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
-    elif not outcome.repeated:
+    if not outcome.repeated:
         reads = session.settles(workspace)
         answer["settled"] = [
             {"id": edit.conflict, "uri": uri, "fields": clip(dict(edit.fields), LONGEST_VALUE)}
