@@ -133,14 +133,14 @@ class Notes:
     folders: list[str] = field(default_factory=list)
 
     @classmethod
-    def read(cls, path: Path) -> Notes:
-        """The notes; empty if missing or damaged."""
+    def read(cls, path: Path, *, read_only: bool = False) -> Notes:
+        """The notes; empty if missing or damaged. A damaged file is set aside, unless `read_only`."""
 
         def parse(found: Any) -> Notes:
             entries = {str(place): [str(kind) for kind in kinds] for place, kinds in found["entries"].items()}
             return cls(path, entries, [str(one) for one in found["folders"]])
 
-        return state_files.read(path, parse) or cls(path)
+        return state_files.read(path, parse, read_only=read_only) or cls(path)
 
     def write(self) -> None:
         if not self.entries and not self.folders:
@@ -167,7 +167,7 @@ class Notes:
 
 def is_set_up(state: str) -> bool:
     """Whether entries that kgd wrote for a host are left. `state` is the folder of kgd's state."""
-    return bool(Notes.read(Path(state) / NOTES).entries)
+    return bool(Notes.read(Path(state) / NOTES, read_only=True).entries)
 
 
 def status(pieces: Sequence[Piece], notes: Notes) -> list[Report]:

@@ -114,7 +114,8 @@ def agents(given: Given, options: Given) -> int:
         nothing = {"scope": where.scope, "action": action, "entries": [], "warnings": [f"{NONE_SEEN}. {name_them}"]}
         return _show(printing_running.agents, nothing, options)
     pieces = hosts.pieces(chosen, where, create=bool(given.get("create")))
-    notes = install.Notes.read(Path(Home.find().state) / install.NOTES)
+    place = Path(Home.find().state) / install.NOTES
+    notes = install.Notes.read(place, read_only=dry_run or action == "status")
     if action == "status":
         reports = install.status(pieces, notes)
     else:
@@ -144,7 +145,7 @@ def disconnect(*, dry_run: bool) -> list[str]:
     from kgd.config.hosts import host_folders
 
     where = hosts.Where("user", _root(Path.cwd()), host_folders(), program())
-    notes = install.Notes.read(Path(Home.find().state) / install.NOTES)
+    notes = install.Notes.read(Path(Home.find().state) / install.NOTES, read_only=dry_run)
     done = install.uninstall(hosts.pieces(list(hosts.TITLES), where), notes, dry_run=dry_run)
     return sorted({str(one.path) for one in done if one.did == "removed"})
 

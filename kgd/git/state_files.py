@@ -22,11 +22,12 @@ _Value = TypeVar("_Value")
 log = logging.getLogger("kgd.state")
 
 
-def read(path: Path, parse: Callable[[Any], _Value]) -> _Value | None:
+def read(path: Path, parse: Callable[[Any], _Value], *, read_only: bool = False) -> _Value | None:
     """Read a JSON file, and return the result of `parse`; None if the file is missing or cannot be used.
 
     Args:
         parse: Converts the document; raises one of `MALFORMED`, or KgdError, if the document has another shape.
+        read_only: Leave a damaged file in its place.
     """
     try:
         with path.open("rb") as file:  # open until the end, so that a new file cannot get its inode number
@@ -34,18 +35,19 @@ def read(path: Path, parse: Callable[[Any], _Value]) -> _Value | None:
                 return parse(json.loads(file.read()))
             except (KgdError, *MALFORMED) as error:
                 if os.path.samestat(os.fstat(file.fileno()), path.stat()):  # another writer may have replaced it
-                    _set_aside(path, error)
+                    _report(path, error, read_only)
     except IsADirectoryError as error:
-        _set_aside(path, error)
+        _report(path, error, read_only)
     except OSError:
         pass
     return None
 
 
-def _set_aside(path: Path, error: Exception) -> None:
-    aside = path.with_name(path.name + ASIDE)
+def _report(path: Path, error: Exception, read_only: bool) -> None:
+    aside = path if read_only else path.with_name(path.name + ASIDE)
     try:
-        os.replace(path, aside)
+        if not read_only:
+            os.replace(path, aside)
     except OSError:  # as on a read-only disk
         aside = path
     reason = f"{type(error).__name__}: {error}"[:200]

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kgd.agents import jsonc
+from kgd.agents.install import NOTES
 from kgd.cli.main import run
 
 CLAUDE_JSON = """{
@@ -162,6 +163,17 @@ def test_a_home_with_all_four_clients_is_set_up_and_given_back(desk: Desk) -> No
     assert desk.snapshot() == changed
     assert set(desk.states("uninstall", "--user").values()) == {"removed"}
     assert desk.snapshot() == before
+
+
+def test_a_dry_run_and_status_leave_a_damaged_file_of_notes(desk: Desk) -> None:
+    desk.write(FILES)
+    notes = desk.home / "kgd" / "state" / NOTES
+    notes.parent.mkdir(parents=True)
+    notes.write_text("{")
+    for words in (("install", "--user", "--dry-run"), ("uninstall", "--user", "--dry-run"), ("status", "--user")):
+        desk.states(*words)
+        assert [one.name for one in notes.parent.iterdir()] == [NOTES]
+        assert notes.read_text() == "{"
 
 
 def _is_within(part: bytes, whole: bytes) -> bool:
