@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from string import ascii_lowercase
 from typing import Any, Protocol
 
-from kgd.errors import KgdError, Refused
+from kgd.errors import MALFORMED, KgdError, Refused
 from kgd.http_client import Address, HttpClient
 from kgd.model.conflict import WHOLE, Conflict, canonical_json
 from kgd.model.escaping import fenced_json, read_object
@@ -358,7 +358,7 @@ class Provider:
             (choice,) = found["choices"]
             text, reason = choice["message"]["content"], choice.get("finish_reason")
             model = str(found.get("model") or self.model)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except MALFORMED:
             return Reply(model=self.model, problem="the answer does not follow the protocol")
         if reason == "length":
             return Reply(model=model, problem="the answer was cut at the token limit")

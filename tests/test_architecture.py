@@ -84,3 +84,16 @@ def test_threads_share_a_repository_only_in_calls_that_hold_the_interpreters_loc
     in_c = set(vars(pygit2._pygit2.Repository)) - set(vars(pygit2.Repository)) - set(vars(BaseRepository)) - {"walk"}
     assert used
     assert used <= in_c
+
+
+def test_the_exceptions_of_a_malformed_document_are_listed_in_one_place() -> None:
+    """A handler that lists them by hand forgets one."""
+    of_lookups, of_values = {"LookupError", "KeyError", "IndexError"}, {"ValueError", "TypeError", "AttributeError"}
+    found = []
+    for path in sorted((ROOT / "kgd").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ExceptHandler) and isinstance(node.type, ast.Tuple):
+                names = {one.id for one in node.type.elts if isinstance(one, ast.Name)}
+                if names & of_lookups and len(names & of_values) >= 2:
+                    found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert found == [], "use kgd.errors.MALFORMED"

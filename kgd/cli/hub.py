@@ -15,7 +15,7 @@ from kgd.cli.terminal import bold, clean, say
 from kgd.client.connection import Connection
 from kgd.config import Home
 from kgd.config.credentials import secret
-from kgd.errors import Invalid
+from kgd.errors import MALFORMED, Invalid
 
 Given = dict[str, Any]
 SECONDS = 2.0
@@ -210,7 +210,7 @@ def _anchor(export: str) -> tuple[Given, list[str]]:
                 line: Given = json.loads(text)
                 at, number = datetime.fromisoformat(line.pop("at")), line.pop("number")
                 found.add(number, AuditEntry(int(at.timestamp()), **line))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, *MALFORMED) as error:
         raise Invalid(
             f"this is not an export of the audit log: {error}", at=export, next="`kgd token audit` makes one."
         ) from None

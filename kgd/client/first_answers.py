@@ -17,6 +17,7 @@ from zlib import crc32
 
 from kgd import __version__
 from kgd.client.ledger import EARLY, renamed
+from kgd.errors import MALFORMED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def read(home: Home, installation: str) -> FirstAnswers | None:
         fields = json.loads(body)
         found = FirstAnswers()
         found.answers, found.registry, found.usual = fields["answers"], fields["registry"], fields["usual"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, *MALFORMED):
         return None
     return found if installation and fields.get("installation") == installation else None
 

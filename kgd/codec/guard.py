@@ -30,7 +30,7 @@ from ruamel.yaml.events import (
 from ruamel.yaml.scanner import Scanner
 
 from kgd.codec.canonical import DEPTH, INTEGERS, KEY_CHARACTERS, MAX_EVENTS, UNSAFE_KEY
-from kgd.errors import Invalid, KgdError, Limit, Refused, whole
+from kgd.errors import MALFORMED, Invalid, KgdError, Limit, Refused, whole
 from kgd.model.node import NODE_BYTES, Json
 
 _MARKER = re.compile(r"^(?:<{7}|={7}|>{7}|\|{7})(?=[ \r\n]|\Z)", re.M).search
@@ -126,7 +126,7 @@ def events(text: str, at: str) -> Iterator[Event]:
         raise
     except YAMLError as error:
         raise _not_yaml(error, at) from None
-    except (ValueError, IndexError, AttributeError, AssertionError, OverflowError, RecursionError) as error:
+    except (AssertionError, *MALFORMED) as error:
         # Defects of ruamel on malformed input: a wrong escape such as \U00110000, an unfinished directive.
         raise Invalid(f"this is not YAML ({type(error).__name__})", at=at) from None
 

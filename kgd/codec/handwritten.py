@@ -22,7 +22,7 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarStri
 
 from kgd.codec import canonical, guard
 from kgd.codec.canonical import NotCanonical, Quoted
-from kgd.errors import KgdError
+from kgd.errors import MALFORMED, KgdError
 from kgd.model.node import SETS, Json
 
 _ROUND_TRIP_CHARACTERS = 64 * 1024
@@ -63,7 +63,7 @@ def rewrite(
         candidates = [_with_comments(written, comments), written]
     except KgdError:
         comments = _loose_comments(previous)  # the file is malformed: its comments are kept
-    except (YAMLError, ValueError, AttributeError, IndexError, KeyError, TypeError, AssertionError):
+    except (YAMLError, AssertionError, *MALFORMED):
         pass  # ruamel's round trip cannot keep this form; the values are more important
     if comments:
         candidates.append("".join(line.strip() + "\n" for _, line in comments) + plain.decode())

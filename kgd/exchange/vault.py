@@ -22,7 +22,7 @@ from typing import Any
 from kgd.codec import front_matter
 from kgd.codec.canonical import Ordered
 from kgd.codec.front_matter import Page, strings
-from kgd.errors import Invalid, KgdError
+from kgd.errors import MALFORMED, Invalid, KgdError
 from kgd.exchange.plan import (
     IMPORTED,
     NAMED_FILE,
@@ -212,7 +212,7 @@ class Vault:
             if not isinstance(others, Mapping):
                 raise TypeError
             node = replace(from_plain(values), others=others)
-        except (KeyError, TypeError, AttributeError, ValueError):
+        except MALFORMED:
             raise Invalid("its property 'kgd' has been edited and is now invalid") from None
         detail, base = page.body if is_detail else "", str(mine.get("digest") or "-")
         moved = self._moved(node, str(mine.get("uri", "")))

@@ -22,7 +22,7 @@ from zlib import crc32
 
 import orjson
 
-from kgd.errors import Damaged
+from kgd.errors import MALFORMED, Damaged
 from kgd.graph.edges import UNIT, Card, Direction, Edge
 from kgd.model.uri import Uri
 
@@ -73,7 +73,7 @@ class Arrays:
     def __init__(self, data: bytes | memoryview) -> None:
         try:
             self._open(memoryview(data))
-        except (KeyError, IndexError, TypeError, ValueError, struct.error) as error:
+        except (struct.error, *MALFORMED) as error:
             raise Damaged("the arrays of the graph are malformed", at="snapshot") from error
 
     def _open(self, data: memoryview) -> None:

@@ -26,7 +26,7 @@ from typing import Any, Literal
 import anyio.to_thread
 
 from kgd.daemon.daemon import Daemon
-from kgd.errors import Damaged, Forbidden, Invalid, KgdError, Limit, Unavailable
+from kgd.errors import MALFORMED, Damaged, Forbidden, Invalid, KgdError, Limit, Unavailable
 from kgd.git.objects import ObjectId
 from kgd.git.refs import PROPOSALS, RefMoved, move_ref
 from kgd.git.staging import Staging
@@ -118,7 +118,7 @@ class Receiving:
             question = json.loads(await reader.readline())
             push = self._pushes[question["push"]]
             answer = await anyio.to_thread.run_sync(self._answer, push, question)
-        except (ValueError, KeyError, TypeError, OSError):
+        except (OSError, *MALFORMED):
             answer = {"refused": "the hub does not know this push"}
         writer.write(json.dumps(answer).encode())
         with contextlib.suppress(OSError):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
-from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, Limit
+from kgd.errors import MALFORMED, Advice, Do, Forbidden, Invalid, KgdError, Limit
 from kgd.model.globs import ANY, Glob, Place, place_of
 from kgd.model.uri import Uri, is_workspace_id, parse, settings_uri, workspace_of
 
@@ -336,7 +336,7 @@ def principal_from(values: Mapping[str, Any]) -> Principal:
             str(values.get("root") or ""),
             str(values.get("email") or ""),
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except MALFORMED:
         raise Invalid("this is not a token's holder") from None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kgd.errors import Invalid
+from kgd.errors import MALFORMED, Invalid
 from kgd.model.node import (
     FIELDS,
     NODE_FIELDS,
@@ -135,7 +135,7 @@ def from_plain(values: Mapping[str, Any]) -> Node:
     try:
         given = {name: read(values[name]) for name, (_, read) in _FORMS.items() if name in values}
         return Node(**given, others=others_in(values, FIELDS))
-    except (TypeError, KeyError, AttributeError, ValueError):
+    except MALFORMED:
         raise Invalid("these are not the fields of a node", at="fields") from None
 
 
@@ -216,7 +216,7 @@ def with_field(node: Node, path: str, value: Json) -> Node:
             return _with_relation_field(node, rest[0], Uri(rest[1]), rest[2:], value)
         if is_other(path):
             return replace(node, others=with_value(node.others, [head], value))
-    except (TypeError, KeyError, AttributeError):
+    except MALFORMED:
         form = "a text" if head in SCALARS else "a list of texts" if head in SETS else ""
         advice = f"Give {form}." if form else ""
         raise Invalid(f"the value does not fit the field '{path[:80]}'", at=path[:80], next=advice) from None

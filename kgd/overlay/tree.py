@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from kgd.errors import KgdError
+from kgd.errors import MALFORMED, KgdError
 from kgd.graph.edges import Card, Edge
 from kgd.model.node import RELATIONS_LIMIT, Node, Relation
 from kgd.model.uri import Uri, build, encode_segment, from_path, path_of, segments_of
@@ -308,7 +308,7 @@ def load_facts(path: Path) -> Directory | None:
         return None
     try:
         return _tree(io.BytesIO(body))
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except MALFORMED:
         return None
 
 

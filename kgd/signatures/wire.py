@@ -7,7 +7,7 @@ import binascii
 import hashlib
 from dataclasses import dataclass
 
-from kgd.errors import Invalid
+from kgd.errors import MALFORMED, Invalid
 
 MAGIC = b"SSHSIG"
 GIT = b"git"
@@ -117,6 +117,6 @@ def public_key(text: str) -> bytes:
         key = base64.b64decode(words[1], validate=True)
         if key_type(key) != words[0]:
             raise Invalid("the key has another type than its line states")
-    except (IndexError, binascii.Error, ValueError):
+    except MALFORMED:
         raise Invalid("this is not a public SSH key") from None
     return key

@@ -22,6 +22,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kgd.errors import MALFORMED
 from kgd.symbols.symbols import Import, Symbols
 
 _TYPESCRIPT = re.compile(r"[tj]sconfig[\w.-]*\.json")
@@ -46,7 +47,7 @@ def read(name: str, data: bytes) -> Symbols:
     try:
         text = data.decode("utf-8-sig", "replace")
         found = [one for one in reader(text) if all(isinstance(part, str) for part in one)][:_MOST]
-    except (ValueError, RecursionError, AttributeError, TypeError, configparser.Error):
+    except (configparser.Error, *MALFORMED):
         return Symbols("manifest")
     package = next((one.name for one in found if one.module == "package"), "")
     return Symbols("manifest", package=package, imports=tuple(one for one in found if one.module != "package"))

@@ -18,7 +18,7 @@ import orjson
 
 from kgd.config import person_environment
 from kgd.config.credentials import keep_again, secret
-from kgd.errors import Invalid, KgdError, NotFound, Unauthorized, Unavailable
+from kgd.errors import MALFORMED, Invalid, KgdError, NotFound, Unauthorized, Unavailable
 from kgd.git.remote import PATIENCE, Network, Progress
 from kgd.http_client import LOOPBACK, Address, HttpClient
 
@@ -81,7 +81,7 @@ def read(text: str) -> Credential:
     try:
         values = orjson.loads(text)
         return Credential(str(values["hub"]), str(values["token"]), str(values["refresh"]), int(values["expires"]))
-    except (ValueError, TypeError, KeyError):
+    except MALFORMED:
         raise Unauthorized("the stored sign-in is malformed", next="Run `kgd join URL` again.") from None
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from typing import Any
 
 import orjson
 
-from kgd.errors import Invalid
+from kgd.errors import MALFORMED, Invalid
 
 HARD_LIMIT = 40_000
 """Largest size of a structured answer in bytes."""
@@ -94,7 +93,7 @@ def read(tool: str, question: Any, cursor: str) -> list[Any]:
     try:
         body = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         made_by, digest, position = body
-    except (binascii.Error, orjson.JSONDecodeError, ValueError, TypeError):
+    except MALFORMED:
         raise _refuse("this is not a cursor") from None
     if made_by != tool or not isinstance(position, list):
         raise _refuse(f"this is not a cursor of {tool}")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kgd.errors import MALFORMED
 from kgd.ui.error_words import next_step
 from kgd.ui.rendering import sentence
 from kgd.ui.visit import Redirect
@@ -37,7 +38,7 @@ class Notice:
         """Return the notice of a text; None for an empty text. A text of an earlier version is the message itself."""
         try:
             return cls(**json.loads(text)) if text else None
-        except (ValueError, TypeError):
+        except MALFORMED:
             return cls(text)
 
 

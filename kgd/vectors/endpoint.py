@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import orjson
 
-from kgd.errors import Invalid, KgdError, Limit, Unauthorized, Unavailable
+from kgd.errors import MALFORMED, Invalid, KgdError, Limit, Unauthorized, Unavailable
 from kgd.http_client import Address, HttpClient, Response
 from kgd.vectors.choosing import Choice
 from kgd.vectors.embedder import Configured, Kind, Vectors, checked
@@ -104,7 +104,7 @@ def _vectors(body: bytes, count: int) -> Vectors:
             raise Invalid(f"the embedder's endpoint returned {len(rows)} vectors for {count} texts")
         with np.errstate(over="ignore"):  # a number that is too large becomes infinite, and `checked` refuses it
             return np.array([row["embedding"] for row in rows], np.float64).astype(np.float32)
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
+    except MALFORMED as error:
         raise Invalid(
             "the embedder's endpoint does not follow the protocol of /v1/embeddings",
             next="Check `url` of `embedder`: it usually ends in /v1.",
@@ -116,5 +116,5 @@ def _reason(body: bytes) -> str:
     try:
         error = orjson.loads(body)["error"]
         return str(error["message"] if isinstance(error, dict) else error)[:_EXCERPT]
-    except (ValueError, KeyError, TypeError):
+    except MALFORMED:
         return ""

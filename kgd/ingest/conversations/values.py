@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
+from kgd.errors import MALFORMED
 from kgd.model.escaping import one_line
 
 LONGEST_MOMENT = 64
@@ -99,7 +100,7 @@ def _by_mail(text: str) -> datetime | None:
         return None
     try:
         return parsedate_to_datetime(text)
-    except (ValueError, TypeError, IndexError, OverflowError):
+    except MALFORMED:
         return None
 
 

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from kgd.errors import KgdError, Unavailable
+from kgd.errors import MALFORMED, KgdError, Unavailable
 from kgd.git.files import replace as replace_file
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
@@ -495,7 +495,7 @@ class GraphFile:
         try:
             arrays = Arrays(saved.arrays)
             self._served.restore(bytes.fromhex(saved.tree), arrays, saved.care)
-        except (KgdError, KeyError, TypeError, ValueError):
+        except (KgdError, *MALFORMED):
             log.warning("the snapshot could not be used")
             self._served.reset()
             return False
