@@ -94,6 +94,7 @@ def _discard_output() -> None:
 
 def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     given = {name: value for name, value in options.items() if value is not None and name not in _MINE}
+    _refuse_empty(chosen, given)
     if not given.get("dry_run"):
         given.pop("dry_run", None)
     if chosen.own:
@@ -119,6 +120,15 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     if any(answer.get(name) for name in ("other_types", "unknown_lines", *filter(None, [chosen.unless]))):
         return EXIT_CODES["NOT_FOUND"][0]
     return UNHEALTHY if answer.get("ok") is False else 0
+
+
+def _refuse_empty(chosen: Verb, given: dict[str, Any]) -> None:
+    """Refuse an empty argument, such as that of an unset variable: it would otherwise count as left out."""
+    for argument in chosen.arguments:
+        if argument.is_positional and given.get(argument.dest) == "":
+            name = argument.options.get("metavar") or argument.flags[0].upper()
+            can_be_absent = argument.options.get("nargs") == "?"
+            raise Invalid(f"{name} is empty", next="Give a value, or leave it out." if can_be_absent else "")
 
 
 def _absent(answer: dict[str, Any]) -> list[dict[str, Any]]:

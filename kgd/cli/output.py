@@ -103,10 +103,10 @@ def _place(at: str, flags: dict[str, str], given: dict[str, Any]) -> str:
         at = inner if inner and inner != "uri" else ""
         if number < len(several):
             return f"{several[number]} {flags.get(at, at)}".strip()
-    if (found := _INDEXED(at)) and found[1] in given:
-        typed = given[found[1]]
+    if found := _INDEXED(at):
+        typed = given.get(found[1], "")
         number = int(found[2])
-        return str(typed[number]) if isinstance(typed, list) and number < len(typed) else flags.get(found[1], at)
+        return str(typed[number]) if isinstance(typed, list) and number < len(typed) else flags.get(found[1], "")
     return flags.get(at, "" if at == "uri" else at)
 
 

@@ -56,7 +56,7 @@ def context(answer: Answer) -> None:
         if len(paths) > _NAMED:
             say(f"  and {len(paths) - _NAMED} more")
     for one in answer.get("unknown_lines", ()):
-        complain(one, NO_LINE)
+        complain(one, _after(one))
     _cut(answer["cut"])
     if missing := answer.get("missing"):
         say(missing["message"])
@@ -83,7 +83,16 @@ def why(answer: Answer) -> None:
         if not (answer["items"] or answer["changes"]):
             say("Nothing is known about it, and its history has no commits.")
     for one in dict.fromkeys((*unknown_lines, *unknown_paths)):
-        complain(one, "" if "no code tree" in one else NO_LINE)
+        complain(one, "" if "no code tree" in one else _after(one))
+
+
+def _after(missing: str) -> str:
+    """The next step after a sentence about a missing line or file."""
+    if missing.endswith("is a node"):
+        uri = missing.split()[-4]
+        return f"`kgd get {address(uri)}` shows it, and `kgd history {address(uri)}` its changes."
+    folder, is_folder, _ = missing.partition(" is a folder")
+    return f"`kgd why {folder}` shows what is known about the folder." if is_folder else NO_LINE
 
 
 def _known_by(answer: Answer) -> None:

@@ -521,7 +521,7 @@ def _is_near(name: str, uri: str, title: str) -> bool:
     wanted, there = _name_words(_stem(name)), _name_words(f"{uri.rpartition('/')[2]} {title}")
     begun = [word for word in there if len(word) >= BEGINNING]
     near = sum(
-        bool(_alike(word, there))
+        (len(word) > 1 and bool(_alike(word, there)))
         or (len(word) >= BEGINNING and any(one.startswith(word) or word.startswith(one) for one in begun))
         for word in wanted
     )

@@ -193,6 +193,12 @@ def is_known(session: Session, workspace: Workspace, path: str) -> bool:
     return any(uri is not None and workspace.in_overlay(uri) and sees(uri) for uri in uris)
 
 
+def is_directory(workspace: Workspace, path: str) -> bool:
+    """Whether the code tree has a directory at a path from its top."""
+    uri = uri_at("dir", workspace.id, path)
+    return uri is not None and workspace.in_overlay(uri)
+
+
 def named(session: Session, workspace: Workspace, text: str) -> list[Uri]:
     """The readable file or directory of the code tree at the path in a text. Without one, those whose names or paths
     end with the text; none if there are more than `MOST_NAMED`."""

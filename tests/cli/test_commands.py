@@ -671,7 +671,22 @@ def test_a_line_that_does_not_exist_is_not_found(kgd: Kgd) -> None:
     assert kgd.run("why", "src/auth/session.py:1", "-q").returncode == 0
     for command, place in (("why", "FILE[:LINE]"), ("context", "PATH")):
         told = f"kgd: a path is empty ({place})\n     Give a path of the code tree, such as src/app.py.\n"
-        assert kgd.run(command, "").stderr == told
+        assert kgd.run(command, "").stderr == kgd.run(command, " ").stderr == told
+
+
+def test_why_names_the_command_for_a_node_and_a_folder(kgd: Kgd) -> None:
+    kgd("put", "services/door", "--summary", "x")
+    told = kgd.run("why", "services/door").stderr
+    assert "concept://shop/services/door is a node\n     `kgd get concept://shop/services/door` shows it" in told
+    told = kgd.run("why", "src/auth:3").stderr
+    assert "src/auth is a folder, so it has no lines\n     `kgd why src/auth` shows" in told
+
+
+@pytest.mark.parametrize("command", ["log", "history", "coverage", "conflicts", "import", "show", "areas", "clone"])
+def test_an_empty_argument_is_refused_and_does_not_count_as_left_out(kgd: Kgd, command: str) -> None:
+    refused = kgd.run(command, "")
+    assert refused.returncode == EXIT_CODES["VALIDATION_ERROR"][0]
+    assert re.match(r"kgd: [A-Z|]+ is empty\n", refused.stderr)
 
 
 def test_why_of_a_file_shows_its_facts(kgd: Kgd) -> None:

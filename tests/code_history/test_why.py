@@ -111,6 +111,15 @@ def test_commits_that_only_reformat_are_looked_through(ask: Ask, code: Path) -> 
     assert ask.context(paths=f"{SESSION}:2")["lines"][0]["what"] == "Reformat"
 
 
+def test_a_path_that_names_a_node_is_reported_as_a_node(ask: Ask) -> None:
+    ask.put(changes={"op": "upsert", "uri": "concept://shop/services/door", "name": "Door"})
+    told = ask.context(paths="services/door")
+    assert told["unknown_paths"] == [
+        "there is no file services/door in the code tree; concept://shop/services/door is a node"
+    ]
+    assert "concept://shop/services/door is a node." in told["missing"]["message"]
+
+
 def test_a_file_whose_name_ends_like_a_line_is_a_file(ask: Ask, code: Path) -> None:
     (code / "notes:12").write_text("x\n")
     assert "lines" not in ask.context(paths="notes:12")
@@ -127,7 +136,7 @@ def test_lines_that_do_not_exist_are_reported_to_callers_on_this_machine(ask: As
     assert ask.context(**asked)["unknown_lines"] == [
         f"{SESSION} has 7 lines, so there is no line 8",
         "there is no readable file src/auth/nosuch.py in the code tree",
-        "there is no readable file src/auth in the code tree",
+        "src/auth is a folder, so it has no lines",
     ]
     (code / "src/auth/one.py").write_text("x = 1\n")
     assert ask.context(paths="src/auth/one.py:2")["unknown_lines"] == [

@@ -22,7 +22,7 @@ from kgd.tools.context.gathering import CodeAnswer, Findings
 from kgd.tools.context.lines import AskedLines, LineAnswer
 from kgd.tools.context.packing import CutAnswer, ItemAnswer
 from kgd.tools.context.recent import ChangeAnswer, KnownByAnswer, LikelyFileAnswer, TogetherAnswer
-from kgd.tools.file_paths import Places, common_directory, places, sentences, similar
+from kgd.tools.file_paths import Places, common_directory, places, sentences
 from kgd.tools.nodes import printable
 from kgd.tools.operation import BUDGET, CONTEXT_ID, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin, marks
@@ -333,9 +333,9 @@ def _some(paths: Sequence[str]) -> str:
 
 
 def _like(asked: _Asked, absent: Sequence[str]) -> str:
-    """The files to which a single missing path is similar; it may be misspelt."""
+    """The node that a single missing path names, otherwise the files to which it is similar; it may be misspelt."""
     findings = asked.findings
-    return similar(findings.workspace, absent[0], findings.sees) if len(absent) == 1 else ""
+    return lines.node_or_similar(findings.session, findings.workspace, absent[0]) if len(absent) == 1 else ""
 
 
 def _outside(asked: _Asked) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -17,12 +18,13 @@ from kgd.git.code_log import LineOrigin, blame
 from kgd.git.discovery import Place, find_place
 from kgd.git.program import GitFailed
 from kgd.model.uri import from_path, scheme_of
-from kgd.tools import file_paths
+from kgd.tools import addressing, file_paths
 from kgd.tools.addressing import LINES_OF_FILE
 from kgd.tools.context.gathering import AREAS, DIRECT, Findings, in_words
 from kgd.tools.context.recent import history_of
 from kgd.tools.nodes import moment, overlay_of, printable
 from kgd.tools.session import Session
+from kgd.tools.visibility import sight
 from kgd.workspace.workspace import Workspace
 
 LINES = 40
@@ -171,6 +173,8 @@ def unknown(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
         length = code_log.length(code, one.path) if served else None
         if served and length is None:
             found.append(printable(f"{one.path} is not a text file, or too large, so it has no lines to show"))
+        elif length is None and file_paths.is_directory(workspace, one.path):
+            found.append(printable(f"{one.path.rstrip('/')} is a folder, so it has no lines"))
         elif length is None:
             like = file_paths.similar(workspace, one.path, None)
             found.append(printable(f"there is no readable file {one.path.rstrip('/')} in the code tree{like}"))
@@ -195,9 +199,19 @@ def unknown_paths(
     for one in asked:
         found.pop(one.path, None)
     return [
-        printable(f"there is no file {path} in the code tree{file_paths.similar(workspace, path, None)}")
+        printable(f"there is no file {path} in the code tree{node_or_similar(session, workspace, path)}")
         for path in list(found)[:PATHS]
     ]
+
+
+def node_or_similar(session: Session, workspace: Workspace, path: str) -> str:
+    """The node that a path names, otherwise the files with similar paths, to add to a sentence; empty without any."""
+    sees = sight(session, workspace.id)
+    with contextlib.suppress(KgdError):
+        uri = addressing.resolve(session, workspace, path)
+        if workspace.exists(uri) and (sees is None or sees(uri)):
+            return f"; {uri} is a node"
+    return file_paths.similar(workspace, path, sees)
 
 
 def _joined(

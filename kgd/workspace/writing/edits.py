@@ -285,6 +285,8 @@ def check_links(draft: Draft) -> None:
         for relation in node.relations:
             if relation.key not in known:
                 _check_link(draft, relation)
+                if draft.around.resolve(relation.target) == uri:
+                    draft.warnings.append(f"{uri} has a relation to itself: {relation.type}")
                 types[relation.type] = None
     draft.warnings += filter(None, map(_type_warning, types))
 

@@ -194,6 +194,12 @@ def test_a_relation_type_that_is_probably_a_mistake_is_written_with_one_warning(
     assert ws.submit(change(upsert("a", summary="x"))).warnings == (), "only where the relation is new"
 
 
+def test_a_relation_to_its_own_node_is_written_with_a_warning(ws: Workspace) -> None:
+    warned = f"{uri('a')} has a relation to itself: uses"
+    assert ws.submit(change(upsert("a", Relation("uses", uri("a"))))).warnings == (warned,)
+    assert ws.submit(change(upsert("a", summary="x"))).warnings == ()
+
+
 def test_a_node_type_with_a_blank_is_written_with_a_warning(ws: Workspace) -> None:
     warned = f"{uri('a')} has a type with a blank, 'bad type'; did you mean bad_type?"
     assert ws.submit(change(upsert("a", type="bad type"))).warnings == (warned,)
