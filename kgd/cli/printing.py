@@ -98,15 +98,21 @@ def search(answer: Answer) -> None:
         say(absent)
     _hits(answer["hits"])
     if not answer["hits"]:
-        hint = answer.get("hint", "").removeprefix("Nothing is known about this.")
-        say("nothing is known about this")
-        if hint:
-            say(f"    {hint.strip()}", hang=4)
+        _no_hits(answer.get("hint", ""))
         for uri in answer.get("nearest", ()):
             say(f"    nearest: {address(uri)}")
     if answer.get("code"):
         say(f"\n{bold('In the code')}" if is_terminal() else "in the code:")
         _hits(answer["code"])
+
+
+def _no_hits(hint: str) -> None:
+    if hint.startswith(("No text has these words", "'")):  # not everything was searched
+        say(hint)
+        return
+    say("nothing is known about this")
+    if hint := hint.removeprefix("Nothing is known about this.").strip():
+        say(f"    {hint}", hang=4)
 
 
 def _hits(hits: list[Answer]) -> None:

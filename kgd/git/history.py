@@ -132,8 +132,8 @@ def log(
         Damaged, Unavailable: As `versions`.
     """
     arguments = ["--full-history", *(["-F", "-i", f"--author={author}"] if author else [])]
-    arguments += [f"--since-as-filter={_date(since)}"] if since is not None else []
-    arguments += [f"--until={_date(until)}"] if until is not None else []
+    arguments += [f"--since-as-filter={git_date(since)}"] if since is not None else []
+    arguments += [f"--until={git_date(until)}"] if until is not None else []
     entries: list[LogEntry] = []
     waiting = after is not None
     for id, _, _, _, listed in _listed(store.git_dir, [*arguments, tip.hex(), "--", *paths]):
@@ -218,7 +218,7 @@ def _id(word: bytes) -> ObjectId | None:
     return None if word == _ZERO else bytes.fromhex(word.decode())
 
 
-def _date(seconds: int) -> str:
+def git_date(seconds: int) -> str:
     """A moment as git stores dates. Git's calendar dates end in 2099."""
     return f"@{min(max(seconds, 0), LAST_MOMENT)} +0000"
 

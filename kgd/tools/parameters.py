@@ -286,6 +286,14 @@ def period(since: str | None, until: str | None) -> tuple[int | None, int | None
     return begin, last
 
 
+def future(since: str | None) -> str:
+    """A sentence that explains an empty answer if a valid `since` is in the future; otherwise empty."""
+    now = datetime.now().astimezone()
+    if since is None or moment_of(since, now) <= now.timestamp():
+        return ""
+    return f"'{since}' is in the future, so nothing has happened since then."
+
+
 def _span(text: str, now: datetime, at: str) -> Span:
     span = span_of(text, now) if len(text) <= LONGEST else None
     if span is None:

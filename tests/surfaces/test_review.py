@@ -73,11 +73,21 @@ def test_a_review_is_filtered_by_author_path_and_time(learned: Ask) -> None:
     assert uris(by="nobody") == []
     assert uris(path=["/notes/**"]) == uris(path=["notes"]) == ["notes/x"]
     assert uris(path=["services/auth", "/*/keys"]) == ["services/auth", "services/auth", "services/keys"]
-    assert uris(since="2099-01-01") == []
+    assert uris(since="2099-01-01") == uris(since="2100-01-01") == uris(since="9999-12-31") == []
     with pytest.raises(Invalid, match="not a date"):
         uris(since="soon")
     with pytest.raises(Invalid, match="this is a URI, not a path"):
         uris(path=["concept://shop/notes"])
+
+
+@pytest.mark.parametrize("since", ["2099-01-01", "2100-01-01"])
+def test_a_list_since_a_date_in_the_future_is_empty_and_says_so(learned: Ask, since: str) -> None:
+    told = f"'{since}' is in the future, so nothing has happened since then."
+    for answer in (learned.review(since=since), learned.history(since=since), learned.proposals(since=since)):
+        assert answer["next"] == told
+    assert learned.search(query="auth", since=since)["hint"] == told
+    for asked in ({"question": "auth tokens"}, {"paths": "src/auth"}):
+        assert learned.context(**asked, since=since)["missing"] == {"message": told}
 
 
 def test_commits_of_others_since_the_last_review_are_counted_with_new_ones(

@@ -11,7 +11,7 @@ import pytest
 
 from kgd.errors import Invalid
 from kgd.model.access import Principal, Scope
-from kgd.tools.read.search import SEARCH
+from kgd.tools.read.search import SEARCH, UNSEARCHED
 from tests.surfaces.conftest import Ask, upsert
 from tests.waiting import until
 
@@ -110,9 +110,28 @@ def test_a_budget_leaves_room_for_the_code_and_a_cursor_leads_on(ask: Ask, budge
     assert not set(uris(answer, "code")) & set(uris(following, "code"))
 
 
+def test_a_search_reports_that_meaning_is_not_searched_until_all_texts_are_embedded(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgd.workspace.derived.meaning.SETTLE", 30.0)
+    monkeypatch.setattr("kgd.workspace.derived.meaning.LOAD_AFTER", 30.0)
+    meaning = ask.session.daemon.workspace("shop").meaning
+    ask.put(changes=[upsert("pay", summary="We reimburse customers when goods are damaged")])
+    assert meaning.is_behind
+    assert ask.search(query="refund broken articles")["hint"] == UNSEARCHED
+    assert meaning.catch_up(20.0)
+    assert not meaning.is_behind
+    assert uris(ask.search(query="refund broken articles")) == ["concept://shop/pay"]
+    assert ask.search(query="zygomorphic quux")["hint"] == "Nothing is known about this."
+
+
 @pytest.mark.requirement("N1")
 def test_a_search_without_hits_lists_the_nearest_nodes(ask: Ask) -> None:
     found = filled(ask)
+    registry = Path(ask.session.daemon.home.registry)
+    registry.write_text(f"settings:\n  embedder: off\n{registry.read_text()}")
+    meaning = ask.session.daemon.workspace("shop").meaning
+    until(lambda: not meaning.is_behind)
     answer = found.search(query="zygomorphic quux of the upper plonk, wimble and billing thrupp")
     assert (answer["hits"], answer["hint"]) == ([], "Nothing is known about this.")
     assert answer["nearest"] == ["concept://shop/billing"]
@@ -276,6 +295,7 @@ def test_an_unused_type_is_answered_with_the_types_in_use(found: Ask) -> None:
         said, _, there_are = answer["hint"].partition("; the types in use are: ")
         assert said == "No node has the type 'gotcah'"
         assert {"concept", "gotcha", "file"} <= set(there_are.removesuffix(".").split(", "))
+    assert found.session.daemon.workspace("shop").meaning.catch_up(20.0)
     for types in (["gotcha"], ["dir"], ["python"], []):
         assert found.search(query="zebra", types=types)["hint"] == "Nothing is known about this."
 

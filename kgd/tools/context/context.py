@@ -27,7 +27,8 @@ from kgd.tools.nodes import printable
 from kgd.tools.operation import BUDGET, CONTEXT_ID, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin, marks
 from kgd.tools.paging import size_of
-from kgd.tools.parameters import Many, Params, When, period
+from kgd.tools.parameters import Many, Params, When, future, period
+from kgd.tools.read.search import UNSEARCHED
 from kgd.tools.session import Session
 from kgd.tools.working_sets import Hint, enter_working_set, working_set
 from kgd.workspace.workspace import Workspace
@@ -157,7 +158,9 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         "unmatched_paths": [],
         "cut": [],
     }
-    if missing := _missing(asked, bool(found)):
+    if not found and (advice := future(params.since)):
+        answer["missing"] = {"message": advice}
+    elif missing := _missing(asked, bool(found)):
         answer["missing"] = missing
         if size_of(answer) > params.budget * packing.BYTES_PER_TOKEN // 2:
             answer["missing"] = {"message": missing["message"]}
@@ -319,6 +322,8 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
         return {"message": message, "record": [area, _a_trap(workspace, [*bare, *gaps][0])]}
     if is_known:
         return None
+    if asked.findings.sees is None and asked.findings.workspace.meaning.is_behind:
+        return {"message": UNSEARCHED}
     return {
         "message": f"Nothing is known about {asked.about}. When you find out, record it.",
         "record": [_a_trap(workspace, "")],

@@ -22,7 +22,7 @@ from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, brought_by, line, mad
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin
 from kgd.tools.paging import HARD_LIMIT, Room, clip
-from kgd.tools.parameters import Params, When, period
+from kgd.tools.parameters import Params, When, future, period
 from kgd.tools.session import Session
 from kgd.tools.write.put import PutResult, answer_of
 from kgd.workspace.answers import Entry
@@ -121,8 +121,10 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
     if uri is not None and not (answer["commits"] or "cursor" in answer or params.cursor):
         _check_known(workspace, uri, sees)
     is_empty = not (answer["commits"] or "cursor" in answer or params.cursor)
-    if is_empty and (advice := correction(session, workspace, params.author, params.path) or _of_code(session, uri)):
-        answer["next"] = advice
+    if is_empty:
+        advice = future(params.since) or correction(session, workspace, params.author, params.path)
+        if advice := advice or _of_code(session, uri):
+            answer["next"] = advice
     return answer
 
 

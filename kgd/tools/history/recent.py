@@ -10,10 +10,11 @@ from difflib import get_close_matches
 from itertools import islice
 
 from kgd.git import program
+from kgd.git.history import git_date
 from kgd.model.uri import Uri
 from kgd.tools import file_paths
 from kgd.tools.history.last_review import last_review
-from kgd.tools.nodes import is_agent, is_by, moment
+from kgd.tools.nodes import is_agent, is_by
 from kgd.tools.session import Session
 from kgd.workspace.answers import Entry
 from kgd.workspace.history.history import children_first, reverted_by
@@ -104,7 +105,7 @@ def recent_commits(
     """
     arguments = ["rev-list", f"--max-count={MOST_COMMITS}", tip]
     if since is not None:
-        arguments.append(f"--since-as-filter={moment(since)}")
+        arguments.append(f"--since-as-filter={git_date(since)}")
     if reviewed is not None:
         arguments.append(f"^{reviewed.hex()}")
     said = program.run(workspace.layout.git_dir, arguments).decode().split()

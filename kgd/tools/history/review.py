@@ -37,7 +37,7 @@ from kgd.tools.history.recent import (
 from kgd.tools.nodes import is_agent, is_by, made_at, moment
 from kgd.tools.operation import BELOW, CURSOR, MESSAGE, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip
-from kgd.tools.parameters import Many, Message, Params, When, moment_of
+from kgd.tools.parameters import Many, Message, Params, When, future, moment_of
 from kgd.tools.session import Session
 from kgd.tools.write.put import answer_of
 from kgd.workspace.answers import Entry, NodeChange
@@ -194,7 +194,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
             _accept(workspace, person, tip, approvals)
         answer["accepted"] = tip
     elif not answer["authors"]:
-        if advice := correction(session, workspace, params.by, params.path):
+        if advice := future(params.since) or correction(session, workspace, params.by, params.path):
             answer["next"] = advice
     else:
         answer["next"] = Advice(

@@ -19,7 +19,7 @@ from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.hub_reads import forwarded
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, Command, Hints, Operation, Reflects, option
 from kgd.tools.paging import HARD_LIMIT, LEAST, Room, clip, size_of
-from kgd.tools.parameters import Many, Message, Params, When, refuse_unseen
+from kgd.tools.parameters import Many, Message, Params, When, future, refuse_unseen
 from kgd.tools.proposals.outbound import decided_there, take_off
 from kgd.tools.proposals.seen import (
     LONGEST_LINE,
@@ -109,7 +109,9 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
         answer["cursor"] = paging.write("proposals", question, _place(left[params.limit - 1]))
     if shown:
         answer["next"] = _next(params)
-    elif not params.cursor and (advice := file_paths.correction(session, workspace, params.path)):
+    elif not params.cursor and (
+        advice := future(params.since) or file_paths.correction(session, workspace, params.path)
+    ):
         answer["next"] = advice
     return answer
 

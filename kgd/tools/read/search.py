@@ -48,7 +48,7 @@ from kgd.tools.operation import (
 )
 from kgd.tools.origins import Origin, mark
 from kgd.tools.paging import Room
-from kgd.tools.parameters import EdgeTypes, Many, Params, When, period
+from kgd.tools.parameters import EdgeTypes, Many, Params, When, future, period
 from kgd.tools.read import questions
 from kgd.tools.read.traverse import EdgeAnswer
 from kgd.tools.session import Session
@@ -61,6 +61,7 @@ TYPES_SHOWN = 40
 LIKELY = 30
 """Largest number of files that past commits suggest."""
 PARTIAL = "Texts are still being embedded; until this is done, search finds some only by words."
+UNSEARCHED = "No text has these words. Meaning is not searched yet: some texts are not embedded."
 INDEXING = "The text index is being built; until this is done, a search finds only some of the texts."
 CONTINUES = "; the cursor leads to the others"
 KNOWLEDGE_SHARE = 65
@@ -185,11 +186,15 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
     if page.is_far:
         result["origin"] = origins.of_remote(workspace.id)
     is_cut = found.more or left < len(found.hits) or found.more_code or code_left < len(found.code)
-    if passes is not None and not hits and not code and not workspace.is_text_partial:
+    is_empty = not hits and not code and not workspace.is_text_partial
+    if is_empty and (advice := future(params.since)):
+        result["hint"] = advice
+    elif is_empty and passes is not None:
         result["hint"] = f"None of the best {left + code_left} hits pass the filters{CONTINUES if is_cut else ''}."
     else:
         result |= _hints(session, workspace, params, wanted, found, is_known=bool(hits), is_filtered=passes is not None)
-    if params.query.strip() and page.sees is None and workspace.meaning.is_partial:
+    is_told = result.get("hint") == UNSEARCHED
+    if params.query.strip() and page.sees is None and workspace.meaning.is_partial and not is_told:
         result["hint"] = " ".join(filter(None, (result.get("hint"), PARTIAL)))
     if not params.cursor and (absent := _absent(session, workspace, params.query, shown, page.sees)):
         result["absent"] = absent
@@ -214,12 +219,15 @@ def _hints(
     if is_known:
         questions.note(session, workspace, wanted, found=True)
     elif not params.cursor and not is_filtered:
-        if hint := _unknown_types(workspace, params.types, visibility.sight(session, workspace.id)):
+        sees = visibility.sight(session, workspace.id)
+        if hint := _unknown_types(workspace, params.types, sees):
             return {"hint": hint}
         if params.query.strip():
             if not workspace.meaning.is_partial:
                 questions.note(session, workspace, wanted, found=False)
-            return {"hint": "Nothing is known about this.", **paging.present(nearest=list(found.nearest))}
+            is_unsearched = sees is None and workspace.meaning.is_behind
+            hint = UNSEARCHED if is_unsearched else "Nothing is known about this."
+            return {"hint": hint, **paging.present(nearest=list(found.nearest))}
     return {}
 
 

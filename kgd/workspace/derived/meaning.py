@@ -220,6 +220,19 @@ class Meaning:
         return self._stage.state == "waiting"
 
     @property
+    def is_behind(self) -> bool:
+        """Whether some texts have no vector, so that meaning does not find them; False if embedding is off. Takes time
+        linear in the number of these texts."""
+        if self._task is None or self._stage.state in ("off", "waiting", "degraded"):
+            return self._task is not None and self._stage.state != "off"
+        choice = self._choose()
+        if choice.kind == "off":
+            return False
+        now = self._embedding.progress(choice)
+        is_loading = self._choice is None or (self._embedding.serving is None and self._path.exists())
+        return now.left > 0 if now is not None else is_loading
+
+    @property
     def embedded(self) -> int:
         """Texts embedded since the workspace was opened."""
         return self._embedding.embedded
