@@ -299,6 +299,12 @@ def test_a_group_that_does_not_fit_a_revert_is_refused(learned: Ask) -> None:
         learned.review(revert=["services/keys"], group=group)
 
 
+def test_a_change_with_a_revert_and_something_else_marks_the_reverted_change(learned: Ask, person: Ask) -> None:
+    commit = learned.history(uri="services/auth")["commits"][0]["commit"]
+    made = person.put(changes=[{"op": "revert", "commit": commit}, upsert("notes/why", summary="it was wrong")])
+    assert reverted(learned)["keys"] == made["commit"][:12]
+
+
 def test_a_reverted_change_names_its_revert_until_that_is_undone(learned: Ask) -> None:
     assert reverted(learned) == {"auth": None, "keys": None}
     Ask(replace(learned.session, client="kgd ui")).review(since="yesterday", by="agent", revert=["services/auth"])

@@ -250,7 +250,7 @@ def reverted_by(entry: Entry) -> list[Reverted]:
     """The commits that a commit reverted, according to its message.
 
     kgd writes its lines after the author's text, so the text cannot name other commits. A commit made without kgd is
-    read like one of `git revert`. A `put` that reverts a commit and changes something else has none.
+    read like one of `git revert`.
     """
     if entry.operation == "commit":
         return [Reverted(id) for id in _REVERTS_OF_GIT(entry.body)]

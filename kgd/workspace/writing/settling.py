@@ -350,6 +350,5 @@ def named_in_message(changes: ChangeSet, past: Past) -> ChangeSet:
     )
     nodes = {edit.commit: edit.only for edit in edits if isinstance(edit, Revert)}
     body = lines_of_reverts([Reverted(id, only, not only) for id, only in nodes.items()])
-    has_own_operation = len(edits) > len(commits) or changes.operation == UNDO
-    operation = changes.operation if has_own_operation else REVERT
+    operation = UNDO if changes.operation == UNDO else REVERT
     return replace(changes, message=f"{subject}\n\n{body}", edits=edits, operation=operation)
