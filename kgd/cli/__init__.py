@@ -8,6 +8,7 @@ import sys
 
 def main() -> int:
     """The program `kgd`. A host starts `kgd mcp` for every conversation, so that command imports little else."""
+    _open_streams()
     if sys.argv[1:] == ["mcp"]:
         from kgd.client import pump
         from kgd.config import Home
@@ -21,9 +22,14 @@ def main() -> int:
         from kgd.cli import completing
 
         return completing.run(sys.argv[2:])
-    for stream in ("stdout", "stderr"):
-        if getattr(sys, stream) is None:  # closed by the caller, as with `>&-`
-            setattr(sys, stream, open(os.devnull, "w"))  # noqa: SIM115
     from kgd.cli.main import run
 
     return run(sys.argv[1:])
+
+
+def _open_streams() -> None:
+    """Open the standard streams that the caller closed, as with `>&-`; otherwise a socket gets their number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115

@@ -808,3 +808,21 @@ def test_output_that_cannot_be_written_is_one_error_and_a_closed_output_is_none(
         assert done.returncode == code
         assert done.stderr.endswith(said)
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "returned"),
+    [("mcp", 0), ("forget", 2), ("put night/closed --content -", 0), ("join http://127.0.0.1:1", 2)],
+)
+def test_a_closed_input_is_an_empty_one(kgd: Kgd, words: str, returned: int) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -P -m kgd.cli {words} <&-"],
+        cwd=kgd.directory,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == returned
+    assert "Traceback" not in done.stderr
