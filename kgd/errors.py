@@ -152,6 +152,9 @@ class Internal(KgdError):
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
 """Exceptions raised when a document has an unexpected shape."""
 
+UNUSABLE = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a file or a disk that are not defects."""
+
 BY_CODE: dict[str, type[KgdError]] = {
     cls.code: cls
     for cls in (
@@ -194,7 +197,10 @@ def reason_of(error: BaseException) -> str:
 
 
 def of_defect(error: BaseException, *, at: str = "", next: str = "The daemon's log has the details.") -> KgdError:
-    """The error that a client gets for an unexpected exception. A lack of resources is not reported as a defect."""
+    """The error that a client gets for an unexpected exception. A lack of resources, or a disk that cannot be used, is
+    not reported as a defect. The error has no path, since a hub's clients must not learn it."""
+    if isinstance(error, OSError) and error.errno in UNUSABLE:
+        return Unavailable(f"a file on this machine cannot be used: {error.strerror}", at=at, next=next)
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         lacks = "no free file descriptor"
     elif isinstance(error, RuntimeError) and "start new thread" in str(error):

@@ -6,7 +6,6 @@ Nothing large is imported for `--help` or for a call to a running daemon.
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 import re
 import signal
@@ -34,7 +33,7 @@ from kgd.cli.output import show
 from kgd.cli.progress import shown
 from kgd.client.connection import Connection
 from kgd.config import Home
-from kgd.errors import Invalid, KgdError
+from kgd.errors import UNUSABLE, Invalid, KgdError
 
 _TOKEN = re.compile(r"kgd_[a-z]+_\w").search
 _NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: (.*)").fullmatch
@@ -42,8 +41,6 @@ _NO_CHOICE = re.compile(r"argument (\S+): invalid choice: (.*) \(choose from (.*
 _NO_VALUE = re.compile(r"argument (\S+): expected (?:at least )?one argument").fullmatch
 _AMBIGUOUS = re.compile(r"ambiguous option: (\S+) could match (.*)").fullmatch
 """Sentences of argparse that are reworded."""
-_CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Errors of standard output that are not defects."""
 _IN_SIGHT = "does not belong on the command line, where others can see it"
 LIKE_AN_OPTION = 0.65
 """Lowest similarity, without dashes, at which an unknown option counts as a misspelling."""
@@ -79,12 +76,15 @@ def run(argv: Sequence[str]) -> int:
         _discard_output()
         return 128 + signal.SIGPIPE
     except OSError as error:
-        if error.errno not in _CANNOT_WRITE or error.filename is not None:
+        if error.errno not in UNUSABLE:
             raise
         from kgd.cli.terminal import complain
 
-        _discard_output()
-        complain(f"the output cannot be written: {error.strerror}", "")
+        if error.filename is None:
+            _discard_output()
+            complain(f"the output cannot be written: {error.strerror}", "")
+        else:
+            complain(f"this file cannot be used: {error.strerror} ({error.filename})", "")
         return EXIT_CODES["UNAVAILABLE"][0]
 
 

@@ -810,6 +810,18 @@ def test_output_that_cannot_be_written_is_one_error_and_a_closed_output_is_none(
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.skipif(not os.path.isdir("/sys/kernel"), reason="Linux has a folder in which even root creates no files")
+def test_a_file_that_cannot_be_written_is_one_error(kgd: Kgd) -> None:
+    hooks = kgd.directory / ".git/kgd/hooks"
+    aside = hooks.rename(hooks.with_name("hooks.aside"))
+    hooks.symlink_to("/sys/kernel")
+    refused = kgd.run("install")
+    hooks.unlink()
+    aside.rename(hooks)
+    assert refused.returncode == EXIT_CODES["UNAVAILABLE"][0]
+    assert re.fullmatch(r"kgd: this file cannot be used: [\w -]+ \(\S+/hooks/\S+\)\n", refused.stderr)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "returned"),

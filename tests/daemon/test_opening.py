@@ -127,11 +127,18 @@ def left_running() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "error", [OSError(errno.EMFILE, "Too many open files"), RuntimeError("can't start new thread")]
+    "error",
+    [
+        OSError(errno.EMFILE, "Too many open files"),
+        RuntimeError("can't start new thread"),
+        OSError(errno.EROFS, "Read-only file system", "/srv/secret/refs"),
+        OSError(errno.ENOSPC, "No space left on device", "/srv/secret/refs"),
+    ],
 )
 def test_a_call_on_a_machine_that_is_short_of_something_is_unavailable_and_no_defect(error: Exception) -> None:
     told = of_defect(error)
     assert (told.code, bool(told.next)) == ("UNAVAILABLE", True)
+    assert "/srv/secret" not in str(told), "the clients of a hub must not learn its paths"
 
 
 def open_files(daemon: Daemon) -> list[str]:
