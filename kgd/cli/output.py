@@ -15,6 +15,8 @@ from kgd.errors import Advice, Do, KgdError
 _PLACE = re.compile(r"(?:changes|resolutions)\[(\d+)\](?:[. ](.*))?\Z").match
 _INDEXED = re.compile(r"(\w+)\[(\d+)\]\Z").match
 _GLOBAL = {"workspace": "-w"}
+_PARAMETERS = frozenset("changes cursor hub id ids paths source text to token uri uris url version".split())
+"""Parameters that a command may have without an option."""
 _WORD = re.compile(r"`(\w+)`|\b(\w+_\w+)\b")
 
 
@@ -107,7 +109,7 @@ def _place(at: str, flags: dict[str, str], given: dict[str, Any]) -> str:
         typed = given.get(found[1], "")
         number = int(found[2])
         return str(typed[number]) if isinstance(typed, list) and number < len(typed) else flags.get(found[1], "")
-    return flags.get(at, "" if at == "uri" else at)
+    return flags.get(at, "" if at in _PARAMETERS else at)
 
 
 def _reworded(text: str, flags: dict[str, str]) -> str:

@@ -90,7 +90,7 @@ def _named(given: Given, title: str) -> Given:
     """Name a text by its beginning; a later text with the same beginning replaces it."""
     name = title.replace("/", "-").strip()
     if name in ("", ".", ".."):
-        raise Unreadable("it needs a name", next="Give it a uri, such as document://<workspace>/<name>.")
+        raise Unreadable("a text needs a name", next="Give its `uri`, such as document://<workspace>/<name>.")
     return replace(given, name=name, source=Source(given.source.type, name))
 
 

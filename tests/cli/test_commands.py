@@ -457,7 +457,8 @@ def test_an_empty_list_names_the_unknown_filter(kgd: Kgd, words: list[str]) -> N
     ):
         assert said in kgd(*words, *given)
     for given in (["--path", "src"], ["--path", "src/**"], ["--author", author, "--path", "src/auth"]):
-        assert len(kgd(*words, *given, "--since", "2090-01-01").splitlines()) == 1, "both exist, without commits"
+        told = kgd(*words, *given, "--since", "2090-01-01").splitlines()
+        assert told[1:] == ["'2090-01-01' is in the future, so nothing has happened since then."], "both exist"
     assert "There is nothing at or below nope." in kgd("proposals", "--path", "nope")
 
 
@@ -808,6 +809,21 @@ def test_output_that_cannot_be_written_is_one_error_and_a_closed_output_is_none(
         assert done.returncode == code
         assert done.stderr.endswith(said)
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("show", "::"), "kgd: this is not a URI\n"),
+        (("join", "x y"), "kgd: this is not the address of a hub\n"),
+        (("clone", "a b\n"), "kgd: a remote's address must be one line of printable characters\n"),
+        (("ingest", "-"), "kgd: a text needs a name\n     Give its `--uri`, such as"),
+    ],
+)
+def test_a_refusal_does_not_name_a_parameter_that_the_command_lacks(
+    kgd: Kgd, words: tuple[str, ...], told: str
+) -> None:
+    assert kgd.run(*words).stderr.startswith(told)
 
 
 @pytest.mark.skipif(not os.path.isdir("/sys/kernel"), reason="Linux has a folder in which even root creates no files")

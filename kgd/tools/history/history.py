@@ -122,7 +122,7 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
         _check_known(workspace, uri, sees)
     is_empty = not (answer["commits"] or "cursor" in answer or params.cursor)
     if is_empty:
-        advice = future(params.since) or correction(session, workspace, params.author, params.path)
+        advice = correction(session, workspace, params.author, params.path) or future(params.since)
         if advice := advice or _of_code(session, uri):
             answer["next"] = advice
     return answer

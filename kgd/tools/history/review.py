@@ -194,7 +194,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
             _accept(workspace, person, tip, approvals)
         answer["accepted"] = tip
     elif not answer["authors"]:
-        if advice := future(params.since) or correction(session, workspace, params.by, params.path):
+        if advice := correction(session, workspace, params.by, params.path) or future(params.since):
             answer["next"] = advice
     else:
         answer["next"] = Advice(

@@ -88,7 +88,7 @@ def ingest(session: Session, params: IngestParams) -> IngestResult:
         raise Invalid(
             "kgd fetches nothing from the network",
             at="source",
-            next="Save the page and give its file as `source`, or its text as `text`, with this URL as `uri`.",
+            next="Save the page, then ingest its file or its text, with this URL as `uri`.",
         )
     path = located(params.source, session.cwd)
     workspace = addressing.choose(session, params.workspace, writing=True)
