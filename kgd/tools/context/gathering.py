@@ -24,9 +24,8 @@ from kgd.index.ranking import Hit
 from kgd.memories.keywords import keywords
 from kgd.memories.tasks import Task
 from kgd.model.escaping import fenced_line
-from kgd.model.lane import KNOWLEDGE
 from kgd.model.node import cut_at_word
-from kgd.model.uri import CODE_TREE, Uri, name_of, path_of, scheme_of, uri_at, workspace_of
+from kgd.model.uri import CODE_TREE, KNOWLEDGE, Uri, name_of, path_of, scheme_of, uri_at, workspace_of
 from kgd.retrieval import candidates
 from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.tools import visibility
