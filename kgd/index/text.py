@@ -25,13 +25,14 @@ from kgd.index.ranking import (
     Found,
     Frequencies,
     Hit,
+    InSight,
     Search,
+    Sees,
     doc_filter,
     explain,
     file_filter,
     lowered,
 )
-from kgd.index.restricted_search import InSight, Sees
 from kgd.model.dates import Validity
 from kgd.model.node import Source, default_type
 from kgd.model.uri import CODE_TREE, KNOWLEDGE, LANES, Lane, Uri, lane_of

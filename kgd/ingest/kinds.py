@@ -15,10 +15,10 @@ from typing import Any
 from kgd.errors import Invalid
 from kgd.ingest import documents, message_ingest
 from kgd.ingest.conversations import detection, values
+from kgd.ingest.conversations.message_nodes import check_thread
 from kgd.ingest.conversations.values import Conversation, SourceMessage
 from kgd.ingest.kind import Around, Given, Kind, Taken
 from kgd.ingest.readers.result import Text, Unreadable, characters
-from kgd.ingest.thread_history import check_thread
 
 LIMIT = 128 << 20
 """Largest size of one export in bytes."""

@@ -15,10 +15,9 @@ from typing import get_args
 from kgd.codec import documents
 from kgd.errors import Forbidden, KgdError, Limit
 from kgd.ingest.conversations import message_nodes
-from kgd.ingest.conversations.message_nodes import Placed, as_node, fitting
+from kgd.ingest.conversations.message_nodes import LAST, REPLIED_BY, Placed, as_node, fitting, messages_of
 from kgd.ingest.conversations.values import Conversation, SourceMessage, Status, line
 from kgd.ingest.kind import Taken
-from kgd.ingest.thread_history import LAST, REPLIED_BY, messages_of
 from kgd.model.change import Edit, Upsert, upsert_of
 from kgd.model.node import Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, build

@@ -11,9 +11,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Invalid, KgdError
-from kgd.ingest import thread_history
-from kgd.ingest.conversations.message_nodes import spelt
-from kgd.ingest.thread_history import LAST, REPLIED_BY, Message
+from kgd.ingest.conversations import message_nodes
+from kgd.ingest.conversations.message_nodes import LAST, REPLIED_BY, Message, spelt
 from kgd.model.access import Verb
 from kgd.model.dates import validity_in
 from kgd.model.escaping import fenced_line
@@ -517,15 +516,15 @@ def page(found: Found, way: str, room: Room, last: str) -> tuple[list[MessageAns
     """
     if scheme_of(found.uri) not in ("thread", "message"):
         return [], None
-    thread = found.uri if scheme_of(found.uri) == "thread" else thread_history.thread_of(found.uri)
-    begin = thread_history.first_of(found.workspace, thread)
+    thread = found.uri if scheme_of(found.uri) == "thread" else message_nodes.thread_of(found.uri)
+    begin = message_nodes.first_of(found.workspace, thread)
     ends = begin if way == ONWARD else Uri(begin + LAST)
     at = Uri(last) if last else ends if thread == found.uri else found.uri
     made: list[MessageAnswer] = []
     while uris := _next(found, thread, at, way):
         for number, uri in enumerate(uris):
             before = at if way == ONWARD else uris[number + 1] if number + 1 < len(uris) else None
-            message = thread_history.read(found.workspace, uri) if found.sees is None or found.sees(uri) else None
+            message = message_nodes.read(found.workspace, uri) if found.sees is None or found.sees(uri) else None
             if message is not None and not _take(made, _answer(found, message, before), room, must=bool(last)):
                 return made, at
             at = uri
@@ -534,8 +533,8 @@ def page(found: Found, way: str, room: Room, last: str) -> tuple[list[MessageAns
 
 def _next(found: Found, thread: Uri, at: Uri, way: str) -> list[Uri]:
     if way == BACK:
-        return thread_history.listed(found.workspace, thread, PAGE, before=at)[::-1]
-    return thread_history.listed(found.workspace, thread, PAGE, after=at)
+        return message_nodes.listed(found.workspace, thread, PAGE, before=at)[::-1]
+    return message_nodes.listed(found.workspace, thread, PAGE, after=at)
 
 
 def _take(made: list[MessageAnswer], answer: MessageAnswer, room: Room, *, must: bool) -> bool:
