@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kgd.errors import Invalid, KgdError, Limit, NotFound, Stale, Unavailable, whole
 from kgd.exchange.plan import shown
+from kgd.git.files import read_regular
 from kgd.ingest import document_reader
 from kgd.ingest.document_reader import DocumentReader, is_document
 from kgd.ingest.documents import FILE
@@ -281,7 +282,7 @@ class TakingIn:
 
 def kind_of(path: Path, wanted: str) -> tuple[Kind, bytes]:
     """The kind of a path's content, and the first bytes of a file."""
-    head = beginning(path, SNIFFED)
+    head = read_regular(path, SNIFFED) or b""
     return KINDS.get(wanted) or recognised(path.name, head), head
 
 
@@ -405,16 +406,6 @@ def read_file(path: Path, limit: int) -> bytes:
         if data is not None:
             return data
     raise Unreadable("it changed twice while it was being read", next="Ingest it again when it no longer changes.")
-
-
-def beginning(path: Path, length: int) -> bytes:
-    """The first bytes of a file; empty if it is not a file or unreadable."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb") as file:
-            return file.read(length) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
-    except OSError:
-        return b""
 
 
 def _read_once(path: Path, limit: int) -> bytes | None:

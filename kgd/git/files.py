@@ -1,9 +1,11 @@
-"""Durable files: exclusive creation, flushing, atomic replacement."""
+"""Files: exclusive creation, flushing, atomic replacement; and reading of regular files only."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import stat
 from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -38,6 +40,16 @@ def replace(path: Path, data: bytes, *, flush: bool = True, mode: int = 0o644) -
     os.replace(new, path)
     if flush:
         sync_folder(path.parent)
+
+
+def read_regular(path: str | Path, limit: int) -> bytes | None:
+    """At most `limit` bytes of a regular file; None if it cannot be read. Follows no link, and waits for no pipe."""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                return file.read(limit)
+    return None
 
 
 def sync_folder(path: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from kgd.codec.settings import PATH, decode_settings
 from kgd.errors import InvariantViolation, KgdError
+from kgd.git.files import read_regular
 from kgd.model.node import NODE_BYTES
 from kgd.workspace.merging.files import merge_file, record_files
 
@@ -84,8 +85,6 @@ def _write(here: Path, name: str, data: bytes) -> None:
 
 def _sharded(here: Path) -> frozenset[str]:
     try:
-        fd = os.open(here / PATH, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
-            return decode_settings(file.read(NODE_BYTES), newer=True).sharded
-    except (KgdError, OSError):
+        return decode_settings(read_regular(here / PATH, NODE_BYTES) or b"", newer=True).sharded
+    except KgdError:
         return frozenset()

@@ -5,12 +5,9 @@ Only changed files are read, and only files that depend on a change are resolved
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
-import os
 import re
-import stat
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +15,7 @@ from typing import NamedTuple
 
 import orjson
 
+from kgd.git.files import read_regular
 from kgd.index.code_index import BODY_CHARACTERS, ChunkRow, CodeIndex, StoredReading, SymbolRow
 from kgd.model.uri import MAX_BYTES, MAX_SEGMENT_BYTES
 from kgd.symbols.extraction import LARGEST, extract, language_for, why_not
@@ -129,7 +127,7 @@ class CodeReader:
         before = self.index.file(asked.path)
         if asked.failed:
             return self._leave_out(asked, language, asked.failed, "")
-        data = _content(f"{self._root}/{asked.path}", LARGEST if language else DOCUMENT_BYTES)
+        data = read_regular(f"{self._root}/{asked.path}", 1 + (LARGEST if language else DOCUMENT_BYTES))
         if data is None:
             return bool(self.index.remove(asked.path))
         digest = hashlib.sha256(data).hexdigest()
@@ -273,13 +271,3 @@ def _searched(text: str) -> str:
 def _fits(name: str, room: int) -> bool:
     size = len(name.encode("utf-8", "replace"))
     return size <= MAX_SEGMENT_BYTES and 3 * size <= room and name not in (".", "..") and "\0" not in name
-
-
-def _content(path: str, limit: int) -> bytes | None:
-    """At most `limit` + 1 bytes of a regular file; None if it cannot be read."""
-    with contextlib.suppress(OSError):
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
-            if stat.S_ISREG(os.fstat(fd).st_mode):
-                return file.read(limit + 1)
-    return None
