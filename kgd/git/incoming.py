@@ -16,7 +16,7 @@ from pathlib import Path
 from kgd.errors import Damaged, Limit
 from kgd.git import pack, program
 from kgd.git.files import sync_folder, write_new
-from kgd.git.objects import LINK, PLAIN, ObjectId, raw
+from kgd.git.objects import LINK, PLAIN, ObjectId, is_text, raw
 from kgd.git.store import ObjectStore
 
 COPY_SECONDS = 600.0
@@ -220,16 +220,8 @@ def unsafe_reason(path: str, mode: bytes, most: Allowance) -> str:
     if len(names) > most.depth:
         return f"folders nested deeper than {most.depth}"
     for number, name in enumerate(names):
-        if len(name) > most.name or _WRONG_NAME.search(name) or not _is_text(name):
+        if len(name) > most.name or _WRONG_NAME.search(name) or not is_text(name):
             return "a file name that is not allowed in a work tree"
         if number and name.lower() == b".gitattributes":
             return "a .gitattributes file below the top folder"
     return ""
-
-
-def _is_text(name: bytes) -> bool:
-    try:
-        name.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -106,6 +106,15 @@ def raw(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+def is_text(raw: bytes) -> bool:
+    """Whether the bytes are UTF-8."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def words(raw: bytes, encoding: str = "") -> str:
     """Readable text, decoded with the encoding that a commit states, otherwise with UTF-8. Undecodable bytes become
     U+FFFD.

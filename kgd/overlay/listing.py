@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kgd.errors import KgdError, Limit
+from kgd.git.objects import raw
 from kgd.git.program import GitFailed, run
 from kgd.model.uri import MAX_BYTES, MAX_SEGMENTS, from_path
 from kgd.overlay.facts import read, unread
-from kgd.overlay.tree import Directory, name_bytes
+from kgd.overlay.tree import Directory
 
 NEVER = frozenset({".git", ".kgd"})
 MACHINE_MADE = frozenset(
@@ -283,7 +284,7 @@ class Walk:
         made = Directory(note=folder.note)
         prefix = f"{path}/" if path else ""
         # The longest spelling has three characters per byte; the exact length matters only near the limit.
-        room = MAX_BYTES - 3 * len(name_bytes(prefix)) - len(self._workspace) - 8
+        room = MAX_BYTES - 3 * len(raw(prefix)) - len(self._workspace) - 8
         pending: list[str] = []
         for name, found in folder.files:
             if not self._has_uri("file", prefix + name, depth, room):

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from kgd.errors import MALFORMED, KgdError
+from kgd.git.objects import raw
 from kgd.graph.edges import Card, Edge
 from kgd.model.node import RELATIONS_LIMIT, Node, Relation
 from kgd.model.uri import Uri, build, encode_segment, from_path, path_of, segments_of
@@ -203,9 +204,9 @@ def difference(workspace: str, old: Directory | None, new: Directory | None) -> 
         for name in before.files.keys() | after.files.keys():
             one, two = before.files.get(name), after.files.get(name)
             if one is None or two is None:
-                (added if one is None else removed).append(Uri(files + encode_segment(name_bytes(name))))
+                (added if one is None else removed).append(Uri(files + encode_segment(raw(name))))
             elif one is not two and not one.says_the_same_as(two):
-                changed.append(Uri(files + encode_segment(name_bytes(name))))
+                changed.append(Uri(files + encode_segment(raw(name))))
         for name in before.folders.keys() | after.folders.keys():
             todo.append((_folder_uri(folders, name), before.folders.get(name), after.folders.get(name)))
     return Delta(tuple(sorted(added)), tuple(sorted(changed)), tuple(sorted(removed)))
@@ -214,7 +215,7 @@ def difference(workspace: str, old: Directory | None, new: Directory | None) -> 
 def members(workspace: str, uri: Uri, directory: Directory) -> list[Uri]:
     """The URIs of a directory's members, sorted."""
     files, folders = _prefixes(workspace, uri)
-    found = [Uri(files + encode_segment(name_bytes(name))) for name in directory.files]
+    found = [Uri(files + encode_segment(raw(name))) for name in directory.files]
     found += [_folder_uri(folders, name) for name in directory.folders]
     return sorted(found)
 
@@ -223,7 +224,7 @@ def below(workspace: str, uri: Uri, directory: Directory) -> Iterator[Uri]:
     """The URIs of a directory and of everything in it."""
     yield uri
     files, folders = _prefixes(workspace, uri)
-    yield from sorted(Uri(files + encode_segment(name_bytes(name))) for name in directory.files)
+    yield from sorted(Uri(files + encode_segment(raw(name))) for name in directory.files)
     for inner, name in sorted((_folder_uri(folders, name), name) for name in directory.folders):
         yield from below(workspace, inner, directory.folders[name])
 
@@ -244,10 +245,6 @@ def facts_of(uri: Uri, found: File | Directory) -> dict[str, Any]:
     return data
 
 
-def name_bytes(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
-
-
 def _prefixes(workspace: str, uri: Uri) -> tuple[str, str]:
     """Two URI prefixes: one for the files in a directory, one for its subdirectories."""
     segments = segments_of(uri)
@@ -258,7 +255,7 @@ def _prefixes(workspace: str, uri: Uri) -> tuple[str, str]:
 
 def _folder_uri(prefix: str, name: str) -> Uri:
     top = prefix.count("/") == 3
-    return Uri(prefix + ("%5F" if top and name == "_" else encode_segment(name_bytes(name))))
+    return Uri(prefix + ("%5F" if top and name == "_" else encode_segment(raw(name))))
 
 
 def _summary(found: File | Directory) -> str:

@@ -39,7 +39,7 @@ TRIES = 5
 """Maximum pushes per round. After each lost race the commits that arrived first are merged before the next push."""
 PROPOSALS_LIMIT = 200
 COUNTED = 10_000
-"""Maximum number of commits that a report counts."""
+"""Maximum number of commits that are counted, or searched for work."""
 FIRST_PAUSE = 0.1
 LEDGER = Allowance(objects=5_000_000, bytes=1 << 30, blob=pushers.LARGEST, tree=8 << 20)
 """Limits for fetching the ledger of pushes."""
@@ -474,9 +474,6 @@ def _count(host: Host, tip: ObjectId, known: Sequence[ObjectId]) -> int:
         return 0
 
 
-COMMITS_LIMIT = 10_000
-
-
 class PushTarget(NamedTuple):
     """The remote ref to push to, and its current value (None if it does not exist)."""
 
@@ -567,7 +564,7 @@ def _base(remote: Remote) -> str:
 def _has_work(host: Host, ours: ObjectId, known: list[ObjectId]) -> bool:
     """Whether `ours` has commits, other than merges, that `known` lacks."""
     try:
-        new = host.store.commits_between(known, ours, limit=COMMITS_LIMIT)
+        new = host.store.commits_between(known, ours, limit=COUNTED)
     except Limit:
         return True
     return any(len(host.store.commit(id).parents) < 2 for id in new)

@@ -16,7 +16,7 @@ from kgd.codec import bulk, documents, memories, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, whole
-from kgd.git.objects import ObjectId
+from kgd.git.objects import ObjectId, is_text
 from kgd.git.store import ObjectStore
 from kgd.model.conflict import Conflict
 from kgd.model.dates import validity
@@ -191,7 +191,7 @@ def check(path: str, data: bytes, base: bytes | None, home: Home) -> None:
         settings = decode_settings(data, at=path)
         if settings.workspace != home.workspace or settings.sharded != home.sharded:
             raise Invalid("the workspace's id and its sharded schemes cannot be changed", at=f"{path}:1")
-    elif b"\0" in data or not _is_text(data):
+    elif b"\0" in data or not is_text(data):
         raise Invalid("this is not UTF-8 text", at=f"{path}:1")
     elif paths.is_memory_path(path):
         admit_memory(path, data, base, home)
@@ -334,14 +334,6 @@ def _place(path: str, data: bytes, opening: bytes, _field: str, secret: Secret |
     start = found.start() if found else 0
     line = line_of(secret, data, start) if secret else data.count(b"\n", 0, start) + 1
     return f"{path}:{line}"
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 AREAS = frozenset({"atom", "molecule"})
