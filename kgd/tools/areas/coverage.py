@@ -384,10 +384,7 @@ def area_facts(session: Session, params: AreaFactsParams) -> AreaFactsResult:
     for one in answer["facts"]:
         if doubt := doubts.get(Uri(one["uri"])):
             one["unverified"] = doubt
-    if total > len(paths):
-        answer["more_files"] = total - len(paths)
-    if len(found.paths) > FACTS:
-        answer["more_facts"] = len(found.paths) - FACTS
+    answer |= paging.present(more_files=total - len(paths), more_facts=max(0, len(found.paths) - FACTS))
     if start + params.limit < len(uris):
         answer["cursor"] = paging.write("area_facts", area, [start + params.limit])
     return answer

@@ -392,17 +392,8 @@ def _learned(uri: Uri, sum: _Sum, at: str) -> Learned | None:
 def _shortened(one: Learned) -> Learned:
     """The first fields of a node that is too large for an answer, each with the start of its value."""
     first = dict(islice(one["fields"].items(), FIELDS_OF_LONG))
-    short: Learned = {
-        "uri": one["uri"],
-        "at": one["at"],
-        "change": one["change"],
-        "commits": one["commits"][-FIELDS_OF_LONG:],
-        "fields": clip(first, SHORT_VALUE),
-    }
-    if "reverted" in one:
-        short["reverted"] = one["reverted"]
-    if "approved" in one:
-        short["approved"] = True
+    short = one.copy()
+    short["commits"], short["fields"] = one["commits"][-FIELDS_OF_LONG:], clip(first, SHORT_VALUE)
     if len(one["fields"]) > FIELDS_OF_LONG:
         short["more_fields"] = len(one["fields"]) - FIELDS_OF_LONG
     return short

@@ -31,6 +31,7 @@ from kgd.sync.round import Transport
 from kgd.tools import addressing
 from kgd.tools.hub_reads import checked
 from kgd.tools.origins import fence
+from kgd.tools.paging import present
 from kgd.tools.parameters import Many, Message, Params, RequestId
 from kgd.tools.proposals.own_nodes import AtHand, OnHub, Piece, There, only_receiver, piece
 from kgd.tools.session import Session
@@ -236,10 +237,7 @@ def _to_git(
         ],
         "look": f"It waits at the remote as {done.ref} until its owner accepts or merges it.",
     }
-    if outcome.warnings:
-        answer["warnings"] = list(outcome.warnings)
-    if outcome.repeated:
-        answer["repeated"] = True
+    answer |= present(warnings=list(outcome.warnings), repeated=outcome.repeated)
     return answer
 
 

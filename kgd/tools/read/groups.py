@@ -20,6 +20,7 @@ from kgd.graph import communities
 from kgd.model.escaping import fenced_line
 from kgd.model.uri import Uri, scheme_of
 from kgd.tools.nodes import overlay_of, title_of
+from kgd.tools.paging import present
 from kgd.tools.read import states
 from kgd.tools.read.grouping import (
     ALONE,
@@ -267,12 +268,11 @@ def _member(workspace: Workspace, uri: Uri, marked: Mapping[Mark, Collection[Uri
     member: Member = {"uri": uri, "type": type_of(workspace, uri), "name": _title(workspace, uri)}
     if card and card.summary:
         member["summary"] = fenced_line(card.summary, 300)
-    if uri in marked["conflicts"]:
-        member["has_conflict"] = True
-    if uri in marked["stale"]:
-        member["is_stale"] = True
-    if uri in marked["proposed"]:
-        member["is_proposed"] = True
+    member |= present(
+        has_conflict=uri in marked["conflicts"],
+        is_stale=uri in marked["stale"],
+        is_proposed=uri in marked["proposed"],
+    )
     return member
 
 

@@ -23,6 +23,7 @@ from kgd.sync.remote_state import Machine
 from kgd.tools import addressing
 from kgd.tools.nodes import moment
 from kgd.tools.operation import DIRECTION, REF, SECONDS, TOKEN, USUAL, Command, Hints, Operation, option
+from kgd.tools.paging import present
 from kgd.tools.parameters import JsonObject, Params
 from kgd.tools.session import Session
 from kgd.tools.workspaces.status import RESOLVE_OPEN, WorkspaceParams
@@ -295,10 +296,7 @@ def _shown(machine: Machine, workspace: Workspace | None = None) -> RemoteAnswer
         answer["direction"] = machine.remote.direction
     for wait in machine.waits:
         told: WaitAnswer = {"kind": wait.kind, "reason": wait.reason}
-        if wait.next:
-            told["next"] = wait.next
-        if wait.commit:
-            told["commit"] = wait.commit
+        told |= present(next=wait.next, commit=wait.commit)
         answer["waits"].append(told)
     if machine.trouble is not None:
         answer["waits"].append(_told(machine.trouble))
@@ -308,12 +306,7 @@ def _shown(machine: Machine, workspace: Workspace | None = None) -> RemoteAnswer
 def _after_round(one: Answer) -> RemoteAnswer:
     answer, done = _shown(one.machine), one.done
     answer["pulled"], answer["pushed"] = done.pulled, done.pushed
-    if done.proposed:
-        answer["proposed"] = done.proposed
-    if done.merged:
-        answer["merged"] = done.merged
-    if done.proposals:
-        answer["proposals"] = done.proposals
+    answer |= present(proposed=done.proposed, merged=done.merged, proposals=done.proposals)
     if one.error is not None and one.machine.trouble is not one.error:
         answer["waits"].append(_told(one.error))
     return answer

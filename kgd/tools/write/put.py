@@ -39,6 +39,7 @@ from kgd.tools.operation import (
     names,
     option,
 )
+from kgd.tools.paging import present
 from kgd.tools.parameters import Many, Message, Params, RequestId
 from kgd.tools.session import Session
 from kgd.tools.write import write_conflicts
@@ -47,6 +48,9 @@ from kgd.workspace.answers import Outcome
 from kgd.workspace.workspace import Workspace
 
 Conflicts = Literal["resolve", "show"]
+
+
+SETTLING = Do("conflicts"), " shows its sides, ", Do("resolve_conflicts"), " resolves it"
 
 
 class PutParams(Params):
@@ -141,16 +145,7 @@ def answer_of(
     open_conflicts = {
         one.uri for uri, _ in outcome.nodes for one in workspace.conflicts.find(uri) if one.id not in settled
     }
-    warnings += [
-        Advice(
-            f"{uri} has an open conflict: ",
-            Do("conflicts"),
-            " shows its sides, ",
-            Do("resolve_conflicts"),
-            " resolves it",
-        )
-        for uri in open_conflicts
-    ]
+    warnings += [Advice(f"{uri} has an open conflict: ", *SETTLING) for uri in open_conflicts]
     answer: PutResult = {
         "workspace": workspace.id,
         "commit": outcome.commit,
@@ -159,12 +154,7 @@ def answer_of(
         "similar": [{"uri": one.uri, "like": list(one.like)} for one in outcome.similar],
         "warnings": warnings,
     }
-    if outcome.deleted:
-        answer["deleted"] = list(outcome.deleted)
-    if outcome.repeated:
-        answer["repeated"] = True
-    if dry_run:
-        answer["dry_run"] = True
+    answer |= present(deleted=list(outcome.deleted), repeated=outcome.repeated, dry_run=dry_run)
     return answer
 
 
