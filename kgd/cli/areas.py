@@ -144,7 +144,8 @@ def area(answer: Answer) -> None:
     for member in answer["members"]:
         say(f"  {bold(member['name'])}  {address(member['id'])}  {faint(', '.join(member['paths']))}", hang=4)
     if facts.get("facts"):
-        _heading(f"Facts ({facts['total']}{_stale(facts)})")
+        stale = f", {facts['stale']} stale" if facts["stale"] else ""
+        _heading(f"Facts ({facts['total']}{stale})")
     for fact in facts.get("facts", ()):
         _fact(fact)
     if (total := facts.get("total", 0)) > LISTED:
@@ -160,10 +161,6 @@ def area(answer: Answer) -> None:
         _heading("Changes")
     for change in one.get("changelog", ()):
         say(f"  {when(change['createdAt'], change['createdAt'][:10])}  {change['summary']}", hang=4)
-
-
-def _stale(facts: Answer) -> str:
-    return f", {facts['stale']} stale" if facts["stale"] else ""
 
 
 def _heading(title: str) -> None:

@@ -232,11 +232,7 @@ def _entry(name: str, text: str, uri: Uri) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(_printable(text[: 4 * LINE]).split())
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text)
+    return " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * LINE]).split())
 
 
 PRIME = Operation(

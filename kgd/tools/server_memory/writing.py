@@ -38,7 +38,6 @@ from kgd.tools.server_memory.parameters import (
     DeleteEntities,
     DeleteObservations,
     DeleteRelations,
-    RelationGiven,
     Told,
 )
 from kgd.tools.server_memory.reading import EntityAnswer, RelationAnswer, workspace_of
@@ -151,14 +150,10 @@ def delete_observations(session: Session, params: DeleteObservations) -> DoneAns
 def delete_relations(session: Session, params: DeleteRelations) -> DoneAnswer:
     def plan(draft: Draft) -> None:
         for given in params.relations:
-            draft.unrelate(_link(given))
+            draft.unrelate(Link(given.source, given.to, given.relationType))
 
     carry_out(session, params.tool, [one.source for one in params.relations], plan)
     return {"success": True, "message": "Relations deleted successfully"}
-
-
-def _link(given: RelationGiven) -> Link:
-    return Link(given.source, given.to, given.relationType)
 
 
 def carry_out(session: Session, operation: str, names: Sequence[str], plan: Callable[[Draft], T]) -> T:

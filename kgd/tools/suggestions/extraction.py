@@ -91,7 +91,8 @@ def extract(session: Session, workspace: Workspace, uri: Uri, *, dry_run: bool =
     counts = {"texts": len(texts), "unread": len(fresh)}
     answer: dict[str, Any] = {"workspace": workspace.id, "kind": KIND, "source": uri, "counts": counts}
     if dry_run or not waiting:
-        answer["next"] = "All texts have already been read." if not waiting else _how_many(waiting)
+        planned = f"{len(waiting)} questions would be asked, {MOST_ASKED} per call."
+        answer["next"] = planned if waiting else "All texts have already been read."
         return answer | ({"dry_run": True} if dry_run else {})
     read = _asked(session, waiting[:MOST_ASKED])
     counts |= {"things": len(read.things), "relations": len(read.ties)}
@@ -114,10 +115,6 @@ HANDED = (
     "No model of the client read them. Do the task yourself: put upserts of entity://<workspace>/<name> with type, "
     "name and data.aliases, and relate them. Texts that contain these names then mention them automatically."
 )
-
-
-def _how_many(waiting: Sequence[Batch]) -> str:
-    return f"{len(waiting)} questions would be asked, {MOST_ASKED} per call."
 
 
 def _texts(session: Session, workspace: Workspace, uri: Uri) -> Iterator[tuple[Uri, str]]:

@@ -201,7 +201,11 @@ def card_of(visit: Visit, wanted: Wanted) -> dict[str, Any] | None:
     card["node"] = node
     card["version_authors"] = version_authors(visit, node)
     card["relations"] = [
-        {"rows": [_row(visit, wanted, row) for row in found.rows[:RELATIONS]], "of": found.of, "way": way}
+        {
+            "rows": [row | {"link": wanted.selecting(visit, row["other"])} for row in found.rows[:RELATIONS]],
+            "of": found.of,
+            "way": way,
+        }
         for way, found in directions
         if found.rows
     ]
@@ -214,10 +218,6 @@ def card_of(visit: Visit, wanted: Wanted) -> dict[str, Any] | None:
     else:
         card["path_begun"] = wanted.path_begun(visit, node["uri"])
     return card
-
-
-def _row(visit: Visit, wanted: Wanted, row: dict[str, Any]) -> dict[str, Any]:
-    return row | {"link": wanted.selecting(visit, row["other"])}
 
 
 def legend_of(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]]:
