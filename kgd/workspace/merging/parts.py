@@ -142,12 +142,10 @@ class PartsMerge:
     def fold(self, files: Files) -> Files:
         """The files of the merge, with nodes folded into their parts."""
         made = dict(files) | self.files
-        placed = self._places()
-        nodes: dict[Uri, bytes | None] = {}
-        for path, data in files.items():
-            named = uri_in_part(path, self._sharded)
-            if named is not None and (uri := self._uri(path, data, placed)) is not None:
-                nodes[uri] = data
+        in_parts = {path: data for path, data in files.items() if uri_in_part(path, self._sharded) is not None}
+        placed = self._places() if in_parts or self._paths else {}
+        named = ((self._uri(path, data, placed), data) for path, data in in_parts.items())
+        nodes = {uri: data for uri, data in named if uri is not None}
         if not nodes and not self._paths:
             return made
         tree = _Ours(self._store, self._tree)
