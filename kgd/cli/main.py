@@ -123,7 +123,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
 
 
 def _refuse_empty(chosen: Verb, given: dict[str, Any]) -> None:
-    """Refuse an empty argument, such as that of an unset variable: it would otherwise count as left out."""
+    """Refuse an empty argument, such as an unset variable: it would otherwise count as left out."""
     for argument in chosen.arguments:
         if argument.is_positional and given.get(argument.dest) == "":
             name = argument.options.get("metavar") or argument.flags[0].upper()

@@ -92,7 +92,7 @@ def _after(missing: str) -> str:
         uri = missing.split()[-4]
         return f"`kgd get {address(uri)}` shows it, and `kgd history {address(uri)}` its changes."
     folder, is_folder, _ = missing.partition(" is a folder")
-    return f"`kgd why {folder}` shows what is known about the folder." if is_folder else NO_LINE
+    return f"`kgd why {folder}` shows the facts about the folder." if is_folder else NO_LINE
 
 
 def _known_by(answer: Answer) -> None:

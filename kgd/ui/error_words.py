@@ -73,7 +73,7 @@ def next_step(text: str) -> str:
 
 
 def labelled(error: KgdError, **labels: str) -> KgdError:
-    """Return the error with the label of its field, for a form whose label is not that of `LABELS`."""
+    """Return the error with the label of its field, for a form whose label differs from `LABELS`."""
     parameter = _PARAMETER(error.at)
     if parameter and parameter[1] in labels:
         error.at = labels[parameter[1]]
