@@ -47,6 +47,8 @@ _LEFT_OUT = {
     "alternatives": ("paths", ""),
 }
 """Nouns for the things that a limit of a walk leaves out, and the prefix of their count; other limits: relations."""
+NOTHING_KNOWN = "Nothing is known about this."
+"""The beginning of the hint in an answer without knowledge."""
 HIGHEST_LIMIT = 100
 """A limit that every command accepts."""
 STEPS = 5
@@ -111,8 +113,10 @@ def _no_hits(hint: str) -> None:
         say(hint)
         return
     say("nothing is known about this")
-    if hint := hint.removeprefix("Nothing is known about this.").strip():
-        say(f"    {hint}", hang=4)
+    if hint.startswith(NOTHING_KNOWN):
+        say('    `kgd remember "…"` records it')
+    if rest := hint.removeprefix(NOTHING_KNOWN).strip():
+        say(f"    {rest}", hang=4)
 
 
 def _hits(hits: list[Answer]) -> None:

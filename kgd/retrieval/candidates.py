@@ -186,6 +186,8 @@ COVERED_BY_SOURCES = 0.2
 """Minimum share of a strange query's weight that a source must have."""
 ALIKE = 2.0
 """Relevance at which a source or code answers a strange query."""
+ALIKE_UNKNOWN = 3.0
+"""The same if no text has any word of the query. Symbols are up to 3 similar to a made-up word."""
 LEAST_COVERED = 0.15
 RICH, MANY_NOTES = 200, 20
 """With at least `RICH` texts, a word that no text has is strange; with at least `MANY_NOTES` notes, a note needs
@@ -330,6 +332,8 @@ class Pool:
             return True
         if unit.lane is Lane.NOTES:
             return unit.tier >= ranking.BEGUN or self.evidence(unit) >= self.needed
+        if self.is_far(unit):
+            return False
         is_near = unit.lane not in self.full and unit.vec >= LIKE
         if unit.is_weak and not (self.is_short and self.has_name_of(unit)):
             return is_near and not self.is_strange
@@ -339,6 +343,12 @@ class Pool:
             return not self.is_short or unit.tier > ranking.FILE or is_near
         alike = self.relevance(unit.similarity)
         return alike > 0 and (self.scale is None or alike >= ALIKE) and (not self.is_short or is_near)
+
+    def is_far(self, unit: Unit) -> bool:
+        """Whether no text has any word of the query, and the unit is not similar enough to answer without words."""
+        if self.known or unit.tier > ranking.FILE or unit.covered or self.scale is None:
+            return False
+        return self.relevance(unit.likeness) < ALIKE_UNKNOWN
 
     def has_name_of(self, unit: Unit) -> bool:
         """Whether the query has each word of the unit's name, and others that are not weak: ``class App``."""

@@ -198,6 +198,11 @@ def test_a_stale_node_in_a_context_is_marked_once_with_its_reason(capsys: pytest
     assert f"    ! stale: {doubt['reason']}\n" in capsys.readouterr().out
 
 
+def test_a_search_without_an_answer_is_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    printing.search({"hits": [], "code": [], "hint": printing.NOTHING_KNOWN})
+    assert capsys.readouterr().out == 'nothing is known about this\n    `kgd remember "…"` records it\n'
+
+
 def test_the_next_step_of_an_answer_names_the_option() -> None:
     assert advised({"next": "Name one with `workspace`: a, b."})["next"] == "Name one with `-w`: a, b."
 
