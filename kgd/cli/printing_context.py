@@ -20,7 +20,8 @@ _HEADINGS = {
     "file": "Files",
     "dir": "Files",
 }
-_NAMED = 20
+_NAMED = 3
+"""The largest number of paths without an area that are named."""
 NO_LINE = "Write a file and one of its lines, as in `kgd why src/app.py:12`, or the file alone."
 """The next step after an error."""
 _OF_THE_FILE = ("code", "changes", "changed_together", "known_by", "unmatched_paths", "described")
@@ -33,11 +34,7 @@ def context(answer: Answer) -> None:
     if code := answer.get("code"):
         _section("In the code")
         for one in code:
-            if is_terminal():
-                say(f"  {address(one['uri'])}  {faint(_one_line(one['why']))}", hang=4)
-                continue
-            say(f"  {one['name']}  {one['uri']}")
-            say(f"    {_one_line(one['why'])}")
+            _code(one)
     _changes(answer)
     if answer.get("likely_files"):
         _section("Likely files")
@@ -48,20 +45,38 @@ def context(answer: Answer) -> None:
         for one in answer["changed_together"]:
             say(f"  {one['path']}, in {one['count']} of {words.counted(one['of'], 'commits')}")
     _known_by(answer)
-    if paths := answer["unmatched_paths"]:
-        _section("In no area")
-        described = set(answer.get("described", ()))
-        for path in paths[:_NAMED]:
-            say(f"  {path}{'' if path in described else ' (not described)'}")
-        if len(paths) > _NAMED:
-            say(f"  and {len(paths) - _NAMED} more")
+    missing = answer.get("missing") if answer.get("unknown_paths") or not answer["items"] else None
+    _in_no_area(answer, missing)
     for one in answer.get("unknown_lines", ()):
         complain(one, _after(one))
     _cut(answer["cut"])
-    if missing := answer.get("missing"):
+    if missing:
         say(missing["message"])
     for uri in answer.get("nearest", ()):
         say(f"  nearest: {address(uri)}")
+
+
+def _code(one: Answer) -> None:
+    if not is_terminal():
+        say(f"  {one['name']}  {one['uri']}")
+        say(f"    {_one_line(one['why'])}")
+    elif printing.headline(one):
+        printing.entry(one, _one_line(one["why"]), "  ")
+    else:
+        say(f"  {address(one['uri'])}  {faint(_one_line(one['why']))}", hang=4)
+
+
+def _in_no_area(answer: Answer, missing: Answer | None) -> None:
+    """Name the paths without an area, or count them if there are many, unless the message in `missing` does it."""
+    paths, described = answer["unmatched_paths"], answer.get("described", ())
+    if len(paths) > _NAMED:
+        if not missing:
+            gap()
+            say(f"{len(paths)} files belong to no area")
+    elif len(paths) > 1 or (paths and not missing):
+        _section("In no area")
+        for path in paths:
+            say(f"  {path}{'' if path in described else ' (not described)'}")
 
 
 def why(answer: Answer) -> None:

@@ -306,6 +306,14 @@ def test_the_items_of_a_context_are_printed_under_one_heading_of_a_kind(capsys: 
     assert re.findall(r"^\w.*", capsys.readouterr().out, re.M) == ["Areas", "Gotchas"]
 
 
+@pytest.mark.usefixtures("on_screen")
+def test_a_piece_of_a_document_in_a_context_is_shown_by_its_heading(capsys: pytest.CaptureFixture[str]) -> None:
+    code = {"name": "Keys › Rotation", "uri": "chunk://shop/docs/keys.md/0009", "why": "found by content: keys"}
+    lists: dict[str, Any] = {"items": [], "changes": [], "changed_together": [], "unmatched_paths": [], "cut": []}
+    printing_context.context({**lists, "code": [code]})
+    assert "Keys › Rotation" in STYLE.sub("", capsys.readouterr().out)
+
+
 def test_a_context_has_an_empty_line_between_its_parts_and_none_before_the_first(kgd: Kgd) -> None:
     kgd("remember", "The cellar floods in May.", "--about", "src/auth/session.py", "-q")
     shown = kgd.on_terminal("context", "src/auth/session.py", NO_COLOR="1")

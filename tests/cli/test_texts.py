@@ -190,12 +190,34 @@ def test_a_warning_is_shown_once(capsys: pytest.CaptureFixture[str], printer: Ca
     assert [printed.count(one) for one in (missing, other)] == [1, 1]
 
 
+KEYS = {"kind": "gotcha", "name": "Keys", "uri": "gotcha://shop/keys", "why": "cites it"}
+
+
 def test_a_stale_node_in_a_context_is_marked_once_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     doubt = {"reason": "check in src/auth/session.py changed, in no commit yet"}
-    item = {"kind": "gotcha", "name": "Keys", "uri": "gotcha://shop/keys", "why": "cites it", "unverified": doubt}
-    answer: dict[str, Any] = {"items": [item], "changes": [], "changed_together": [], "unmatched_paths": [], "cut": []}
+    answer: dict[str, Any] = {"items": [KEYS | {"unverified": doubt}], "changes": [], "changed_together": [], "unmatched_paths": [], "cut": []}
     printing_context.context(answer)
     assert f"    ! stale: {doubt['reason']}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("unmatched", "items", "shown"),
+    [
+        (["a.py"], [], "a.py belongs to no area\n"),
+        (["a.py"], [KEYS], "In no area\n  a.py (not described)\n"),
+        (["a.py"] * 28, [], "a.py belongs to no area\n"),
+        (["a.py"] * 28, [KEYS], "28 files belong to no area\n"),
+    ],
+)
+def test_paths_without_an_area_are_said_once(
+    capsys: pytest.CaptureFixture[str], unmatched: list[str], items: list[dict[str, Any]], shown: str
+) -> None:
+    lists: dict[str, Any] = {"changes": [], "changed_together": [], "cut": []}
+    missing = {"message": "a.py belongs to no area"}
+    printing_context.context({**lists, "items": items, "unmatched_paths": unmatched, "missing": missing})
+    printed = capsys.readouterr().out
+    assert printed.endswith(shown)
+    assert printed.count("no area") == 1
 
 
 def test_a_search_without_an_answer_is_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
