@@ -14,6 +14,8 @@ from kgd.config import pager
 
 NOT_RUNNABLE = (126, 127)
 """Exit codes of a shell that could not run the command."""
+_UNKNOWN = (80, 0)
+"""The size if the terminal does not report one."""
 
 
 class _Page(io.StringIO):
@@ -25,7 +27,10 @@ class _Page(io.StringIO):
 
 @contextmanager
 def paged(is_on: bool) -> Iterator[None]:
-    """Show the output written within in the pager if it is higher than the terminal. In a pipe this has no effect."""
+    """Show the output written within in the pager if it is higher than the terminal.
+
+    This has no effect in a pipe, or on a terminal that does not report its height.
+    """
     command, environment = pager()
     if not is_on or not command or not sys.stdout.isatty():
         yield
@@ -35,8 +40,8 @@ def paged(is_on: bool) -> Iterator[None]:
         with redirect_stdout(page):
             yield
     finally:
-        text = page.getvalue()
-        if text.count("\n") < shutil.get_terminal_size().lines or not _show(command, environment, text):
+        text, rows = page.getvalue(), shutil.get_terminal_size(_UNKNOWN).lines
+        if not rows or text.count("\n") < rows or not _show(command, environment, text):
             sys.stdout.write(text)
 
 

@@ -262,6 +262,7 @@ def test_output_higher_than_the_terminal_goes_through_the_pager(kgd: Kgd) -> Non
     assert kgd.on_terminal(*asked, rows=24, PAGER=PAGER, KGD_PAGER="cat").count("paged:") == 0
     assert kgd.on_terminal(*asked, rows=24, PAGER=PAGER).count("paged:") > 40
     assert "paged:" not in kgd.on_terminal(*asked, rows=100, KGD_PAGER=PAGER)
+    assert "paged:" not in kgd.on_terminal(*asked, rows=0, KGD_PAGER=PAGER)
     assert "paged:" not in kgd.on_terminal(*asked, "--no-pager", rows=24, KGD_PAGER=PAGER)
     assert "paged:" not in kgd.run(*asked, KGD_PAGER=PAGER).stdout
     assert "Line 39." in kgd.on_terminal(*asked, rows=24, KGD_PAGER=shlex.quote("/nothing/here"))
