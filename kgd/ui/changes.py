@@ -239,12 +239,22 @@ def reason_of(commit: Mapping[str, Any]) -> str:
     if commit.get("operation") not in WITH_REASONS or not nodes or message == UNSEEN_MESSAGE:
         return ""
     is_generated = any(message.startswith(f"{verb} {uri}"[:100]) for verb in GENERATED for uri in nodes)
-    return "" if is_generated else message
+    return "" if is_generated or any(_relation_in(message, uri) for uri in nodes) else message
 
 
 def description_of(subject: str, uri: str) -> str:
     """Describe the change that a generated commit subject reports; empty for a subject that an author wrote."""
+    if verb := _relation_in(subject, uri):
+        return DESCRIPTIONS[verb]
     return DESCRIPTIONS.get(subject.removesuffix(uri).rstrip(), "") if subject.endswith(f" {uri}") else ""
+
+
+def _relation_in(subject: str, uri: str) -> str:
+    """``relate`` or ``unrelate`` if a generated subject reports one relation of the node, otherwise empty."""
+    rest = subject.removeprefix("unlink ")
+    if not rest.startswith(f"{uri[:100]} ") or len(rest.split()) != 3:
+        return ""
+    return "relate" if rest == subject else "unrelate"
 
 
 def titled(field: str) -> str:

@@ -143,6 +143,9 @@ def test_values_are_shown_as_editable_text() -> None:
     ("subject", "said"),
     [
         ("relate concept://shop/a", "related"),
+        ("concept://shop/a uses concept://shop/b", "related"),
+        ("unlink concept://shop/a uses concept://shop/b", "removed a relation"),
+        ("concept://shop/a is a limit", ""),
         ("append to concept://shop/a", "added text"),
         ("put concept://shop/a", "changed"),
         ("relate concept://shop/ab", ""),
@@ -162,6 +165,7 @@ def test_a_generated_subject_is_described_by_its_change(subject: str, said: str)
         ("commit", "Seen in the logs\n\nOf May.", "Seen in the logs\n\nOf May."),
         ("put", "put concept://shop/a and 3 more", ""),
         ("put", "change concept://shop/a and 1 more", ""),
+        ("put", "concept://shop/a uses concept://shop/b", ""),
         ("resolve", "resolve concept://shop/a", ""),
         ("import", "3 threads of mail", ""),
         ("put", UNSEEN_MESSAGE, ""),

@@ -314,7 +314,7 @@ def doubled_relations(edits: Iterable[Edit]) -> list[str]:
 
 
 def _not_in_code(uri: Uri) -> str:
-    return f"{uri} is not in the code tree; it was created as a resource"
+    return f"{uri} is not in the code tree; it was created as a resource, which undo removes"
 
 
 def _check_link(draft: Draft, relation: Relation) -> None:

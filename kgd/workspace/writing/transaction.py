@@ -14,7 +14,21 @@ from kgd.codec.settings import policy_in
 from kgd.errors import Invalid, KgdError, Limit
 from kgd.git.objects import ObjectId, Signature, signature, with_trailers
 from kgd.git.staging import Staging
-from kgd.model.change import VERIFY, Append, ChangeSet, Delete, Edit, Log, Move, Relate, Revert, Settle, Untag, Upsert
+from kgd.model.change import (
+    VERIFY,
+    Append,
+    ChangeSet,
+    Delete,
+    Edit,
+    Log,
+    Move,
+    Relate,
+    Revert,
+    Settle,
+    Unrelate,
+    Untag,
+    Upsert,
+)
 from kgd.model.node import NODE_BYTES
 from kgd.model.uri import Uri
 from kgd.workspace.answers import FileChange, NodeChange, Outcome, Would
@@ -150,8 +164,13 @@ def message_of(changes: ChangeSet, touched: Iterable[Uri], settled: Iterable[str
 def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
     """A subject for a change without a message."""
     edits = list(changes)
-    if len(edits) == 1 and isinstance(edits[0], Move):
-        return f"move {edits[0].uri}"[:100] + f" to {edits[0].to}"[:100]
+    match edits:
+        case [Move(uri, to)]:
+            return f"move {uri}"[:100] + f" to {to}"[:100]
+        case [Relate(source, relation)]:
+            return f"{source}"[:100] + f" {relation.type} {relation.target}"[:150]
+        case [Unrelate(source, target, kind)]:
+            return f"unlink {source}"[:100] + f" {kind} {target}"[:150]
     kinds = {type(edit) for edit in edits}
     verbs = {
         Upsert: "put",

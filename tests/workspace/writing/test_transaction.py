@@ -158,14 +158,15 @@ def test_a_relation_makes_a_missing_resource_and_keeps_a_missing_concept_with_a_
 
 def test_a_written_file_that_the_code_lacks_is_made_with_a_warning(ws: Workspace) -> None:
     outcome = ws.submit(change(upsert("file://ws/src/absent.py", summary="Moved to lib")))
-    assert outcome.warnings == ("file://ws/src/absent.py is not in the code tree; it was created as a resource",)
+    created = "file://ws/src/absent.py is not in the code tree; it was created as a resource, which undo removes"
+    assert outcome.warnings == (created,)
     assert ws.submit(change(upsert("file://ws/src/absent.py", summary="Moved to lib/"))).warnings == ()
 
 
 def test_a_relation_to_a_line_names_the_file_that_was_probably_meant(ws: Workspace) -> None:
     ws.submit(change(upsert("file://ws/src/a.py", summary="Signs")))
     for line in ("3", "3-9"):
-        made = f"file://ws/src/a.py:{line} is not in the code tree; it was created as a resource"
+        made = f"file://ws/src/a.py:{line} is not in the code tree; it was created as a resource, which undo removes"
         (warning,) = ws.submit(change(upsert("a", to(f"file://ws/src/a.py:{line}")))).warnings
         assert warning == f"{made}; did you mean file://ws/src/a.py? A relation leads to a whole file"
     (warning,) = ws.submit(change(upsert("a", to("file://ws/src/b.py:3")))).warnings
@@ -259,6 +260,16 @@ def test_a_moved_node_keeps_its_old_name_as_alias_and_links_still_work(ws: Works
     assert ws.node(uri("a")) is None
     with pytest.raises(InvariantViolation):
         ws.submit(change(Move(uri("deep/a"), uri("b"))))
+
+
+def test_the_subject_of_a_commit_names_both_ends_of_its_relation(ws: Workspace) -> None:
+    ws.submit(change(upsert("a"), upsert("b")))
+    ws.submit(change(Relate(uri("a"), to("b", "uses"))))
+    ws.submit(change(Unrelate(uri("a"), uri("b"), "uses")))
+    assert [one.subject for one in ws.history.entries(limit=2)] == [
+        "unlink concept://ws/a uses concept://ws/b",
+        "concept://ws/a uses concept://ws/b",
+    ]
 
 
 def test_names_that_differ_only_by_case_are_refused(ws: Workspace) -> None:
