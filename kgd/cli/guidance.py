@@ -66,7 +66,7 @@ def missing(answer: dict[str, Any]) -> None:
             close = ", ".join(one["similar"])
             said, then = (
                 f"{_nothing_at(one['uri'])} ({one['uri']})",
-                f"Did you mean {close}?" if close else "Look for it with `kgd search`.",
+                f"Did you mean {close}?" if close else "Find it with `kgd search`.",
             )
         complain(said, then)
 

@@ -96,7 +96,7 @@ def why(answer: Answer) -> None:
         _known_by(answer)
         _cut([one for one in answer["cut"] if one["what"] not in ("code", "unmatched_paths", "described")])
         if not (answer["items"] or answer["changes"]):
-            say("Nothing is known about it, and its history has no commits.")
+            say("nothing is known about it, and its history has no commits")
     for one in dict.fromkeys((*unknown_lines, *unknown_paths)):
         complain(one, "" if "no code tree" in one else _after(one))
 

@@ -192,7 +192,7 @@ def _suggestions(found: list[Answer]) -> None:
     if found:
         say("Accept one with `kgd resolve ID --take accept`, or dismiss it with `--take reject`.")
     else:
-        say("no suggestions: no nodes are read together often enough, and every recurring name is a node")
+        say("no suggestions")
 
 
 def _suggested(one: Answer) -> str:

@@ -392,7 +392,7 @@ def verification(workspace: Workspace, uri: Uri) -> Upsert:
     current = workspace.resolve(uri)
     node = workspace.node(current)
     if node is None:
-        raise NotFound("there is no such node", at=uri, next=Advice("Look for it with ", Do("search"), "."))
+        raise NotFound("there is no such node", at=uri, next=Advice("Find it with ", Do("search"), "."))
     code = Freshness.of(workspace).code
     if code is None:
         raise Invalid("this workspace has no code tree on this machine to verify against", at=uri)

@@ -503,7 +503,7 @@ def missing_node(workspace: Workspace, uri: Uri, sees: Sees | None) -> NotFound:
 def did_you_mean(workspace: Workspace, uri: Uri, sees: Sees | None) -> str:
     """The next step after the error that a node does not exist: nodes of `similar` names, otherwise a search."""
     close = ", ".join(similar(workspace, uri, sees))
-    return f"Did you mean {close}?" if close else Advice("Look for it with ", Do("search"), ".")
+    return f"Did you mean {close}?" if close else Advice("Find it with ", Do("search"), ".")
 
 
 def _beside(workspace: Workspace, folder: str) -> Sequence[str]:

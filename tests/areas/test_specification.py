@@ -306,7 +306,7 @@ async def test_a_refusal_has_place_and_next_step_beside_its_sentence(tasks: list
         "code": "NOT_FOUND",
         "message": "there is no such atom",
         "at": "id",
-        "next": "Look for it with search with types=atom.",
+        "next": "Find it with search with types=atom.",
     }
 
 

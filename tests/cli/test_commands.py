@@ -66,7 +66,7 @@ def test_a_node_is_put_shown_changed_and_deleted(kgd: Kgd) -> None:
     kgd("mv", "cart", "concept://shop/basket")
     shown = kgd("show", "basket")
     assert "What a customer wants" in shown
-    assert "about" not in shown
+    assert "-> about" not in shown
     assert "  concept://shop/basket  deleted\n" in kgd("rm", "basket")
     assert kgd.run("get", "concept://shop/basket").returncode == EXIT_CODES["NOT_FOUND"][0]
 
@@ -287,7 +287,7 @@ def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exit
         (["remote", "add", "origin", "/no/where"], "kgd: there is no such directory at /no/where"),
         (
             ["search", "x", "--area", "nosuch"],
-            "kgd: there is no such area (--area)\n     Look for it with `kgd areas`.\n",
+            "kgd: there is no such area (--area)\n     Find it with `kgd areas`.\n",
         ),
         (["areas", "src/auth/session.py"], "`kgd context src/auth/session.py` shows the areas of a file.\n"),
         (["rm", "src/auth/session.py"], "     See the facts about it with `kgd context`.\n"),
@@ -346,7 +346,7 @@ EXISTING: dict[str, list[str]] = {
 def test_a_command_that_needs_an_existing_node_names_near_ones_and_never_creates_it(kgd: Kgd) -> None:
     kgd("put", SHELF, "--summary", "s")
     for verb, more in EXISTING.items():
-        for name, then in (("nosuch", "Look for it with `kgd search`."), ("shelff", f"Did you mean {SHELF}?")):
+        for name, then in (("nosuch", "Find it with `kgd search`."), ("shelff", f"Did you mean {SHELF}?")):
             refused = kgd.run(verb, name, *more, EDITOR="true")
             assert refused.returncode == EXIT_CODES["NOT_FOUND"][0], verb
             assert refused.stderr.endswith(f"(concept://shop/{name})\n     {then}\n"), verb

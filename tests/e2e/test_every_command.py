@@ -104,7 +104,7 @@ RIGHT = [
     Right(["fsck"], r"shop"),
     Right(["conflicts"], r"no open conflicts"),
     Right(["conflicts", "--suggestions"], r"no suggestions"),
-    Right(["stale"], r"Nothing is stale"),
+    Right(["stale"], r"no stale facts"),
     Right(["broken"], r"no broken links|from concept"),
     Right(["questions"], r"no open questions|remember"),
     Right(["areas"], r"no areas; this command creates one:\n  kgd put atom:NAME "),

@@ -106,7 +106,7 @@ shows "$(ben prime)" "Stripe delivers an event again" "Payments"
 shows "$(ben context src/payments/webhook.py)" "Amounts are in cents" "Stripe delivers an event again for three days" \
     "A handler asks the store is_new"
 shows "$(ben task show "Book each event once")" ": completed" "Seen ids are kept for a week"
-shows "$(ben stale)" "Nothing is stale"
+shows "$(ben stale)" "no stale facts"
 
 say "He changes the code that the trap is about"
 cat >ben/shop/src/payments/webhook.py <<'CODE'
@@ -122,13 +122,13 @@ soon "stale: src/payments/webhook.py changed in $changed" ben context src/paymen
 say "He reads it again: the trap is still there, and he says so"
 gotcha=$(ben recall "Stripe delivers again" --json | grep -o 'gotcha://shop/[^"]*' | head -n 1)
 ben stale --verify "$gotcha"
-shows "$(ben stale)" "Nothing is stale"
+shows "$(ben stale)" "no stale facts"
 ben sync --quiet
 
 say "Ann pulls his code, and has his word for it"
 git -C ann/shop pull --quiet origin main
 ann sync --quiet
-soon "Nothing is stale" ann stale
+soon "no stale facts" ann stale
 shows "$(ann history "$gotcha")" "ben" "ann"
 if ann context src/payments/webhook.py | grep -q "not verified"; then
     echo "it is verified, and shown as if it were not" >&2

@@ -17,7 +17,7 @@ def test_a_fact_goes_stale_with_the_code_and_is_verified_by_person_and_agent(mac
         "remember", "check never looks at the token", "--type", "gotcha", "--cites", "src/auth/session.py#check"
     )
     uri = said.split()[2]
-    assert "Nothing is stale" in machine("stale")
+    assert "no stale facts" in machine("stale")
     file = machine.directory / "src/auth/session.py"
     file.write_text("import time\n\n\ndef check():\n    return time.time() > 0\n")
     git(machine.directory, "commit", "-qam", "checks the time")
@@ -34,8 +34,8 @@ def test_a_fact_goes_stale_with_the_code_and_is_verified_by_person_and_agent(mac
         assert hit["unverified"] == node["unverified"]
         assert client.call("put", changes=[{"op": "verify", "uri": uri}])["commit"]
         assert "unverified" not in client.call("get", uris=[uri])["nodes"][0]
-    assert "Nothing is stale" in machine("stale")
+    assert "no stale facts" in machine("stale")
     file.write_text("def check():\n    return False\n")
     until(lambda: uri in machine("stale"), WATCHED)
     assert "version" in machine("stale", "--verify", uri)
-    assert "Nothing is stale" in machine("stale")
+    assert "no stale facts" in machine("stale")

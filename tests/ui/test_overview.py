@@ -249,8 +249,8 @@ def test_a_wrong_address_names_the_field_of_the_page(page: Page, watched: Watche
 
 
 def test_remedies_use_the_words_of_the_pages() -> None:
-    advice = Advice("Look for it with ", Do("search"), ", or make it with ", Do("put"), ".")
-    assert error_words.next_step(advice) == "Look for it with the search, or make it with the editor."
+    advice = Advice("Find it with ", Do("search"), ", or make it with ", Do("put"), ".")
+    assert error_words.next_step(advice) == "Find it with the search, or make it with the editor."
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def area(session: Session, workspace: Workspace, kind: Kind, text: str, *, at: s
 
 
 def gone(kind: Kind, at: str, like: Sequence[str] = ()) -> NotFound:
-    advice = f"Did you mean {', '.join(like)}?" if like else Advice("Look for it with ", Do("search", types=kind), ".")
+    advice = f"Did you mean {', '.join(like)}?" if like else Advice("Find it with ", Do("search", types=kind), ".")
     return NotFound(f"there is no such {kind}", at=at, next=advice)
 
 

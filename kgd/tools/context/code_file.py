@@ -145,7 +145,7 @@ def code_text(session: Session, params: CodeParams) -> CodeResult:
         raise Invalid("this is not a file of the code tree", at="uri", next="Give a path, such as ./src/main.py.")
     sees = visibility.sight(session, workspace.id)
     if sees is not None and not sees(uri):
-        raise NotFound("there is no such file", at=uri, next=Advice("Look for it with ", Do("search"), "."))
+        raise NotFound("there is no such file", at=uri, next=Advice("Find it with ", Do("search"), "."))
     path, root = path_of(uri), workspace.layout.code_tree
     place = find_place(root) if root is not None else None
     shown = _shown(session, workspace, place, path)

@@ -285,7 +285,7 @@ def _task(session: Session, findings: Findings, text: str) -> Node | None:
             return node
     if "://" in text and is_uri:
         told = (
-            Advice("Look for it with ", Do("search", types="task"), ".") if is_owned(uri) else "Give its text instead."
+            Advice("Find it with ", Do("search", types="task"), ".") if is_owned(uri) else "Give its text instead."
         )
         raise NotFound("there is no such task here", at="task", next=told)
     return None

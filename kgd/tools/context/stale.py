@@ -84,7 +84,7 @@ def _next_step(workspace: Workspace, freshness: Freshness, found: list[Uri]) -> 
     if freshness.code is None:
         return "This workspace has no code tree here, so nothing can be checked."
     if not found:
-        return "Nothing is stale: the code that facts cite has not changed since they were verified."
+        return "no stale facts"
     verify, put = Do("stale", verify="URI"), Do("put")
     return Advice("Read the code. If a node still holds, run ", verify, "; if not, correct it with ", put, ".")
 

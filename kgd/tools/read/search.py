@@ -532,7 +532,7 @@ def _areas(session: Session, workspace: Workspace, text: str) -> frozenset[Uri]:
     if not found:
         uri = uri_at(ATOM, workspace.id, text)
         like = ids.similar(session, workspace, uri) if uri is not None else []
-        looks = Advice("Look for it with ", Do("search", types=ATOM), ".")
+        looks = Advice("Find it with ", Do("search", types=ATOM), ".")
         raise NotFound("there is no such area", at="area", next=f"Did you mean {', '.join(like)}?" if like else looks)
     atoms = (atom.uri for uri in tuple(found) for atom in Atlas.of(workspace).atoms_of(uri))
     return frozenset(found.union(filter(sees, atoms)))

@@ -435,7 +435,7 @@ def _required(draft: Draft, uri: Uri) -> Node:
 
 
 def _not_found(uri: Uri) -> NoSuchNode:
-    return NoSuchNode("there is no such node", at=uri, next=Advice("Look for it with ", Do("search"), "."))
+    return NoSuchNode("there is no such node", at=uri, next=Advice("Find it with ", Do("search"), "."))
 
 
 def _expect(draft: Draft, uri: Uri, expected: int | None) -> None:
