@@ -95,11 +95,11 @@ def _telling(fields: Answer) -> Answer:
 
 
 def _changed(field: str, value: Any) -> str:
-    """A field with its value. A terminal shows a relation as `get` does, without the escapes of its field's name."""
-    if not is_terminal():
-        return f"{field.replace('~1', '/').replace('~0', '~')}: {words.text(value)}"
+    """A field with its value. A relation has the form of `get`."""
     kind, _, rest = field.partition("/")
     if kind != "relations" or not rest or not isinstance(value, dict):
+        if not is_terminal():
+            return f"{field.replace('~1', '/').replace('~0', '~')}: {words.text(value)}"
         return f"{field.removeprefix('data/')}: {with_addresses(words.listed(value))}"
     type, _, target = rest.partition("/")
     others = {key: one for key, one in value.items() if key != "weight"}

@@ -64,7 +64,7 @@ def test_new_knowledge_is_reviewed_and_reverted(kgd: Kgd) -> None:
     assert "added concept://shop/seen/a" in said
     assert "+ summary: learned" in said
     kgd("link", "seen/a", "src/checkout.py", "--type", "about", "-q")
-    assert "+ relations/about/concept://shop/src/checkout.py: " in kgd("review")
+    assert "+ -> about concept://shop/src/checkout.py @1\n" in kgd("review")
     said = kgd("review", "--approve", "seen/a", "--dry-run")
     assert "would approve concept://shop/seen/a\n" in said
     assert "would be reviewed up to " in kgd("review", "--accept", "--dry-run")
