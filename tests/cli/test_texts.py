@@ -195,7 +195,13 @@ KEYS = {"kind": "gotcha", "name": "Keys", "uri": "gotcha://shop/keys", "why": "c
 
 def test_a_stale_node_in_a_context_is_marked_once_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     doubt = {"reason": "check in src/auth/session.py changed, in no commit yet"}
-    answer: dict[str, Any] = {"items": [KEYS | {"unverified": doubt}], "changes": [], "changed_together": [], "unmatched_paths": [], "cut": []}
+    answer: dict[str, Any] = {
+        "items": [KEYS | {"unverified": doubt}],
+        "changes": [],
+        "changed_together": [],
+        "unmatched_paths": [],
+        "cut": [],
+    }
     printing_context.context(answer)
     assert f"    ! stale: {doubt['reason']}\n" in capsys.readouterr().out
 
