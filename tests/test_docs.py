@@ -7,6 +7,7 @@ with a delay. The blocks of one page are one session.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -236,13 +237,14 @@ def test_every_make_target_is_in_the_readme_and_no_other() -> None:
     assert set(re.findall(r"\bmake ([a-z]+(?:-[a-z]+)*)`", readme)) <= targets
 
 
-def test_the_wiring_lines_equal_the_output_of_up() -> None:
-    from kgd.cli.printing_running import wiring
-
+def test_the_lines_to_paste_start_the_same_server() -> None:
     readme = (ROOT / "README.md").read_text()
-    for client, line in wiring("kgd"):
-        line = re.sub(r"^in (\S+): (.*)$", r"in `\1`: `\2`", line) if line.startswith("in ") else f"`{line}`"
-        assert f"| {client} | {line} |" in readme
+    lines = dict(re.findall(r"^\| ([A-Z][\w ]+) \| (?:in `\S+`: )?`(.*kgd.*)` \|$", readme, flags=re.M))
+    server = {"command": "kgd", "args": ["mcp"]}
+    assert json.loads(lines["Cursor"]) == {"mcpServers": {"kgd": server}}
+    assert json.loads(lines["VS Code"].split("'")[1]) == {"name": "kgd", **server}
+    for client in ("Claude Code", "Codex"):
+        assert lines[client].endswith(" mcp add kgd -- kgd mcp")
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from kgd.cli import printing, words
-from kgd.cli.parameters import program
 from kgd.cli.terminal import address, alert, bold, commit, faint, field, good, is_terminal, red, say, verbatim, when
 
 Answer = dict[str, Any]
@@ -22,9 +21,9 @@ def up(answer: Answer) -> None:
     init(answer)
     findings(answer)
     say()
-    say("Connect your agents with `kgd agents install`, or by hand:")
-    for client, line in wiring(program()):
-        verbatim(f"  {client + ':':<13}{line}")
+    say("Connect your agents with `kgd agents install`.")
+    if answer.get("created"):
+        say('Record a first fact with `kgd remember "…" --about PATH`.')
     say("`kgd ui` shows the workspace in the browser.")
     if not answer.get("code_tree") and answer.get("path"):
         verbatim(
@@ -53,9 +52,7 @@ def init(answer: Answer) -> None:
     else:
         say(f"workspace {bold(id)} is {'created' if answer.get('created') else 'up'}")
     if remote := answer.get("named_after"):
-        _entry(
-            "named", f"after the remote {remote}, not the folder; only the first `kgd up` can choose a name, with --id"
-        )
+        _entry("named", f"after the remote {remote}; only the first `kgd up` can choose another name, with --id")
     for name, label in (
         ("path", "files"),
         ("git_dir", "repository"),
@@ -163,20 +160,6 @@ def broken_links(answer: Answer) -> None:
     more = answer.get("counts", {}).get("broken_links", 0) - len(links)
     if links and more > 0:
         say(f"  ! and {words.counted(more, 'broken links')} more")
-
-
-def wiring(command: str) -> list[tuple[str, str]]:
-    """Pairs of a common client and the line to paste."""
-    from shlex import quote
-
-    server = f'{{"command": "{command}", "args": ["mcp"]}}'
-    named = f'{{"name": "kgd", "command": "{command}", "args": ["mcp"]}}'
-    return [
-        ("Claude Code", f"claude mcp add kgd -- {quote(command)} mcp"),
-        ("Cursor", f'in ~/.cursor/mcp.json: {{"mcpServers": {{"kgd": {server}}}}}'),
-        ("VS Code", f"code --add-mcp {quote(named)}"),
-        ("Codex", f"codex mcp add kgd -- {quote(command)} mcp"),
-    ]
 
 
 def doctor(answer: Answer) -> None:

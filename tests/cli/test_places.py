@@ -45,9 +45,7 @@ def test_up_reports_that_a_workspace_is_named_after_the_remote(kgd: Kgd, tmp_pat
     subprocess.run(["git", "init", "-q", made], check=True)
     subprocess.run(["git", "-C", made, "remote", "add", "origin", str(tmp_path / "theirs.git")], check=True)
     kgd.directory = made
-    named = (
-        "  named      after the remote origin, not the folder; only the first `kgd up` can choose a name, with --id\n"
-    )
+    named = "  named      after the remote origin; only the first `kgd up` can choose another name, with --id\n"
     assert kgd("up").startswith(f"workspace theirs is created\n{named}")
     assert named not in kgd("up")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import KGD, PIP_CACHE, Machine, git, processes_of
-from tests.e2e.lean import LeanClient
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,24 +124,6 @@ def test_uninstall_of_a_standalone_workspace_leaves_the_repository(machine: Mach
     assert (notes.directory / "nodes/concept/fact.yaml").exists()
     assert git(notes.directory, "status", "--porcelain") == ""
     assert not (notes.directory / ".git/kgd").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.requirement("B1")
-def test_every_wiring_line_that_up_prints_starts_a_server_that_answers(machine: Machine) -> None:
-    said = machine("up")
-    cursor = next(line for line in said.splitlines() if "mcpServers" in line)
-    server = json.loads(cursor[cursor.index("{") :])["mcpServers"]["kgd"]
-    code = next(line for line in said.splitlines() if "--add-mcp" in line).partition("'")[2].rpartition("'")[0]
-    assert json.loads(code) == {"name": "kgd", **server}
-    line = " ".join([server["command"], *server["args"]])
-    assert f"claude mcp add kgd -- {line}" in said
-    assert f"codex mcp add kgd -- {line}" in said
-    # In this test the program is a module, so its file is printed; a user has a program on the PATH.
-    assert server["args"] == ["mcp"]
-    command = [server["command"]] if os.access(server["command"], os.X_OK) else [sys.executable, "-P", "-m", "kgd.cli"]
-    with LeanClient([*command, "mcp"], machine.directory) as client:
-        assert {tool["name"] for tool in client.request("tools/list", {})["tools"]} >= {"put", "get", "traverse"}
 
 
 @pytest.mark.slow

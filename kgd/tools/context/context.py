@@ -284,9 +284,7 @@ def _task(session: Session, findings: Findings, text: str) -> Node | None:
         if node is not None:
             return node
     if "://" in text and is_uri:
-        told = (
-            Advice("Find it with ", Do("search", types="task"), ".") if is_owned(uri) else "Give its text instead."
-        )
+        told = Advice("Find it with ", Do("search", types="task"), ".") if is_owned(uri) else "Give its text instead."
         raise NotFound("there is no such task here", at="task", next=told)
     return None
 
