@@ -229,12 +229,13 @@ def test_hub_md_lists_the_operations_for_tokens_and_the_operations_without_a_val
     ] == []
 
 
-def test_every_make_target_is_in_the_readme_and_no_other() -> None:
+def test_every_make_target_is_in_contributing_and_no_other() -> None:
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"^([a-z-]+):", makefile, flags=re.M)) - {"help"}
-    readme = (ROOT / "README.md").read_text()
-    assert set(re.findall(r"^\| `make ([a-z-]+)` \|", readme, flags=re.M)) == targets
-    assert set(re.findall(r"\bmake ([a-z]+(?:-[a-z]+)*)`", readme)) <= targets
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    assert set(re.findall(r"^\| `make ([a-z-]+)` \|", page, flags=re.M)) == targets
+    for text in (page, (ROOT / "README.md").read_text()):
+        assert set(re.findall(r"\bmake ([a-z]+(?:-[a-z]+)*)`", text)) <= targets
 
 
 def test_the_lines_to_paste_start_the_same_server() -> None:
