@@ -44,6 +44,8 @@ _AMBIGUOUS = re.compile(r"ambiguous option: (\S+) could match (.*)").fullmatch
 _IN_SIGHT = "does not belong on the command line, where others can see it"
 LIKE_AN_OPTION = 0.65
 """Lowest similarity, without dashes, at which an unknown option counts as a misspelling."""
+_ALSO_CALLED = {"limit": "max-nodes", "max-nodes": "limit"}
+"""Options that limit an answer; the other one is suggested to a command that has only this one."""
 _TEXTS = ("NAME", "TEXT")
 """Placeholders of arguments whose values may contain spaces."""
 _MISSING = "the following arguments are required: "
@@ -180,7 +182,9 @@ class _Parser(argparse.ArgumentParser):
         own = (*chosen.arguments, DRY_RUN) if chosen and chosen.writes else chosen.arguments if chosen else ()
         flags = [flag for one in (*own, *GLOBAL) for flag in one.flags if flag.startswith("--")]
         option = word.partition("=")[0]
-        close = get_close_matches(option.lstrip("-"), [flag.lstrip("-") for flag in flags], 1, LIKE_AN_OPTION)
+        names = [flag.lstrip("-") for flag in flags]
+        meant = _ALSO_CALLED.get(option.lstrip("-"))
+        close = [meant] if meant in names else get_close_matches(option.lstrip("-"), names, 1, LIKE_AN_OPTION)
         self.error(f"there is no option '{option}'", f"Did you mean `--{close[0]}`?" if close else "")
 
     def error(self, message: str, then: str = "") -> Any:

@@ -268,6 +268,7 @@ def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exit
         (["traverse", "shelf", "--max-nodes", "0"], "kgd: `--max-nodes` must be at least 1\n"),
         (["get", "shelf", "--nosuch"], "kgd: there is no option '--nosuch'\n     See `kgd get --help`.\n"),
         (["log", "--autor", "Ann"], "kgd: there is no option '--autor'\n     Did you mean `--author`?\n"),
+        (["traverse", "a", "--limit", "5"], "kgd: there is no option '--limit'\n     Did you mean `--max-nodes`?\n"),
         (["search", "x", "--path", "y"], "kgd: there is no option '--path'\n     See `kgd search --help`.\n"),
         (["log", "--dry-run"], "kgd: there is no option '--dry-run'\n     See `kgd log --help`.\n"),
         (["log", "--limit", "ten"], "kgd: --limit must be a whole number, not 'ten'\n     See `kgd log --help`.\n"),
@@ -313,7 +314,7 @@ def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exit
             "kgd: `kgd task add` needs the name of a task\n     Write `kgd task add NAME --objective TEXT`.\n",
         ),
     ],
-    ids=range(49),
+    ids=range(50),
 )
 def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")
