@@ -413,6 +413,14 @@ def test_a_node_of_a_thousand_relations_is_shortened(person: Ask) -> None:
     assert approved == {**node, "approved": True}
 
 
+def test_a_review_ends_at_a_date(learned: Ask) -> None:
+    everything = learned.review()
+    assert learned.review(until="today")["until"] == everything["until"]
+    for missing in ("2001-05-01", "nosuch"):
+        with pytest.raises(NotFound, match="there is no .*commit"):
+            learned.review(until=missing)
+
+
 def test_changes_after_the_shown_commit_are_not_accepted(learned: Ask) -> None:
     seen = learned.review()["until"]
     learned.put(changes=upsert("notes/later", name="Later"))

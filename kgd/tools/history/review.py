@@ -37,7 +37,7 @@ from kgd.tools.history.recent import (
 from kgd.tools.nodes import is_agent, is_by, made_at, moment
 from kgd.tools.operation import BELOW, CURSOR, MESSAGE, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip
-from kgd.tools.parameters import Many, Message, Params, When, future, moment_of
+from kgd.tools.parameters import Many, Message, Params, When, future, moment_of, period
 from kgd.tools.session import Session
 from kgd.tools.write.put import answer_of
 from kgd.workspace.answers import Entry, NodeChange
@@ -71,7 +71,7 @@ class ReviewParams(Params):
             "one for all nodes, or one for each node in order"
         ),
     ] = Field(default_factory=list)
-    until: Annotated[str | None, Field(description="a commit: newer ones are neither shown nor accepted")] = None
+    until: Annotated[str | None, Field(description="a commit or date: newer commits are neither shown nor accepted")] = None
     message: Message = ""
     limit: Annotated[int | None, Field(ge=1, le=200, description="nodes")] = None
     cursor: str | None = None
@@ -150,7 +150,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     """
     _check_action(params)
     workspace = addressing.choose(session, params.workspace, params.revert, writing=bool(params.revert))
-    tip = session.commit(workspace, params.until) if params.until else workspace.tip
+    tip = _commit_until(session, workspace, params.until) if params.until else workspace.tip
     person = session.author(workspace).name
     noted = last_review(workspace, person)
     reviewed = noted if params.since is None else None
@@ -201,6 +201,25 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
             Do("review", accept="true"), " marks all as reviewed; ", Do("review", revert="URI"), " reverts a node."
         )
     return answer
+
+
+def _commit_until(session: Session, workspace: Workspace, text: str) -> str:
+    """The id of a commit, or of the newest commit that is not after a date.
+
+    Raises:
+        NotFound: There is no such commit, or no commit is that old.
+    """
+    try:
+        return session.commit(workspace, text)
+    except NotFound as error:
+        try:
+            _, last = period(None, text)
+        except Invalid:
+            raise error from None
+    found = workspace.history.entries(until=last, limit=1)
+    if not found:
+        raise NotFound("there is no commit of that time", at="until", next=Advice(Do("history"), " lists the commits."))
+    return found[0].commit
 
 
 def _check_action(params: ReviewParams) -> None:
@@ -486,7 +505,7 @@ REVIEW = Operation(
                 option("--revert", "revert the changes to this node; may be repeated", "URI"),
                 option("--group", "with --revert or --approve: only changes by this author and program", "NAME"),
                 MESSAGE,
-                option("--until", "only up to this commit", "COMMIT"),
+                option("--until", "only up to this commit or date", "WHEN"),
                 option("--limit", "maximum number of nodes"),
                 CURSOR,
             ),
