@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from rich.cells import cell_len

@@ -417,7 +417,7 @@ def test_a_review_ends_at_a_date(learned: Ask) -> None:
     everything = learned.review()
     assert learned.review(until="today")["until"] == everything["until"]
     for missing in ("2001-05-01", "nosuch"):
-        with pytest.raises(NotFound, match="there is no .*commit"):
+        with pytest.raises(NotFound, match=r"there is no .*commit"):
             learned.review(until=missing)
 
 
