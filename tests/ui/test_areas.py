@@ -30,7 +30,7 @@ def area(desk: Desk, name: str, *paths: str, knowledge: str = "") -> str:
 def test_a_user_creates_an_area_for_an_uncovered_folder(desk: Desk, page: Page, watched: Watched) -> None:
     at(page, "areas")
     expect(page.locator("main")).to_contain_text("6 have none")
-    page.get_by_role("link", name="add area for docs").focus()
+    page.get_by_role("link", name="new area for docs").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_label("File patterns, one per line")).to_have_value("docs/**")
     page.get_by_label("Knowledge").fill("Written for *newcomers*.")
@@ -56,9 +56,9 @@ def test_the_page_opens_folders_and_lists_overlaps(desk: Desk, page: Page) -> No
     at(page, "areas")
     expect(page.locator("main")).to_contain_text("Auth Python have 2 files in common")
     assert axe(page) == []
-    expect(page.get_by_role("link", name="Covered first", exact=True)).to_have_attribute("aria-current", "true")
+    expect(page.get_by_role("link", name="Uncovered first", exact=True)).to_have_attribute("aria-current", "true")
     expect(page.get_by_role("row", name="src/").get_by_role("link", name="Python")).to_have_class("badge")
-    page.get_by_role("link", name="Uncovered first").click()
+    page.get_by_role("link", name="Covered first", exact=True).click()
     page.get_by_role("link", name="src/", exact=True).click()
     page.get_by_role("link", name="auth/", exact=True).click()
     expect(page.get_by_role("row", name="session.py")).to_contain_text("Auth Python")

@@ -12,10 +12,10 @@ from kgd.ui.error_words import labelled
 from kgd.ui.node_reading import Row, lead, listed, titles
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
-ORDERS = {"covered": "Covered first", "gaps": "Uncovered first", "name": "By name"}
+ORDERS = {"gaps": "Uncovered first", "covered": "Covered first", "name": "By name"}
 ROWS = 100
 FACTS = 20
-FILES = 50
+FILES = 20
 LISTED = 50
 ENTRIES_SHOWN = 20
 MOLECULES = 200
