@@ -267,8 +267,8 @@ def test_a_page_has_keys_of_its_own(page: Page) -> None:
     page.wait_for_url("**/ui/glossary")
 
 
-def test_a_row_of_code_names_its_kind_and_line(page: Page) -> None:
+def test_a_row_of_code_names_its_file_line_and_kind(page: Page) -> None:
     shown = palette(page)
     page.keyboard.type("sign")
     row = shown.get_by_role("group", name="Code").get_by_role("option").first
-    expect(row).to_contain_text("function, line 1")
+    expect(row).to_contain_text("src/auth/session.py:1, function")

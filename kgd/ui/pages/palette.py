@@ -27,8 +27,8 @@ RECENT, ASKED = 5, 3
 class Choice:
     """One row of the palette: an address to open or, with `sends`, to post to.
 
-    With `does`, it is an action of the page's scripts instead. `node` is the node that it opens, `about` the kind and
-    line of code, and `closeness` its sort key.
+    With `does`, it is an action of the page's scripts instead. `node` is the node that it opens, `about` the kind of
+    code, `folder` and `file` the place of a definition, with its line, and `closeness` its sort key.
     """
 
     title: str
@@ -38,6 +38,8 @@ class Choice:
     sends: bool = False
     does: str = ""
     about: str = ""
+    folder: str = ""
+    file: str = ""
     words: str = field(default="", compare=False)
 
     def fits(self, typed: list[str]) -> bool:
@@ -84,7 +86,7 @@ def _actions(visit: Visit) -> Iterator[Choice]:
     if visit.may("put"):
         yield Choice("New fact", visit.to("node/new"), words="write add node create remember")
     if visit.may("manage_graph"):
-        yield Choice("Create an area", visit.to("areas/new"), words="new add atom")
+        yield Choice("New area", visit.to("areas/new"), words="create add atom")
     if visit.can("sync"):
         yield Choice("Sync now", visit.to("workspaces/sync"), sends=True, words="fetch push remote pull")
     if visit.can("review"):
@@ -135,7 +137,7 @@ def _found(visit: Visit, question: str) -> tuple[list[Choice], list[Choice]]:
 
 
 def _with_kinds(visit: Visit, code: list[Choice]) -> list[Choice]:
-    """Add the kind of each file or definition, and the line of a definition."""
+    """Add the kind of each file or definition, and the file and line of a definition."""
     symbols = [one.node.uri for one in code if one.node and scheme_of(one.node.uri) == SYMBOL]
     found: dict[str, Mapping[str, Any]] = {}
     with suppress(KgdError):  # the kinds only help the reader
@@ -145,7 +147,10 @@ def _with_kinds(visit: Visit, code: list[Choice]) -> list[Choice]:
     for one in code:
         data = found.get(one.node.uri, {}) if one.node else {}
         kind = data.get("kind") or (in_words(one.node.type) if one.node else "")
-        rows.append(replace(one, about=f"{kind}, line {data['line']}" if "line" in data else kind))
+        if one.node and "line" in data:
+            folder, slash, file = one.node.path.rpartition("/")
+            one = replace(one, folder=f"{folder}{slash}", file=f"{file}:{data['line']}")
+        rows.append(replace(one, about=kind))
     return rows
 
 
