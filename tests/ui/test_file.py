@@ -269,7 +269,7 @@ def test_traps_of_a_folder_above_and_open_tasks_are_in_the_first_list(shop: Desk
     known = page.get_by_role("region", name="What the team knows")
     expect(known.locator(".note", has_text="Hold no lock")).to_contain_text("about src/auth/")
     expect(known.locator(".note", has_text="Renew earlier")).to_be_visible()
-    expect(known.get_by_role("heading", level=2)).to_contain_text(re.compile(r"\d+ about this file"))
+    expect(known.get_by_role("heading", level=2)).to_contain_text(re.compile(r"\d+ facts about this file"))
 
 
 def test_a_long_file_is_shown_in_parts(shop: Desk, page: Page) -> None:
