@@ -78,7 +78,7 @@ class NodeField:
 
 
 NODE_FIELDS = (
-    NodeField("uri", Shape.URI, title="address"),
+    NodeField("uri", Shape.URI, title="URI"),
     NodeField("type", Shape.LABEL, help="of the node or relation"),
     NodeField("name", Shape.LINE, words="name"),
     NodeField("summary", Shape.LINE, words="summary", help="<= 100 chars", most=SUMMARY_LIMIT),

@@ -75,6 +75,8 @@ LONGEST_BRIEF, AROUND_BRIEF = 240, 30
 APART = 3
 """Smallest number of unchanged words that separates two changes."""
 GAP = " … "
+FILLED_IN = ("name", "summary", "content", "detail")
+"""Fields of which a difference reports that they were empty."""
 TITLES = {row.name: row.label for row in NODE_FIELDS} | {
     "node": "the whole node",
     "twin": "two nodes of one name",
@@ -94,7 +96,7 @@ DESCRIPTIONS = {
     "resolve": "resolved a conflict",
     "settle": "resolved a conflict",
     "delete": "deleted",
-    "move": "changed the address",
+    "move": "changed the URI",
     "review: revert": "reverted",
     "review: take back": "reverted",
 }
@@ -145,6 +147,11 @@ class FieldRow:
     def pairs(self) -> list[Pair]:
         """The marks as two columns."""
         return side_by_side(self.marks)
+
+    @property
+    def was_empty(self) -> bool:
+        """Whether a change filled in a text."""
+        return self.name in FILLED_IN and all(mark.kind == "ins" for mark in self.marks)
 
     @property
     def brief(self) -> tuple[Mark, ...]:

@@ -12,7 +12,7 @@ from kgd.drawing.scene import shown_type
 from kgd.errors import KgdError, NotFound
 from kgd.freshness.citations import parse
 from kgd.model.fields import CITES
-from kgd.model.uri import CODE_TREE, is_owned, name_of, path_of, scheme_of, uri_at, workspace_of
+from kgd.model.uri import CODE_TREE, build, is_owned, name_of, path_of, scheme_of, segments_of, uri_at, workspace_of
 from kgd.tools.nodes import OWN_CLIENTS, SERVED
 from kgd.ui.highlighting import highlighted
 from kgd.ui.visit import Visit
@@ -27,6 +27,8 @@ NAMED = 100
 ROWS = 100_000
 """Token budget of the nodes of a list, without their content."""
 AREA, GROUP, SYMBOL = "atom", "molecule", "symbol"
+DERIVED = ("file", "dir", "symbol", "document", "chunk", "thread", "message")
+"""Schemes of nodes from the code tree and from imports."""
 BESIDE = 2
 """Largest number of citations that a page shows beside a change, and of cited files whose other facts it lists."""
 _CHANGED_IN = re.compile(r"changed in ([0-9a-f]{10})\Z").match
@@ -321,6 +323,33 @@ def below(summary: str, content: str) -> str:
     """
     first, _, rest = content.lstrip().partition("\n\n")
     return rest if " ".join(first.split()).rstrip(".") == summary.rstrip(".") else content
+
+
+def way_to(visit: Visit, uri: str) -> list[tuple[str, str]]:
+    """Return the breadcrumbs of a page about a node: titles and addresses from the workspace to the node."""
+    (row,) = listed(visit, [{"uri": uri}])
+    area = [(name, visit.to("area", uri=of)) for name, of in row.areas[:1]]
+    is_area = bool(area) or scheme_of(uri) in (AREA, GROUP)
+    between = [("Areas", visit.to("areas/all")), *area] if is_area else above(visit, uri)
+    return [(visit.workspace, visit.to("overview")), *between, (row.name, visit.to("node", uri=uri))]
+
+
+def above(visit: Visit, uri: str) -> list[tuple[str, str]]:
+    """Return the parts of a node's path above it, each with the address of its node or, if there is none, of a search
+    below it."""
+    scheme, home = scheme_of(uri), workspace_of(uri)
+    if home != visit.workspace or (scheme in DERIVED and scheme != "dir"):
+        return []
+    segments = segments_of(uri)[:-1]
+    parts = [build(scheme, home, segments[: number + 1]) for number in range(len(segments))]
+    known = names(visit, parts)
+    return [
+        (
+            name_of(one),
+            visit.to("node", uri=one) if one in known else visit.to("search", q=name_of(one), **{"in": path_of(one)}),
+        )
+        for one in parts
+    ]
 
 
 def titles(visit: Visit, uris: Iterable[str]) -> dict[str, str]:

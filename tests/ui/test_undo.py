@@ -57,7 +57,7 @@ def test_a_save_a_rename_and_a_deletion_are_each_undone_with_one_click(desk: Des
     undo(page)
     expect(page.locator("h1 + p")).to_have_text("After")
     at(page, f"node?uri={uri}&do=move")
-    page.get_by_label("New address").fill("concept:moved")
+    page.get_by_label("New URI").fill("concept:moved")
     page.get_by_role("button", name="Rename").click()
     undo(page)
     expect(page.locator("main")).to_contain_text(uri)

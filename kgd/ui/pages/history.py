@@ -8,7 +8,7 @@ from typing import Any
 
 from kgd.errors import Advice, KgdError, NotFound
 from kgd.ui.changes import VERIFIED, description_of, rows
-from kgd.ui.node_reading import titles
+from kgd.ui.node_reading import titles, way_to
 from kgd.ui.pages.conflicts import listed
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own
@@ -27,12 +27,12 @@ def history(visit: Visit) -> Handled:
     answer = visit.call("history", uri=uri, diff=True, limit=COMMITS, cursor=visit.query.get("cursor"), **period)
     shown = [{**commit, "title": title(commit, uri), "changes": rows(commit["diff"])} for commit in answer["commits"]]
     if not shown and not visit.query.get("cursor") and not period:
-        raise NotFound("no commit has changed this node", at=uri, next="Check its address.")
+        raise NotFound("no commit has changed this node", at=uri, next="Check its URI.")
     return Page(
         "node_history.html",
         {
             "uri": uri,
-            "name": titles(visit, [uri]).get(uri) or uri,
+            **_name(visit, uri),
             "commits": shown,
             "sides": {commit: one["id"] for one in _open_conflicts(visit, uri) for commit in _commits_of(one)},
             "cursor": answer.get("cursor", ""),
@@ -42,24 +42,35 @@ def history(visit: Visit) -> Handled:
     )
 
 
+def _name(visit: Visit, uri: str) -> dict[str, Any]:
+    way = way_to(visit, uri)
+    return {"name": way[-1][0], "way": way}
+
+
 def lines(visit: Visit) -> Handled:
     """Show the author and time of each line of the content."""
     uri = visit.required("uri")
     answer = visit.call("blame", uri=uri, cursor=visit.query.get("cursor"), budget=10_000)
-    return Page("node_lines.html", {"answer": answer, "uri": uri, "name": titles(visit, [uri]).get(uri) or uri})
+    return Page("node_lines.html", {"answer": answer, "uri": uri, **_name(visit, uri)})
 
 
 def messages(visit: Visit) -> Handled:
     """Show the messages of a conversation, page by page."""
     uri, cursor = visit.required("uri"), visit.query.get("cursor")
-    way = "messages_back" if visit.query.get("way") == "back" else "messages"
-    answer = visit.call("get", uris=[uri], include=[way], budget=8_000, cursor=cursor)
+    order = "messages_back" if visit.query.get("way") == "back" else "messages"
+    answer = visit.call("get", uris=[uri], include=[order], budget=8_000, cursor=cursor)
     if not answer["nodes"]:
-        raise NotFound("this conversation does not exist", at=uri, next="Check its address.")
+        raise NotFound("this conversation does not exist", at=uri, next="Check its URI.")
     (found,) = answer["nodes"]
     return Page(
         "node_messages.html",
-        {"node": found, "messages": found.get("messages", []), "cursor": answer.get("cursor", ""), "way": way},
+        {
+            "node": found,
+            "messages": found.get("messages", []),
+            "cursor": answer.get("cursor", ""),
+            "order": order,
+            "way": way_to(visit, uri),
+        },
     )
 
 
@@ -106,6 +117,7 @@ def _change(visit: Visit, refused: KgdError | None = None) -> Handled:
     resolved = [{"uri": one["uri"], **_resolved(one, found)} for one in found.get("resolved", ())]
     about = [one["uri"] for one in [*found["diff"], *resolved]]
     known = titles(visit, about)
+    uri = visit.query.get("uri") or visit.form.get("uri", "")
     told = {
         "commit": found,
         "title": title(found, about[0]) if about else subject,
@@ -117,7 +129,8 @@ def _change(visit: Visit, refused: KgdError | None = None) -> Handled:
         "would": would,
         # Advice is about conflicts that are open already; the page links to them.
         "warnings": [one for one in would.get("warnings", ()) if not isinstance(one, Advice)],
-        "uri": visit.query.get("uri") or visit.form.get("uri", ""),
+        "uri": uri,
+        "way": way_to(visit, uri) if uri in about else [(visit.workspace, visit.to("overview"))],
         "refused": refused,
         "writes": visit.may("put"),
     }

@@ -12,16 +12,17 @@ from kgd.drawing.scene import in_words
 from kgd.errors import KgdError, NotFound
 from kgd.memories.tasks import CRITERIA, FILES, NEXT, items, read_paths, sections_in
 from kgd.model.fields import from_answer
-from kgd.model.uri import build, name_of, path_of, scheme_of, segments_of, workspace_of
+from kgd.model.uri import name_of, path_of, scheme_of
 from kgd.tools import as_markdown
 from kgd.ui.changes import as_text
 from kgd.ui.node_reading import (
+    DERIVED,
     Missing,
+    above,
     below,
     cited,
     lead,
     links,
-    names,
     others_about_code,
     titles,
     version_authors,
@@ -43,8 +44,6 @@ OWN_PLACE = ("cites", "verified")
 TALK = ("thread", "message")
 STEPS = {"in-progress": "Start", "completed": "Done"}
 """The buttons of a task, by the status to which each moves it."""
-DERIVED = ("file", "dir", "symbol", "document", "chunk", "thread", "message")
-"""Schemes of nodes from the code tree and from imports."""
 
 
 def node(visit: Visit) -> Handled:
@@ -113,24 +112,6 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
     return answer
 
 
-def above(visit: Visit, uri: str) -> list[tuple[str, str]]:
-    """Return the parts of a node's path above it, each with the address of its node or, if there is none, of a search
-    below it."""
-    scheme, home = scheme_of(uri), workspace_of(uri)
-    if home != visit.workspace or (scheme in DERIVED and scheme != "dir"):
-        return []
-    segments = segments_of(uri)[:-1]
-    parts = [build(scheme, home, segments[: number + 1]) for number in range(len(segments))]
-    known = names(visit, parts)
-    return [
-        (
-            name_of(one),
-            visit.to("node", uri=one) if one in known else visit.to("search", q=name_of(one), **{"in": path_of(one)}),
-        )
-        for one in parts
-    ]
-
-
 def sections_of(visit: Visit, data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the sections of a task: title and text or, for criteria and files, items as pairs of text and address."""
     return [
@@ -194,7 +175,7 @@ def raw(visit: Visit) -> Handled:
     """Return a node as its YAML file, or as Markdown to save."""
     found = whole(visit, visit.required("uri"), "relations")
     if isinstance(found, Missing):
-        raise NotFound("there is no such node", at=found.uri, next="Check its address.")
+        raise NotFound("there is no such node", at=found.uri, next="Check its URI.")
     if visit.query.get("format") == "markdown":
         text = as_markdown.nodes({"workspace": visit.workspace, "nodes": [found], "missing": []})
         name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in name_of(found["uri"]))

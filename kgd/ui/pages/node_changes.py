@@ -7,7 +7,7 @@ from math import nan
 from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound, Stale
-from kgd.ui.node_reading import Missing, links, whole
+from kgd.ui.node_reading import Missing, links, way_to, whole
 from kgd.ui.pages import node as node_page
 from kgd.ui.pages.node_form import plain
 from kgd.ui.relation_words import words_of
@@ -130,6 +130,7 @@ def _deleting(visit: Visit, uri: str, refused: KgdError | None = None) -> Handle
     into = links(visit, uri, "incoming", visit.query.get("into"))
     told = {
         "node": found,
+        "way": way_to(visit, uri),
         "into": into,
         "words_of": words_of,
         "refused": refused,

@@ -16,7 +16,7 @@ from kgd.model.uri import CODE_TREE, build, from_path, scheme_of
 from kgd.tools import addressing
 from kgd.tools.write.put import uri_of_fact
 from kgd.ui.changes import Mark, is_cut, mapping_of, mapping_text, marked
-from kgd.ui.node_reading import Missing, below, whole
+from kgd.ui.node_reading import Missing, below, way_to, whole
 from kgd.ui.reports import NOTHING, reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
@@ -335,6 +335,7 @@ def _form(visit: Visit, written: Written, **told: Any) -> Page:
         "node_edit.html",
         {
             "written": written,
+            "way": way_to(visit, written.uri) if written.version else [(visit.workspace, visit.to("overview"))],
             "texts": written.texts,
             "labels": LABELS,
             "types": TYPES,
