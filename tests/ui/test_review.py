@@ -186,7 +186,11 @@ def test_changes_to_a_node_in_conflict_lead_to_the_conflict_instead_of_an_approv
     uri = "concept://shop/closed"
     colleague.disagree(uri, "summary", "Two tries in all", "Three tries, then a person", was="Three tries in all")
     at(page, "review?since=yesterday&path=/closed")
-    row = page.locator(".author", has_text="Bob Builder").locator(".row")
+    bob = page.locator(".author", has_text="Bob Builder")
+    row = bob.locator(".row")
+    expect(row).to_be_hidden()
+    expect(bob.get_by_role("link", name="resolve it")).to_be_visible()
+    bob.get_by_text("1 in conflict").click()
     expect(row.locator("summary .badge")).to_have_text("conflict")
     expect(row.locator("summary ins")).to_be_visible()
     expect(row.get_by_role("button", name="Approve")).to_have_count(0)

@@ -49,11 +49,19 @@ class Author:
 
     @property
     def days(self) -> list[tuple[str, list[NodeRow]]]:
-        """The nodes by the day of their last change, the newest day first, each with the time of its newest change."""
+        """The nodes without a conflict by the day of their last change, the newest day first, each with the time of
+        its newest change."""
         found: dict[str, list[NodeRow]] = {}
-        for one in sorted(self.nodes, key=lambda one: one.at[:DAY], reverse=True):
+        for one in sorted(
+            (one for one in self.nodes if not one.is_disputed), key=lambda one: one.at[:DAY], reverse=True
+        ):
             found.setdefault(one.at[:DAY], []).append(one)
         return [(nodes[0].at, nodes) for nodes in found.values()]
+
+    @property
+    def disputed(self) -> list[NodeRow]:
+        """The nodes in conflict, which cannot be approved."""
+        return [one for one in self.nodes if one.is_disputed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +210,9 @@ def _unreviewed(visit: Visit, wanted: ReviewFilter, answer: Mapping[str, Any]) -
 
 
 def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
+    """Return the authors, first those with changes that can be approved."""
     known = names(visit, [node["uri"] for by in answer["authors"] for node in by["nodes"]])
-    return [
+    authors = [
         Author(
             by["author"],
             by_line(by),
@@ -216,6 +225,7 @@ def _authors(visit: Visit, answer: Mapping[str, Any]) -> list[Author]:
         )
         for by in answer["authors"]
     ]
+    return sorted(authors, key=lambda by: not by.days)
 
 
 def _author_of(commit: Mapping[str, Any]) -> Author:

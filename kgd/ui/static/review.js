@@ -3,7 +3,7 @@
 //   data-needs-choice on a button that is disabled until each field has a choice; data-without-choice on a text shown until then.
 //   data-counts="NAMES" on a button: the ticked boxes of these names that its form would send; data-one and data-many are its text.
 //   data-needs-tick on such a button: it is disabled while there are none; data-without-tick on a text shown until then.
-//   data-ticks="ELEMENT" on a hidden button: shows it; it ticks all boxes of the nearest such element, or unticks them if all are ticked.
+//   data-ticks="ELEMENT" on a hidden button: shows it; it ticks all visible boxes of the nearest such element, or unticks them if all are ticked.
 "use strict";
 (() => {
   const withBreak = (text) => (!text || text.endsWith("\n") ? text : `${text}\n`);
@@ -48,7 +48,7 @@
   document.addEventListener("click", (event) => {
     const all = event.target.closest("[data-ticks]");
     if (!all) return;
-    const boxes = [...all.closest(all.dataset.ticks).querySelectorAll("input[type=checkbox]:enabled")];
+    const boxes = [...all.closest(all.dataset.ticks).querySelectorAll("input[type=checkbox]:enabled")].filter((one) => one.checkVisibility());
     const ticks = boxes.some((one) => !one.checked);
     for (const one of boxes) if (one.checked !== ticks) one.click();  // as a user does, so that the page notices it
   });
