@@ -189,7 +189,7 @@ def test_changes_to_a_node_in_conflict_lead_to_the_conflict_instead_of_an_approv
     bob = page.locator(".author", has_text="Bob Builder")
     row = bob.locator(".row")
     expect(row).to_be_hidden()
-    expect(bob.get_by_role("link", name="resolve it")).to_be_visible()
+    expect(bob.get_by_role("link", name="Resolve it")).to_be_visible()
     bob.get_by_text("1 in conflict").click()
     expect(row.locator("summary .badge")).to_have_text("conflict")
     expect(row.locator("summary ins")).to_be_visible()
@@ -197,7 +197,7 @@ def test_changes_to_a_node_in_conflict_lead_to_the_conflict_instead_of_an_approv
     assert axe(page) == []
     row.locator("summary").click()
     expect(row.locator("summary ins")).to_be_hidden()
-    row.get_by_role("link", name="Resolve").click()
+    row.get_by_role("link", name="Resolve closed").click()
     expect(page.get_by_role("button", name="Resolve", exact=True)).to_be_visible()
 
 
