@@ -18,7 +18,7 @@ Mark = Literal["start", "missing", "unreachable", "conflict", "unverified", "pro
 
 MEANINGS: Mapping[Mark, str] = {
     "start": "start",
-    "missing": "does not exist",
+    "missing": "missing",
     "unreachable": "in another workspace that cannot be reached",
     "conflict": "open conflict",
     "unverified": "stale",

@@ -159,7 +159,7 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     return {
         "wanted": wanted,
         "title": title,
-        "hint": f"{counted(len(scene.dots) - 1, 'step')}, total cost {scene.dots[-1].cost:g}",
+        "hint": f"{counted(len(scene.dots) - 1, 'step')}, total cost {scene.dots[-1].cost:g} (a full step costs 1)",
         "steps": [_step(visit, wanted, node, costs) for node in answer["nodes"]],
         "alternative": alternative,
         "alternatives": [

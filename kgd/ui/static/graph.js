@@ -13,8 +13,8 @@
   const BENDS = [0.06, -0.06, 0.12, -0.12, 0.2, -0.2, 0.3, -0.3];  // offsets of a line around labels, as shares of its length
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
   const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
-  // Of a path: least width of a step in a row, width of its text in a row and in a column, height in a column, room below; largest scale.
-  const STEP_WIDE = 200, STEP_TEXT = 240, COLUMN_TEXT = 480, STEP_HIGH = 96, BELOW_STEPS = 140, ENLARGED = 1.7;
+  // Of a path: least width of a step in a row, width of its text in a row and in a column, height in a column, room below; largest scale of a column; largest width of a step in a row.
+  const STEP_WIDE = 200, STEP_TEXT = 240, COLUMN_TEXT = 480, STEP_HIGH = 96, BELOW_STEPS = 140, ENLARGED = 1.7, APART = 220;
   const LARGER = 1.16, LINE = 18;  // size of its text, by that of other labels, and height of a line
   const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9];  // places of a text on a line between groups
   const LEAST_PAD = 58;  // half of a short label
@@ -340,6 +340,8 @@
     rest.querySelector("ul").replaceChildren(...made);
   }
 
+  const isUnusual = (line) => line.names !== svg.dataset.usual;
+
   // Names the relations of a node or of a line; without one, those of the selected node or of a path. Otherwise lines
   // between groups have their number of relations, those with the most first, and few lines the names that are unusual.
   function name(pointed = dots.find((dot) => dot.link.hasAttribute("aria-current"))) {
@@ -347,10 +349,16 @@
     const of = (line) => line === pointed || line.a === pointed || line.b === pointed;
     const named = kind === "path" ? lines : lines.filter(of);
     svg.classList.toggle("pointed", kind !== "path" && named.length > 0);
-    for (const line of lines) line.path.classList.toggle("near", kind !== "path" && of(line));
+    for (const line of lines) {
+      line.path.classList.toggle("near", kind !== "path" && of(line));
+      line.path.classList.toggle("unusual", kind === "rings" && lines.length <= FEW && isUnusual(line));
+    }
     const used = new Taken();
     const counted = kind === "groups" ? lines.filter((line) => !line.arrow).reverse() : [];
-    const unusual = kind === "rings" && lines.length <= FEW && wide() > LEAST ? lines.filter((line) => line.names !== svg.dataset.usual) : [];
+    const unusual = [];  // one of the lines of one relation that meet in a node
+    for (const line of kind === "rings" && lines.length <= FEW && wide() > LEAST ? lines.filter(isUnusual) : []) {
+      if (!unusual.some((one) => one.names === line.names && [one.a, one.b].some((end) => end === line.a || end === line.b))) unusual.push(line);
+    }
     for (const line of named.length ? named.slice(-NAMED) : [...counted, ...unusual].slice(0, NAMED)) {
       // Between groups, the number alone if there is no room for the words.
       const ofGroups = [named.length ? line.names : "", line.names.split(" ")[0]].filter(Boolean);
@@ -380,8 +388,8 @@
     if (isTall !== wantsTall()) arrange();
     const isRow = kind === "path" && !isTall;
     const [wholeWidth, wholeHeight] = free().map((size) => size * scale);
-    const larger = isRow ? wholeWidth / (STEP_TEXT * dots.length) : Math.min(wholeWidth / (COLUMN_TEXT + 80), wholeHeight / (STEP_HIGH * dots.length));
-    scale = kind === "path" ? within(larger, 1, ENLARGED) : 1;
+    const larger = Math.min(wholeWidth / (COLUMN_TEXT + 80), wholeHeight / (STEP_HIGH * dots.length));
+    scale = kind === "path" && isTall ? within(larger, 1, ENLARGED) : 1;
     const [across, down] = free();
     const pad = kind === "groups" ? 8 : isRow ? STEP_TEXT / 2 + 8 : kind === "path" ? across / 2 - 40 : within(across / 8, LEAST_PAD, 140);
     const margin = { groups: 8, path: 56, rings: BELOW }[kind];
@@ -389,11 +397,12 @@
     const below = isRow ? BELOW_STEPS : margin;
     const w = Math.max(60, across - 2 * pad), h = Math.max(60, down - above - below);
     let kx = Math.min(w / Math.max(1, box.right - box.left), LARGEST), ky = Math.min(h / Math.max(1, box.bottom - box.top), LARGEST);
+    if (isRow) kx = Math.min(kx, APART * (dots.length - 1) / Math.max(1, box.right - box.left));
     kx = Math.min(kx, ky * STRETCH[kind]);
     ky = Math.min(ky, kx * STRETCH[kind]);
     fit = kx;
     fitted = true;
-    view = { kx, ky, x: (box.left + box.right) / 2 * kx - across / 2, y: (box.top + box.bottom) / 2 * ky - above - h / 2 };
+    view = { kx, ky, x: (box.left + box.right) / 2 * kx - across / 2, y: (isRow ? box.top * ky : (box.top + box.bottom) / 2 * ky - h / 2) - above };
     if (kind === "path" && isTall) view.x = box.left * kx - Math.max(36, (across - COLUMN_TEXT - 40) / 2);
     paint();
   }
