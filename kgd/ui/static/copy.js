@@ -1,12 +1,12 @@
 // Buttons with data-copy="TEXT" copy that text, and say so for a moment; without permission to copy, they select it in the
-// element before them. Without scripts a style hides them. Each block of code of the manual gets such a button, except
+// element before them, or after them if they are the first. Without scripts a style hides them. Each block of code of the manual gets such a button, except
 // printed output.
 "use strict";
 document.querySelectorAll(".manual pre:not([data-language=text])").forEach((block) => {
   const button = document.createElement("button");
   Object.assign(button, { type: "button", className: "quiet copy", textContent: "Copy", ariaLabel: "Copy this block" });
   button.dataset.copy = block.textContent;
-  block.append(button);
+  block.prepend(button);
 });
 document.addEventListener("click", async (event) => {
   const button = event.target.closest?.("[data-copy]");
@@ -16,7 +16,7 @@ document.addEventListener("click", async (event) => {
     await navigator.clipboard.writeText(button.dataset.copy);
     button.textContent = "Copied";
   } catch {
-    const shown = button.previousElementSibling;
+    const shown = button.previousElementSibling || button.nextElementSibling;
     if (shown.matches("input")) {
       shown.focus();
       shown.select();
