@@ -65,7 +65,7 @@ def test_finished_first_steps_have_ticks_until_some_facts_are_written(desk: Desk
     with Connection(desk.home, "claude-code") as connection:
         connection.call("up", {"directory": str(code)})
         done = at(page, "../kiosk/overview").locator(".steps .done")
-        expect(page.locator(".steps li")).to_have_count(4)
+        expect(page.locator(".steps li")).to_have_count(3)
         expect(done).to_have_count(0)
         for number in range(5):
             change = {"op": "upsert", "uri": f"insight://kiosk/{number}", "summary": f"Fact {number}"}

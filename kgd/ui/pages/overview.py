@@ -121,7 +121,7 @@ def overview(visit: Visit) -> Handled:
         "running": [job for job in status["jobs"] if job["state"] == "running"],
         "coverage": coverage,
         "lessons": _lessons(visit, status) if is_new else [],
-        "steps": _steps(visit, status, coverage, changes, is_alone) if is_young else [],
+        "steps": _steps(visit, status, changes, is_alone) if is_young else [],
         "is_new": is_new,
         "is_alone": is_alone,
         "writes": visit.may("put"),
@@ -192,13 +192,7 @@ def _symbols(code: Mapping[str, Any], word: str) -> str:
     return counted(code.get("symbols", 0), word) + (f" ({', '.join(names)})" if names else "")
 
 
-def _steps(
-    visit: Visit,
-    status: Mapping[str, Any],
-    coverage: Mapping[str, Any] | None,
-    changes: Sequence[Group],
-    is_alone: bool,
-) -> list[Step]:
+def _steps(visit: Visit, status: Mapping[str, Any], changes: Sequence[Group], is_alone: bool) -> list[Step]:
     """Return the first steps in a workspace, with the finished ones."""
     has_agent = any(one.client for one in changes) or is_set_up(visit.daemon.home.state)
     nodes, code = status["counts"].get("nodes", 0), status["workspace"].get("code_tree")
@@ -208,14 +202,9 @@ def _steps(
         steps.append(Step("Import your rules.", False, "Every agent then sees them.", commands=commands))
     remember = 'kgd remember "Tokens expire after an hour"'
     steps.append(Step("Write the first fact.", nodes > 0, "", visit.to("node/new"), "Write it here", (remember,)))
-    if coverage:
-        why = "The knowledge of an area reaches everyone who works on its files."
-        is_done = coverage["covered"] > 0
-        steps.append(Step("Divide your code into areas.", is_done, why, visit.to("areas/new"), "Add an area"))
-    else:
-        steps.append(
-            Step("Import your documents.", False, "Every agent can then search them.", commands=("kgd ingest FOLDER",))
-        )
+    if not code:
+        why = "Every agent can then search them."
+        steps.append(Step("Import your documents.", False, why, commands=("kgd ingest FOLDER",)))
     share = "kgd share" if code else "kgd remote add origin URL"
     only_here = "This workspace is only on this machine."
     return [*steps, Step("Share it with your team.", not is_alone, only_here, commands=(share,))]

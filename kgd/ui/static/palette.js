@@ -124,6 +124,10 @@
     inPalette.ask(0);
   };
   document.addEventListener("kgd:palette", open);
+  document.querySelector("header .find").addEventListener("click", (event) => {
+    event.preventDefault();
+    open();
+  });
   document.addEventListener("keydown", (event) => {
     if (event.key?.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey) {
       event.preventDefault();
