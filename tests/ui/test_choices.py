@@ -182,6 +182,21 @@ def test_a_row_without_a_summary_tells_what_changed(change: str, fields: dict[st
     assert row.gist == gist
 
 
+@pytest.mark.parametrize(
+    ("change", "name", "before", "is_empty"),
+    [
+        ("changed", "summary", None, True),
+        ("changed", "summary", "Old", False),
+        ("created", "summary", None, False),
+        ("changed", "data/status", None, False),
+    ],
+)
+def test_a_difference_reports_a_text_that_was_empty(change: str, name: str, before: str | None, is_empty: bool) -> None:
+    field = {name: {"before": before, "after": "New"}}
+    (row,) = rows([{"uri": "concept://shop/a", "change": change, "fields": field}])
+    assert row.fields[0].was_empty is is_empty
+
+
 def test_a_cost_has_no_needless_digits() -> None:
     assert (written({"weight": 1.0}), written({"weight": 0.25})) == ("cost 1", "cost 0.25")
 
