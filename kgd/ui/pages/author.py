@@ -27,7 +27,7 @@ def author(visit: Visit) -> Handled:
 
 
 def _since(name: str, row: Row, one: Mapping[str, Any]) -> list[str]:
-    """Return the other authors who have changed a node since; for a node in conflict, those of its versions."""
+    """Return the other authors since the last change; for a node in conflict, the authors of its versions."""
     found = [person(line) for line in row.version_authors] or [one.get("changed_by", "")]
     return [other for other in dict.fromkeys(found) if other not in ("", name)]
 

@@ -13,7 +13,8 @@
   const BENDS = [0.06, -0.06, 0.12, -0.12, 0.2, -0.2, 0.3, -0.3];  // offsets of a line around labels, as shares of its length
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
   const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
-  // Of a path: least width of a step in a row, width of its text in a row and in a column, height in a column, room below; largest scale of a column; largest width of a step in a row.
+  // Of a path: least width of a step in a row, width of its text in a row and in a column, height in a column, room below;
+  // largest scale of a column, and largest width of a step in a row.
   const STEP_WIDE = 200, STEP_TEXT = 240, COLUMN_TEXT = 480, STEP_HIGH = 96, BELOW_STEPS = 140, ENLARGED = 1.7, APART = 220;
   const LARGER = 1.16, LINE = 18;  // size of its text, by that of other labels, and height of a line
   const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9];  // places of a text on a line between groups
