@@ -80,3 +80,34 @@ def test_an_area_is_searched_from_its_page(page: Page) -> None:
     expect(page.get_by_role("link", name="Area: Payments (remove)")).to_be_visible()
     expect(page.locator(".hit", has_text="Refunds take five days")).to_have_count(1)
     expect(page.locator(".hit", has_text="Labels expire")).to_have_count(0)
+
+
+def test_the_numbers_of_the_header_have_the_colours_of_their_marks(page: Page) -> None:
+    pages = page.get_by_role("navigation", name="Pages")
+    for name, mark in (("Stale", "warn"), ("Conflicts", "bad"), ("Proposals", "open")):
+        expect(pages.get_by_role("link", name=name).locator(".count")).to_have_class(f"count {mark}")
+    expect(pages.get_by_role("link", name="Review").locator(".count")).to_have_class("count")
+
+
+def test_a_review_begins_with_changes_that_can_be_approved(page: Page) -> None:
+    at(page, "review?since=2026-11-01")
+    expect(page.locator(".author h2 a").first).to_have_text("Carla Moreno")
+    folded = page.locator(".author", has_text="Bob Builder").locator(".disputed")
+    expect(folded).to_contain_text("3 in conflict")
+    expect(folded.locator(".row").first).to_be_hidden()
+
+
+def test_a_phone_searches_in_the_palette(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.get_by_role("banner").get_by_role("link", name="Search").click()
+    page.keyboard.type("refunds take")
+    expect(page.get_by_role("option", name="Refunds take five days")).to_be_visible()
+    page.set_viewport_size({"width": 1200, "height": 800})
+
+
+def test_the_page_of_an_author_names_the_other_authors_of_a_conflict(page: Page) -> None:
+    at(page, "author?name=Carla+Moreno")
+    line = page.locator(".author-page .node-row", has_text="Labels expire").first.locator(".aside")
+    expect(line).to_have_text(
+        re.compile(r"^gotcha · \d+ weeks ago.* · since changed by Bob Builder, Ann Person$", re.S)
+    )
