@@ -71,9 +71,7 @@ class ReviewParams(Params):
             "one for all nodes, or one for each node in order"
         ),
     ] = Field(default_factory=list)
-    until: Annotated[
-        str | None, Field(description="a commit or date: newer commits are neither shown nor accepted")
-    ] = None
+    until: Annotated[str | None, Field(description="a commit or date: later ones are not shown or accepted")] = None
     message: Message = ""
     limit: Annotated[int | None, Field(ge=1, le=200, description="nodes")] = None
     cursor: str | None = None
