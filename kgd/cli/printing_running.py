@@ -69,7 +69,7 @@ def init(answer: Answer) -> None:
 
 
 def _holds(counts: dict[str, int]) -> str:
-    """Format the counts of nodes, then those of the code tree and its unread files, without the kinds of files."""
+    """Format the counts of nodes, then the counts of the code tree and its unread files, without the kinds of files."""
     own, tree = dict[str, int](), dict[str, int]()
     for name, value in counts.items():
         if name not in ("text", "binary"):
