@@ -87,10 +87,10 @@ def test_threads_share_a_repository_only_in_calls_that_hold_the_interpreters_loc
 
 
 def test_the_exceptions_of_a_malformed_document_are_listed_in_one_place() -> None:
-    """A handler that lists them by hand forgets one."""
+    """A handler that lists them by hand forgets one. The first answer of `kgd mcp` needs no import of `kgd.errors`."""
     of_lookups, of_values = {"LookupError", "KeyError", "IndexError"}, {"ValueError", "TypeError", "AttributeError"}
     found = []
-    for path in sorted((ROOT / "kgd").rglob("*.py")):
+    for path in sorted({*(ROOT / "kgd").rglob("*.py")} - {ROOT / "kgd/client/first_answers.py"}):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ExceptHandler) and isinstance(node.type, ast.Tuple):
                 names = {one.id for one in node.type.elts if isinstance(one, ast.Name)}

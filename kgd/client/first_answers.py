@@ -17,7 +17,6 @@ from zlib import crc32
 
 from kgd import __version__
 from kgd.client.ledger import EARLY, renamed
-from kgd.errors import MALFORMED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def read(home: Home, installation: str) -> FirstAnswers | None:
         fields = json.loads(body)
         found = FirstAnswers()
         found.answers, found.registry, found.usual = fields["answers"], fields["registry"], fields["usual"]
-    except (OSError, *MALFORMED):
+    except (OSError, ValueError, KeyError, TypeError):  # an import of kgd.errors would delay the first answer
         return None
     return found if installation and fields.get("installation") == installation else None
 
