@@ -150,6 +150,7 @@ def test_a_review_covers_the_ancestors_of_its_commit_also_if_clocks_run_backward
 
 def test_each_person_has_a_review_of_their_own(learned: Ask, ws: Workspace) -> None:
     people = ["Ann Person", "Ann.Person", "Ann-Person", "Ann  Person", "ann Person", "王伟", "", "a" * 70]
+    people += [f"{'a' * 58}, B", f"{'a' * 58}; B", "\u212aen", "Ken"]  # a Kelvin sign is equal to K
     assert len({reviewer(name) for name in people}) == len(people)
     note_review(ws, "Ann Person", bytes.fromhex(ws.tip))
     assert last_review(ws, "Ann Person") == bytes.fromhex(ws.tip)

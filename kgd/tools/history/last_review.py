@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 
 from kgd.git.refs import move_ref, read_log
-from kgd.workspace.proposals.proposals import LONGEST_HOLDER, holder_name
+from kgd.workspace.proposals.proposals import holder_name
 from kgd.workspace.workspace import Workspace
 
 REVIEWED = "refs/kgd/reviewed/"
@@ -23,10 +24,9 @@ def reviewer(person: str) -> str:
     >>> reviewer("Ann Person"), reviewer("Ann.Person")
     ('Ann-Person', 'Ann-Person-x0b68adcc')
     """
-    name = holder_name(person)
-    if not person.isascii() or len(person) > LONGEST_HOLDER or _WORDS(person):
-        return name
-    return f"{name}-x{hashlib.sha256(person.encode()).hexdigest()[:8]}"
+    name, even = holder_name(person), unicodedata.normalize("NFC", person)
+    hash = f"-x{hashlib.sha256(even.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return name if _WORDS(person) or name.endswith(hash) else name + hash
 
 
 def last_review(workspace: Workspace, person: str) -> bytes | None:
