@@ -13,6 +13,7 @@ from kgd.errors import KgdError, NotFound
 from kgd.freshness.citations import parse
 from kgd.model.fields import CITES
 from kgd.model.uri import CODE_TREE, build, is_owned, name_of, path_of, scheme_of, segments_of, uri_at, workspace_of
+from kgd.tools import addressing
 from kgd.tools.nodes import OWN_CLIENTS, SERVED
 from kgd.ui.highlighting import highlighted
 from kgd.ui.visit import Visit
@@ -326,7 +327,10 @@ def below(summary: str, content: str) -> str:
 
 
 def way_to(visit: Visit, uri: str) -> list[tuple[str, str]]:
-    """Return the breadcrumbs of a page about a node: titles and addresses from the workspace to the node."""
+    """Return the breadcrumbs of a page about a node: titles and addresses from the workspace to the node. The page's
+    address may have a short form of the URI, such as ``services/auth``."""
+    session = visit.session()
+    uri = addressing.resolve(session, addressing.choose(session, visit.workspace), uri)
     (row,) = listed(visit, [{"uri": uri}])
     area = [(name, visit.to("area", uri=of)) for name, of in row.areas[:1]]
     is_area = bool(area) or scheme_of(uri) in (AREA, GROUP)
