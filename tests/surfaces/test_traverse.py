@@ -59,6 +59,10 @@ def test_a_node_is_in_when_its_cheapest_path_costs_at_most_1(chain: Ask) -> None
     assert {"limit": "max_cost", "at": "concept://shop/d", "count": 1} in answer["cut"]
 
 
+def test_an_empty_end_of_a_path_is_none(chain: Ask) -> None:
+    assert names(chain.traverse(start="b", to="")) == names(chain.traverse(start="b")) == ["b", "c", "d"]
+
+
 @pytest.mark.requirement("N5")
 @pytest.mark.parametrize(
     ("options", "found"),

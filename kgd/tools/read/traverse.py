@@ -298,7 +298,7 @@ def _crossed(
 
 def _limits(params: TraverseParams) -> tuple[float | None, Direction]:
     """The largest cost and the direction; a path to one node has by default any cost, in both directions."""
-    given = params.model_fields_set if params.to is not None else {"max_cost", "direction"}
+    given = params.model_fields_set if params.to else {"max_cost", "direction"}
     return params.max_cost if "max_cost" in given else None, params.direction if "direction" in given else "both"
 
 
