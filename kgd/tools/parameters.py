@@ -289,7 +289,7 @@ def period(since: str | None, until: str | None) -> tuple[int | None, int | None
 def future(since: str | None) -> str:
     """A sentence that explains an empty answer if a valid `since` is in the future; otherwise empty."""
     now = datetime.now().astimezone()
-    if since is None or moment_of(since, now) <= now.timestamp():
+    if not since or moment_of(since, now) <= now.timestamp():
         return ""
     return f"'{since}' is in the future, so nothing has happened since then."
 

@@ -80,6 +80,11 @@ def test_a_review_is_filtered_by_author_path_and_time(learned: Ask) -> None:
         uris(path=["concept://shop/notes"])
 
 
+def test_an_empty_date_reviews_everything(person: Ask) -> None:
+    person.put(changes=upsert("notes/x", name="X"))
+    assert (person.review(since="")["commits"], person.review(since="", by="agent")["commits"]) == (1, 0)
+
+
 @pytest.mark.parametrize("since", ["2099-01-01", "2100-01-01"])
 def test_a_list_since_a_date_in_the_future_is_empty_and_says_so(learned: Ask, since: str) -> None:
     told = f"'{since}' is in the future, so nothing has happened since then."
