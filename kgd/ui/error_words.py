@@ -29,7 +29,7 @@ LABELS = {row.name: row.label.capitalize() for row in NODE_FIELDS} | {
     "target": "Target",
     "task": "Task",
     "text": "Markdown",
-    "to": "New address",
+    "to": "New URI",
     "until": "To",
     "verbs": "Permissions",
     "weight": "Cost",

@@ -21,7 +21,9 @@ from kgd.ui.changes import (
     shortened,
     side_by_side,
 )
+from kgd.ui.error_words import place
 from kgd.ui.pages.node_form import FIELDS, changes, meet, texts_of, typed_of
+from tests.conftest import ROOT
 
 NODE = {
     "type": "concept",
@@ -184,3 +186,9 @@ def test_a_shortened_difference_shows_the_old_and_the_new_text() -> None:
 def test_a_shortened_difference_never_ends_between_a_deleted_text_and_its_replacement() -> None:
     found = [Mark("ins", "a" * 80), Mark("same", "b" * 80), Mark("del", "c" * 80), Mark("ins", "d" * 80)]
     assert [one.kind for one in shortened(found, 120, 20)] == ["ins", "same", "del", "ins"]
+
+
+@pytest.mark.parametrize("field", ["to", "target", "text"])
+def test_an_error_has_the_label_of_its_field(field: str) -> None:
+    form = (ROOT / "kgd/ui/templates/node_do.html").read_text()
+    assert f'<label for="{field}">{place(field)}' in form
