@@ -17,6 +17,9 @@ from kgd.tools import EVERY, LOCAL, call
 from kgd.tools.history import history
 from kgd.tools.history.blame import BlameParams, blame
 from kgd.tools.session import Session
+from kgd.ui.pages import history as history_pages
+from kgd.ui.sessions import Visitor
+from kgd.ui.visit import Visit
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, upsert
 from tests.surfaces.test_conflicts import disagree
@@ -135,6 +138,19 @@ def test_a_revert_of_a_hidden_commit_names_nothing(filled: Ask, holds: As) -> No
     with pytest.raises(Forbidden) as refused:
         mine.submit_subgraph(changes={"op": "revert", "commit": hidden})
     assert "secret" not in json.dumps(refused.value.as_dict())
+
+
+def test_the_page_of_a_hidden_commit_is_that_of_a_missing_commit(filled: Ask, session: Session) -> None:
+    hidden = filled.put(changes=upsert("secret/y", summary="more"))["commit"]
+    made = call(session, "token_mint", {"workspace": "shop", "name": "bob", "paths": ["/infra/**"]})
+    record = session.daemon.tokens.record(made["id"])
+    for commit in (hidden, "f" * 40):
+        visit = Visit(
+            session.daemon, Visitor(), "shop", {"commit": commit}, {}, lambda _: [], {}, "/ui/", record=record
+        )
+        with pytest.raises(NotFound) as refused:
+            history_pages.change(visit)
+        assert str(refused.value).replace(commit, "") == "there is no such commit (). Find one with history."
 
 
 def test_a_deletion_counts_readable_relations_only(filled: Ask, holds: As) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kgd.errors import Advice, KgdError, NotFound
+from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.ui.changes import VERIFIED, description_of, rows
 from kgd.ui.node_reading import titles, way_to
 from kgd.ui.pages.conflicts import listed
@@ -105,8 +105,20 @@ def undo(visit: Visit) -> Handled:
     return replace(reported(back, answer, "Undone"), undo="")
 
 
+def _commit(visit: Visit, commit: str) -> dict[str, Any]:
+    """Return a commit with its differences.
+
+    Raises:
+        NotFound: There is no such commit, or it changed only nodes that the visitor may not read.
+    """
+    found: list[dict[str, Any]] = visit.call("history", commit=commit, diff=True)["commits"]
+    if not found:
+        raise NotFound("there is no such commit", at=commit[:60], next=Advice("Find one with ", Do("history"), "."))
+    return found[0]
+
+
 def _change(visit: Visit, refused: KgdError | None = None) -> Handled:
-    (found,) = visit.call("history", commit=visit.required("commit"), diff=True)["commits"]
+    found = _commit(visit, visit.required("commit"))
     would: Mapping[str, Any] = {}
     if visit.may("put") and refused is None:
         try:
