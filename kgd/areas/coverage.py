@@ -52,10 +52,6 @@ class Tally:
         return self.front.owners
 
     @property
-    def uncovered(self) -> int:
-        return self.files - self.covered
-
-    @property
     def areas(self) -> int:
         """Number of areas that have a file here."""
         return (len(self.whole) if self.files else 0) + len(self.parts)

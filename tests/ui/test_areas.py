@@ -58,6 +58,8 @@ def test_the_page_opens_folders_and_lists_overlaps(desk: Desk, page: Page) -> No
     assert axe(page) == []
     expect(page.get_by_role("link", name="Uncovered first", exact=True)).to_have_attribute("aria-current", "true")
     expect(page.get_by_role("row", name="src/").get_by_role("link", name="Python")).to_have_class("badge")
+    expect(page.locator(".tree th[scope=row]").first).to_have_text("docs/")
+    expect(page.locator(".tree td:empty")).to_have_count(0)
     page.get_by_role("link", name="Covered first", exact=True).click()
     page.get_by_role("link", name="src/", exact=True).click()
     page.get_by_role("link", name="auth/", exact=True).click()
@@ -134,6 +136,7 @@ def test_the_filter_finds_areas_by_their_words(desk: Desk, page: Page, watched: 
     at(page, "areas/all")
     page.get_by_label("Filter by name or text").fill("baskets")
     page.keyboard.press("Enter")
+    expect(page.get_by_role("main").get_by_role("listitem").filter(has_text="Checkout")).to_contain_text(" fact")
     page.get_by_role("link", name="Checkout").click()
     expect(page.locator("h1")).to_have_text("Checkout")
     at(page, "areas/all")

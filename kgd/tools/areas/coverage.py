@@ -47,7 +47,7 @@ class CoverageParams(Params):
     area: Annotated[str | None, Field(description="instead: the files of this atom")] = None
     order: Annotated[
         Literal["name", "gaps", "covered"],
-        Field(description="gaps: most uncovered files first; covered: entries with an area first"),
+        Field(description="gaps: lowest coverage first; covered: entries with an area first"),
     ] = "name"
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     cursor: str | None = None
@@ -176,21 +176,30 @@ class _Told:
                 "there is no such folder in the code tree", at=path, next="List the folders from the top down."
             )
         answer["folder"] = self._folder(path, here)
-        if params.order != "name":
-            gaps, known = params.order == "gaps", self._known
-            tallies = {name: known.below(here, name) for name in here.of.folders}
-            rank = {name: -tally.uncovered if gaps else not tally.covered for name, tally in tallies.items()}
-            folders = sorted(tallies, key=lambda name: (rank[name], name))
-            files = sorted(here.of.files, key=lambda name: (bool(known.owners(here, name)) == gaps, name))
-        else:
-            folders, files = sorted(here.of.folders), sorted(here.of.files)
-        answer["total"] = len(folders) + len(files)
+        entries = self._entries(here, params.order)
+        answer["total"] = len(entries)
         above = f"{path}/" if path else ""
-        for name in folders[start : start + params.limit]:
-            answer["folders"].append(self._folder(above + name, self._known.below(here, name)))
-        first = max(0, start - len(folders))
-        for name in files[first : first + params.limit - len(answer["folders"])]:
-            answer["files"].append(self._file(above + name, sorted(self._known.owners(here, name))))
+        for name, is_file in entries[start : start + params.limit]:
+            if is_file:
+                answer["files"].append(self._file(above + name, sorted(self._known.owners(here, name))))
+            else:
+                answer["folders"].append(self._folder(above + name, self._known.below(here, name)))
+
+    def _entries(self, here: Tally, order: str) -> list[tuple[str, bool]]:
+        """Return the entries of a folder, each with whether it is a file. By gaps, folders and files are mixed."""
+        known, ranked = self._known, []
+        for name in here.of.folders:
+            tally = known.below(here, name)
+            share = tally.covered / tally.files if tally.files else 1.0
+            ranked.append(((share, -tally.files), not tally.covered, False, name))
+        for name in here.of.files:
+            share = 1.0 if known.owners(here, name) else 0.0
+            ranked.append(((share, -1), not share, True, name))
+        if order == "gaps":
+            ranked.sort(key=lambda one: (one[0], one[2], one[3]))
+        else:
+            ranked.sort(key=lambda one: (one[2], order == "covered" and one[1], one[3]))
+        return [(name, is_file) for _, _, is_file, name in ranked]
 
     def files_of(self, answer: CoverageResult, area: Uri, start: int, limit: int) -> None:
         """A page of the files of an area."""
@@ -293,13 +302,13 @@ COVERAGE = Operation(
             (
                 option("path", "a folder of the code tree (default: its top)", "FOLDER", nargs="?"),
                 option("--area", "instead: the files of this area", "AREA"),
-                option("--order", "gaps: most files without an area first; covered: folders with an area first"),
+                option("--order", "gaps: lowest coverage first; covered: folders with an area first"),
                 LIMIT,
                 CURSOR,
             ),
             place=80,
             print="printing_context.coverage",
-            examples=(("kgd coverage --order gaps", "first the folders with the most files without an area"),),
+            examples=(("kgd coverage --order gaps", "first the folders and files with the lowest coverage"),),
         ),
     ),
 )

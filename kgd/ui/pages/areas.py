@@ -17,6 +17,8 @@ ROWS = 100
 FACTS = 20
 FILES = 20
 LISTED = 50
+LOOKED_UP = 5_000
+"""Largest number of files whose facts the list of areas counts."""
 ENTRIES_SHOWN = 20
 MOLECULES = 200
 ATOM, MOLECULE = "atom", "molecule"
@@ -38,7 +40,17 @@ def areas(visit: Visit) -> Handled:
         return every(visit, error)
     above = _above(answer.get("folder", {}).get("uri", ""))
     told = {"answer": answer, "order": order, "orders": ORDERS, "above": above, "begun": "cursor" in visit.query}
+    told["entries"] = _entries(answer, order)
     return Page("areas.html", told | {"makes": visit.may("manage_graph")})
+
+
+def _entries(answer: Mapping[str, Any], order: str) -> list[Mapping[str, Any]]:
+    """Return the folders and files in the order of the tool, a file with its own coverage."""
+    files = [one | {"files": 1, "covered": int(bool(one["areas"])), "is_file": True} for one in answer["files"]]
+    entries = [*answer["folders"], *files]
+    if order == "gaps":
+        entries.sort(key=lambda one: (one["covered"] / one["files"] if one["files"] else 1, -one["files"]))
+    return entries
 
 
 def coverage_of(visit: Visit) -> Mapping[str, Any] | None:
@@ -68,6 +80,7 @@ def every(visit: Visit, no_code: KgdError | None = None) -> Handled:
     )["data"]
     told = {
         "areas": _areas(visit, answer[f"{kind}s"]),
+        "facts": _counted(visit, answer["atoms"]) if kind == ATOM else {},
         "total": answer["total"],
         "kind": kind,
         "offset": offset,
@@ -149,6 +162,22 @@ def _areas(visit: Visit, found: Sequence[Mapping[str, Any]]) -> list[tuple[Row, 
         (replace(row, path="", files=(), areas=()), one.get("paths") or [])
         for row, one in zip(rows, found, strict=True)
     ]
+
+
+def _counted(visit: Visit, found: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return the number of facts of each area, until `LOOKED_UP` files have been looked up."""
+    counts: dict[str, int] = {}
+    files = 0
+    for one in found if visit.can("coverage") else ():
+        try:
+            answer = visit.call("area_facts", area=one["id"], limit=1)
+        except KgdError:  # deleted since
+            continue
+        counts[one["id"]] = answer["total"]
+        files += answer["files"]
+        if files > LOOKED_UP:
+            break
+    return counts
 
 
 def _facts(visit: Visit, area: str, found: Sequence[Mapping[str, Any]]) -> list[Row]:
