@@ -56,12 +56,12 @@ def test_the_first_stale_facts_show_the_change_of_their_code_and_the_others_are_
 
 def test_selected_stale_facts_are_counted_and_enter_verifies_them(page: Page) -> None:
     at(page, "stale")
-    expect(page.get_by_role("button", name="Selected facts are still true")).to_be_disabled()
+    expect(page.get_by_role("button", name="Mark as still true")).to_be_hidden()
     boxes = page.locator(".stale input[type=checkbox]")
     before = boxes.count()
     boxes.first.check()
     boxes.nth(1).check()
-    expect(page.get_by_role("button", name="2 facts are still true")).to_be_enabled()
+    expect(page.get_by_role("button", name="Mark 2 facts as still true")).to_be_enabled()
     page.keyboard.press("Enter")
     expect(page.locator(".said")).to_contain_text("Verified 2 facts with commit")
     expect(boxes).to_have_count(before - 2)

@@ -74,7 +74,7 @@ def test_a_part_of_an_agents_changes_is_reverted_by_keyboard(desk: Desk, page: P
 def test_rows_are_walked_and_selected_by_single_keys(desk: Desk, page: Page) -> None:
     desk.call("put", changes=[upsert(f"concept://shop/rows/{name}", name=name) for name in "pq"])
     at(page, "review?since=yesterday&path=/rows/**")
-    expect(page.get_by_role("button", name="Revert selected…")).to_be_disabled()
+    expect(page.get_by_role("button", name="Revert selected…")).to_be_hidden()
     for key in "jxjx":
         page.keyboard.press(key)
     expect(page.get_by_role("button", name="Revert 2 facts…")).to_be_enabled()
@@ -92,7 +92,7 @@ def test_all_nodes_of_an_author_are_selected_at_once_and_unselected_again(desk: 
     expect(page.get_by_role("button", name="Revert 2 facts…")).to_be_enabled()
     assert axe(page) == []
     group.get_by_role("button", name="Select all facts by Ann Person (claude-code)").click()
-    expect(page.get_by_role("button", name="Revert selected…")).to_be_disabled()
+    expect(page.get_by_role("button", name="Revert selected…")).to_be_hidden()
 
 
 def test_rows_are_listed_by_day_and_link_to_their_commits(desk: Desk, page: Page) -> None:
@@ -215,13 +215,15 @@ def test_the_filter_is_one_line_on_a_phone_that_names_its_values(desk: Desk, pag
     expect(line).to_be_hidden()
 
 
-def test_a_disabled_button_says_what_to_select(desk: Desk, page: Page) -> None:
+def test_the_buttons_for_selected_facts_appear_with_the_first(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/unselected", name="Unselected")
     at(page, "review?since=yesterday&path=/unselected")
-    expect(page.get_by_role("button", name="Revert selected…")).to_be_disabled()
-    expect(page.get_by_text("Select facts first.")).to_be_visible()
+    bar = page.locator(".confirm")
+    expect(bar).to_be_hidden()
     page.get_by_role("checkbox", name="Select Unselected").check()
-    expect(page.get_by_text("Select facts first.")).to_be_hidden()
+    expect(bar.get_by_role("button")).to_have_text(["Revert 1 fact…", "Approve 1 fact"])
+    page.get_by_role("checkbox", name="Select Unselected").uncheck()
+    expect(bar).to_be_hidden()
 
 
 def test_only_the_shown_changes_are_marked_as_reviewed(desk: Desk, page: Page) -> None:
