@@ -155,11 +155,14 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         ends = names[scene.dots[0].uri], _ends(visit, wanted)["to"][1]
         return {"wanted": wanted, "title": "No path", "unreached": ends}
     title = _title(scene)
+    steps = counted(len(scene.dots) - 1, "step")
     costs = {(edge["source"], edge["target"], edge["type"]): edge["weight"] for edge in answer["edges"]}
+    has_costs = len(alternatives) > 1 or len(set(costs.values())) > 1
     return {
         "wanted": wanted,
         "title": title,
-        "hint": f"{counted(len(scene.dots) - 1, 'step')}, total cost {scene.dots[-1].cost:g} (a full step costs 1)",
+        "hint": steps + (f", total cost {scene.dots[-1].cost:g} (a full step costs 1)" if has_costs else ""),
+        "has_costs": has_costs,
         "steps": [_step(visit, wanted, node, costs) for node in answer["nodes"]],
         "alternative": alternative,
         "alternatives": [

@@ -15,7 +15,7 @@
   const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
   // Of a path: least width of a step in a row, width of its text in a row and in a column, height in a column, room below;
   // largest scale of a column, and largest width of a step in a row.
-  const STEP_WIDE = 200, STEP_TEXT = 240, COLUMN_TEXT = 480, STEP_HIGH = 96, BELOW_STEPS = 140, ENLARGED = 1.7, APART = 220;
+  const STEP_WIDE = 200, STEP_TEXT = 240, COLUMN_TEXT = 480, STEP_HIGH = 96, BELOW_STEPS = 140, ENLARGED = 1.7, APART = 320;
   const LARGER = 1.16, LINE = 18;  // size of its text, by that of other labels, and height of a line
   const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9];  // places of a text on a line between groups
   const LEAST_PAD = 58;  // half of a short label
@@ -168,6 +168,8 @@
     return [left, top, left + long, top + tall];
   }
 
+  const beyond = (side, [left, top, right, bottom]) => [left, top - (side === "above" ? HIGH : 0), right, bottom + (side === "below" ? HIGH : 0)];
+
   // Shows the labels for which there is room, the selected node and the nearest nodes first. Then cut labels grow where
   // there is room. At first, a label must also be inside of the window.
   function place() {
@@ -202,8 +204,11 @@
       // Around starts, a long name has two lines; a place that no line crosses is preferred.
       const whole = kind === "rings" && dot.full.length > LENGTHS[0] ? [wrapped(dot.full, TWO_LINES, 2).join("\n")] : [];
       const texts = [...new Set([...lines, ...whole, ...LENGTHS.map((long) => cut(dot.full, long, dot.group))])];
-      const places = texts.flatMap((text) => (lines.includes(text) ? ["below"] : sides(dot)).map((side) => [text, side]))
+      const every = texts.flatMap((text) => (lines.includes(text) ? ["below"] : sides(dot)).map((side) => [text, side]))
         .filter(([text, side]) => hasRoom(dot, around(dot, side, text)));
+      // Between two nodes, a label could be that of either.
+      const apart = every.filter(([text, side]) => kind !== "rings" || taken.hasRoom(beyond(side, around(dot, side, text)), dot, dot.label));
+      const places = apart.length ? apart : every;
       const isClear = (...own) => ([text, side]) => text.length > LENGTHS[1] && crossed.hasRoom(around(dot, side, text), ...own);
       const [text, side] = places.find(isClear()) || places.find(isClear(dot)) || places[0] || [];
       if (side) show(dot, text, side);
@@ -398,12 +403,14 @@
     const below = isRow ? BELOW_STEPS : margin;
     const w = Math.max(60, across - 2 * pad), h = Math.max(60, down - above - below);
     let kx = Math.min(w / Math.max(1, box.right - box.left), LARGEST), ky = Math.min(h / Math.max(1, box.bottom - box.top), LARGEST);
-    if (isRow) kx = Math.min(kx, APART * (dots.length - 1) / Math.max(1, box.right - box.left));
+    if (isRow) kx = Math.min(kx, Math.min(0.8 * across, APART * (dots.length - 1)) / Math.max(1, box.right - box.left));
     kx = Math.min(kx, ky * STRETCH[kind]);
     ky = Math.min(ky, kx * STRETCH[kind]);
     fit = kx;
     fitted = true;
-    view = { kx, ky, x: (box.left + box.right) / 2 * kx - across / 2, y: (isRow ? box.top * ky : (box.top + box.bottom) / 2 * ky - h / 2) - above };
+    const middle = (box.top + box.bottom) / 2 * ky;
+    const top = isRow ? box.top * ky - Math.max(0, (h - above) / 2) : middle - h / 2;
+    view = { kx, ky, x: (box.left + box.right) / 2 * kx - across / 2, y: top - above };
     if (kind === "path" && isTall) view.x = box.left * kx - Math.max(36, (across - COLUMN_TEXT - 40) / 2);
     paint();
   }
