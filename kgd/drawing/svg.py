@@ -196,6 +196,25 @@ def sample(type: str, marks: tuple[Mark, ...] = (), tone: str = "") -> str:
     return f'<svg viewBox="-12 -12 24 24" class="drawing sample" aria-hidden="true">{figure(dot, size)}</svg>'
 
 
+def badge_sample(mark: Mark) -> str:
+    """The number of nodes with a mark, as on a group, for a legend."""
+    return (
+        f'<svg viewBox="-12 -12 24 24" class="drawing sample" aria-hidden="true"><g class="mark {mark}">'
+        f'<rect x="-12" y="-9" width="24" height="18" rx="9" fill="{HUES[mark]}"/>'
+        f'<text dy=".35em" text-anchor="middle" font-size="12" font-weight="700" fill="{PAPER}">{SIGNS[mark]} n</text>'
+        "</g></svg>"
+    )
+
+
+def line_sample() -> str:
+    """A line with a number, for a legend."""
+    return (
+        '<svg viewBox="-12 -12 24 24" class="drawing sample" aria-hidden="true">'
+        f'<path d="M-12 0h6M6 0h6" stroke="{FAINT}" stroke-width="3"/>'
+        f'<text class="amount" dy=".35em" text-anchor="middle" font-size="13" fill="{QUIET}">n</text></svg>'
+    )
+
+
 def _frame(scene: Scene, layout: Layout, labels: Mapping[str, Label]) -> tuple[float, float, float, float]:
     """The visible area: dots, rings and the labels shown at first."""
     edges = [(-ring, -ring, ring, ring) for ring in layout.rings[-1:]]

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from kgd.drawing.looks import TONES
 from kgd.drawing.scene import MEANINGS, UNKNOWN, Mark, Scene, in_words, shown_type
-from kgd.drawing.svg import sample
+from kgd.drawing.svg import HUES, badge_sample, line_sample, sample
 from kgd.errors import KgdError
 from kgd.model.uri import CODE_TREE, scheme_of
 from kgd.tools.read.states import Colour, proposed_of_walk, tones_of_walk
@@ -240,8 +240,15 @@ def legend_of(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]
     ]
     kind: Mapping[str, str] = {"missing": "missing", "unreachable": "unreachable"}
     named = {mark for _, marks, _ in of_tones for mark in marks}
+    is_grouped = scene.arrangement == "groups"
+    legend += [_entry(line_sample(), "relations between groups")] if is_grouped and scene.lines else []
+
+    def figure(mark: Mark) -> str:
+        of_groups = is_grouped and mark in HUES
+        return badge_sample(mark) if of_groups else sample(kind.get(mark, "concept"), (mark,), tone)
+
     return legend + [
-        _entry(sample(kind.get(mark, "concept"), (mark,), tone), MEANINGS[mark] + f" {count:,}" * (mark != "start"))
+        _entry(figure(mark), MEANINGS[mark] + f" {count:,}" * (mark != "start"))
         for mark, count in scene.marks.items()
         if mark not in named
     ]
