@@ -81,6 +81,11 @@ def day(moment: str) -> str:
     return f"{then.day} {then:%B %Y}"
 
 
+def initials(line: str) -> str:
+    """Return the first letters of an author's first two names: ``AP``."""
+    return "".join(word[0] for word in Author.of(line).name.split()[:2]).upper()
+
+
 @cache
 def _environment() -> Environment:
     made = Environment(
@@ -107,6 +112,7 @@ def _environment() -> Environment:
         "place": error_words.place,
         "next_step": error_words.next_step,
         "person": person,
+        "initials": initials,
         "author": lambda line: Author.of(line).name,
         "program": program,
         "in_words": in_words,
