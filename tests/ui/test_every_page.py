@@ -30,6 +30,12 @@ WITHOUT = {
 }
 """Addresses without a page of their own: redirects, parts of pages, and files."""
 
+SMALL = """[...document.querySelectorAll("main :is(button, .button, summary, [type=checkbox], [type=radio])")]
+    .filter((one) => one.checkVisibility() && !one.closest(".listing"))
+    .filter((one) => one.getBoundingClientRect().height < (one.matches("input") ? 20 : 40))
+    .map((one) => one.outerHTML.slice(0, 120))"""
+"""The controls of a page that are too small, except the buttons in lines of code."""
+
 Places = Mapping[str, str]
 
 
@@ -121,6 +127,12 @@ def test_every_page_is_accessible_in_light_and_dark_mode(page: Page, every: list
 def test_no_page_is_wider_than_a_narrow_screen(page: Page, every: list[str]) -> None:
     page.set_viewport_size({"width": 320, "height": 640})
     assert [place for place in every if at(page, place).evaluate("document.documentElement.scrollWidth") > 320] == []
+
+
+def test_controls_on_a_phone_are_large_enough_for_a_thumb(page: Page, every: list[str]) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    found = {place: at(page, place).evaluate(SMALL) for place in every}
+    assert {place: small for place, small in found.items() if small} == {}
 
 
 def test_printed_pages_have_no_controls(page: Page, every: list[str]) -> None:
