@@ -105,6 +105,8 @@ def test_a_phone_searches_in_the_palette(page: Page) -> None:
     page.set_viewport_size({"width": 1200, "height": 800})
 
 
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    expect(page.get_by_role("dialog")).to_be_hidden()
 def test_the_page_of_an_author_names_the_other_authors_of_a_conflict(page: Page) -> None:
     at(page, "author?name=Carla+Moreno")
     line = page.locator(".author-page .node-row", has_text="Labels expire").first.locator(".aside")
