@@ -299,6 +299,13 @@ def test_a_remote_without_a_sync_yet_is_not_called_ok(page: Page) -> None:
 def test_the_bar_of_the_coverage_has_the_colour_of_the_links(page: Page) -> None:
     link = page.get_by_role("link", name=re.compile(r"Review (changes|.* commits)"))
     bar = page.get_by_label("Files with an area")
+def test_the_list_of_workspaces_counts_facts_without_areas(desk: Realistic, page: Page) -> None:
+    (one,) = (one for one in desk.call("workspaces")["workspaces"] if one["id"] == "shop")
+    assert one["facts"] < one["nodes"]
+    at(page, "workspaces")
+    expect(page.get_by_role("main")).to_contain_text(f"{one['facts']} facts")
+
+
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         with Image.open(io.BytesIO(bar.screenshot())) as taken:

@@ -75,6 +75,7 @@ def test_the_nearest_nodes_of_a_search_without_results_are_rows(page: Page) -> N
 def test_an_area_is_searched_from_its_page(page: Page) -> None:
     at(page, "area?uri=atom://shop/payments")
     expect(page.locator(".title")).to_contain_text("Dmitri Volkov, ")
+    expect(page.locator(".title")).to_contain_text(re.compile(r"\d+ facts, \d+ stale, \d+ conflicts? ·"))
     page.get_by_label("Search this area").fill("refunds")
     page.keyboard.press("Enter")
     expect(page.get_by_role("link", name="Area: Payments (remove)")).to_be_visible()
@@ -94,6 +95,8 @@ def test_a_review_begins_with_changes_that_can_be_approved(page: Page) -> None:
     expect(page.locator(".author h2 a").first).to_have_text("Carla Moreno")
     folded = page.locator(".author", has_text="Bob Builder").locator(".disputed")
     expect(folded).to_contain_text("3 in conflict")
+    bob = page.locator(".author h2", has_text="Bob Builder").first
+    expect(bob).to_have_text(re.compile(r"Bob Builder \d+ commits about 3 facts, all in conflict"))
     expect(folded.locator(".row").first).to_be_hidden()
 
 
@@ -102,11 +105,11 @@ def test_a_phone_searches_in_the_palette(page: Page) -> None:
     page.get_by_role("banner").get_by_role("link", name="Search").click()
     page.keyboard.type("refunds take")
     expect(page.get_by_role("option", name="Refunds take five days")).to_be_visible()
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    expect(page.get_by_role("dialog")).to_be_hidden()
     page.set_viewport_size({"width": 1200, "height": 800})
 
 
-    page.get_by_role("dialog").get_by_role("button", name="Close").click()
-    expect(page.get_by_role("dialog")).to_be_hidden()
 def test_the_page_of_an_author_names_the_other_authors_of_a_conflict(page: Page) -> None:
     at(page, "author?name=Carla+Moreno")
     line = page.locator(".author-page .node-row", has_text="Labels expire").first.locator(".aside")

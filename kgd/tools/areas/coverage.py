@@ -339,7 +339,8 @@ class AuthorAnswer(TypedDict):
 
 
 class AreaFactsResult(TypedDict):
-    """The facts, stale ones first, then the newest. `stale` counts stale facts, `known_files` the files with a fact.
+    """The facts, stale ones first, then the newest. `stale` counts stale facts, `conflicts` their open conflicts, and
+    `known_files` the files with a fact.
 
     `more_files` counts the files that were not examined, `more_facts` the facts without date and author.
     """
@@ -349,6 +350,7 @@ class AreaFactsResult(TypedDict):
     facts: list[FactAnswer]
     total: int
     stale: int
+    conflicts: int
     files: int
     known_files: int
     authors: list[AuthorAnswer]
@@ -386,6 +388,7 @@ def area_facts(session: Session, params: AreaFactsParams) -> AreaFactsResult:
         "facts": [_fact(workspace, uri, found, versions.get(uri)) for uri in uris[start : start + params.limit]],
         "total": len(found.paths),
         "stale": len(doubts),
+        "conflicts": len(workspace.conflicts.of(uris)),
         "files": total,
         "known_files": found.known,
         "authors": _authors(versions.values()),

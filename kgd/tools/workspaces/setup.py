@@ -427,7 +427,8 @@ def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
 
 class Listed(TypedDict):
     """One workspace. `kind` is ``here``, ``clone`` (read-only, of another team) or ``hub``; `shared` means that the
-    organisation's registry has it. `trust` is the trust level of its writers, absent until it is known.
+    organisation's registry has it. `trust` is the trust level of its writers, absent until it is known. `facts` are the
+    nodes without areas and groups of areas.
     """
 
     id: str
@@ -437,6 +438,7 @@ class Listed(TypedDict):
     trust: NotRequired[Literal["local", "team", "remote"]]
     shared: NotRequired[bool]
     nodes: NotRequired[int]
+    facts: NotRequired[int]
     conflicts: NotRequired[int]
 
 
@@ -476,7 +478,10 @@ def workspaces(session: Session, params: WorkspaceParams) -> WorkspacesResult:
         if id in registry.shared:
             listed["shared"] = True
         if id in opened:
-            listed["nodes"], listed["conflicts"] = len(opened[id].graph), opened[id].conflicts.total
+            graph = opened[id].graph
+            areas = sum(1 for scheme in ("atom", "molecule") for _ in graph.beginning(f"{scheme}://{id}/"))
+            listed["nodes"], listed["facts"] = len(graph), len(graph) - areas
+            listed["conflicts"] = opened[id].conflicts.total
         found.append(listed)
     answer: WorkspacesResult = {"workspaces": found, "registry": daemon.home.registry, "problems": []}
     if problem := daemon.registry.problem:
