@@ -125,9 +125,9 @@ def _reverted(commits: Sequence[NewCommit], touching: Mapping[str, set[int]]) ->
 def _fixed(commits: Sequence[NewCommit], touching: Mapping[str, set[int]]) -> Iterator[Finding]:
     marked = {number for number, commit in enumerate(commits) if commit.kind == FIX}
     for path, mine, numbers, chance in _marked(touching, marked, FIXES, len(commits)):
-        share = "all" if len(mine) == len(numbers) else len(mine)
-        shares = f"{share} of its {len(numbers)} commits are fixes, and {len(marked)} of all {len(commits)} commits"
-        text = f"{path} needs the most fixes: {shares}"
+        shares = f"{len(mine)} of its {len(numbers)} commits are fixes, and {len(marked)} of all {len(commits)} commits"
+        is_all = len(mine) == len(numbers)
+        text = f"All {len(mine)} commits of {path} are fixes" if is_all else f"{path} needs the most fixes: {shares}"
         yield _finding("fixes", text, (path,), commits, mine, chance)
 
 

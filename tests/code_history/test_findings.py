@@ -70,6 +70,11 @@ def test_the_file_that_needs_most_fixes_is_a_finding(code: Code) -> None:
     assert one.text == "src/parser.py needs the most fixes: 9 of its 10 commits are fixes, and 9 of all 110 commits"
 
 
+def test_a_file_whose_commits_are_all_fixes_is_named_so(code: Code) -> None:
+    code.commits([*other(100), *[("Fix a crash in the parser", "src/parser.py")] * 9])
+    assert found(code)["fixes"].text == "All 9 commits of src/parser.py are fixes"
+
+
 def test_a_deleted_file_is_no_finding(code: Code) -> None:
     code.commits([*other(100), *[("Change prices", "src/cart.py", "site/prices.html")] * 14])
     code.commit("Drop the site", files={"site/prices.html": None})

@@ -253,7 +253,7 @@ def test_a_node_is_appended_to_moved_deleted_and_restored(desk: Desk, page: Page
     press(page, "Delete")
     expect(page.locator("h1")).to_have_text("This fact does not exist")
     page.locator("main").get_by_role("link", name="history").click()
-    page.get_by_role("link", name="Revert").first.click()
+    page.get_by_role("link", name="Undo this change").first.click()
     expect(page.get_by_text("1 fact will change. Later changes are kept.")).to_be_visible()
     assert axe(page) == []
     page.keyboard.press("Escape")

@@ -45,7 +45,7 @@ def test_pending_work_is_named_with_its_remedy(waiting: Waiting, said: str) -> N
 @pytest.mark.slow
 @browser
 def test_a_new_workspace_shows_what_its_code_tells_and_how_to_connect_an_agent(page: Page) -> None:
-    expect(page.locator(".steps li").first).to_contain_text("Connect an agent. It then reads and writes here.")
+    expect(page.locator(".steps li").first).to_contain_text("Connect an agent. It can then read and write facts.")
     expect(page.get_by_text("Status: Everything works")).to_be_visible()
     expect(page.locator(".first .work li")).to_have_count(3)
     expect(page.locator(".first")).to_contain_text("6 files in")

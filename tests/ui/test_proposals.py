@@ -106,7 +106,7 @@ def test_the_list_names_new_nodes_and_shows_what_changes(desk: Desk, page: Page)
     expect(shown).to_contain_text("created tickets by a team sold on board")
     expect(shown).not_to_contain_text("concept://")
     expect(shown.get_by_role("button")).to_have_count(0)
-    shown.get_by_role("link", name="Review what we found out about ferry").click()
+    shown.get_by_role("link", name="Open what we found out about ferry").click()
     expect(page.locator(".words ins", has_text="sold on board")).to_be_visible()
     desk.call("reject", name=id)
 

@@ -166,7 +166,7 @@ def _proposals(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
         said = [f"{verb} {', '.join(some)}." for verb, some in (("Creates", created), ("Changes", changed)) if some]
         said += [f"{len(nodes) - NODES} more."] if len(nodes) > NODES else []
         to = visit.to("proposal", id=one["id"])
-        actions = (Action("Review" if visit.may("accept") else "View", to, hint=title),)
+        actions = (Action("Open" if visit.may("accept") else "View", to, hint=title),)
         cards.append(Card(title, to, " ".join(said), one["author"], one["at"], (), actions))
     return cards
 

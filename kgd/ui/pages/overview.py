@@ -196,7 +196,9 @@ def _steps(visit: Visit, status: Mapping[str, Any], changes: Sequence[Group], is
     """Return the first steps in a workspace, with the finished ones."""
     has_agent = any(one.client for one in changes) or is_set_up(visit.daemon.home.state)
     nodes, code = status["counts"].get("nodes", 0), status["workspace"].get("code_tree")
-    steps = [Step("Connect an agent.", has_agent, "It then reads and writes here.", commands=("kgd agents install",))]
+    steps = [
+        Step("Connect an agent.", has_agent, "It can then read and write facts.", commands=("kgd agents install",))
+    ]
     if rules := _rules(status):
         commands = tuple(f"kgd import {place}" for place in rules)
         steps.append(Step("Import your rules.", False, "Every agent then sees them.", commands=commands))
