@@ -57,13 +57,15 @@ def message(text: str) -> str:
 def place(at: str) -> str:
     """Return the place of an error; empty for a parameter that no page shows.
 
-    >>> place("start[0]"), place("changes[0].uri"), place("line 1 of data"), place("src/auth")
-    ('Start at', '', 'line 1 of Data', 'src/auth')
+    A single word without a label may be a value, such as the name of a branch, and is shown.
+
+    >>> place("start[0]"), place("changes[0].uri"), place("line 1 of data"), place("src/auth"), place("main")
+    ('Start at', '', 'line 1 of Data', 'src/auth', 'main')
     """
     if line := _LINE(at):
         return line[1] + LABELS.get(line[2], line[2])
     parameter = _PARAMETER(at)
-    return LABELS.get(parameter[1], "") if parameter else at
+    return LABELS.get(parameter[1], at if at.isalpha() and at.islower() else "") if parameter else at
 
 
 def next_step(text: str) -> str:

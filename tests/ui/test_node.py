@@ -114,7 +114,7 @@ def test_malformed_data_is_reported_and_the_form_keeps_its_text(desk: Desk, page
     page.get_by_text("More fields").click()
     page.get_by_label("Data, as YAML").fill("owner: [")
     press(page, "Save")
-    expect(page.get_by_role("alert")).to_contain_text("line 1 of data")
+    expect(page.get_by_role("alert")).to_contain_text("line 1 of Data")
     expect(page.get_by_label("Data, as YAML")).to_have_value("owner: [")
     page.get_by_label("Data, as YAML").fill("owner: bob\nold:\n  a: 1\n")
     press(page, "Save")

@@ -211,6 +211,7 @@ def test_a_question_without_an_answer_invites_to_write_it(desk: Desk, page: Page
         ("line 2 of data", "line 2 of Data"),
         ("concept://shop/a", "concept://shop/a"),
         ("src/auth", "src/auth"),
+        ("main", "main"),
     ],
 )
 def test_the_place_of_an_error_is_the_label_of_a_field(at: str, shown: str) -> None:
