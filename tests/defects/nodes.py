@@ -19,7 +19,7 @@ BUGS = {
     "18-hidden-predecessor": Bug(
         "a path through unlisted nodes cannot be rebuilt",
         "kgd/tools/read/traverse.py",
-        "    if path[at:-1]:\n",
+        "    if at < last:\n",
         "    if False:\n",
         (f"{TRAVERSE}test_a_path_through_omitted_nodes_can_be_rebuilt",),
     ),

@@ -45,7 +45,7 @@ CHANGES = json.dumps(
 )
 
 RIGHT = [
-    Right(["up"], r"workspace shop is (made|up)[\s\S]*claude mcp add"),
+    Right(["up"], r"workspace shop is (made|up)[\s\S]*kgd agents install"),
     Right(["init"], r"shop"),
     Right(["status"], r"workspace shop in "),
     Right(["doctor"], r"ok +shop"),

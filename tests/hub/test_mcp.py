@@ -37,7 +37,7 @@ def anyio_backend() -> str:
 
 @asynccontextmanager
 async def connected(hub: Hub, token: str, mode: str, model: Model | None = None) -> AsyncIterator[Client]:
-    async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as web:
+    async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=60) as web:
         transport = streamable_http_client(f"{hub.url}/mcp", http_client=web)
         async with Client(transport, mode=mode, sampling_callback=model) as client:
             yield client
@@ -101,7 +101,7 @@ async def test_refused_resources_are_in_the_audit_log(hub: Hub) -> None:
 @pytest.mark.parametrize("mode", ERAS)
 async def test_each_call_of_a_session_has_the_id_of_its_own_request(hub: Hub, mode: str) -> None:
     token = hub.mint("read,write", name=f"ids {mode}")
-    async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}", "x-request-id": "begin"}) as web:
+    async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}", "x-request-id": "begin"}, timeout=60) as web:
         transport = streamable_http_client(f"{hub.url}/mcp", http_client=web)
         async with Client(transport, mode=mode) as client:
             for turn in ("first", "second"):
@@ -168,7 +168,7 @@ async def test_the_model_of_a_holders_client_settles_within_the_tokens_scope(hub
 
 async def test_a_session_belongs_to_its_token(hub: Hub) -> None:
     one, two, wide = hub.mint(), hub.mint(), hub.mint("read,write")
-    async with httpx2.AsyncClient() as web:
+    async with httpx2.AsyncClient(timeout=60) as web:
         opened = await web.post(
             f"{hub.url}/mcp", json=INITIALIZE, headers={**HEADERS, "authorization": f"Bearer {one}"}
         )
@@ -186,7 +186,7 @@ async def test_a_session_belongs_to_its_token(hub: Hub) -> None:
 async def test_without_a_token_there_is_no_mcp_and_no_authorization_server_is_promised(
     hub: Hub, headers: dict[str, str]
 ) -> None:
-    async with httpx2.AsyncClient() as web:
+    async with httpx2.AsyncClient(timeout=60) as web:
         answer = await web.post(f"{hub.url}/mcp", json=INITIALIZE, headers={**HEADERS, **headers})
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"].startswith("Bearer")
@@ -262,7 +262,7 @@ async def test_every_body_counts_as_bytes_of_its_token(hub: Hub, is_chunked: boo
     async def parts() -> AsyncIterator[bytes]:
         yield body
 
-    async with httpx2.AsyncClient(headers=headers) as web:
+    async with httpx2.AsyncClient(headers=headers, timeout=60) as web:
         first = await web.post(f"{hub.url}/mcp", content=parts() if is_chunked else body)
         second = await web.post(f"{hub.url}/mcp", content=parts() if is_chunked else body)
     assert (first.status_code == 429, second.status_code) == (False, 429)

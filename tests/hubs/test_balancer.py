@@ -49,7 +49,7 @@ def hubs(tmp_path_factory: pytest.TempPathFactory, postgres: Server) -> Iterator
 
 @asynccontextmanager
 async def connected(url: str, token: str, mode: str, **handlers: Any) -> AsyncIterator[Client]:
-    async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}) as web:
+    async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=60) as web:
         transport = streamable_http_client(f"{url}/mcp", http_client=web)
         async with Client(transport, mode=mode, **handlers) as client:
             yield client

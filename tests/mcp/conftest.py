@@ -89,7 +89,7 @@ async def over_http(session: Session, patience: float = 1.0) -> AsyncIterator[Pl
 
     @asynccontextmanager
     async def connect(mode: Mode, model: Model | None) -> AsyncIterator[Client]:
-        async with httpx2.AsyncClient(headers={"authorization": f"Bearer {TOKEN}"}) as web:
+        async with httpx2.AsyncClient(headers={"authorization": f"Bearer {TOKEN}"}, timeout=60) as web:
             transport = streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=web)
             async with Client(transport, mode=mode, sampling_callback=model) as client:
                 yield client

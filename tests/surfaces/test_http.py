@@ -69,7 +69,7 @@ def test_half_a_token_is_none(tmp_path: Path) -> None:
 
 
 async def test_without_the_token_or_with_foreign_names_nothing_is_served(session: Session) -> None:
-    async with served(session, "t" * 40) as (_, url), httpx2.AsyncClient() as web:
+    async with served(session, "t" * 40) as (_, url), httpx2.AsyncClient(timeout=60) as web:
         good = {**HEADERS, "authorization": f"Bearer {'t' * 40}"}
         assert (await web.get(f"{url}/health")).json()["status"] == "ok"
         for headers, status in [
@@ -89,7 +89,7 @@ async def test_without_the_token_or_with_foreign_names_nothing_is_served(session
 async def test_a_client_with_the_token_reads_writes_and_keeps_its_context_by_id(session: Session, mode: str) -> None:
     token = "t" * 40
     async with served(session, token) as (_, url):
-        web = httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"})
+        web = httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=60)
         transport = streamable_http_client(f"{url}/mcp", http_client=web)
         async with web, Client(transport, mode=mode) as client:
             await client.call_tool("put", {"workspace": "shop", "changes": upsert("a", summary="s")})
@@ -105,7 +105,7 @@ async def test_a_client_with_the_token_reads_writes_and_keeps_its_context_by_id(
 async def test_it_stops_soon_with_a_listen_stream_open(session: Session) -> None:
     token = "t" * 40
     async with served(session, token) as (server, url):
-        web = httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"})
+        web = httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=60)
         transport = streamable_http_client(f"{url}/mcp", http_client=web)
         listening = Client(transport)
         async with web, listening as client, client.listen(resource_subscriptions=["kgd://shop/status"]) as events:
