@@ -110,8 +110,7 @@ def recent_commits(
         arguments.append(f"^{reviewed.hex()}")
     said = program.run(workspace.layout.git_dir, arguments).decode().split()
     found = children_first(workspace.beside(_Cache, _Cache).entries(said))
-    own = [one for one in found if _is_own_change(one)]
-    return own, len(said) == MOST_COMMITS
+    return [one for one, is_own in zip(found, _are_own_changes(found), strict=True) if is_own], len(said) == MOST_COMMITS
 
 
 def newest(workspace: Workspace, tip: str, limit: int) -> list[Entry]:
@@ -185,12 +184,15 @@ def _counted(workspace: Workspace, tip: str, whose: tuple[bytes | None, str], la
         return _counted(workspace, tip, whose, None)
     past = workspace.past
     entries = [past.entry(past.commit(bytes.fromhex(id)), ()) for id in found if not id.startswith("-")]
-    counts = tuple(_is_own_change(one) and (by_agent(one) or one.author != person) for one in reversed(entries))
+    entries.reverse()
+    own = zip(entries, _are_own_changes(entries), strict=True)
+    counts = tuple(is_own and (by_agent(one) or one.author != person) for one, is_own in own)
     return _Unreviewed(tip, whose, ((last.counts if last is not None else ()) + counts)[-MOST_COMMITS:])
 
 
-def _is_own_change(entry: Entry) -> bool:
-    return len(entry.parents) == 1 and entry.operation not in IMPORTING
+def _are_own_changes(entries: Iterable[Entry]) -> list[bool]:
+    """Whether each commit is a change of its author. One loop without calls, since it passes many commits."""
+    return [len(one.parents) == 1 and one.operation not in IMPORTING for one in entries]
 
 
 def by_agent(entry: Entry) -> bool:

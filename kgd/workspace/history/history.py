@@ -285,7 +285,11 @@ def children_first(entries: Sequence[Entry]) -> list[Entry]:
     """The entries in their order, except that each one follows its children. git orders the commits of parallel
     branches by their clocks, which may run backwards."""
     places = {entry.commit: place for place, entry in enumerate(entries)}
-    parents = [[places[id] for id in entry.parents if id in places] for entry in entries]
+    parents = [list[int]() for _ in entries]
+    for own, entry in zip(parents, entries, strict=True):
+        for id in entry.parents:
+            if id in places:
+                own.append(places[id])
     children = Counter(chain.from_iterable(parents))
     ready, found = [place for place in range(len(entries)) if not children[place]], list[Entry]()
     while ready:  # in ascending order, so it is a heap
