@@ -264,10 +264,8 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
 
 
 def _nearest(pool: Pool) -> list[Uri]:
-    """The units of knowledge nearest to an unanswered query, best first; if no word is known, only similar ones."""
-    units = [
-        unit for unit in pool.units.values() if unit.lane in KNOWLEDGE and unit.score > 0 and not pool.is_far(unit)
-    ]
+    """The units of knowledge nearest to a query that no unit answers, best first."""
+    units = [unit for unit in pool.units.values() if unit.lane in KNOWLEDGE and unit.score > 0]
     return [unit.key for unit in sorted(units, key=lambda one: (one.lane, -one.covered, -one.score, one.key))]
 
 
