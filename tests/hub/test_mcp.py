@@ -101,7 +101,8 @@ async def test_refused_resources_are_in_the_audit_log(hub: Hub) -> None:
 @pytest.mark.parametrize("mode", ERAS)
 async def test_each_call_of_a_session_has_the_id_of_its_own_request(hub: Hub, mode: str) -> None:
     token = hub.mint("read,write", name=f"ids {mode}")
-    async with httpx2.AsyncClient(headers={"authorization": f"Bearer {token}", "x-request-id": "begin"}, timeout=60) as web:
+    headers = {"authorization": f"Bearer {token}", "x-request-id": "begin"}
+    async with httpx2.AsyncClient(headers=headers, timeout=60) as web:
         transport = streamable_http_client(f"{hub.url}/mcp", http_client=web)
         async with Client(transport, mode=mode) as client:
             for turn in ("first", "second"):

@@ -110,7 +110,8 @@ def recent_commits(
         arguments.append(f"^{reviewed.hex()}")
     said = program.run(workspace.layout.git_dir, arguments).decode().split()
     found = children_first(workspace.beside(_Cache, _Cache).entries(said))
-    return [one for one, is_own in zip(found, _are_own_changes(found), strict=True) if is_own], len(said) == MOST_COMMITS
+    own = [one for one, is_own in zip(found, _are_own_changes(found), strict=True) if is_own]
+    return own, len(said) == MOST_COMMITS
 
 
 def newest(workspace: Workspace, tip: str, limit: int) -> list[Entry]:
