@@ -83,7 +83,7 @@ PAGES = (
     Pictured("proposal", "proposal?id={proposal}", "Every movement of money"),
     Pictured("stale", "stale", "changed"),
     Pictured("workspaces", "workspaces", "Signed-in browsers"),
-    Pictured("start", "/ui/", "151 facts"),
+    Pictured("start", "/ui/", "136 facts"),
     Pictured("first-minute", "overview", "bookshop", workspace="bookshop"),
     Pictured("manual", "/ui/manual/concepts", "Concepts"),
     Pictured("sign-in", "overview", "Sign in", signed_in=False),
