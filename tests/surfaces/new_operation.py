@@ -10,7 +10,7 @@ from mcp import Client
 
 from kgd.cli import commands
 from kgd.config import Home
-from kgd.hub import v1
+from kgd.hub import openapi
 from kgd.mcp.server import Surface
 from kgd.tools import SERVED, TOOLSETS
 from tests.cli.conftest import Kgd
@@ -39,7 +39,7 @@ async def test_agents_that_have_its_toolset_call_it(ask: Ask) -> None:
 
 
 def test_holders_of_tokens_call_it_over_http() -> None:
-    assert "/v1/{workspace}/count_types" in v1.document(SERVED)["paths"]
+    assert "/v1/{workspace}/count_types" in openapi.document(SERVED)["paths"]
 
 
 def test_the_manual_and_the_help_have_it() -> None:
