@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from kgd.model.access import Principal, Scope
 from kgd.model.change import Author, Upsert
 from kgd.model.uri import Uri
 from kgd.tools.areas.coverage import AREA_FACTS
+from kgd.ui.pages import areas
 from kgd.workspace.workspace import Workspace
 from tests import builders
 from tests.areas.conftest import Ask
@@ -126,3 +129,12 @@ def test_only_the_machine_with_the_code_answers_and_only_about_areas(ask: Ask, a
         AREA_FACTS.call(replace(ask.session, principal=bob), {"area": auth, "workspace": "shop"})
     with pytest.raises(NotFound):
         ask.area_facts(area="atom://shop/none")
+
+
+@pytest.mark.parametrize(("most", "counted"), [(20, "abc"), (7, "ab"), (3, "a")])
+def test_the_list_of_areas_counts_a_limited_number_of_files_and_facts(
+    monkeypatch: pytest.MonkeyPatch, most: int, counted: str
+) -> None:
+    monkeypatch.setattr(areas, "LOOKED_UP", most)
+    visit: Any = SimpleNamespace(can=lambda _: True, call=lambda *_, **__: {"total": 3, "files": 1})
+    assert areas.fact_counts(visit, [{"id": name} for name in "abc"]) == dict.fromkeys(counted, 3)

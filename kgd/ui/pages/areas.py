@@ -18,7 +18,7 @@ FACTS = 20
 FILES = 20
 LISTED = 50
 LOOKED_UP = 5_000
-"""Largest number of files whose facts the list of areas counts."""
+"""Largest number of files and facts that the list of areas counts."""
 ENTRIES_SHOWN = 20
 MOLECULES = 200
 ATOM, MOLECULE = "atom", "molecule"
@@ -80,7 +80,7 @@ def every(visit: Visit, no_code: KgdError | None = None) -> Handled:
     )["data"]
     told = {
         "areas": _areas(visit, answer[f"{kind}s"]),
-        "facts": _counted(visit, answer["atoms"]) if kind == ATOM else {},
+        "facts": fact_counts(visit, answer["atoms"]) if kind == ATOM else {},
         "total": answer["total"],
         "kind": kind,
         "offset": offset,
@@ -164,18 +164,18 @@ def _areas(visit: Visit, found: Sequence[Mapping[str, Any]]) -> list[tuple[Row, 
     ]
 
 
-def _counted(visit: Visit, found: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Return the number of facts of each area, until `LOOKED_UP` files have been looked up."""
+def fact_counts(visit: Visit, found: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return the number of facts of each area, until `LOOKED_UP` files and facts have been counted."""
     counts: dict[str, int] = {}
-    files = 0
+    looked_up = 0
     for one in found if visit.can("coverage") else ():
         try:
             answer = visit.call("area_facts", area=one["id"], limit=1)
         except KgdError:  # deleted since
             continue
         counts[one["id"]] = answer["total"]
-        files += answer["files"]
-        if files > LOOKED_UP:
+        looked_up += answer["files"] + answer["total"]
+        if looked_up > LOOKED_UP:
             break
     return counts
 
