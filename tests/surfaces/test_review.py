@@ -422,9 +422,11 @@ def test_a_node_of_a_thousand_relations_is_shortened(person: Ask) -> None:
 def test_a_review_ends_at_a_date(learned: Ask) -> None:
     everything = learned.review()
     assert learned.review(until="today")["until"] == everything["until"]
-    for missing in ("2001-05-01", "nosuch"):
-        with pytest.raises(NotFound, match=r"there is no .*commit"):
-            learned.review(until=missing)
+    with pytest.raises(NotFound, match=r"there is no commit of that time"):
+        learned.review(until="2001-05-01")
+    for wrong in ("2026-13-01", "tomorow", "0" * 40):
+        with pytest.raises(NotFound, match=r"there is no such commit or date .*\. Write a date, such as"):
+            learned.review(until=wrong)
 
 
 def test_changes_after_the_shown_commit_are_not_accepted(learned: Ask) -> None:

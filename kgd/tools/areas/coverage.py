@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from kgd.areas.atlas import ATOM, MOLECULE, STEPS, Atlas
 from kgd.areas.coverage import Coverage, Tally
-from kgd.errors import Invalid, Limit, NotFound
+from kgd.errors import Advice, Do, Invalid, Limit, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.model.change import Author
 from kgd.model.uri import CODE_TREE, Uri, from_path, scheme_of, uri_at
@@ -172,9 +172,8 @@ class _Told:
         """A page of the entries of a folder: its folders, then its files."""
         here = self._known.at(path)
         if here is None:
-            raise NotFound(
-                "there is no such folder in the code tree", at=path, next="List the folders from the top down."
-            )
+            advice = Advice(Do("coverage"), " lists the folders at the top.")
+            raise NotFound("there is no such folder in the code tree", at=path, next=advice)
         answer["folder"] = self._folder(path, here)
         entries = self._entries(here, params.order)
         answer["total"] = len(entries)

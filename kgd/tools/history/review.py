@@ -207,15 +207,16 @@ def _commit_until(session: Session, workspace: Workspace, text: str) -> str:
     """The id of a commit, or of the newest commit that is not after a date.
 
     Raises:
-        NotFound: There is no such commit, or no commit is that old.
+        NotFound: There is no such commit or date, or no commit is that old.
     """
     try:
         return session.commit(workspace, text)
-    except NotFound as error:
+    except NotFound:
         try:
             _, last = period(None, text)
         except Invalid:
-            raise error from None
+            advice = Advice("Write a date, such as 2026-11-20, or a commit that ", Do("history"), " lists.")
+            raise NotFound("there is no such commit or date", at=text[:60], next=advice) from None
     found = workspace.history.entries(until=last, limit=1)
     if not found:
         raise NotFound("there is no commit of that time", at="until", next=Advice(Do("history"), " lists the commits."))
