@@ -241,7 +241,7 @@ def _alike(nodes: Sequence[Named]) -> Iterator[tuple[Uri, Uri, float, str]]:
             seen.add((a, b))
             score = len(grams[a] & grams[b]) / len(grams[a] | grams[b])
             if score > ALIKE:
-                yield a, b, round(score, 3), f"'{name[a]}' and '{name[b]}' are nearly one name ({score:.2f} alike)"
+                yield a, b, round(score, 3), f"'{name[a]}' and '{name[b]}' are similar names ({score:.2f})"
 
 
 def _has_numbers_of(one: str, other: str) -> bool:

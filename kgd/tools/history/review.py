@@ -219,7 +219,7 @@ def _commit_until(session: Session, workspace: Workspace, text: str) -> str:
             raise NotFound("there is no such commit or date", at=text[:60], next=advice) from None
     found = workspace.history.entries(until=last, limit=1)
     if not found:
-        raise NotFound("there is no commit of that time", at="until", next=Advice(Do("history"), " lists the commits."))
+        raise NotFound("there is no commit up to that date", at="until", next=Advice(Do("history"), " lists the commits."))
     return found[0].commit
 
 
