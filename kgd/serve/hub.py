@@ -15,9 +15,10 @@ from starlette.routing import Route
 
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.request_bodies import Bodies
-from kgd.hub.app import DRAIN_SECONDS, STOP_SECONDS, HubServer, Operating, Readiness, application
+from kgd.hub.app import DRAIN_SECONDS, STOP_SECONDS, HubServer, application
 from kgd.hub.authentication import Gate
 from kgd.hub.listen import Listen
+from kgd.hub.operating import Operating, Readiness
 from kgd.hub.problem_details import problem
 from kgd.hub.push_execution import Receiving
 from kgd.hub.sign_in import SignInApi

@@ -11,9 +11,10 @@ from typing import Any
 from kgd.config import Home
 from kgd.daemon.daemon import Daemon
 from kgd.git.layout import locate
-from kgd.hub.app import HubServer, Operating, Readiness, application
+from kgd.hub.app import HubServer, application
 from kgd.hub.authentication import Gate
 from kgd.hub.listen import Listen
+from kgd.hub.operating import Operating, Readiness
 from kgd.hub.v1 import Api
 from kgd.tools import call
 from kgd.tools.session import Session

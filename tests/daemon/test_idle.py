@@ -25,7 +25,7 @@ from kgd.errors import Unavailable
 from kgd.git import remote_settings
 from kgd.git.layout import locate
 from kgd.git.remote_settings import Remote, parse_url
-from kgd.hub.app import Readiness
+from kgd.hub.operating import Readiness
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.writer import Staged
