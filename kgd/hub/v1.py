@@ -28,7 +28,7 @@ from kgd.hub.openapi import document
 from kgd.hub.problem_details import NotJson, problem
 from kgd.sync.hubs import HEADER as POSITION
 from kgd.sync.hubs import split
-from kgd.tools.hubs.operating import LINK_MINUTES
+from kgd.tools.hubs.browsers import LINK_MINUTES
 from kgd.tools.hubs.token_calls import canonical
 from kgd.tools.hubs.tokens import ChildParams, describe, mint_child
 from kgd.tools.nodes import overlay_of
