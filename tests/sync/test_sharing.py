@@ -472,6 +472,8 @@ def test_each_side_of_a_conflict_that_both_edited_again_can_be_taken(ann: Person
     with pytest.raises(Invalid, match="has no side d") as refused:
         ann.call("resolve", resolutions=[{"id": "keys", "take": "d"}])
     assert str(refused.value.next) == "Take a, b, c or base. conflicts shows them."
+    with pytest.raises(Invalid, match="has no side ''"):
+        ann.call("resolve", resolutions=[{"id": "keys", "take": ""}])
     ann.call("resolve", resolutions=[{"id": "keys", "take": "C"}])
     assert ann.summary("keys") == sides["c"]
     assert ann.call("conflicts")["total"] == 0

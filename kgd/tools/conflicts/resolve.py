@@ -207,7 +207,7 @@ def _decided(found: OpenConflict, resolution: Resolution, at: str) -> Mapping[st
     missing = [name for name, field in fields.items() if not 0 <= side < len(field.sides)]
     if missing:
         raise Invalid(
-            f"'{missing[0][:60]}' has no side {fenced_line(letter, 20)}",
+            f"'{missing[0][:60]}' has no side {fenced_line(letter, 20) or repr(letter)}",
             at=f"{at}.take",
             next=Advice(f"{_possible(found)} ", Do("conflicts"), " shows them."),
         )
