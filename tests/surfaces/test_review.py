@@ -427,6 +427,8 @@ def test_a_review_ends_at_a_date(learned: Ask) -> None:
     for wrong in ("2026-13-01", "tomorow", "0" * 40):
         with pytest.raises(NotFound, match=r"there is no such commit or date .*\. Write a date, such as"):
             learned.review(until=wrong)
+    with pytest.raises(Invalid, match="until is before since"):
+        learned.review(since="today", until="2001-05-01")
 
 
 def test_changes_after_the_shown_commit_are_not_accepted(learned: Ask) -> None:

@@ -150,7 +150,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     """
     _check_action(params)
     workspace = addressing.choose(session, params.workspace, params.revert, writing=bool(params.revert))
-    tip = _commit_until(session, workspace, params.until) if params.until else workspace.tip
+    tip = _commit_until(session, workspace, params.until, params.since) if params.until else workspace.tip
     person = session.author(workspace).name
     noted = last_review(workspace, person)
     reviewed = noted if params.since is None else None
@@ -203,10 +203,11 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     return answer
 
 
-def _commit_until(session: Session, workspace: Workspace, text: str) -> str:
+def _commit_until(session: Session, workspace: Workspace, text: str, since: str | None) -> str:
     """The id of a commit, or of the newest commit that is not after a date.
 
     Raises:
+        Invalid: The date is before `since`.
         NotFound: There is no such commit or date, or no commit is that old.
     """
     try:
@@ -217,6 +218,7 @@ def _commit_until(session: Session, workspace: Workspace, text: str) -> str:
         except Invalid:
             advice = Advice("Write a date, such as 2026-11-20, or a commit that ", Do("history"), " lists.")
             raise NotFound("there is no such commit or date", at=text[:60], next=advice) from None
+    period(since or None, text)
     found = workspace.history.entries(until=last, limit=1)
     if not found:
         raise NotFound("there is no commit up to that date", at="until", next=Advice(Do("history"), " lists the commits."))
