@@ -20,6 +20,8 @@ _HEADINGS = {
     "file": "Files",
     "dir": "Files",
 }
+_LEFT_OUT = {kind: heading.lower() for kind, heading in _HEADINGS.items()} | {"known_by": "main authors"}
+"""The names of kinds and lists in the line about the budget."""
 _NAMED = 3
 """The largest number of paths without an area that are named."""
 NO_LINE = "Write a file and one of its lines, as in `kgd why src/app.py:12`, or the file alone."
@@ -142,7 +144,11 @@ def _items(answer: Answer) -> None:
 
 def _cut(cut: list[Answer]) -> None:
     if cut:
-        told = ", ".join(words.counted(one["count"], one["what"].replace("_", " ")) for one in cut)
+        counts: dict[str, int] = {}
+        for one in cut:
+            what = _LEFT_OUT.get(one["what"], one["what"].replace("_", " "))
+            counts[what] = counts.get(what, 0) + one["count"]
+        told = ", ".join(words.counted(count, what) for what, count in counts.items())
         say(f"left out to fit the budget: {told}; raise --budget to see more")
 
 

@@ -26,6 +26,14 @@ _SINGULAR = {
     "chunks": "chunk",
     "messages": "message",
     "symbols": "symbol",
+    "changes": "change",
+    "authors": "author",
+    "areas": "area",
+    "gotchas": "gotcha",
+    "patterns": "pattern",
+    "decisions": "decision",
+    "tasks": "task",
+    "concepts": "concept",
 }
 
 

@@ -40,6 +40,15 @@ def test_ingested_items_are_counted_in_plain_words(capsys: pytest.CaptureFixture
     assert (told[0], told[-1].strip()) == ("docs ingested: 1 chunk new, 293 documents new", last)
 
 
+def test_parts_beyond_the_budget_are_counted_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
+    kinds = {"atom": 1, "molecule": 1, "insight": 1, "changes": 1, "known_by": 2, "unmatched_paths": 3}
+    cut = [{"what": what, "count": count} for what, count in kinds.items()]
+    lists: dict[str, Any] = {"items": [], "changes": [], "changed_together": [], "known_by": [], "unmatched_paths": []}
+    printing_context.context({**lists, "cut": cut})
+    told = "2 areas, 1 fact, 1 change, 2 main authors, 3 unmatched paths"
+    assert f"left out to fit the budget: {told}; raise --budget to see more\n" in capsys.readouterr().out
+
+
 def test_a_stored_code_tree_is_counted_in_nodes(capsys: pytest.CaptureFixture[str]) -> None:
     printing_running.ingested({"kind": "tree", "source": "/shop", "counts": {"files": 2}, "stored": 1, "commits": []})
     assert capsys.readouterr().out == "/shop scanned: 2 files\nstored as 1 node\n"
@@ -269,7 +278,7 @@ def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_f
         "Gotchas",
         "  Cents  gotcha://shop/cents",
         "    cites it",
-        "left out to fit the budget: 2 gotcha; raise --budget to see more",
+        "left out to fit the budget: 2 gotchas; raise --budget to see more",
     ]
     printing_context.why({**answer, "lines": []})
     assert capsys.readouterr().out.splitlines() == [
@@ -278,7 +287,7 @@ def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_f
         "    cites it",
         "Recent changes",
         "  2026-11-21 dddddddddddd Something else",
-        "left out to fit the budget: 2 gotcha; raise --budget to see more",
+        "left out to fit the budget: 2 gotchas; raise --budget to see more",
     ]
 
 
