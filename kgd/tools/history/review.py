@@ -221,7 +221,7 @@ def _commit_until(session: Session, workspace: Workspace, text: str, since: str 
     period(since or None, text)
     found = workspace.history.entries(until=last, limit=1)
     if not found:
-        raise NotFound("there is no commit up to that date", at="until", next=Advice(Do("history"), " lists the commits."))
+        raise NotFound("there is no commit that old", at="until", next=Advice(Do("history"), " lists the commits."))
     return found[0].commit
 
 
