@@ -45,7 +45,7 @@ _IN_SIGHT = "does not belong on the command line, where others can see it"
 LIKE_AN_OPTION = 0.65
 """Lowest similarity, without dashes, at which an unknown option counts as a misspelling."""
 _ALSO_CALLED = {"limit": "max-nodes", "max-nodes": "limit"}
-"""Options that limit an answer; the other one is suggested to a command that has only this one."""
+"""Options that limit an answer. If a command lacks one of them, its error suggests the other."""
 _TEXTS = ("NAME", "TEXT")
 """Placeholders of arguments whose values may contain spaces."""
 _MISSING = "the following arguments are required: "
@@ -125,7 +125,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
 
 
 def _refuse_empty(chosen: Verb, given: dict[str, Any]) -> None:
-    """Refuse an empty argument, such as an unset variable: it would otherwise count as left out."""
+    """Refuse an empty argument, such as an unset variable, which would otherwise be ignored."""
     for argument in chosen.arguments:
         if argument.is_positional and given.get(argument.dest) == "":
             name = argument.options.get("metavar") or argument.flags[0].upper()

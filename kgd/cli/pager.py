@@ -27,7 +27,7 @@ class _Page(io.StringIO):
 
 @contextmanager
 def paged(is_on: bool) -> Iterator[None]:
-    """Show the output written within in the pager if it is higher than the terminal.
+    """Show the output of the block in the pager if it has more lines than the terminal.
 
     This has no effect in a pipe, or on a terminal that does not report its height.
     """

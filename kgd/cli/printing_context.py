@@ -23,7 +23,7 @@ _HEADINGS = {
 _LEFT_OUT = {kind: heading.lower() for kind, heading in _HEADINGS.items()} | {"known_by": "main authors"}
 """The names of kinds and lists in the line about the budget."""
 _NAMED = 3
-"""The largest number of paths without an area that are named."""
+"""Largest number of paths without an area that are listed."""
 NO_LINE = "Write a file and one of its lines, as in `kgd why src/app.py:12`, or the file alone."
 """The next step after an error."""
 _OF_THE_FILE = ("code", "changes", "changed_together", "known_by", "unmatched_paths", "described")
@@ -69,7 +69,7 @@ def _code(one: Answer) -> None:
 
 
 def _in_no_area(answer: Answer, missing: Answer | None) -> None:
-    """Name the paths without an area, or count them if there are many, unless the message in `missing` does it."""
+    """Name the paths without an area, or count them if there are many, unless the message in `missing` names them."""
     paths, described = answer["unmatched_paths"], answer.get("described", ())
     if len(paths) > _NAMED:
         if not missing:

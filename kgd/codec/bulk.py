@@ -208,7 +208,7 @@ def _quick(data: bytes) -> Entries | None:
 
 @lru_cache(maxsize=4096)  # a growing part is read again for each node added
 def glance(entry: bytes) -> documents.Lean | None:
-    """The graph's fields of a node in a part, as in `documents.glance`."""
+    """The fields that the graph keeps of a node in a part, as in `documents.glance`."""
     return documents.glance(entry)
 
 

@@ -425,7 +425,7 @@ def decode_entry(data: bytes, *, at: str = "") -> LogEntry:
 
 
 class Lean(NamedTuple):
-    """The graph's fields of a node."""
+    """The fields of a node that the graph keeps."""
 
     uri: Uri
     type: str
@@ -465,13 +465,13 @@ def checked_uri(text: str) -> Uri:
 
 
 def glance(data: bytes) -> Lean | None:
-    """The graph's fields of the node in `data`; None if `decode` has to read it."""
+    """The fields that the graph keeps of the node in `data`; None if `decode` has to read it."""
     read = _read(data)
     return read[0] if read else None
 
 
 def ordinary(data: bytes, *, with_relations: bool = True) -> Node | None:
-    """The node in `data`; half the time without relations. None if the strict parser or the guard has to read it."""
+    """The node in `data`, without relations in half the time. None if the strict parser or the guard must read it."""
     read = _read(data, with_relations)
     if read is None:
         return None
@@ -481,7 +481,7 @@ def ordinary(data: bytes, *, with_relations: bool = True) -> Node | None:
 
 
 def _read(data: bytes, with_relations: bool = True) -> tuple[Lean, str, Mapping[str, Json]] | None:
-    """The graph's fields, content, and data."""
+    """The fields that the graph keeps, the content, and the data."""
     try:
         text = data.decode()
         found = None if len(data) > canonical.FEW_BYTES or canonical.forbidden(text) else _FILE(text)

@@ -1,4 +1,4 @@
-"""The stale nodes of a workspace, kept in step with nodes and code; and the recording of verifications.
+"""The stale nodes of a workspace, updated as nodes and code change; and the recording of verifications.
 
 One thread follows both: when nodes are written or files change, it checks the affected nodes. So a read takes only one
 look-up for each node in its answer, regardless of the size of the workspace. A node that was just written is checked by

@@ -140,7 +140,7 @@ class ArrayWalk:
                 yield cost, hops, uri(number), uri(origin), "", ways, 0, (uri(number), (), "out", (), 0)
 
     def beyond(self, every: Collection[Uri], looked_at: int) -> tuple[Uri, int] | None:
-        """The number of neighbours that the cost limit kept out, and the first node that has one; None without any.
+        """The number of neighbours beyond the cost limit, and the first node that has one; None if there are none.
 
         Args:
             every: All nodes of the traversal, if it continued after this part. A neighbour that was reached by another

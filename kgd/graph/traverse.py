@@ -139,7 +139,7 @@ class _Options:
 
     @property
     def most_nodes(self) -> tuple[int | None, int]:
-        """The largest numbers of nodes to list and to pass; negative for any number."""
+        """The largest numbers of nodes to list and to pass; negative means no limit."""
         if self.to is not None:
             return None, PASSED_ON_THE_WAY
         most = self.max_nodes

@@ -37,7 +37,7 @@ CHECK_SECONDS = 1.0
 WARM_SECONDS = 3.0
 """Seconds after which a hub is ready although workspaces are still being opened: calls open them when needed."""
 RETRY_SECONDS, RETRIED = 5.0, 8
-"""Seconds between two rounds with failing upstreams, and their largest number."""
+"""Seconds between two rounds with failing upstreams, and the largest number of upstreams in a round."""
 
 OK, LOST = "ok", "unreachable"
 SURFACES = {"v1": "v1", "mcp": "mcp", "git": "git", "ui": "pages"}
@@ -119,7 +119,7 @@ class Operating:
         return Response(found, media_type=metrics.MEDIA_TYPE)
 
     async def _on_thread(self, function: Callable[[], R]) -> R:
-        """Run one probe at a time: while PostgreSQL hangs, many of them must not take the threads of other calls."""
+        """Run one probe at a time: while PostgreSQL hangs, probes must not use up the threads of other calls."""
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(1)
         return await anyio.to_thread.run_sync(function, limiter=self._threads)

@@ -76,7 +76,7 @@ APART = 3
 """Smallest number of unchanged words that separates two changes."""
 GAP = " … "
 FILLED_IN = ("name", "summary", "content", "detail")
-"""Fields of which a difference reports that they were empty."""
+"""Fields whose difference reports that they were empty."""
 TITLES = {row.name: row.label for row in NODE_FIELDS} | {
     "node": "the whole node",
     "twin": "two nodes of one name",

@@ -473,7 +473,7 @@ def _points(section: Section, words: Sequence[re.Pattern[str]], found: Sequence[
 
 
 def _snippet(text: str, words: Sequence[re.Pattern[str]]) -> Markup:
-    """Return the part of the text with the most different words, cut at spaces."""
+    """Return the excerpt with the most words of the query, cut at spaces."""
     matches = sorted((match.start(), at) for at, word in enumerate(words) for match in word.finditer(text.lower()))
     best = max(
         matches,

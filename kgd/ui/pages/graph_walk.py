@@ -1,5 +1,5 @@
-"""Parts of the page *Graph*: walks with their start nodes, paths and filters; the card of a node; and the legend, each
-figure with its meaning, where a click on a type hides or shows its nodes.
+"""Parts of the page *Graph*: walks with their start nodes, paths and filters; the card of a node; and the legend, which
+explains each figure and hides or shows the nodes of a type.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ class Author:
 
     @property
     def days(self) -> list[tuple[str, list[NodeRow]]]:
-        """The nodes without a conflict by the day of their last change, the newest day first, each with the time of
-        its newest change."""
+        """The nodes without a conflict, by the day of their last change, newest day first. Each day has the time of
+        its last change."""
         found: dict[str, list[NodeRow]] = {}
         for one in sorted(
             (one for one in self.nodes if not one.is_disputed), key=lambda one: one.at[:DAY], reverse=True
