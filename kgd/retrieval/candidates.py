@@ -187,7 +187,7 @@ COVERED_BY_SOURCES = 0.2
 ALIKE = 2.0
 """Relevance at which a source or code answers a strange query."""
 ALIKE_UNKNOWN = 3.0
-"""The same if no text has any word of the query. Symbols are up to 3 similar to a made-up word."""
+"""As `ALIKE`, if no text has any word of the query. Symbols reach up to 3 for a made-up word."""
 LEAST_COVERED = 0.15
 RICH, MANY_NOTES = 200, 20
 """With at least `RICH` texts, a word that no text has is strange; with at least `MANY_NOTES` notes, a note needs

@@ -185,7 +185,7 @@ class _Told:
                 answer["folders"].append(self._folder(above + name, self._known.below(here, name)))
 
     def _entries(self, here: Tally, order: str) -> list[tuple[str, bool]]:
-        """Return the entries of a folder, each with whether it is a file. By gaps, folders and files are mixed."""
+        """Return the entries of a folder, and whether each is a file. The order `gaps` mixes folders and files."""
         known, ranked = self._known, []
         for name in here.of.folders:
             tally = known.below(here, name)

@@ -18,8 +18,8 @@ _WORDS = re.compile(r"[A-Za-z0-9_]+(?: [A-Za-z0-9_]+)*").fullmatch
 
 
 def reviewer(person: str) -> str:
-    """A person's name in refs and files, different for different people. A hash follows a name with other signs than
-    letters, digits and single blanks.
+    """A person's name in refs and files, different for different people. A hash follows a name with characters
+    other than letters, digits and single spaces.
 
     >>> reviewer("Ann Person"), reviewer("Ann.Person")
     ('Ann-Person', 'Ann-Person-x0b68adcc')

@@ -315,8 +315,8 @@ def is_name(name: str) -> bool:
 
 
 def holder_name(name: str) -> str:
-    """A holder's name as it appears in the ref of a proposal, whose log names its owner. A hash follows after signs
-    beyond ASCII, and after a long name.
+    """A holder's name as it appears in the ref of a proposal, whose log names its owner. A hash follows a long
+    name, or one with characters beyond ASCII.
 
     >>> holder_name("Ann Person"), holder_name("王伟"), holder_name("José")
     ('Ann-Person', 'someone-x0c6e5fe8', 'Jos-x24c2ab65')
@@ -475,5 +475,5 @@ def _with_value(node: Node, name: str, value: Any) -> Node:
 
 def _incomplete(other: Uri) -> Invalid:
     return Invalid(
-        "one of these nodes cannot be accepted alone", at="only", next=f"Accept {other[:160]} too: they are one change."
+        "one of these nodes cannot be accepted alone", at="only", next=f"Accept {other[:160]} too; both are one change."
     )
