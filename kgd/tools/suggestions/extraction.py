@@ -14,7 +14,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, KgdError
-from kgd.ingest.documents import PART_OF
+from kgd.ingest.document_diff import PART_OF
 from kgd.mentions.extraction import MAX_TOKENS, RELATIONS, TYPES, Batch, Judged, Thing, Tie, batches, judge, question
 from kgd.mentions.mentions import Mentions
 from kgd.model.access import Verb

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from kgd.ui import manual
+from kgd.ui import manual, manual_search
 from kgd.ui.visit import ROOT, Download, Entry, Handled, Page, Visit
 
 HOME = f"{ROOT}/manual"
@@ -28,7 +28,7 @@ def _around() -> dict[str, Any]:
 def page(visit: Visit) -> Handled:
     name, query = visit.path.get("page", ""), " ".join(visit.query.get("q", "").split())[:LONGEST_QUERY]
     if query and not name:
-        return Page("manual_search.html", {**_around(), "query": query, "found": manual.find(query)})
+        return Page("manual_search.html", {**_around(), "query": query, "found": manual_search.find(query)})
     return Page("manual.html", {**_around(), "read": manual.read(name or manual.INDEX, PLACES)})
 
 
