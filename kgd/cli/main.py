@@ -39,7 +39,6 @@ _TOKEN = re.compile(r"kgd_[a-z]+_\w").search
 _NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: (.*)").fullmatch
 _NO_CHOICE = re.compile(r"argument (\S+): invalid choice: (.*) \(choose from (.*)\)").fullmatch
 _NO_VALUE = re.compile(r"argument (\S+): expected (?:at least )?one argument").fullmatch
-_AMBIGUOUS = re.compile(r"ambiguous option: (\S+) could match (.*)").fullmatch
 """Sentences of argparse that are reworded."""
 _IN_SIGHT = "does not belong on the command line, where others can see it"
 LIKE_AN_OPTION = 0.65
@@ -182,9 +181,9 @@ class _Parser(argparse.ArgumentParser):
         own = (*chosen.arguments, DRY_RUN) if chosen and chosen.writes else chosen.arguments if chosen else ()
         flags = [flag for one in (*own, *GLOBAL) for flag in one.flags if flag.startswith("--")]
         option = word.partition("=")[0]
-        names = [flag.lstrip("-") for flag in flags]
-        meant = _ALSO_CALLED.get(option.lstrip("-"))
-        close = [meant] if meant in names else get_close_matches(option.lstrip("-"), names, 1, LIKE_AN_OPTION)
+        names, given = [flag.lstrip("-") for flag in flags], option.lstrip("-")
+        meant = [name for name in names if name == _ALSO_CALLED.get(given) or name.startswith(given)]
+        close = meant or get_close_matches(given, names, 1, LIKE_AN_OPTION)
         self.error(f"there is no option '{option}'", f"Did you mean `--{close[0]}`?" if close else "")
 
     def error(self, message: str, then: str = "") -> Any:
@@ -195,8 +194,6 @@ class _Parser(argparse.ArgumentParser):
             message = f"{wrong[1]} must be one of {wrong[3].replace(chr(39), '')}, not {wrong[2]}"
         elif wrong := _NO_VALUE(message):
             message = f"{wrong[1].rpartition('/')[2]} needs a value"
-        elif wrong := _AMBIGUOUS(message):
-            message, then = f"several options begin with {wrong[1].partition('=')[0]}", f"Write one of {wrong[2]}."
         if _TOKEN(message):  # never shown again
             message = f"a token {_IN_SIGHT}"
             then = "Pipe it in, as in `kgd join URL < FILE`, or type it when you are asked."
@@ -239,6 +236,7 @@ def _parser(argv: Sequence[str]) -> _Parser:
         description=_overview(),
         epilog=_FIRST,
         add_help=True,
+        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"kgd {__version__}")
@@ -247,7 +245,9 @@ def _parser(argv: Sequence[str]) -> _Parser:
     commands = parser.add_subparsers(dest="verb", metavar="COMMAND", help=argparse.SUPPRESS, prog="kgd")
     used = {word for word in argv if not word.startswith("-")}
     for one in VERBS:
-        sub = commands.add_parser(one.name, description=one.help, usage=None if one.name in used else "")
+        sub = commands.add_parser(
+            one.name, description=one.help, allow_abbrev=False, usage=None if one.name in used else ""
+        )
         if one.name not in used:
             continue
         if not {"-h", "--help"}.isdisjoint(argv):

@@ -298,7 +298,8 @@ def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exit
         ),
         (["traverse", "shelf", "--direction", "up"], "kgd: --direction must be one of out, in, both, not 'up'\n"),
         (["log", "--author"], "kgd: --author needs a value\n     See `kgd log --help`.\n"),
-        (["search", "x", "--t", "y"], "kgd: several options begin with --t\n     Write one of --t"),
+        (["uninstall", "--al"], "kgd: there is no option '--al'\n     Did you mean `--all`?\n"),
+        (["search", "x", "--t", "y"], "kgd: there is no option '--t'\n     Did you mean `--types`?"),
         (
             ["put", "shelf", "--content", "@src/auth/session.py"],
             "kgd: this text is the name of a file (@src/auth/session.py)\n"
@@ -313,7 +314,7 @@ def test_a_command_that_fails_for_one_of_its_arguments_shows_the_others_and_exit
             "kgd: `kgd task add` needs the name of a task\n     Write `kgd task add NAME --objective TEXT`.\n",
         ),
     ],
-    ids=range(50),
+    ids=range(51),
 )
 def test_a_refusal_quotes_the_typed_options(kgd: Kgd, words: list[str], said: str) -> None:
     kgd("put", "shelf", "--summary", "s")

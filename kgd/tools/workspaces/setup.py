@@ -428,7 +428,7 @@ def uninstall(session: Session, params: UninstallParams) -> UninstallResult:
 class Listed(TypedDict):
     """One workspace. `kind` is ``here``, ``clone`` (read-only, of another team) or ``hub``; `shared` means that the
     organisation's registry has it. `trust` is the trust level of its writers, absent until it is known. `facts` are the
-    nodes without areas and groups of areas.
+    nodes except areas and groups of areas.
     """
 
     id: str
