@@ -334,7 +334,7 @@ def way_to(visit: Visit, uri: str) -> list[tuple[str, str]]:
     (row,) = listed(visit, [{"uri": uri}])
     area = [(name, visit.to("area", uri=of)) for name, of in row.areas[:1]]
     is_area = bool(area) or scheme_of(uri) in (AREA, GROUP)
-    between = [("Areas", visit.to("areas/all")), *area] if is_area else above(visit, uri)
+    between = [("Areas", visit.to("areas")), *area] if is_area else above(visit, uri)
     return [(visit.workspace, visit.to("overview")), *between, (row.name, visit.to("node", uri=uri))]
 
 

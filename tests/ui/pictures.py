@@ -69,7 +69,7 @@ PAGES = (
     Pictured("blame", f"node/lines?uri={NODE}#knows-1", "Author of each line"),
     Pictured("change", "change?commit={commit}", "Revert…"),
     Pictured("broken", "broken", "Broken links"),
-    Pictured("areas-all", "areas/all", "Payments"),
+    Pictured("areas-folders", "areas/folders", "no area"),
     Pictured("tokens", "workspaces/tokens/mint", "Create"),
     Pictured("keys", "overview", "Next, previous row", keys="?"),
     Pictured("graph-around", "graph?from=atom://shop/payments", "Payments"),

@@ -53,7 +53,7 @@ def test_a_user_creates_an_area_for_an_uncovered_folder(desk: Desk, page: Page, 
 def test_the_page_opens_folders_and_lists_overlaps(desk: Desk, page: Page) -> None:
     area(desk, "Auth", "src/auth/**", knowledge="Signs tokens")
     area(desk, "Python", "**/*.py")
-    at(page, "areas")
+    at(page, "areas/folders")
     expect(page.locator("main")).to_contain_text("Auth Python have 2 files in common")
     assert axe(page) == []
     expect(page.get_by_role("link", name="Uncovered first", exact=True)).to_have_attribute("aria-current", "true")
@@ -69,7 +69,7 @@ def test_the_page_opens_folders_and_lists_overlaps(desk: Desk, page: Page) -> No
 
 
 def test_a_new_uncovered_file_appears_without_a_reload(desk: Desk, page: Page) -> None:
-    at(page, "areas")
+    at(page, "areas/folders")
     (desk.code / "bare.txt").write_text("without an area\n")
     expect(page.get_by_role("row", name="bare.txt")).to_contain_text("no area")
 
@@ -131,15 +131,69 @@ def test_an_area_names_its_group_and_its_facts(desk: Desk, page: Page) -> None:
     expect(fact.locator("p")).to_have_text(["Fifty coins each", re.compile("insight · Ann Person, just now")])
 
 
+def test_the_list_shows_rules_files_facts_marks_and_who_knows_each_area(desk: Desk, page: Page) -> None:
+    create = {"operation": "create", "createdByTaskId": TASK}
+    group = desk.call("manage_graph", entityType="molecule", name="Vault", **create)["data"]["molecule"]["id"]
+    rules = "# Safes\n\nEvery *safe* has `two` keys.\nLock both.\n\nMore.\n"
+    paths = ["src/auth/session.py"]
+    desk.call("manage_graph", entityType="atom", name="Safes", paths=paths, knowledge=rules, moleculeId=group, **create)
+    desk.put("gotcha://shop/lock", summary="Locks jam", data={"cites": paths})
+    until(lambda: desk.call("area_facts", area="atom://shop/Safes")["total"] == 1)
+    (desk.code / paths[0]).write_text("def sign(token):\n    return 2\n")
+    until(lambda: desk.call("area_facts", area="atom://shop/Safes")["stale"] == 1)
+    at(page, "areas")
+    row = page.get_by_role("row", name="Safes")
+    expect(row.get_by_role("rowheader")).to_contain_text("Every safe has two keys. Lock both.")
+    expect(row.get_by_role("cell")).to_have_text(["Vault", "1", "1 1 stale", re.compile("Ann Person just now")])
+    row.get_by_role("link", name="1 stale").click()
+    expect(page.get_by_role("list", name="Facts")).to_contain_text("Locks jam")
+    at(page, "areas")
+    page.get_by_role("link", name="Groups", exact=True).click()
+    row = page.get_by_role("row", name="Vault")
+    expect(row).to_contain_text("No rules yet")
+    expect(row.get_by_role("cell").first).to_have_text("Safes")
+    assert axe(page) == []
+
+
+def test_a_long_list_of_areas_has_pages_and_names_a_few_gaps(desk: Desk, page: Page) -> None:
+    for number in range(55):
+        area(desk, f"Zone {number:02}", f"zones/{number}/**")
+    at(page, "areas")
+    rows = page.locator(".areas tbody tr")
+    expect(rows).to_have_count(50)
+    expect(page.locator(".areas thead")).to_contain_text(re.compile(r"\d+ areas, 1 to 50"))
+    page.get_by_role("link", name="Next page").click()
+    expect(rows.last).to_contain_text("Zone 54")
+    for number in range(9):
+        (desk.code / f"bare{number}").mkdir()
+        (desk.code / f"bare{number}/a.txt").write_text("a\n")
+    page.get_by_role("link", name="First page").click()
+    gaps = page.get_by_role("region", name="Coverage").get_by_role("listitem")
+    expect(gaps.last).to_contain_text("more files")
+    gaps.last.get_by_role("link").click()
+    expect(page.get_by_role("row", name="bare8/")).to_contain_text("no area")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("areas/all?kind=molecule&words=a", "areas?kind=molecule&words=a"),
+        ("areas?path=src&order=name", "areas/folders?path=src&order=name"),
+    ],
+)
+def test_older_addresses_lead_to_the_same_lists(desk: Desk, page: Page, old: str, new: str) -> None:
+    assert at(page, old).url.endswith(f"/w/shop/{new}")
+
+
 def test_the_filter_finds_areas_by_their_words(desk: Desk, page: Page, watched: Watched) -> None:
     area(desk, "Checkout", "src/checkout.py", knowledge="Baskets expire after a day")
-    at(page, "areas/all")
+    at(page, "areas")
     page.get_by_label("Filter by name or text").fill("baskets")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("main").get_by_role("listitem").filter(has_text="Checkout")).to_contain_text(" fact")
+    expect(page.locator(".areas tbody tr")).to_have_count(1)
     page.get_by_role("link", name="Checkout").click()
     expect(page.locator("h1")).to_have_text("Checkout")
-    at(page, "areas/all")
+    at(page, "areas")
     assert axe(page) == []
     at(page, "area?uri=concept://shop/none")
     expect(page.get_by_role("alert")).to_contain_text("not an area")

@@ -119,7 +119,16 @@ def test_one_field_of_a_proposal_is_accepted_with_three_clicks(desk: Desk, page:
 
 def test_what_no_area_covers_takes_one_click(page: Page, hand: Hand) -> None:
     hand.click(page.get_by_role("navigation", name="Pages").get_by_role("link", name="Areas"))
-    expect(page.get_by_role("main")).to_contain_text("no area")
+    gaps = page.get_by_role("region", name="Coverage").get_by_role("listitem")
+    expect(gaps).to_have_text(
+        [
+            "no area",
+            re.compile("docs/ 3 files"),
+            re.compile("README.md"),
+            re.compile("pyproject.toml"),
+            re.compile("shop/ 4 of 47 files"),
+        ]
+    )
     assert hand.effort == 1
 
 

@@ -96,6 +96,7 @@ def places(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> Places:
         "author": "name=Ann Person",
         "areas": "",
         "areas/all": "",
+        "areas/folders": "",
         "areas/new": "",
         "area": f"uri={area}",
         "file": "path=src/auth/session.py&why=1",

@@ -285,7 +285,7 @@ def test_a_long_file_is_shown_in_parts(shop: Desk, page: Page) -> None:
 
 def test_the_path_of_a_folder_shows_the_folder(shop: Desk, page: Page) -> None:
     at(page, "file?path=src/auth")
-    page.wait_for_url("**/areas?path=dir*")
+    page.wait_for_url("**/areas/folders?path=dir*")
     expect(page.get_by_role("navigation", name="Folders")).to_contain_text("auth")
     at(page, "file?path=src/nosuch")
     expect(page.locator("main")).to_contain_text("There is no such file in the code.")

@@ -246,6 +246,7 @@ def test_a_reader_sees_no_form(browser: BrowserContext, hub: Hub) -> None:
         "overview",
         "areas",
         "areas/all",
+        "areas/folders",
         "graph",
         "conflicts",
         "proposals",

@@ -317,6 +317,7 @@ MANY = (
     "review?since=yesterday",
     f"review?by={quote(MARKUP[4])}",
     "areas",
+    "areas?kind=molecule",
     "areas?path=src",
     f"areas?path={quote(MARKUP[4])}",
     "proposals",

@@ -1,13 +1,15 @@
-"""The pages *Areas*: coverage of the code by folder, the list of areas, one area, and a form for a new area."""
+"""The pages *Areas*: the list of areas, coverage of the code by folder, one area, and a form for a new area."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.uri import build, from_path, scheme_of, segments_of, workspace_of
+from kgd.tools.operation import Answer
 from kgd.ui.error_words import labelled
 from kgd.ui.node_reading import Row, lead, listed, titles
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
@@ -17,18 +19,64 @@ ROWS = 100
 FACTS = 20
 FILES = 20
 LISTED = 50
+GAPS = 6
+"""Largest number of files and folders with the lowest coverage that the list of areas names."""
+MEMBERS = 4
+"""Largest number of areas that the list of groups names in each."""
 LOOKED_UP = 5_000
 """Largest number of files and facts that the list of areas counts."""
 ENTRIES_SHOWN = 20
 MOLECULES = 200
 ATOM, MOLECULE = "atom", "molecule"
 FIELDS = ("name", "paths", "knowledge", "task", "molecule")
+OF_FOLDERS = frozenset({"path", "order", "cursor"})
+"""Parts of older addresses of the folders, which were at the address of the list."""
+_PARAGRAPH = re.compile(r"(?:\s*#.*\n)*\s*(?:[-*+>] |\d+[.)] )?(.+(?:\n(?!\s*(?:[-*+>#] |\d+[.)] |\n)).+)*)")
+"""The first paragraph or item of a text in Markdown, after its headings."""
+_MARKUP = re.compile(r"\*{1,3}|!?\[+([^\]|]*\|)?([^\]]*)\]+(?:\([^)]*\))?")
+"""Emphasis and links in Markdown; group 2 is the text of a link."""
+RULE = 300
+"""Largest number of characters of an area's rules in the list."""
 
 
 def areas(visit: Visit) -> Handled:
+    """List the areas or their groups by name, or search them by words; show the files without an area."""
+    if OF_FOLDERS & visit.query.keys():
+        return Redirect(visit.to("areas/folders", **visit.query))
+    kind = MOLECULE if visit.query.get("kind") == MOLECULE else ATOM
+    offset, words = visit.number("offset"), visit.query.get("words", "").strip()
+    answer = _searched(visit, kind, limit=LISTED, offset=offset, query=words or None)
+    found = answer[f"{kind}s"]
+    told = {
+        "areas": [
+            one | {"row": row, "rule": _rule(one["knowledge"])}
+            for one, (row, _) in zip(found, _areas(visit, found), strict=True)
+        ],
+        "known": known_facts(visit, answer["atoms"]) if kind == ATOM else {},
+        "groups": titles(visit, filter(None, (one.get("moleculeId") for one in found))),
+        "members": {
+            one["id"]: _searched(visit, ATOM, limit=MEMBERS, moleculeId=one["id"])
+            for one in answer.get("molecules", ())
+        },
+        "coverage": coverage_of(visit),
+        "total": answer["total"],
+        "kind": kind,
+        "offset": offset,
+        "words": words,
+        "next": offset + LISTED if offset + LISTED < answer["total"] else 0,
+    }
+    return Page("areas.html", told | {"makes": visit.may("manage_graph")})
+
+
+def every(visit: Visit) -> Handled:
+    """Redirect the older address of the list."""
+    return Redirect(visit.to("areas", **visit.query))
+
+
+def folders(visit: Visit) -> Handled:
     """Show the coverage of one folder of the code; without code, the list of areas."""
     if not visit.can("coverage"):
-        return every(visit)
+        return Redirect(visit.to("areas"))
     order = asked if (asked := visit.query.get("order")) in ORDERS else next(iter(ORDERS))
     try:
         answer = visit.call(
@@ -37,11 +85,11 @@ def areas(visit: Visit) -> Handled:
     except Invalid as error:
         if error.at:
             raise
-        return every(visit, error)
+        return Redirect(visit.to("areas"))
     above = _above(answer.get("folder", {}).get("uri", ""))
     told = {"answer": answer, "order": order, "orders": ORDERS, "above": above, "begun": "cursor" in visit.query}
     told["entries"] = _entries(answer, order)
-    return Page("areas.html", told | {"makes": visit.may("manage_graph")})
+    return Page("areas_folders.html", told | {"makes": visit.may("manage_graph")})
 
 
 def _entries(answer: Mapping[str, Any], order: str) -> list[Mapping[str, Any]]:
@@ -49,46 +97,22 @@ def _entries(answer: Mapping[str, Any], order: str) -> list[Mapping[str, Any]]:
     files = [one | {"files": 1, "covered": int(bool(one["areas"])), "is_file": True} for one in answer["files"]]
     entries = [*answer["folders"], *files]
     if order == "gaps":
-        entries.sort(key=lambda one: (one["covered"] / one["files"] if one["files"] else 1, -one["files"]))
+        entries.sort(key=lambda one: one["covered"] / one["files"] if one["files"] else 1)
     return entries
 
 
 def coverage_of(visit: Visit) -> Mapping[str, Any] | None:
-    """Return the coverage of the code by areas; None without code or permission."""
+    """Return the coverage of the code by areas, and as `gaps` the entries of its top folder with the lowest coverage;
+    None without code or permission."""
     if not visit.can("coverage"):
         return None
     try:
-        answer = visit.call("coverage", limit=1)
+        answer = visit.call("coverage", order="gaps", limit=GAPS)
     except KgdError:
         return None
-    folder: Mapping[str, Any] | None = answer.get("folder")
-    return folder if folder and folder["files"] else None
-
-
-def every(visit: Visit, no_code: KgdError | None = None) -> Handled:
-    """List the areas by name, or search them by words."""
-    kind = MOLECULE if visit.query.get("kind") == MOLECULE else ATOM
-    offset, words = visit.number("offset"), visit.query.get("words", "").strip()
-    answer = visit.call(
-        "query_graph",
-        operation="search",
-        entityType=kind,
-        query=words or None,
-        limit=LISTED,
-        offset=offset,
-        includeChangelog=False,
-    )["data"]
-    told = {
-        "areas": _areas(visit, answer[f"{kind}s"]),
-        "facts": fact_counts(visit, answer["atoms"]) if kind == ATOM else {},
-        "total": answer["total"],
-        "kind": kind,
-        "offset": offset,
-        "words": words,
-        "next": offset + LISTED if offset + LISTED < answer["total"] else 0,
-        "no_code": no_code,
-    }
-    return Page("areas_all.html", told | {"makes": visit.may("manage_graph"), "has_code": visit.can("coverage")})
+    if not (folder := answer.get("folder")) or not folder["files"]:
+        return None
+    return {**folder, "gaps": [one for one in _entries(answer, "gaps") if one["covered"] < one["files"]]}
 
 
 def area(visit: Visit) -> Handled:
@@ -164,20 +188,39 @@ def _areas(visit: Visit, found: Sequence[Mapping[str, Any]]) -> list[tuple[Row, 
     ]
 
 
-def fact_counts(visit: Visit, found: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Return the number of facts of each area, until `LOOKED_UP` files and facts have been counted."""
-    counts: dict[str, int] = {}
+def known_facts(visit: Visit, found: Sequence[Mapping[str, Any]]) -> dict[str, Answer]:
+    """Return the number of facts, the authors and the number of files of each area, until `LOOKED_UP` files and facts
+    have been counted."""
+    known: dict[str, Answer] = {}
     looked_up = 0
     for one in found if visit.can("coverage") else ():
         try:
             answer = visit.call("area_facts", area=one["id"], limit=1)
         except KgdError:  # deleted since
             continue
-        counts[one["id"]] = answer["total"]
+        known[one["id"]] = answer
         looked_up += answer["files"] + answer["total"]
         if looked_up > LOOKED_UP:
             break
-    return counts
+    return known
+
+
+def _searched(visit: Visit, kind: str, **arguments: Any) -> Answer:
+    """Return areas or groups without their changelogs, and their total number."""
+    found: Answer = visit.call("query_graph", operation="search", entityType=kind, includeChangelog=False, **arguments)[
+        "data"
+    ]
+    return found
+
+
+def _rule(knowledge: str) -> str:
+    """Return the beginning of an area's rules, without headings, emphasis and links.
+
+    >>> _rule("# Money\\n\\nAmounts are *cents*, see [[rounding]].\\nRound once.\\n\\nMore")
+    'Amounts are cents, see rounding. Round once.'
+    """
+    found = _PARAGRAPH.match(knowledge[: 4 * RULE])
+    return " ".join(_MARKUP.sub(r"\2", found[1]).split())[:RULE] if found else ""
 
 
 def _facts(visit: Visit, area: str, found: Sequence[Mapping[str, Any]]) -> list[Row]:
@@ -208,9 +251,7 @@ def _changelog(visit: Visit, kind: str, uri: str) -> dict[str, Any]:
 
 
 def _molecules(visit: Visit) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = visit.call(
-        "query_graph", operation="search", entityType=MOLECULE, limit=MOLECULES, includeChangelog=False
-    )["data"]["molecules"]
+    found: list[Mapping[str, Any]] = _searched(visit, MOLECULE, limit=MOLECULES)["molecules"]
     return found
 
 
@@ -235,6 +276,7 @@ def _kind(uri: str) -> str:
 ENTRIES = (
     Entry("areas", "areas", areas),
     Entry("areas", "areas/all", every),
+    Entry("areas", "areas/folders", folders),
     Entry("areas", "areas/new", new),
     Entry("areas", "areas/new", make, ("POST",)),
     Entry("areas", "area", area),

@@ -132,7 +132,7 @@ def _folder(visit: Visit, uri: str) -> str:
     folder = from_path("dir", visit.workspace, path_of(uri))
     if not visit.call("get", uris=[folder], include=[])["nodes"]:
         return ""
-    return visit.to("areas", path=folder) if visit.can("coverage") else visit.to("node", uri=folder)
+    return visit.to("areas/folders", path=folder) if visit.can("coverage") else visit.to("node", uri=folder)
 
 
 # ---- knowledge
@@ -272,7 +272,7 @@ def _folders(visit: Visit, uri: str) -> list[tuple[str, str]]:
     """Return the names and addresses of the folders above a file."""
     segments = segments_of(uri)[:-1] if visit.can("coverage") else []
     above = [build("dir", visit.workspace, segments[: number + 1]) for number in range(len(segments))]
-    return [(name_of(one), visit.to("areas", path=one)) for one in above]
+    return [(name_of(one), visit.to("areas/folders", path=one)) for one in above]
 
 
 ENTRIES = (Entry("file", "file", file),)
