@@ -306,3 +306,14 @@ def test_a_file_without_text_says_why(shop: Desk, page: Page) -> None:
     expect(page.locator("main")).to_contain_text("This file was deleted, but not committed yet.")
     expect(page.locator("#L1")).to_contain_text("x = 1")
     expect(page.locator(".note")).to_contain_text(["Was slow"])
+
+
+def test_what_is_around_a_file_opens_below_a_row_of_headings(shop: Desk, page: Page) -> None:
+    at(page, "file?path=src/auth/session.py")
+    headings = page.locator(".folds summary")
+    assert headings.count() > 1
+    before = [one.bounding_box() for one in headings.all()]
+    headings.first.click()
+    assert [one.bounding_box() for one in headings.all()] == before
+    assert len({one["y"] for one in before if one}) == 1
+    assert axe(page) == []
