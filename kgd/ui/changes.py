@@ -75,8 +75,8 @@ LONGEST_BRIEF, AROUND_BRIEF = 240, 30
 APART = 3
 """Smallest number of unchanged words that separates two changes."""
 GAP = " … "
-FILLED_IN = ("name", "summary", "content", "detail")
-"""Fields whose difference reports that they were empty."""
+PROSE = ("name", "summary", "content", "detail")
+"""Fields with prose, whose difference reports that they were empty."""
 TITLES = {row.name: row.label for row in NODE_FIELDS} | {
     "node": "the whole node",
     "twin": "two nodes of one name",
@@ -149,9 +149,13 @@ class FieldRow:
         return side_by_side(self.marks)
 
     @property
+    def is_prose(self) -> bool:
+        return self.name in PROSE
+
+    @property
     def was_empty(self) -> bool:
         """Whether a change filled in a text."""
-        return self.name in FILLED_IN and all(mark.kind == "ins" for mark in self.marks)
+        return self.is_prose and all(mark.kind == "ins" for mark in self.marks)
 
     @property
     def brief(self) -> tuple[Mark, ...]:

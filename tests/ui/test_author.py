@@ -57,7 +57,7 @@ def test_the_page_of_an_agent_shows_its_work_and_is_reached_from_a_review(desk: 
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.get_by_role("region", name="Recent changes").get_by_role("link", name="Created “keys”").click()
     page.wait_for_url("**/change?commit=*")
-    expect(page.locator(".side-by-side")).to_contain_text("KEYS is empty until the vault answers")
+    expect(page.locator(".whole")).to_contain_text("KEYS is empty until the vault answers")
 
 
 def test_a_namespace_of_an_author_leads_to_their_nodes_in_it(desk: Desk, page: Page) -> None:
