@@ -422,7 +422,7 @@ def test_a_node_of_a_thousand_relations_is_shortened(person: Ask) -> None:
 def test_a_review_ends_at_a_date(learned: Ask) -> None:
     everything = learned.review()
     assert learned.review(until="today")["until"] == everything["until"]
-    with pytest.raises(NotFound, match=r"there is no commit of that time"):
+    with pytest.raises(NotFound, match=r"there is no commit that old"):
         learned.review(until="2001-05-01")
     for wrong in ("2026-13-01", "tomorow", "0" * 40):
         with pytest.raises(NotFound, match=r"there is no such commit or date .*\. Write a date, such as"):
