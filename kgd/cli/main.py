@@ -48,6 +48,8 @@ _ALSO_CALLED = {"limit": "max-nodes", "max-nodes": "limit"}
 _TEXTS = ("NAME", "TEXT")
 """Placeholders of arguments whose values may contain spaces."""
 _MISSING = "the following arguments are required: "
+_CLEARED_BY_EMPTY = ("name", "summary", "content")
+"""Options of `put` whose empty value is a value."""
 _MINE = ("json", "directory", "quiet", "no_pager", "verb")
 
 
@@ -56,6 +58,7 @@ def run(argv: Sequence[str]) -> int:
     options: dict[str, Any] = {}
     try:
         options = _read(argv)
+        _refuse_empty(verb(options["verb"]), options)
         _go_to(options.get("directory"))
         code = _carry_out(verb(options["verb"]), options)
         sys.stdout.flush()
@@ -95,7 +98,6 @@ def _discard_output() -> None:
 
 def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     given = {name: value for name, value in options.items() if value is not None and name not in _MINE}
-    _refuse_empty(chosen, given)
     if not given.get("dry_run"):
         given.pop("dry_run", None)
     if chosen.own:
@@ -123,12 +125,21 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     return UNHEALTHY if answer.get("ok") is False else 0
 
 
-def _refuse_empty(chosen: Verb, given: dict[str, Any]) -> None:
-    """Refuse an empty argument, such as an unset variable, which would otherwise be ignored."""
-    for argument in chosen.arguments:
-        if argument.is_positional and given.get(argument.dest) == "":
+def _refuse_empty(chosen: Verb, options: dict[str, Any]) -> None:
+    """Refuse an empty value, such as an unset variable, which would otherwise count as left out.
+
+    An empty text in `put` clears the field. git may pass empty arguments to its hooks.
+    """
+    for argument in (*chosen.arguments, *GLOBAL) if chosen.group else ():
+        value = options.get(argument.dest)
+        is_empty = "" in value or not value if isinstance(value, list) else value == ""
+        if not is_empty or (chosen.name == "put" and argument.dest in _CLEARED_BY_EMPTY):
+            continue
+        if not argument.is_positional:
+            raise Invalid(f"the value of {argument.flags[-1]} is empty", next="Give a value, or leave the option out.")
+        if argument.options.get("nargs") != "*" or value:
             name = argument.options.get("metavar") or argument.flags[0].upper()
-            can_be_absent = argument.options.get("nargs") == "?"
+            can_be_absent = argument.options.get("nargs") in ("?", "*")
             raise Invalid(f"{name} is empty", next="Give a value, or leave it out." if can_be_absent else "")
 
 
