@@ -461,6 +461,9 @@ def test_an_empty_list_names_the_unknown_filter(kgd: Kgd, words: list[str]) -> N
         told = kgd(*words, *given, "--since", "2090-01-01").splitlines()
         assert told[1:] == ["'2090-01-01' is in the future, so nothing has happened since then."], "both exist"
     assert "There is nothing at or below nope." in kgd("proposals", "--path", "nope")
+    for words in (["proposals", "--author", "Zed"], ["search", "x", "--author", "Zed"]):
+        assert f"No author's name contains 'Zed'. {known}" in kgd(*words)
+    assert f"No author's name contains 'Zed'. {known}" in kgd.run("author", "Zed").stderr
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from kgd.model.access import Verb
 from kgd.model.change import VERIFY, Author
 from kgd.model.uri import Uri, path_of, scheme_of
 from kgd.tools import addressing, paging, visibility
-from kgd.tools.history.recent import MOST_COMMITS, by_agent, recent_commits, similar_authors
+from kgd.tools.authors import MOST_COMMITS, by_agent, known_authors
+from kgd.tools.history.recent import recent_commits
 from kgd.tools.nodes import Brief, UnverifiedAnswer, brief, line, made_at, moment
 from kgd.tools.operation import CURSOR, Command, Hints, Operation, option
 from kgd.tools.origins import marks
@@ -137,8 +138,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         if theirs or open_now:
             break
     else:
-        close = similar_authors(session, every, params.name)
-        advice = close or Advice("Find the name with ", Do("history"), ".")
+        advice = known_authors(session, every, params.name) or Advice("Find the name with ", Do("history"), ".")
         raise NotFound("no recent change is by this author", at=params.name[:80], next=advice)
     newest = list(islice(last, EXAMINED))
     stale = marks(workspace, newest, sees)

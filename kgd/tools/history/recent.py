@@ -6,26 +6,18 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from itertools import islice
 
 from kgd.git import program
 from kgd.git.history import git_date
 from kgd.model.uri import Uri
-from kgd.tools import file_paths
+from kgd.tools.authors import IMPORTING, MOST_COMMITS, by_agent
 from kgd.tools.history.last_review import last_review
-from kgd.tools.nodes import is_agent, is_by
-from kgd.tools.session import Session
 from kgd.workspace.answers import Entry
 from kgd.workspace.history.history import children_first, reverted_by
 from kgd.workspace.workspace import Workspace
 
-MOST_COMMITS = 2_000
 MOST_NODES = 200_000
 """Largest number of nodes to cache for one commit, and for all."""
-AUTHORS_NAMED = 5
-IMPORTING = ("init", "merge")
-"""Operations that import changes of other authors, which are listed under these authors."""
 
 
 class Reverts:
@@ -114,53 +106,6 @@ def recent_commits(
     return own, len(said) == MOST_COMMITS
 
 
-def newest(workspace: Workspace, tip: str, limit: int) -> list[Entry]:
-    """The newest commits of all kinds, children before parents, without their nodes. Reads no trees."""
-    found = program.run(workspace.layout.git_dir, ["rev-list", f"--max-count={limit}", tip]).decode().split()
-    return children_first([workspace.past.entry(workspace.past.commit(bytes.fromhex(id)), ()) for id in found])
-
-
-def similar_authors(session: Session, every: Sequence[Entry], name: str) -> str:
-    """Suggest authors, as in ``Did you mean 'Ann'?``: up to three whose name contains or resembles the given one, or
-    whose email address equals it. Empty if there are none, or if the caller has a token.
-    """
-    if session.principal is not None:
-        return ""
-    wanted = name.casefold()
-    names = {one.author.casefold(): one.author for one in every}
-    by_email = [one.author.casefold() for one in every if one.email.casefold() == wanted]
-    containing = [name for name in names if wanted in name]
-    found = dict.fromkeys([*by_email, *containing, *get_close_matches(wanted, names, 3)])
-    listed = ", ".join(f"'{names[name]}'" for name in islice(found, 3))
-    return f"Did you mean {listed}?" if listed else ""
-
-
-def correction(session: Session, workspace: Workspace, author: str | None, paths: Sequence[str]) -> str:
-    """Explain an empty list: report an unknown author or path of its filter, with similar ones.
-
-    The authors of the newest `MOST_COMMITS` commits are known, even outside the list's period. Empty if the author and
-    the paths are known, and always for the holder of a token.
-    """
-    if session.principal is not None:
-        return ""
-    every = newest(workspace, workspace.tip, MOST_COMMITS) if author else []
-    if author and not any(
-        is_by(author, one.author, f"<{one.email}>", one.client, one.pushed_by, agent=by_agent(one)) for one in every
-    ):
-        return similar_authors(session, every, author) or _other_authors(every, author)
-    return file_paths.correction(session, workspace, paths)
-
-
-def _other_authors(every: Sequence[Entry], name: str) -> str:
-    listed = list(dict.fromkeys(f"'{one.author}'" for one in every if one.operation not in IMPORTING))
-    if not listed or name.casefold() in ("agent", "agents", "person", "people"):
-        return ""
-    more = f" and {len(listed) - AUTHORS_NAMED} more" if len(listed) > AUTHORS_NAMED else ""
-    among = f" in the newest {MOST_COMMITS:,} commits" if len(every) == MOST_COMMITS else ""
-    authors = f"{', '.join(listed[:AUTHORS_NAMED])}{more}"
-    return f"No author's name contains '{name[:60]}'{among}. The authors are {authors}."
-
-
 def unreviewed(workspace: Workspace, person: str) -> tuple[int, bool]:
     """The number of commits by agents and other people since a person's last review, among the newest `MOST_COMMITS`,
     and whether there may be more: the number that `review` counts.
@@ -194,7 +139,3 @@ def _counted(workspace: Workspace, tip: str, whose: tuple[bytes | None, str], la
 def _are_own_changes(entries: Iterable[Entry]) -> list[bool]:
     """Whether each commit is a change of its author. One loop without calls, since it passes many commits."""
     return [len(one.parents) == 1 and one.operation not in IMPORTING for one in entries]
-
-
-def by_agent(entry: Entry) -> bool:
-    return is_agent(entry.client, entry.email) or entry.pushed_by_agent

@@ -22,18 +22,13 @@ from kgd.git import program
 from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging
+from kgd.tools.authors import MOST_COMMITS, by_agent, correction
 from kgd.tools.differences import FieldDiff, foretold
 from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.history.approvals import Approvals
 from kgd.tools.history.history import RevertResult
 from kgd.tools.history.last_review import last_review, note_review
-from kgd.tools.history.recent import (
-    MOST_COMMITS,
-    Reverts,
-    by_agent,
-    correction,
-    recent_commits,
-)
+from kgd.tools.history.recent import Reverts, recent_commits
 from kgd.tools.nodes import is_agent, is_by, made_at, moment
 from kgd.tools.operation import BELOW, CURSOR, MESSAGE, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip

@@ -11,9 +11,11 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.model.access import Verb
+from kgd.model.change import Author
 from kgd.model.escaping import fenced, fenced_line, fenced_value
 from kgd.model.uri import Uri
-from kgd.tools import addressing, file_paths, paging, visibility
+from kgd.tools import addressing, paging, visibility
+from kgd.tools.authors import correction
 from kgd.tools.differences import Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.hub_reads import forwarded
@@ -109,11 +111,18 @@ def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
         answer["cursor"] = paging.write("proposals", question, _place(left[params.limit - 1]))
     if shown:
         answer["next"] = _next(params)
-    elif not params.cursor and (
-        advice := future(params.since) or file_paths.correction(session, workspace, params.path)
-    ):
+    elif not params.cursor and (advice := future(params.since) or _unknown(session, workspace, params)):
         answer["next"] = advice
     return answer
+
+
+def _unknown(session: Session, workspace: Workspace, params: ProposalsParams) -> str:
+    """Name the author or the path of the filter that is not known; empty for the holder of a token."""
+    if session.principal is not None:
+        return ""
+    is_author_known = params.by is None or next(matching(workspace, params.by, None, None), None) is not None
+    writers = () if is_author_known else [Author.of(one.author).name for one in matching(workspace, None, None, None)]
+    return correction(session, workspace, None if is_author_known else params.by, params.path, writers)
 
 
 def _next(params: ProposalsParams) -> Advice:
