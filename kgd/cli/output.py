@@ -9,7 +9,7 @@ import re
 import sys
 from typing import Any
 
-from kgd.cli.commands import VERBS, Argument, Verb, function
+from kgd.cli.commands import VERBS, Argument, Verb, function, verb
 from kgd.errors import Advice, Do, KgdError
 
 _PLACE = re.compile(r"(?:changes|resolutions)\[(\d+)\](?:[. ](.*))?\Z").match
@@ -29,7 +29,7 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
     elif not options.get("quiet"):
         from kgd.cli import pager, printing, terminal
 
-        answer = advised(answer)
+        answer = advised(answer, _flags(verb(options["verb"])) if "verb" in options else _GLOBAL)
         if printer != "printing_sharing.exported" or sys.stdout.isatty():  # written to a file, the bytes are kept
             answer = terminal.clean(answer)
         terminal.within(_id(answer.get("workspace")) if _is_here(options) else "")
@@ -50,21 +50,28 @@ def _id(workspace: Any) -> str:
     return str(workspace.get("id", "")) if isinstance(workspace, dict) else str(workspace or "")
 
 
-def spoken(error: KgdError, verb: Verb, given: dict[str, Any]) -> tuple[str, str, str]:
+def spoken(error: KgdError, chosen: Verb, given: dict[str, Any]) -> tuple[str, str, str]:
     """(message, place, next step) in the terms of the command line; `given` are the options that were typed."""
     if given.get("changes"):  # a file of changes uses the names of the operation's parameters
         return error.message, error.at, error.next
-    flags = _GLOBAL | {argument.dest: _name(argument) for argument in verb.arguments}
+    flags = _flags(chosen)
     message, place = _reworded(error.message, flags), _place(error.at, flags, given)
     return message, "" if f"`{place}`" in message else place, _reworded(_said(error.next), flags)
 
 
-def advised(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer, in which next step and warnings name commands."""
+def _flags(verb: Verb) -> dict[str, str]:
+    """The parameters of a command, as options."""
+    return _GLOBAL | {argument.dest: _name(argument) for argument in verb.arguments}
+
+
+def advised(answer: dict[str, Any], flags: dict[str, str] = _GLOBAL) -> dict[str, Any]:
+    """The answer, in which next step and warnings name commands, and a gap in the knowledge names options."""
     told = {**answer}
     if "next" in told:
         said = _said(told["next"])
         told["next"] = _reworded(said, _GLOBAL) if isinstance(said, str) else said
+    if isinstance(gap := told.get("missing"), dict):
+        told["missing"] = {**gap, "message": _reworded(gap["message"], flags)}
     if isinstance(told.get("warnings"), list):
         told["warnings"] = [_said(one) for one in told["warnings"]]
     return told

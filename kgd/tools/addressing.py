@@ -478,7 +478,7 @@ def similar(workspace: Workspace, uri: Uri, sees: Sees | None) -> list[str]:
     """Suggestions for a missing URI: nodes in its folder with a similar name, then search results whose names share
     half of the words of its name. None if there is no similar node.
 
-    A concept may be a misspelt path, so files of the same folder are suggested too.
+    A concept may be a misspelt path, so files and folders of the same folder are suggested too.
 
     Args:
         sees: Predicate for readable nodes, or None if unrestricted. Other nodes are not suggested.
@@ -489,10 +489,27 @@ def similar(workspace: Workspace, uri: Uri, sees: Sees | None) -> list[str]:
     near = [one for place in dict.fromkeys(folders) for one in _beside(workspace, place)]
     beside = {one.rpartition("/")[2]: one for one in near if sees is None or sees(Uri(one))}
     close = [beside[one] for one in _alike(name, beside)]
+    if not close and (other := _in_similar_folder(workspace, folders[0], name)) and (sees is None or sees(other)):
+        close = [other]
     hits = (hit.uri for hit in workspace.text_so_far().search(words, limit=LOOKED, sees=sees))
     found = (hit for hit in hits if _is_near(name, hit, card.name if (card := workspace.graph.card(hit)) else ""))
     left_out = PIECES - {scheme_of(uri)}
     return [one for one in dict.fromkeys([*close, *found]) if one != uri and scheme_of(one) not in left_out][:SUGGESTED]
+
+
+def _in_similar_folder(workspace: Workspace, folder: str, name: str) -> Uri | None:
+    """The file or folder of this name in the code tree, if only folders above it are misspelt."""
+    top = f"file://{workspace.id}"
+    if workspace.overlay is None or not folder.startswith(f"{top}/"):
+        return None
+    place = top
+    for part in folder[len(top) + 1 :].split("/"):
+        beside = {one.rpartition("/")[2] for one in _beside(workspace, place) if scheme_of(one) == "dir"}
+        found = part if part in beside else next(iter(_alike(part, beside)), None)
+        if found is None:
+            return None
+        place = f"{place}/{found}"
+    return next((Uri(one) for one in _beside(workspace, place) if one.rpartition("/")[2] == name), None)
 
 
 def missing_node(workspace: Workspace, uri: Uri, sees: Sees | None) -> NotFound:
@@ -507,11 +524,11 @@ def did_you_mean(workspace: Workspace, uri: Uri, sees: Sees | None) -> str:
 
 
 def _beside(workspace: Workspace, folder: str) -> Sequence[str]:
-    """Direct children of a folder of nodes, or files of a folder of the code tree, at most `BESIDE`."""
+    """Direct children of a folder of nodes, or files and folders of a folder of the code tree, at most `BESIDE`."""
     if folder.startswith("file://") and workspace.overlay is not None:
         top = uris.from_path("dir", workspace.id, "")
         edges = workspace.overlay.out(Uri(f"dir{folder[4:]}") if "/" in folder[len("file://") :] else top)
-        return [edge.target for edge in islice(edges, BESIDE) if scheme_of(edge.target) == "file"]
+        return [edge.target for edge in islice(edges, BESIDE) if scheme_of(edge.target) in ("file", "dir")]
     found = workspace.text_so_far().between(f"{folder}/", f"{folder}0", BESIDE)  # 0 is the character after the slash
     return [uri for uri in found if "/" not in uri[len(folder) + 1 :]]
 

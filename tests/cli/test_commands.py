@@ -687,6 +687,20 @@ def test_why_names_the_command_for_a_node_and_a_folder(kgd: Kgd) -> None:
     assert "src/auth is a folder, so it has no lines\n     `kgd why src/auth` shows" in told
 
 
+def test_a_wrong_folder_is_corrected_and_a_wrong_kind_of_path_leads_to_its_command(kgd: Kgd) -> None:
+    for words, said in (
+        (["why", "src/auht"], "there is no file or folder src/auht in the code tree; similar: src/auth\n"),
+        (["why", "scr/auth/session.py"], "scr/auth/session.py in the code tree; similar: src/auth/session.py\n"),
+        (["coverage", "src/auht"], "there is no such folder in the code tree (src/auht)\n     Did you mean src/auth?"),
+        (["coverage", "src/auth/session.py"], "\n     `kgd context src/auth/session.py` shows its areas and facts."),
+        (["get", "src/auht"], "Did you mean dir://shop/src/auth?"),
+    ):
+        asked = kgd.run(*words)
+        assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]
+        assert said in asked.stderr
+    assert "Pass a sentence as `--task` or `--question`." in kgd("context", "two words")
+
+
 @pytest.mark.parametrize("command", ["log", "history", "coverage", "conflicts", "import", "show", "areas", "clone"])
 def test_an_empty_argument_is_refused_and_does_not_count_as_left_out(kgd: Kgd, command: str) -> None:
     refused = kgd.run(command, "")

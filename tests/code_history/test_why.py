@@ -115,7 +115,7 @@ def test_a_path_that_names_a_node_is_reported_as_a_node(ask: Ask) -> None:
     ask.put(changes={"op": "upsert", "uri": "concept://shop/services/door", "name": "Door"})
     told = ask.context(paths="services/door")
     assert told["unknown_paths"] == [
-        "there is no file services/door in the code tree; concept://shop/services/door is a node"
+        "there is no file or folder services/door in the code tree; concept://shop/services/door is a node"
     ]
     assert "concept://shop/services/door is a node." in told["missing"]["message"]
 

@@ -172,8 +172,7 @@ class _Told:
         """A page of the entries of a folder: its folders, then its files."""
         here = self._known.at(path)
         if here is None:
-            advice = Advice(Do("coverage"), " lists the folders at the top.")
-            raise NotFound("there is no such folder in the code tree", at=path, next=advice)
+            raise self._no_folder(path)
         answer["folder"] = self._folder(path, here)
         entries = self._entries(here, params.order)
         answer["total"] = len(entries)
@@ -183,6 +182,17 @@ class _Told:
                 answer["files"].append(self._file(above + name, sorted(self._known.owners(here, name))))
             else:
                 answer["folders"].append(self._folder(above + name, self._known.below(here, name)))
+
+    def _no_folder(self, path: str) -> NotFound:
+        above, _, name = path.rpartition("/")
+        beside = self._known.at(above)
+        if beside is not None and name in beside.of.files:
+            advice = Advice(Do("context", paths=path), " shows its areas and facts.")
+            return NotFound("this is a file, not a folder", at=path, next=advice)
+        close = file_paths.similar(self._workspace, path, None).removeprefix("; similar: ")
+        advice = Advice(Do("coverage"), " lists the folders at the top.")
+        next = f"Did you mean {close}?" if close else advice
+        return NotFound("there is no such folder in the code tree", at=path, next=next)
 
     def _entries(self, here: Tally, order: str) -> list[tuple[str, bool]]:
         """Return the entries of a folder, and whether each is a file. The order `gaps` mixes folders and files."""

@@ -314,7 +314,8 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
         also = f", and nothing names {which} by path" if bare else ""
         absent = [path for path in gaps if path in new]
         told = f" {_some(absent)} not in the code tree yet{_like(asked, absent)}." if absent else ""
-        told += " Pass a sentence as `task` or `question`." if any(" " in path for path in absent) else ""
+        if any(" " in path for path in absent):
+            told += " Pass a sentence as `task` or `question`."
         message = f"{what}{also}.{told} Record what the code does not show: reasons, rules, gotchas."
         area = _an_area(asked, gaps)
         return {"message": message, "record": [area, _a_trap(workspace, [*bare, *gaps][0])]}

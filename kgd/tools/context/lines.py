@@ -199,9 +199,14 @@ def unknown_paths(
     for one in asked:
         found.pop(one.path, None)
     return [
-        printable(f"there is no file {path} in the code tree{node_or_similar(session, workspace, path)}")
+        printable(f"there is no {_file(path)} {path} in the code tree{node_or_similar(session, workspace, path)}")
         for path in list(found)[:PATHS]
     ]
+
+
+def _file(path: str) -> str:
+    """The kind of a missing path. Without an extension, it may be a folder."""
+    return "file" if "." in path.rstrip("/").rpartition("/")[2] else "file or folder"
 
 
 def node_or_similar(session: Session, workspace: Workspace, path: str) -> str:
