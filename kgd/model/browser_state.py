@@ -50,7 +50,7 @@ class SignedIn:
 
 
 class BrowserState(Protocol):
-    """Sessions and links by the digests of their secrets. Safe for threads.
+    """Sessions and links by the digests of their secrets. Thread-safe.
 
     Every method raises Unavailable if the state cannot be reached or stored; then nothing has changed, unless the
     method says otherwise.
@@ -109,7 +109,7 @@ class Browser:
 
 
 class Pages(Protocol):
-    """The interface of the pages to one daemon. Safe for threads."""
+    """The interface of the pages to one daemon. Thread-safe."""
 
     @property
     def url(self) -> str:

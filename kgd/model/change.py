@@ -17,6 +17,21 @@ VERIFY = "verify"
 """The operation that confirms a fact without writing it."""
 
 
+SUBJECT_PART = 150
+"""Maximum length, in characters, of an address or a text in a subject that kgd writes."""
+
+
+def subject_from(*parts: str, more: int = 0) -> str:
+    """The subject of a commit from words, addresses and texts. `more` is the number of nodes that it does not name.
+
+    >>> subject_from("verify", "insight://shop/a", more=2)
+    'verify insight://shop/a and 2 more'
+    """
+    lines = (" ".join(part.split()) for part in parts)
+    cut = (line if len(line) <= SUBJECT_PART else f"{line[: SUBJECT_PART - 1]}…" for line in lines)
+    return " ".join(cut) + (f" and {more} more" if more else "")
+
+
 @dataclass(frozen=True, slots=True)
 class Author:
     """The author of a change. `client` is their program, such as ``claude-code 2.1``."""

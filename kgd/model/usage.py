@@ -65,7 +65,7 @@ class _Conversation:
 
 
 class Conversations:
-    """The current conversations. Not safe for threads."""
+    """The current conversations. Not thread-safe."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, _Conversation] = OrderedDict()

@@ -30,7 +30,7 @@ from kgd.git.objects import ObjectId, raw, signature, with_trailers
 from kgd.git.rewriting import Rewriting
 from kgd.git.staging import Staging
 from kgd.git.store import ObjectStore
-from kgd.model.change import Author
+from kgd.model.change import Author, subject_from
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri
 from kgd.workspace.history import pushers
@@ -285,7 +285,8 @@ class _Move:
         staging.put(rewriting.FORGOTTEN, rewriting.with_forgotten(before, self._made.first, note))
         listed = [f"- {path}" for path in found.paths[:PATHS]]
         more = [f"- and {len(found.paths) - PATHS} more"] if len(found.paths) > PATHS else []
-        lines = [f"forget a secret: {reason}" if reason else "forget a secret", ""]
+        subject = subject_from("forget a secret:", reason) if reason else "forget a secret"
+        lines = [subject, "", *([] if subject.endswith(reason) else [reason, ""])]
         commits = f"{found.rewritten} commit{'' if found.rewritten == 1 else 's'}"
         lines += [f"Rewrote {commits}. The secret was in:", *listed, *more]
         message = with_trailers("\n".join(lines), [("Kgd-Op", "forget"), (TRAILER, found.before)])

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from kgd.areas import changelog
 from kgd.model.access import Verb
-from kgd.model.change import ChangeSet, Log
+from kgd.model.change import ChangeSet, Log, subject_from
 from kgd.tools import addressing, origins
 from kgd.tools.areas import ids, parameters
 from kgd.tools.areas.answers import EntryAnswer, Envelope, answered, entry_answer, enveloped, from_hub
@@ -69,7 +69,7 @@ def _append(session: Session, params: ManageChangelogParams) -> dict[str, Any]:
     task, before = ids.task(session, workspace, params.taskId, at="taskId")
     entry = changelog.new_entry(parent, task, text, time.time())
     card = workspace.graph.card(parent)
-    message = f"log {params.parentType} {card.name if card else parent}: {text.splitlines()[0][:100]}"
+    message = subject_from("log", params.parentType, f"{card.name if card else parent}:", text.splitlines()[0])
     edits = (*before, Log(entry))
     session.submit(workspace, ChangeSet(edits, session.author(workspace), message, operation="manage_changelog"))
     return {"entry": entry_answer(entry)}

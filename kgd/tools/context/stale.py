@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do
 from kgd.freshness.freshness import Freshness
-from kgd.model.change import VERIFY, ChangeSet
+from kgd.model.change import VERIFY, ChangeSet, subject_from
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging
 from kgd.tools.nodes import Brief, UnverifiedAnswer, brief
@@ -75,7 +75,7 @@ def _verify(session: Session, workspace: Workspace, params: StaleParams) -> PutR
     """Verify all given nodes in one commit, or none."""
     uris = [addressing.resolve(session, workspace, text, at=f"verify[{n}]") for n, text in enumerate(params.verify)]
     edits = tuple(verified(session, workspace, uri) for uri in uris)
-    subject = f"verify {edits[0].uri}"[:100] + (f" and {len(edits) - 1} more" if len(edits) > 1 else "")
+    subject = subject_from("verify", edits[0].uri, more=len(edits) - 1)
     changes = ChangeSet(edits, session.author(workspace), subject, operation=VERIFY)
     return answer_of(workspace, session.submit(workspace, changes, dry_run=params.dry_run), dry_run=params.dry_run)
 

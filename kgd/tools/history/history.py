@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, NotFound
 from kgd.model.access import Verb
-from kgd.model.change import ChangeSet, Revert
+from kgd.model.change import ChangeSet, Revert, subject_from
 from kgd.model.conflict import Conflict
 from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of
 from kgd.tools import addressing, nodes, paging, visibility
@@ -283,7 +283,7 @@ def _revert_commits(
     Returns the answer, and whether there was anything to revert.
     """
     (entry,) = workspace.history.entries(commit=commits[-1])
-    message = message or (f"revert: {entry.subject[:80]}" if len(commits) > 1 else "")
+    message = message or (subject_from("revert:", entry.subject) if len(commits) > 1 else "")
     changes = ChangeSet(tuple(map(Revert, commits)), session.author(workspace), message, operation=operation)
     outcome = session.submit(workspace, changes, dry_run=dry_run)
     answer = cast(RevertResult, answer_of(workspace, outcome, dry_run=dry_run))

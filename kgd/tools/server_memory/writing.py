@@ -27,7 +27,7 @@ from kgd.exchange.entities import (
     relation_to,
     stored_type,
 )
-from kgd.model.change import ChangeSet, Delete, Edit, Relate, Unrelate, Upsert
+from kgd.model.change import ChangeSet, Delete, Edit, Relate, Unrelate, Upsert, subject_from
 from kgd.model.node import Node
 from kgd.model.uri import Uri, collision_key
 from kgd.tools.server_memory.entities import Catalogue
@@ -185,8 +185,7 @@ def carry_out(session: Session, operation: str, names: Sequence[str], plan: Call
 def _subject(operation: str, edits: Sequence[Edit]) -> str:
     """The subject in `kgd log`. It names the tool, which says more than the kinds of the edits."""
     first, *others = dict.fromkeys(str(getattr(edit, "uri", "") or getattr(edit, "source", "")) for edit in edits)
-    more = f" and {len(others)} more" if others else ""
-    return f"{operation.replace('_', ' ')}: {first[:100]}{more}"
+    return subject_from(f"{operation.replace('_', ' ')}:", first, more=len(others))
 
 
 def _may_pass(refusal: KgdError, attempt: int) -> bool:

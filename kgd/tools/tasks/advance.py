@@ -17,7 +17,7 @@ from kgd.errors import Advice, Do, Invalid, KgdError, Stale
 from kgd.memories.keywords import first_words, keywords, memory
 from kgd.memories.tasks import ITEMS_LIMIT, NEXT, STATUSES, TERMINAL, Section, Task, parsed, read_paths, with_sections
 from kgd.model.access import Verb
-from kgd.model.change import ChangeSet, Upsert
+from kgd.model.change import ChangeSet, Upsert, subject_from
 from kgd.model.node import TAGS_LIMIT, Json, Node, Relation, Source, cut_at_word
 from kgd.model.uri import Uri, build, path_of, scheme_of, segments_of, uri_at
 from kgd.tools import visibility
@@ -164,7 +164,10 @@ def advance(session: Session, params: AdvanceParams) -> Envelope[AdvanceData]:
     recorded = learned(workspace, after, sees) if to == "completed" else _NOTHING
     for attempt in range(ATTEMPTS):
         changes = ChangeSet(
-            (edit, *recorded.edits), session.author(workspace), f"task {after.name}: {to}"[:200], operation="advance"
+            (edit, *recorded.edits),
+            session.author(workspace),
+            subject_from("task", f"{after.name}:", to),
+            operation="advance",
         )
         try:
             outcome = session.submit(workspace, changes)

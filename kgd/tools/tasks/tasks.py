@@ -26,7 +26,7 @@ from kgd.memories.tasks import (
     with_sections,
 )
 from kgd.model.access import Verb
-from kgd.model.change import ChangeSet, Upsert
+from kgd.model.change import ChangeSet, Upsert, subject_from
 from kgd.model.node import Relation, cut_at_word
 from kgd.model.uri import OWNED, Uri, build, scheme_of
 from kgd.tools import addressing, nodes, origins, visibility
@@ -355,7 +355,7 @@ def add_task(session: Session, params: AddTaskParams) -> AddTaskResult:
         relations=tuple(Relation(DEPENDS_ON, one) for one in dict.fromkeys(depends)),
         expect_version=0,
     )
-    changes = ChangeSet((edit,), session.author(workspace), f"task {name}", operation="task")
+    changes = ChangeSet((edit,), session.author(workspace), subject_from("task", name), operation="task")
     try:
         outcome = session.submit(workspace, changes, dry_run=params.dry_run)
     except Stale as stale:

@@ -14,7 +14,7 @@ from kgd.git import program
 from kgd.git.objects import ObjectId, Signature, signature, trailers
 from kgd.git.refs import HEAD, PROPOSALS, REJECTED, RefUpdate, delete_refs, list_refs, move_ref, read_log
 from kgd.git.staging import Staging
-from kgd.model.change import Author, ChangeSet
+from kgd.model.change import Author, ChangeSet, subject_from
 from kgd.model.uri import Uri
 from kgd.workspace.answers import Outcome, Would
 from kgd.workspace.merging.histories import merge_commits
@@ -184,7 +184,7 @@ def _whole(
         files = left_of(workspace, store.tree_of(tip), merged)
         touched = touched_by(staging, files, workspace.id, workspace.sharded)
         _authorize(permit, staging, workspace, touched | _touched_by_commits(workspace, tip, commit))
-        subject = message.strip() or f"accept {proposal.subject}"[:100]
+        subject = message.strip() or subject_from("accept", proposal.subject)
         changes = ChangeSet(
             (), author, subject, operation="accept", origin=f"proposals/{proposal.id}", accepted_by=author.name
         )

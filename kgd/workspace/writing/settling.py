@@ -17,7 +17,7 @@ from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings
 from kgd.errors import Invalid, InvariantViolation, KgdError, NotFound
 from kgd.git.objects import ObjectId, trailers
 from kgd.git.store import ObjectStore
-from kgd.model.change import ChangeSet, Revert
+from kgd.model.change import ChangeSet, Revert, subject_from
 from kgd.model.conflict import PLACE, TWIN, Conflict, by_field
 from kgd.model.fields import split, with_value
 from kgd.model.merge import Merged, is_of_node, merge
@@ -343,7 +343,7 @@ def named_in_message(changes: ChangeSet, past: Past) -> ChangeSet:
     """
     named = dict.fromkeys(edit.commit for edit in changes.edits if isinstance(edit, Revert))
     commits = [past.commit(past.commit_id(one)) for one in named]
-    subject = changes.message.strip() or f"revert: {commits[0].subject[:80]}"
+    subject = changes.message.strip() or subject_from("revert:", commits[0].subject)
     edits = tuple(
         replace(edit, commit=past.commit_id(edit.commit).hex()) if isinstance(edit, Revert) else edit
         for edit in changes.edits

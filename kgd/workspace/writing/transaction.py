@@ -28,6 +28,7 @@ from kgd.model.change import (
     Unrelate,
     Untag,
     Upsert,
+    subject_from,
 )
 from kgd.model.node import NODE_BYTES
 from kgd.model.uri import Uri
@@ -166,11 +167,11 @@ def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
     edits = list(changes)
     match edits:
         case [Move(uri, to)]:
-            return f"move {uri}"[:100] + f" to {to}"[:100]
+            return subject_from("move", uri, "to", to)
         case [Relate(source, relation)]:
-            return f"{source}"[:100] + f" {relation.type} {relation.target}"[:150]
+            return subject_from(source, relation.type, relation.target)
         case [Unrelate(source, target, kind)]:
-            return f"unlink {source}"[:100] + f" {kind} {target}"[:150]
+            return subject_from("unlink", source, kind, target)
     kinds = {type(edit) for edit in edits}
     verbs = {
         Upsert: "put",
@@ -187,7 +188,7 @@ def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
     uris = uris or sorted({Uri(edit.conflict.rpartition("#")[0]) for edit in edits if isinstance(edit, Settle)})
     if not uris:
         return verb
-    return f"{verb} {uris[0]}"[:100] + (f" and {len(uris) - 1} more" if len(uris) > 1 else "")
+    return subject_from(verb, uris[0], more=len(uris) - 1)
 
 
 Data = bytes | None

@@ -10,7 +10,18 @@ from dataclasses import replace
 import pytest
 
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, NotFound, Refused, Stale
-from kgd.model.change import Append, ChangeSet, Delete, Move, Relate, Revert, Unrelate, Untag
+from kgd.model.change import (
+    SUBJECT_PART,
+    Append,
+    ChangeSet,
+    Delete,
+    Move,
+    Relate,
+    Revert,
+    Unrelate,
+    Untag,
+    subject_from,
+)
 from kgd.model.node import Node, Relation
 from kgd.workspace.history.history import UNDO
 from kgd.workspace.workspace import Workspace
@@ -270,6 +281,18 @@ def test_the_subject_of_a_commit_names_both_ends_of_its_relation(ws: Workspace) 
         "unlink concept://ws/a uses concept://ws/b",
         "concept://ws/a uses concept://ws/b",
     ]
+
+
+def test_each_long_address_in_a_subject_is_cut_at_the_same_length(ws: Workspace) -> None:
+    long = "n" * 200
+    ws.submit(change(upsert(f"a{long}"), upsert(f"b{long}")))
+    ws.submit(change(Relate(uri(f"a{long}"), to(f"b{long}", "uses"))))
+    ws.submit(change(Move(uri(f"b{long}"), uri(f"c{long}"))))
+    a, b, c = (subject_from(uri(f"{one}{long}")) for one in "abc")
+    assert len(a) == SUBJECT_PART
+    assert a.endswith("…")
+    told = [one.subject for one in ws.history.entries(limit=3)]
+    assert told == [f"move {b} to {c}", f"{a} uses {b}", f"put {a} and 1 more"]
 
 
 def test_names_that_differ_only_by_case_are_refused(ws: Workspace) -> None:
