@@ -10,6 +10,7 @@ from typing import Any, Literal
 from kgd.codec import canonical
 from kgd.codec.documents import read_mapping
 from kgd.errors import Invalid, KgdError
+from kgd.model.change import subject_from
 from kgd.model.fields import split
 from kgd.model.node import NODE_FIELDS, Json
 from kgd.model.text_merge import common_parts
@@ -103,7 +104,7 @@ DESCRIPTIONS = {
 """Descriptions of generated commit subjects, by the words of the subject before the node's URI."""
 GENERATED = (*DESCRIPTIONS, "change", "log", "revert")
 """The words before the node's URI in a generated subject."""
-WITH_REASONS = ("put", "resolve", "submit", "accept", "commit")
+WITH_REASONS = ("put", "resolve", "submit", "accept", "commit", "revert")
 """Operations whose commits have the author's message, if the author wrote one; ``commit`` is a commit made with git."""
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _WORD = re.compile(r"\w+(?:['’.-]\w+)*|\s+|[^\w\s]")
@@ -249,6 +250,8 @@ def reason_of(commit: Mapping[str, Any]) -> str:
     message, nodes = str(commit["message"]).strip(), commit["nodes"]
     if commit.get("operation") not in WITH_REASONS or not nodes or message == UNSEEN_MESSAGE:
         return ""
+    if commit["operation"] == "revert":  # the rest names the reverted commits
+        message = "" if message.startswith("revert: ") else message.partition("\n\n")[0]
     is_generated = any(message.startswith(f"{verb} {uri}"[:100]) for verb in GENERATED for uri in nodes)
     return "" if is_generated or any(_relation_in(message, uri) for uri in nodes) else message
 
@@ -263,7 +266,8 @@ def description_of(subject: str, uri: str) -> str:
 def _relation_in(subject: str, uri: str) -> str:
     """``relate`` or ``unrelate`` if a generated subject reports one relation of the node, otherwise empty."""
     rest = subject.removeprefix("unlink ")
-    if not rest.startswith(f"{uri[:100]} ") or len(rest.split()) != 3:
+    words = rest.split()
+    if len(words) != 3 or words[0] not in (uri, subject_from(uri)):
         return ""
     return "relate" if rest == subject else "unrelate"
 

@@ -168,8 +168,11 @@ def test_a_generated_subject_is_described_by_its_change(subject: str, said: str)
         ("put", "put concept://shop/a and 3 more", ""),
         ("put", "change concept://shop/a and 1 more", ""),
         ("put", "concept://shop/a uses concept://shop/b", ""),
+        ("put", f"concept://shop/a uses concept://shop/{'b' * 200}"[:149] + "…", ""),
         ("resolve", "resolve concept://shop/a", ""),
         ("import", "3 threads of mail", ""),
+        ("revert", "Two weeks are the rule\n\nReverts commit 0123456789", "Two weeks are the rule"),
+        ("revert", "revert: put concept://shop/a\n\nReverts commit 0123456789", ""),
         ("put", UNSEEN_MESSAGE, ""),
     ],
 )
