@@ -50,6 +50,10 @@ _TEXTS = ("NAME", "TEXT")
 _MISSING = "the following arguments are required: "
 _CLEARED_BY_EMPTY = ("name", "summary", "content")
 """Options of `put` whose empty value is a value."""
+_READ_INPUT = ("append", "comment", "export", "ingest", "remember")
+"""Commands with an argument that may be ``-``, for standard input or output."""
+_WORDS = ("WORD", "TAG")
+"""Placeholders of arguments for which ``-`` is a word."""
 _MINE = ("json", "directory", "quiet", "no_pager", "verb")
 
 
@@ -59,6 +63,7 @@ def run(argv: Sequence[str]) -> int:
     try:
         options = _read(argv)
         _refuse_empty(verb(options["verb"]), options)
+        _refuse_input(verb(options["verb"]), options)
         _go_to(options.get("directory"))
         code = _carry_out(verb(options["verb"]), options)
         sys.stdout.flush()
@@ -141,6 +146,18 @@ def _refuse_empty(chosen: Verb, options: dict[str, Any]) -> None:
             name = argument.options.get("metavar") or argument.flags[0].upper()
             can_be_absent = argument.options.get("nargs") in ("?", "*")
             raise Invalid(f"{name} is empty", next="Give a value, or leave it out." if can_be_absent else "")
+
+
+def _refuse_input(chosen: Verb, options: dict[str, Any]) -> None:
+    """Refuse ``-``, which means standard input, as an argument of a command that does not read it."""
+    for argument in chosen.arguments if chosen.group and chosen.name not in _READ_INPUT else ():
+        name = argument.options.get("metavar") or argument.flags[0].upper()
+        value = options.get(argument.dest)
+        is_input = "-" in value if isinstance(value, list) else value == "-"
+        if argument.is_positional and name not in _WORDS and is_input:
+            ways = {"import": "Give a file or folder; `kgd ingest -` reads a text from standard input."}
+            advice = ways.get(chosen.name, f"Give {name}, or pass several with `xargs kgd {chosen.name}`.")
+            raise Invalid(f"`kgd {chosen.name}` does not read standard input", next=advice)
 
 
 def _absent(answer: dict[str, Any]) -> list[dict[str, Any]]:

@@ -81,6 +81,10 @@ def remember(options: Options) -> Options:
     return {**options, "text": text_of(options["text"])}
 
 
+def comment(options: Options) -> Options:
+    return {**options, "text": text_of(options["text"])}
+
+
 def forget(options: Options) -> Options:
     source = options.pop("file", "-")
     if source == "-" and sys.stdin.isatty():

@@ -729,6 +729,15 @@ def test_an_empty_option_is_refused_and_does_not_count_as_left_out(kgd: Kgd, wor
     assert refused.stderr == said
 
 
+@pytest.mark.parametrize("command", ["get", "why", "context", "import", "log", "rm", "clone"])
+def test_a_dash_is_refused_by_a_command_that_does_not_read_standard_input(kgd: Kgd, command: str) -> None:
+    refused = kgd.run(command, "-", stdin="services/auth\n")
+    assert refused.returncode == EXIT_CODES["VALIDATION_ERROR"][0]
+    told = "`kgd ingest -` reads a text" if command == "import" else f"or pass several with `xargs kgd {command}`"
+    assert refused.stderr.startswith(f"kgd: `kgd {command}` does not read standard input\n     Give ")
+    assert told in refused.stderr
+
+
 def test_an_empty_text_clears_a_field(kgd: Kgd) -> None:
     kgd("put", "cleared", "--summary", "x")
     kgd("put", "cleared", "--summary", "")

@@ -479,7 +479,10 @@ COMMENT = Operation(
         Command(
             "Sharing",
             "comment on a proposal; `kgd proposals NAME` shows comments",
-            (option("name", "a proposal", "PROPOSAL"), option("text", "the comment, in quotes", "TEXT")),
+            (
+                option("name", "a proposal", "PROPOSAL"),
+                option("text", "the comment, in quotes; - reads standard input", "TEXT"),
+            ),
             place=55,
             print="printing_sharing.commented",
         ),
