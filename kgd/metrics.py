@@ -37,7 +37,7 @@ class Family(NamedTuple):
 
 
 class Counter:
-    """A number that only grows, by the values of its labels. Safe for threads."""
+    """A number that only grows, by the values of its labels. Thread-safe."""
 
     def __init__(self, name: str, help: str, *labels: str) -> None:
         self._name, self._help, self._labels = name, help, labels
@@ -56,7 +56,7 @@ class Counter:
 
 
 class Histogram:
-    """Observed values in buckets, by the values of its labels. Safe for threads."""
+    """Observed values in buckets, by the values of its labels. Thread-safe."""
 
     def __init__(self, name: str, help: str, *labels: str) -> None:
         self._name, self._help, self._labels = name, help, labels

@@ -273,7 +273,7 @@ PER_HOUR = 120
 
 
 class Attempts:
-    """Counts prompts and their outcomes, for the lifetime of the daemon. Safe for threads.
+    """Counts prompts and their outcomes, for the lifetime of the daemon. Thread-safe.
 
     Args:
         clock: Monotonic seconds.

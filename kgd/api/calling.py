@@ -32,7 +32,7 @@ _pools: weakref.WeakSet[Connections] = weakref.WeakSet()
 
 
 class Connections:
-    """A pool of connections to one daemon. Safe for threads.
+    """A pool of connections to one daemon. Thread-safe.
 
     Args:
         directory: The base of relative paths.

@@ -25,7 +25,7 @@ class _Read(NamedTuple):
 
 
 class MappedGraph:
-    """The graph of one workspace. Safe for threads.
+    """The graph of one workspace. Thread-safe.
 
     Args:
         call: Calls an operation of the workspace.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Workspace(NodeOperations, EdgeOperations, KnowledgeOperations, SourceOperations):
-    """One graph, opened by `kgd.open`. Safe for threads.
+    """One graph, opened by `kgd.open`. Thread-safe.
 
     Answers are values, which do not change with the graph. Every change is one commit, durable when the call returns;
     if a call fails, nothing was written. Errors are subclasses of `kgd.KgdError` with `code`, `message`, `at` and

@@ -66,7 +66,7 @@ class Matcher:
     `dir/**` matches it too. Names are case-sensitive and compared in Unicode's composed form. Invalid patterns match
     nothing.
 
-    Not safe for threads. The cost of `put` depends only on the patterns of its entry.
+    Not thread-safe. The cost of `put` depends only on the patterns of its entry.
     """
 
     def __init__(self, entries: Iterable[tuple[Uri, Sequence[str]]] = ()) -> None:

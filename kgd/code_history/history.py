@@ -88,7 +88,7 @@ class Expert(NamedTuple):
 
 
 class CodeHistory:
-    """The history of one code tree. Create it with `CodeHistory.of`. Safe for threads.
+    """The history of one code tree. Create it with `CodeHistory.of`. Thread-safe.
 
     `refresh` is called before an answer if the checked-out commit has changed. It either updates the index in this
     thread or wakes a reader.

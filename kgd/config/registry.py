@@ -27,7 +27,7 @@ class _Held(threading.local):
 
 
 class RegistryFile:
-    """The registry of a home, read again after each edit. Safe for threads and for other processes.
+    """The registry of a home, read again after each edit. Thread-safe, also beside other processes.
 
     `problem` is the reason why the current file is not used. Until the file is fixed, the last good version is used; a
     copy of it is on disk.

@@ -78,7 +78,7 @@ class _Looked(threading.local):
 
 
 class Daemon:
-    """The open workspaces of one home, its tokens, hubs and remotes. Safe for threads.
+    """The open workspaces of one home, its tokens, hubs and remotes. Thread-safe.
 
     The first call that needs a workspace opens it. A second call for this workspace waits for the first; calls for
     other workspaces do not wait. A workspace is closed again if it is idle, or if too many are open; see

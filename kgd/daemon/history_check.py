@@ -34,7 +34,7 @@ Sources = Callable[[], Iterable[tuple[Remote, GitRemote]]]
 
 
 class HistoryCheck:
-    """Checks the history of one open workspace, from `start` to `close`. Safe for threads.
+    """Checks the history of one open workspace, from `start` to `close`. Thread-safe.
 
     Args:
         sources: The workspace's remotes.

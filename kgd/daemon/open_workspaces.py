@@ -87,7 +87,7 @@ class _Held(threading.local):
 
 
 class OpenWorkspaces:
-    """The open workspaces by git directory. Safe for threads.
+    """The open workspaces by git directory. Thread-safe.
 
     Only one thread at a time opens or closes a workspace, under the lock of `opening`.
     """

@@ -42,7 +42,7 @@ log = logging.getLogger("kgd.elsewhere")
 
 
 class Elsewhere:
-    """Other workspaces, for one daemon. Safe for threads.
+    """Other workspaces, for one daemon. Thread-safe.
 
     Args:
         secret: Returns the secret for a reference of the registry.

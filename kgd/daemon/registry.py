@@ -30,7 +30,7 @@ from kgd.workspace.repository import read_settings
 
 
 class Places:
-    """The paths in a registry. Safe for threads.
+    """The paths in a registry. Thread-safe.
 
     Args:
         locate: Returns the layout of the workspace that a directory belongs to, or None.
@@ -145,7 +145,7 @@ log = logging.getLogger("kgd.organisation")
 
 
 class Organisation:
-    """Follows ``registry:`` of a home's workspaces.yaml, from `start` to `close`. Safe for threads.
+    """Follows ``registry:`` of a home's workspaces.yaml, from `start` to `close`. Thread-safe.
 
     `problem` is the reason why the current version is not used, or empty.
     """

@@ -49,7 +49,7 @@ log = logging.getLogger("kgd.hubs")
 
 
 class SharedState:
-    """One hub's part of the shared state. Safe for threads.
+    """One hub's part of the shared state. Thread-safe.
 
     Args:
         url: The URL of the database. name: The name of this hub, the same after a restart.
@@ -180,7 +180,7 @@ LIMITS = Allowance(objects=1_000_000, bytes=64 << 20, blob=LARGEST, tree=8 << 20
 
 
 class Revocations:
-    """The lists of the workspaces of one hub. Safe for threads.
+    """The lists of the workspaces of one hub. Thread-safe.
 
     Args:
         open: Returns an open workspace by its id. Raises NotFound.

@@ -52,7 +52,7 @@ class Given:
 
 
 class SignIns:
-    """Sign-in at one hub. Safe for threads; every method blocks.
+    """Sign-in at one hub. Thread-safe; every method blocks.
 
     Args:
         grants: Returns the grants of the served workspaces, and whether all of them could be read.

@@ -65,7 +65,7 @@ class Answer:
 
 
 class Syncing:
-    """The remotes of one workspace, from `start` to `close`. Safe for threads.
+    """The remotes of one workspace, from `start` to `close`. Thread-safe.
 
     Args:
         entry: Returns the workspace's current registry entry.
@@ -474,7 +474,7 @@ SECONDS = 45.0
 
 
 class Upstream:
-    """The remotes that a daemon's workspaces push to. Safe for threads.
+    """The remotes that a daemon's workspaces push to. Thread-safe.
 
     If several hubs share a workspace, each commit has been pushed before the writer acknowledges it.
 

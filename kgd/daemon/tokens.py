@@ -65,7 +65,7 @@ class _Line:
 
 
 class Tally:
-    """Counts similar audit entries in one line per minute. Safe for threads.
+    """Counts similar audit entries in one line per minute. Thread-safe.
 
     The first entry of a kind is written at once. The number of later ones is added to its line once a second and when
     the log is read, so that a flood of refusals causes few lines and writes.
@@ -116,7 +116,7 @@ class Tally:
 
 
 class Tokens:
-    """The tokens of one home. Safe for threads.
+    """The tokens of one home. Thread-safe.
 
     Args:
         open_state: Opens the state; called on first use, and again after a failure, so that a repaired file is used.

@@ -60,7 +60,7 @@ class Moved:
 
 
 class Areas:
-    """The stale areas of one workspace. Not safe for threads."""
+    """The stale areas of one workspace. Not thread-safe."""
 
     def __init__(self, workspace: Workspace, code: Code, atlas: Atlas) -> None:
         self._workspace, self._code, self._atlas = workspace, code, atlas

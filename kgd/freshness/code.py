@@ -75,7 +75,7 @@ class Churn:
 
 
 class Code:
-    """The code tree of a workspace. Safe for threads; no state of the tree makes a call fail."""
+    """The code tree of a workspace. Thread-safe; no state of the tree makes a call fail."""
 
     def __init__(self, root: Path, belongs: Callable[[str], bool] = lambda path: True) -> None:
         self.root, self.belongs = root, belongs

@@ -101,7 +101,7 @@ class Texts:
 
 
 class RecentTexts:
-    """The most recently read texts, up to about `BYTES_KEPT`. Safe for threads."""
+    """The most recently read texts, up to about `BYTES_KEPT`. Thread-safe."""
 
     def __init__(self, read: Read) -> None:
         self._read, self._lock = read, threading.Lock()

@@ -87,7 +87,7 @@ WITH RECURSIVE tree(id) AS (SELECT ? UNION SELECT tokens.id FROM tokens JOIN tre
 
 
 class SqliteHubState:
-    """The state of a hub in one SQLite file, readable only by its owner. Implements `HubState`; safe for threads and
+    """The state of a hub in one SQLite file, readable only by its owner. Implements `HubState`; thread-safe and
     processes."""
 
     def __init__(self, path: Path, *, even_moved: bool = False) -> None:

@@ -97,7 +97,7 @@ PART = 1 << 20
 
 
 class DocumentReader:
-    """Reads documents one after another. Starts a limited process if needed, and ends it. Not safe for threads."""
+    """Reads documents one after another. Starts a limited process if needed, and ends it. Not thread-safe."""
 
     def __init__(self) -> None:
         self._limited = Limited()
@@ -135,7 +135,7 @@ class DocumentReader:
 
 
 class Limited:
-    """A process that reads untrusted documents. The first document starts it. Not safe for threads."""
+    """A process that reads untrusted documents. The first document starts it. Not thread-safe."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds

@@ -58,7 +58,7 @@ class Granted:
 
 
 class Provider:
-    """One issuer. Safe for threads."""
+    """One issuer. Thread-safe."""
 
     def __init__(self, issuer: Issuer) -> None:
         self.issuer = issuer

@@ -17,7 +17,7 @@ LIMIT = 32 << 10
 
 
 class Sealing:
-    """Seals with one key; safe for threads. A value sealed for one purpose cannot be opened for another."""
+    """Seals with one key; thread-safe. A value sealed for one purpose cannot be opened for another."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key[:KEY_BYTES])

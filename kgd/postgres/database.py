@@ -97,7 +97,7 @@ STEPS = (
 
 
 class Database:
-    """A pool of connections to one database. Safe for threads.
+    """A pool of connections to one database. Thread-safe.
 
     Args:
         url: `postgres://…`.

@@ -79,7 +79,7 @@ class _Grant:
 
 
 class Quotas:
-    """The leases of one hub. Safe for threads."""
+    """The leases of one hub. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -33,7 +33,7 @@ class Reported:
 
 
 class JobBoard:
-    """The reports of one hub, and of the others. Safe for threads; only the reading methods raise Unavailable.
+    """The reports of one hub, and of the others. Thread-safe; only the reading methods raise Unavailable.
 
     Args:
         hub: The name of this hub.

@@ -112,7 +112,7 @@ class Fetching(Unavailable):
 
 
 class Clones:
-    """The read-only clones of one home. Safe for threads.
+    """The read-only clones of one home. Thread-safe.
 
     Args:
         network: Returns the network settings for an entry; its event ends a transfer early.

@@ -43,7 +43,7 @@ def split(positions: str) -> list[str]:
 
 
 class Positions:
-    """The last positions of each workspace. Safe for threads.
+    """The last positions of each workspace. Thread-safe.
 
     Concurrent answers arrive in any order, so a position is replaced only by the answer to a read that carried it.
     """
@@ -104,7 +104,7 @@ T = TypeVar("T")
 
 
 class HubClient:
-    """One hub, called with one token. Safe for threads.
+    """One hub, called with one token. Thread-safe.
 
     Args:
         url: ``https://host[:port][/base]``; plain http only for this machine.
@@ -264,7 +264,7 @@ def _key(path: str, body: bytes | None, token: str) -> str:
 
 
 class Hub:
-    """One hub with one token, and its health. Safe for threads.
+    """One hub with one token, and its health. Thread-safe.
 
     The token is cached for a minute and read again when the hub rejects it: a keyring is slower than a hub.
     """

@@ -212,7 +212,7 @@ def place_of(uri: Uri) -> int:
 
 
 class Nearest:
-    """The vectors of one workspace by URI. Safe for threads; a search does not block changes.
+    """The vectors of one workspace by URI. Thread-safe; a search does not block changes.
 
     A URI that is both stored and read from the code tree has a vector for each `origin`; the nearer one is used.
 

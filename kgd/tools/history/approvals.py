@@ -29,7 +29,7 @@ class _Lock:
 
 
 class Approvals:
-    """The approved commits of each node, by one person. Costs one read of a small file. Safe for threads."""
+    """The approved commits of each node, by one person. Costs one read of a small file. Thread-safe."""
 
     def __init__(self, workspace: Workspace, person: str) -> None:
         self._path: Path = workspace.layout.derived_dir / f"approved-{reviewer(person)}.json"

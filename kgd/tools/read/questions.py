@@ -129,7 +129,7 @@ class OpenQuestion:
 
 
 class Questions:
-    """The questions of one workspace, oldest first. Safe for threads. Errors of the file are ignored."""
+    """The questions of one workspace, oldest first. Thread-safe. Errors of the file are ignored."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._path = workspace.layout.derived_dir / "questions.json"

@@ -476,7 +476,7 @@ class GraphMoment(NamedTuple):
 
 
 class GraphFile:
-    """The snapshot of one served graph. Safe for threads."""
+    """The snapshot of one served graph. Thread-safe."""
 
     def __init__(self, served: Served, path: Path) -> None:
         self._served, self.path = served, path

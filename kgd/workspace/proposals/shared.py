@@ -27,7 +27,7 @@ class Rejection(NamedTuple):
 
 
 class SharedProposals(Protocol):
-    """Safe for threads. Names are without a prefix, as in `Proposal.name`. Every method raises Unavailable if the
+    """Thread-safe. Names are without a prefix, as in `Proposal.name`. Every method raises Unavailable if the
     upstream or the shared state cannot be reached."""
 
     def turn(self) -> AbstractContextManager[None]:
