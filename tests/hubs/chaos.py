@@ -36,7 +36,7 @@ AGREE_SECONDS = 120.0
 
 @dataclass
 class Ledger:
-    """What the hubs answered. Safe for threads, since each entry is appended once."""
+    """What the hubs answered. Thread-safe, since each entry is appended once."""
 
     acknowledged: dict[str, str] = field(default_factory=dict)
     """Commit by text."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 
 class Relay:
-    """Copies bytes between its port and another port of this machine. Safe for threads."""
+    """Copies bytes between its port and another port of this machine. Thread-safe."""
 
     def __init__(self, port: int) -> None:
         self._to = ("127.0.0.1", port)
