@@ -104,8 +104,9 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
         return _by_id(session, known[0])
     if not known:
         raise NotFound("there is no workspace yet", at="workspace", next=_way_in(session))
+    is_outside = session.cwd is not None and session.principal is None
     raise NotFound(
-        "it is not clear which workspace is meant",
+        "this directory has no workspace" if is_outside else "it is not clear which workspace is meant",
         at="workspace",
         next=f"Name one with `workspace`: {_some(known)}; or run {set_up(session)}.",
     )

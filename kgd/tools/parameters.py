@@ -247,8 +247,8 @@ def _sentence(message: str, at: str) -> str:
     if should:
         for theirs, ours in _OURS:
             rest = rest.replace(theirs, ours)
-        named = re.search(r"\w+$", at)
-        it = f"`{named[0]}`" if named else "it" if subject == "Input" else f"the {subject.lower()}"
+        named = re.search(r"(\w+)(?:\[\d+\])?$", at)
+        it = f"`{named[1]}`" if named else "it" if subject == "Input" else f"the {subject.lower()}"
         text = f"{it} must {rest.partition(', unable to')[0]}"
     return text[:1].lower() + text[1:200]
 

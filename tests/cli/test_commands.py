@@ -356,7 +356,7 @@ def test_a_command_that_needs_an_existing_node_names_near_ones_and_never_creates
 
 def test_outside_of_all_workspaces_the_option_that_names_one_is_named(kgd: Kgd, tmp_path: Path) -> None:
     refused = kgd.run("remember", "Rain is wet.", "-C", str(tmp_path))
-    assert refused.stderr.startswith("kgd: it is not clear which workspace is meant (-w)\n     Name one with `-w`: ")
+    assert refused.stderr.startswith("kgd: this directory has no workspace (-w)\n     Name one with `-w`: ")
     assert kgd("remember", "Rain is wet.", "-C", str(tmp_path), "-w", "shop").startswith("commit ")
 
 
