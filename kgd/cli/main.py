@@ -29,7 +29,7 @@ from kgd.cli.commands import (
     function,
     verb,
 )
-from kgd.cli.output import show
+from kgd.cli.output import about, show
 from kgd.cli.progress import shown
 from kgd.client.connection import Connection
 from kgd.config import Home
@@ -73,6 +73,7 @@ def run(argv: Sequence[str]) -> int:
         from kgd.cli.terminal import complain
 
         message, at, then = spoken(error, verb(options["verb"]), options)
+        about(f"{at} {message} {then}", options)
         if isinstance(error, Invalid) and not then:
             then = f"See `kgd {options['verb']} --help`."
         complain(f"{message}{f' ({at})' if at else ''}", then)
@@ -122,6 +123,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
         from kgd.cli.guidance import missing
         from kgd.cli.terminal import clean
 
+        about(absent[0]["uri"], options)
         missing(clean({"missing": absent}))
     if absent:
         return EXIT_CODES[_why_absent(absent)][0]

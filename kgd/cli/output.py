@@ -9,6 +9,7 @@ import re
 import sys
 from typing import Any
 
+from kgd.cli import terminal
 from kgd.cli.commands import VERBS, Argument, Verb, function, verb
 from kgd.errors import Advice, Do, KgdError
 
@@ -17,6 +18,7 @@ _INDEXED = re.compile(r"(\w+)\[(\d+)\]\Z").match
 _GLOBAL = {"workspace": "-w"}
 _PARAMETERS = frozenset("changes cursor hub id ids paths source text to token uri uris url version".split())
 """Parameters that a command may have without an option."""
+_OWNER = re.compile(r"\b[a-z]+://([^/\s]+)/").search
 _WORD = re.compile(r"`(\w+)`|\b(\w+_\w+)\b")
 
 
@@ -27,7 +29,7 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
 
         sys.stdout.write(json.dumps(answer, ensure_ascii=False, indent=2) + "\n")
     elif not options.get("quiet"):
-        from kgd.cli import pager, printing, terminal
+        from kgd.cli import pager, printing
 
         answer = advised(answer, _flags(verb(options["verb"])) if "verb" in options else _GLOBAL)
         if printer != "printing_sharing.exported" or sys.stdout.isatty():  # written to a file, the bytes are kept
@@ -35,9 +37,15 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
         terminal.within(_id(answer.get("workspace")) if _is_here(options) else "")
         with pager.paged(not options.get("no_pager")):
             function(printer)(answer)
-            if answer.get("cursor"):
+            if answer.get("cursor") and not answer.get("accepted"):
                 printing.more(answer, options)
     sys.stdout.flush()
+
+
+def about(text: str, options: dict[str, Any]) -> None:
+    """Begin an error about the first address in a text, whose workspace is the directory's if none was named."""
+    found = _OWNER(text)
+    terminal.within(found[1] if found and _is_here(options) else "")
 
 
 def _is_here(options: dict[str, Any]) -> bool:

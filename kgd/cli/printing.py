@@ -142,7 +142,7 @@ def _rest_of(snippet: str, summary: str) -> str:
     """The snippet. A terminal leaves out the summary in it, such as the docstring after a function's signature."""
     if not is_terminal() or not summary or summary not in snippet:
         return snippet
-    rest = snippet.replace(summary, "").strip(" …")
+    rest = snippet.replace(summary, "").strip(" …").removeprefix(".").strip()
     return "" if snippet.startswith("…") else rest
 
 
@@ -192,7 +192,7 @@ def traverse(answer: Answer) -> None:
     _cut(answer)
     for link in answer["broken_links"]:
         seen = f"{link['reason']}, last seen {link['last_seen']}" if link.get("last_seen") else link.get("reason")
-        say(red(f"   broken: {link['source']} {link['type']} {link['target']}{tail(seen)}"))
+        say(red(f"   broken: {address(link['source'])} {link['type']} {address(link['target'])}{tail(seen)}"), hang=6)
     for start in answer.get("absent", ()):
         say(f"   absent: {address(start['uri'])}{tail(start['reason'])}")
     for conflict in answer.get("conflicts", ()):
@@ -297,9 +297,9 @@ def _node(node: Answer, as_of: str | None = None) -> None:
     for key, value in node.get("others", {}).items():
         say(f"  unknown key {key}: {words.text(value)}")
     if updated := node.get("updated"):
-        say(f"  {faint('updated')} {when(updated['at'])} by {updated['by']}")
+        say(f"  {faint('updated')} {when(updated['at'])} by {_author(updated['by'])}")
         if "verified_at" in updated:
-            say(f"  {faint('verified')} {when(updated['verified_at'])} by {updated['verified_by']}")
+            say(f"  {faint('verified')} {when(updated['verified_at'])} by {_author(updated['verified_by'])}")
     sections([{"title": one.title, "content": one.content} for one in parts])
     texts = [node.get("content"), node.get("detail", {}).get("text")]
     for text in filter(None, texts):
@@ -326,6 +326,11 @@ def _node(node: Answer, as_of: str | None = None) -> None:
             hang=4,
         )
     _alerts(node)
+
+
+def _author(signed: str) -> str:
+    """An author. A terminal leaves out the address, as the other lists do."""
+    return signed.partition(" <")[0] if is_terminal() else signed
 
 
 def _alerts(node: Answer) -> None:
@@ -400,8 +405,11 @@ def warnings(answer: Answer, indent: str = "  ") -> None:
 def more(answer: Answer, options: Answer) -> None:
     """Print how to continue, unless the answer ended at `--limit` rows. Without `--limit`, a terminal suggests
     one."""
-    got = max((len(value) for value in answer.values() if isinstance(value, list)), default=0)
-    if options.get("cursor") or got != options.get("limit"):
+    lists = [value for value in answer.values() if isinstance(value, list)]
+    if "authors" in answer:  # of a review, whose limit counts nodes
+        lists = [[node for by in answer["authors"] for node in by["nodes"]]]
+    got = max(map(len, lists), default=0)
+    if options.get("cursor") or options.get("limit") not in map(len, lists):
         takes_limit = "limit" in options and options["limit"] is None and not options.get("cursor")
         is_short = is_terminal() and takes_limit and 0 < got <= HIGHEST_LIMIT / 2
         how = f"--limit {2 * got}" if is_short else f"--cursor {answer['cursor']}"

@@ -238,11 +238,13 @@ def _coverage_table(answer: Answer) -> None:
 
 
 def _overlaps(answer: Answer) -> None:
+    if answer.get("overlaps") or answer.get("moved"):
+        gap()
     for overlap in answer.get("overlaps", ()):
         place = overlap["folder"] or "the top"
         say(f"overlap: {_areas(overlap)} have {words.counted(overlap['files'], 'files')} in common, as in {place}")
     for one in answer.get("moved", ()):
-        say(f"{one['name']}: {one['changed']} lines changed since it was confirmed, in an area of {one['lines']}")
+        say(f"{one['name']}: {one['changed']} of {one['lines']} lines changed since its rules were confirmed", hang=2)
 
 
 def broken(answer: Answer) -> None:

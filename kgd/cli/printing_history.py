@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+from urllib.parse import unquote
 
-from kgd.cli import printing, words
+from kgd.cli import printing, terminal, words
 from kgd.cli.terminal import (
     address,
     alert,
     bold,
     commit,
     faint,
+    gap,
     good,
     is_terminal,
     red,
@@ -23,6 +26,9 @@ from kgd.cli.terminal import (
 )
 
 Answer = dict[str, Any]
+_FIRST = ("name", "summary", "content")
+"""Fields that a terminal shows before the others."""
+_WORDS = re.compile(r"\w+").findall
 
 
 def history(answer: Answer) -> None:
@@ -53,7 +59,7 @@ def log(answer: Answer) -> None:
         )
         for one in answer["commits"]
     ]
-    narrow = "{}  {}  {}\n    {}" if is_terminal() else "{}  {:16}  {:<16.16}  {}"
+    narrow = "{}  {}  {}\n    {}" if is_terminal() else "{}  {:16}  {:<16}  {}"
     table(("COMMIT", "WHEN", "AUTHOR", "SUBJECT"), rows, narrow.format)
     _no_commits(answer)
 
@@ -80,18 +86,39 @@ def diffs(changes: Any, indent: str = "    ") -> None:
         reverted = f", reverted by {commit(change['reverted'])}" if change.get("reverted") else ""
         reverted += ", approved" if change.get("approved") else ""
         say(f"{indent}{change['change']} {address(change['uri'])}{reverted}")
-        for name, field in _telling(change["fields"]).items():
+        for name, field in _telling(change).items():
             for sign, side, painted in (("-", "before", red), ("+", "after", good)):
                 if field.get(side) not in (None, "", [], {}):
-                    say(painted(f"{indent}  {sign} {_changed(name, field[side])}"), hang=len(indent) + 4)
+                    first, *others = _changed(name, field[side]).split("\n")
+                    say(painted(f"{indent}  {sign} {first}"), hang=len(indent) + 4)
+                    for line in others:
+                        say(painted(f"{indent}    {line}"), hang=len(indent) + 4)
 
 
-def _telling(fields: Answer) -> Answer:
-    """The changed fields. A terminal leaves out hashes of code, and a name that changed as the summary did."""
+def _telling(change: Answer) -> Answer:
+    """The changed fields. A terminal shows what the node says first.
+
+    It leaves out hashes of code, a name that the address or the summary repeats, and the summary in a new content.
+    """
+    fields = change["fields"]
     if not is_terminal():
         return fields
-    left_out = {"data/verified", "name" if fields.get("name") == fields.get("summary") else ""}
-    return {name: field for name, field in fields.items() if name not in left_out}
+    title, summary = (fields.get(name, {}).get("after") for name in ("name", "summary"))
+    repeats = fields.get("name") == fields.get("summary") or _in_words(title) == _in_words(
+        change["uri"].rpartition("/")[2]
+    )
+    left_out = {"data/verified", "name" if repeats else ""}
+    told = {name: field for name, field in fields.items() if name not in left_out}
+    content = told.get("content", {})
+    if summary and isinstance(content.get("after"), str):
+        lines = [line for line in content["after"].splitlines() if line.rstrip(".") != summary.rstrip(".")]
+        told["content"] = {**content, "after": "\n".join(lines).strip()}
+    return dict(sorted(told.items(), key=lambda one: _FIRST.index(one[0]) if one[0] in _FIRST else len(_FIRST)))
+
+
+def _in_words(text: Any) -> str:
+    """A name or the last part of an address, without case and punctuation."""
+    return " ".join(_WORDS(unquote(str(text or "")).casefold()))
 
 
 def _changed(field: str, value: Any) -> str:
@@ -100,13 +127,26 @@ def _changed(field: str, value: Any) -> str:
     if kind != "relations" or not rest or not isinstance(value, dict):
         if not is_terminal():
             return f"{field.replace('~1', '/').replace('~0', '~')}: {words.text(value)}"
-        return f"{field.removeprefix('data/')}: {with_addresses(words.listed(value))}"
+        return f"{field.removeprefix('data/')}: {_value(value)}"
     type, _, target = rest.partition("/")
     others = {key: one for key, one in value.items() if key != "weight"}
     said = (
         f"-> {type} {address(target.replace('~1', '/').replace('~0', '~'))}{printing.weighed(value.get('weight', 1))}"
     )
     return f"{said} {words.text(others)}" if others else said
+
+
+def _value(value: Any) -> str:
+    """A value of a field for a terminal: a text with its lines, or the sections of a task."""
+    if isinstance(value, str):
+        return with_addresses("\n".join(line for line in value.splitlines() if line.strip()))
+    if (
+        isinstance(value, list)
+        and value
+        and all(isinstance(one, dict) and {*one} == {"title", "content"} for one in value)
+    ):
+        return "\n".join(f"{one['title']}: {' '.join(one['content'].split())}" for one in value)
+    return with_addresses(words.listed(value))
 
 
 def diff(answer: Answer) -> None:
@@ -134,12 +174,14 @@ def _new_knowledge(answer: Answer) -> None:
     for by in answer["authors"]:
         continued = " (continued)" if by.get("continued") else ""
         say(f"{bold(by['group'])}, {words.counted(by['commits'], 'commits')}{continued}")
+        if answer.get("accepted"):
+            continue
         diffs(by["nodes"])
         if is_terminal():
             say()
     if not answer["authors"]:
         say("no new knowledge")
-    if answer.get("more"):
+    if answer.get("more") and not answer.get("accepted"):
         say(f"and {words.counted(answer['more'], 'nodes')} more: narrow it by --path, --author or --since")
     if answer.get("cut"):
         say(alert(f"  ! {answer['cut']}: narrow it by --since"))
@@ -187,12 +229,14 @@ def _sides(name: str, field: Answer) -> None:
 
 def _suggestions(found: list[Answer]) -> None:
     for one in found:
-        say(f"{bold(one['id'])}  {_suggested(one)}")
+        say(f"{bold(one['id'])}  {with_addresses(_suggested(one))}", hang=4)
         say(f"    {one['reason']}")
     if found:
         say("Accept one with `kgd resolve ID --take accept`, or dismiss it with `--take reject`.")
     else:
         say("no suggestions")
+    if is_terminal():
+        say()
 
 
 def _suggested(one: Answer) -> str:
@@ -215,13 +259,23 @@ def author(answer: Answer) -> None:
         say(f"  {address(one['uri'])}  {one['at'][:10]}")
         if one.get("summary"):
             say(f"    {one['summary']}")
+    if is_terminal():
+        gap()
     if answer["areas"]:
-        say("knows " + ", ".join(f"{one['name']} ({one['facts']})" for one in answer["areas"]))
+        _listed("knows", ", ".join(f"{one['name']} ({one['facts']})" for one in answer["areas"]))
     if answer["namespaces"]:
-        say("writes in " + ", ".join(f"{one['namespace']} ({one['nodes']})" for one in answer["namespaces"]))
+        _listed("writes in", ", ".join(f"{one['namespace']} ({one['nodes']})" for one in answer["namespaces"]))
     for one in answer["proposals"]:
-        say(f"proposes {one['id']}: {one['message']}")
+        _listed("proposes", f"{one['id']}: {one['message']}")
     for one in answer["stale"]:
-        say(f"stale {address(one['uri'])}: {one['unverified']['reason']}", hang=4)
+        _listed("stale", f"{address(one['uri'])}: {one['unverified']['reason']}")
     if answer.get("cut"):
         say(alert(f"  ! {answer['cut']}"))
+
+
+def _listed(label: str, value: str) -> None:
+    """Write a line about an author. The values on a terminal are aligned."""
+    if is_terminal():
+        terminal.field(label, value, indent=0)
+    else:
+        say(f"{label} {value}")

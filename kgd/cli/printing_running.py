@@ -273,7 +273,7 @@ def config(answer: Answer) -> None:
     if answer.get("manual"):
         say(f"{'manual':<18}{answer['manual']} (`man -l` reads it)")
     for name, value in answer["settings"].items():
-        say(f"{name:<18}{value}".rstrip())
+        say(f"{name:<18}{value or (faint('not set') if is_terminal() else '')}".rstrip())
     for id, path in answer["workspaces"].items():
         say(f"workspace {bold(id)} in {path}")
 

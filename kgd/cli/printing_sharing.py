@@ -11,8 +11,7 @@ from typing import Any
 from kgd.cli import words
 from kgd.cli.printing import Answer, health, put, tail, warnings
 from kgd.cli.printing_history import diffs
-from kgd.cli.terminal import address, alert, bold, commit, is_terminal, say, table, when, with_addresses
-from kgd.model.ages import ago
+from kgd.cli.terminal import address, alert, bold, commit, say, table, when, with_addresses
 
 
 def install(answer: Answer) -> None:
@@ -53,8 +52,7 @@ def resolve(answer: Answer) -> None:
 def proposals(answer: Answer) -> None:
     for one in answer["proposals"]:
         state = "" if one["state"] == "open" else f"  [{one['state']}]"
-        age = ago(one["age"]) if is_terminal() else f"{words.age(one['age'])} ago"
-        say(f"{bold(one['id'])}  {one['author']}, {age}{state}", hang=4)
+        say(f"{bold(one['id'])}  {one['author']}, {when(one['at'])}{state}", hang=4)
         if one.get("pushed_by"):
             say(f"    pushed by {one['pushed_by']}")
         say(f"    {one['message']}")
@@ -92,7 +90,7 @@ def compressed(answer: Answer) -> None:
 
 def accepted(answer: Answer) -> None:
     put(answer)
-    if answer["left"]:
+    if answer["left"] and not answer.get("dry_run"):
         say(f"{words.counted(answer['left'], 'nodes')} of {answer['proposal']} left to decide")
 
 

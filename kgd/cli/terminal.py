@@ -5,6 +5,7 @@ The text in a pipe depends on the answer alone. Only a terminal loads `kgd.cli.l
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import time
@@ -173,11 +174,14 @@ def fitted(text: str, hang: int | None = None) -> str:
 
 
 def complain(message: str, then: str = "") -> None:
-    """Write an error and its next step to standard error."""
+    """Write an error and its next step to standard error. A terminal shows addresses in short."""
     lines = [f"kgd: {message}", *([f"     {then}"] if then else [])]
     if sys.stderr.isatty():
         from kgd.cli import layout
 
+        if _workspace:
+            own = re.compile(rf"\b[a-z]+://{re.escape(_workspace)}/[^\s,;()?`'\"]*[^\s,;:.()?`'\"]")
+            lines = [own.sub(lambda found: short(found[0]), line) for line in lines]
         lines = [layout.wrapped(line, width(), 5) for line in lines]
     text = "".join(f"{line}\n" for line in lines)
     if has_color(sys.stderr):

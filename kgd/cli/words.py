@@ -77,7 +77,7 @@ def listed(value: Any) -> str:
 def text(value: Any) -> str:
     """One value on one line."""
     if isinstance(value, str):
-        return value if "\n" not in value.strip() else " / ".join(value.strip().splitlines())
+        return " / ".join(filter(str.strip, value.splitlines()))
     if isinstance(value, list | dict):
         import json
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from kgd.cli import areas, layout, printing, printing_context, printing_history, terminal
+from kgd.cli import areas, layout, printing, printing_context, printing_history, tasks, terminal
 from kgd.cli.progress_bar import Bar
 from kgd.config import color_choice
 from tests.cli.conftest import Kgd
@@ -209,6 +209,16 @@ def test_a_hit_in_the_code_shows_its_summary_once(
     assert capsys.readouterr().out.count("Check a token.") == 1
 
 
+def test_the_rest_of_a_snippet_does_not_begin_with_the_end_of_the_summary(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(printing, "is_terminal", lambda: True)
+    for rest in ("Seen in May.", ""):
+        node = {"uri": "insight://shop/a", "name": "a", "summary": "It hums"}
+        printing.search({"hits": [{**node, "snippet": f"It hums. {rest}".rstrip()}]})
+        assert [line.strip() for line in capsys.readouterr().out.splitlines()[2:]] == [rest] * bool(rest)
+
+
 def test_a_narrow_terminal_shows_the_subject_of_a_commit_on_its_own_line(kgd: Kgd) -> None:
     kgd("put", "lamps/cellar", "--summary", "x", "-m", "why the cellar has a lamp", "-q")
     assert "\n    why the cellar has a lamp\n" in kgd.on_terminal("log", "--limit", "1", columns=36, NO_COLOR="1")
@@ -246,8 +256,42 @@ def test_doctor_shows_healthy_stages_on_one_line(kgd: Kgd) -> None:
 def test_an_error_is_broken_between_words_on_a_terminal(kgd: Kgd) -> None:
     asked = ("get", "lamps/a-lamp-that-nobody-has-ever-seen-in-this-house")
     shown = kgd.on_terminal(*asked, columns=60, NO_COLOR="1").splitlines()
-    assert " ".join(line.strip() for line in shown) == " ".join(kgd.run(*asked).stderr.split())
+    told = " ".join(kgd.run(*asked).stderr.split()).replace("concept://shop/", "concept:")
+    assert " ".join(line.strip() for line in shown) == told
     assert all(line.startswith("     ") for line in shown[1:])
+
+
+def test_an_error_on_a_terminal_shows_addresses_as_they_are_typed(kgd: Kgd) -> None:
+    kgd("put", "lamps/hall", "--summary", "x", "-q")
+    for command in ("get", "rm"):
+        shown = kgd.on_terminal(command, "lamps/hal", NO_COLOR="1")
+        assert shown == "kgd: there is no such node (concept:lamps/hal)\n     Did you mean concept:lamps/hall?\n"
+        assert "concept://shop/lamps/hal)" in kgd.run(command, "lamps/hal").stderr
+        assert "concept://shop/lamps/hal)" in kgd.on_terminal(command, "concept://shop/lamps/hal", NO_COLOR="1")
+
+
+def test_a_review_on_a_terminal_shows_the_text_of_a_new_node_once_and_first(kgd: Kgd) -> None:
+    content = "The hall lamp hums.\n\nIts ballast is from 1987.\n"
+    fields = ("--name", "Hall lamp", "--summary", "The hall lamp hums", "--content", content, "--tags", "light")
+    kgd("put", "insight:hall-lamp", *fields, "-q")
+    shown = kgd.on_terminal("review", "--since", "today", NO_COLOR="1").partition("added insight:hall-lamp\n")[2]
+    assert [line.strip() for line in shown.splitlines()[:3]] == [
+        "+ summary: The hall lamp hums",
+        "+ content: Its ballast is from 1987.",
+        "+ tags: light",
+    ]
+    accepted = kgd.on_terminal("review", "--accept", "--dry-run", NO_COLOR="1").splitlines()
+    assert accepted[-1].startswith("would be reviewed up to ")
+    assert all(re.fullmatch(r".*, \d+ commits?", line) for line in accepted[:-1]), "the authors alone"
+
+
+def test_a_task_has_its_summary_below_its_name_on_a_narrow_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = [{"id": "task://shop/a", "status": "pending", "name": "A" * 50, "summary": "x"}]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "is_terminal", lambda: True)
+        patch.setattr(terminal, "is_terminal", lambda: True)
+        tasks.task_list({"data": {"tasks": shown, "total": 1}})
+    assert capsys.readouterr().out == f"pending      {'A' * 50}\n             x\n"
 
 
 PAGER = "sed s/^/paged:/"
@@ -356,6 +400,14 @@ def test_an_answer_that_was_cut_below_its_limit_continues_with_the_cursor(
     monkeypatch.setattr(printing, "is_terminal", lambda: True)
     printing.more({"hits": [{}] * 3, "cursor": "c"}, {"limit": 50})
     assert "--cursor c\n" in capsys.readouterr().out
+
+
+def test_the_nodes_of_a_review_count_towards_its_limit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(printing, "is_terminal", lambda: True)
+    printing.more({"authors": [{"nodes": [{}] * 3}, {"nodes": [{}]}], "cursor": "c"}, {"limit": None})
+    assert "--limit 8\n" in capsys.readouterr().out
 
 
 @pytest.mark.slow
