@@ -6,11 +6,15 @@ The parser, shell completion, docs/cli.md and the man page are made from `VERBS`
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+_DASH = re.compile(r"- (?:reads|is|for) .*standard (?:input|output)").search
+_WORDS = ("WORD", "TAG")
+"""Placeholders of arguments for which ``-`` is a word."""
 GROUPS = ("Running", "Writing", "Reading", "The past", "Sharing", "Care")
 
 
@@ -27,6 +31,11 @@ class Argument(NamedTuple):
     @property
     def is_positional(self) -> bool:
         return not self.flags[0].startswith("-")
+
+    @property
+    def takes_dash(self) -> bool:
+        """Whether ``-`` stands for standard input or output, as the help says, or is a word."""
+        return _DASH(self.options["help"]) is not None or self.options.get("metavar") in _WORDS
 
 
 class Verb(NamedTuple):

@@ -49,11 +49,7 @@ _TEXTS = ("NAME", "TEXT")
 """Placeholders of arguments whose values may contain spaces."""
 _MISSING = "the following arguments are required: "
 _CLEARED_BY_EMPTY = ("name", "summary", "content")
-"""Options of `put` whose empty value is a value."""
-_READ_INPUT = ("append", "comment", "export", "ingest", "remember")
-"""Commands with an argument that may be ``-``, for standard input or output."""
-_WORDS = ("WORD", "TAG")
-"""Placeholders of arguments for which ``-`` is a word."""
+"""Fields of a node that an empty value clears, where fields can be cleared."""
 _MINE = ("json", "directory", "quiet", "no_pager", "verb")
 
 
@@ -135,12 +131,13 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
 def _refuse_empty(chosen: Verb, options: dict[str, Any]) -> None:
     """Refuse an empty value, such as an unset variable, which would otherwise count as left out.
 
-    An empty text in `put` clears the field. git may pass empty arguments to its hooks.
+    An empty text clears the field of a node. git may pass empty arguments to its hooks.
     """
+    clears = _CLEARED_BY_EMPTY if any(argument.dest == "unset" for argument in chosen.arguments) else ()
     for argument in (*chosen.arguments, *GLOBAL) if chosen.group else ():
         value = options.get(argument.dest)
         is_empty = "" in value or not value if isinstance(value, list) else value == ""
-        if not is_empty or (chosen.name == "put" and argument.dest in _CLEARED_BY_EMPTY):
+        if not is_empty or argument.dest in clears:
             continue
         if not argument.is_positional:
             raise Invalid(f"the value of {argument.flags[-1]} is empty", next="Give a value, or leave the option out.")
@@ -152,14 +149,16 @@ def _refuse_empty(chosen: Verb, options: dict[str, Any]) -> None:
 
 def _refuse_input(chosen: Verb, options: dict[str, Any]) -> None:
     """Refuse ``-``, which means standard input, as an argument of a command that does not read it."""
-    for argument in chosen.arguments if chosen.group and chosen.name not in _READ_INPUT else ():
-        name = argument.options.get("metavar") or argument.flags[0].upper()
+    for argument in chosen.arguments if chosen.group else ():
         value = options.get(argument.dest)
         is_input = "-" in value if isinstance(value, list) else value == "-"
-        if argument.is_positional and name not in _WORDS and is_input:
-            ways = {"import": "Give a file or folder; `kgd ingest -` reads a text from standard input."}
-            advice = ways.get(chosen.name, f"Give {name}, or pass several with `xargs kgd {chosen.name}`.")
-            raise Invalid(f"`kgd {chosen.name}` does not read standard input", next=advice)
+        if not is_input or not argument.is_positional or argument.takes_dash:
+            continue
+        name = argument.options.get("metavar") or argument.flags[0].upper()
+        other = (
+            "; `kgd ingest -` reads a text" if name == "SOURCE" else f", or pass several with `xargs kgd {chosen.name}`"
+        )
+        raise Invalid(f"`kgd {chosen.name}` does not read standard input", next=f"Give {name}{other}.")
 
 
 def _absent(answer: dict[str, Any]) -> list[dict[str, Any]]:
