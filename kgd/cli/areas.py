@@ -109,10 +109,12 @@ def _read(connection: Connection, kind: str, id: str, where: Given) -> Answer:
 def area_list(answer: Answer) -> None:
     groups = {one["id"]: one["name"] for one in answer["groups"]}
     rows = [
-        (address(one["id"]), bold(one["name"]), groups.get(one["moleculeId"] or "", ""), ", ".join(one["paths"]))
+        (bold(one["name"]), address(one["id"]), groups.get(one["moleculeId"] or "", ""), ", ".join(one["paths"]))
         for one in answer["areas"]
     ]
-    table(("AREA", "NAME", "GROUP", "FILES"), rows, lambda *row: "  ".join(filter(None, row)))
+    table(
+        ("NAME", "AREA", "GROUP", "FILES"), rows, lambda name, *row: "  ".join(filter(None, (row[0], name, *row[1:])))
+    )
     if len(rows) < answer["total"]:
         say(f"{len(rows)} of {answer['total']}; --limit N shows more")
     if not rows:

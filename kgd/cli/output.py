@@ -37,7 +37,7 @@ def show(printer: str, answer: dict[str, Any], options: dict[str, Any]) -> None:
         terminal.within(_id(answer.get("workspace")) if _is_here(options) else "")
         with pager.paged(not options.get("no_pager")):
             function(printer)(answer)
-            if answer.get("cursor") and not answer.get("accepted"):
+            if answer.get("cursor"):
                 printing.more(answer, options)
     sys.stdout.flush()
 

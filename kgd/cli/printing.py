@@ -34,8 +34,10 @@ _IN_OTHER_LINES = frozenset({"uri", "type", "name", "asked", "summary", "aliases
 """Fields of a node that are part of other lines, or are not printed."""
 _IN_CODE = frozenset({"file", "dir", "symbol"})
 """Schemes of nodes whose address says more than their name."""
-_IN_SUMMARY = frozenset({"file_type", "extension", "size_bytes", "line_count"})
-"""Keys of a file's `data` that its summary repeats."""
+_IN_SUMMARY = frozenset(
+    ("file_type", "extension", "size_bytes", "line_count", "node_type", "file_count", "total_size", "depth")
+)
+"""Keys of the `data` of a file or folder that its summary repeats, or that its path shows."""
 _SCORE = re.compile(r"(lex|vec) \d").match
 """A score in the reasons for a hit."""
 _LEFT_OUT = {
@@ -55,6 +57,15 @@ STEPS = 5
 """Number of names shown before a node's own name in a path."""
 
 
+def moved(answer: Answer) -> None:
+    """Print the outcome of a move in one line instead of a new and a deleted node."""
+    created, deleted = answer.get("created", []), answer.get("deleted", [])
+    if len(created) != 1 or len(deleted) != 1:
+        put(answer)
+        return
+    put({**answer, "nodes": [], "deleted": [], "move": (deleted[0], created[0])})
+
+
 def put(answer: Answer) -> None:
     if answer.get("dry_run"):
         say("dry run: nothing was written")
@@ -66,12 +77,16 @@ def put(answer: Answer) -> None:
         say("nothing changed")
     created = set(answer.get("created", ()))
     if reverted := answer.get("reverted"):
-        say(f"  reverts {commit(reverted['commit'])} by {reverted['author']}, {with_addresses(reverted['message'])}")
+        subject = with_addresses(reverted["message"])
+        say(f"  reverts {commit(reverted['commit'])}: {subject} ({reverted['author']})", hang=4)
     for node in answer.get("nodes", ()):
         is_new = node["uri"] in created
-        say(f"  {address(node['uri'])}  {good('new') if is_new else faint('version ' + str(node['version']))}")
+        state = "restored" if reverted else "new"
+        say(f"  {address(node['uri'])}  {good(state) if is_new else faint('version ' + str(node['version']))}")
     for uri in answer.get("deleted", ()):
         say(f"  {address(uri)}  {red('deleted')}")
+    if move := answer.get("move"):
+        say(f"  {address(move[0])} -> {address(move[1])}; the old URI stays as an alias", hang=4)
     for one in answer.get("similar", ()):
         say(f"  {address(one['uri'])} looks like {', '.join(map(address, one['like']))}")
     warnings(answer)
@@ -170,7 +185,8 @@ def headline(node: Answer) -> str:
 
 
 def _repeats_address(node: Answer) -> bool:
-    return _title(node) == unquote(node["uri"].rpartition("/")[2])
+    """Whether the name is the end of the address. An address with escapes, as of a task, is harder to read."""
+    return _title(node) == node["uri"].rpartition("/")[2]
 
 
 def is_telling(node: Answer) -> bool:
@@ -272,7 +288,7 @@ def facts(answer: Answer) -> None:
 
 def _node(node: Answer, as_of: str | None = None) -> None:
     version = f"version {node['version']}" if node.get("version") else "not stored"
-    kind = "folder" if node["uri"].startswith("dir://") else node["type"]
+    kind = {"dir": "folder", "file": "file"}.get(node["uri"].partition(":")[0], node["type"])
     state = f"{kind}, {f'as of {words.short(as_of)}' if as_of else version}"
     say(f"{address(node['uri'])}  {faint(state)}")
     title = "" if is_terminal() and _repeats_address(node) else _title(node)
@@ -293,7 +309,8 @@ def _node(node: Answer, as_of: str | None = None) -> None:
             if not is_terminal():
                 say(f"  {key}: {words.text(value)}")
             elif key not in _IN_SUMMARY:
-                say(f"  {faint(f'{key}:')} {with_addresses(words.listed(value))}", hang=4)
+                told = when(value) if key == "last_modified" else with_addresses(words.listed(value))
+                say(f"  {faint(f'{key}:')} {told}", hang=4)
     for key, value in node.get("others", {}).items():
         say(f"  unknown key {key}: {words.text(value)}")
     if updated := node.get("updated"):
@@ -301,7 +318,7 @@ def _node(node: Answer, as_of: str | None = None) -> None:
         if "verified_at" in updated:
             say(f"  {faint('verified')} {when(updated['verified_at'])} by {_author(updated['verified_by'])}")
     sections([{"title": one.title, "content": one.content} for one in parts])
-    texts = [node.get("content"), node.get("detail", {}).get("text")]
+    texts = [None if _says_its_fields(node) else node.get("content"), node.get("detail", {}).get("text")]
     for text in filter(None, texts):
         say()
         markdown(text.rstrip("\n"))
@@ -326,6 +343,13 @@ def _node(node: Answer, as_of: str | None = None) -> None:
             hang=4,
         )
     _alerts(node)
+
+
+def _says_its_fields(node: Answer) -> bool:
+    """Whether a terminal shows the content of a symbol already: its signature and its summary."""
+    shown = {node.get("summary"), node.get("data", {}).get("signature")}
+    is_symbol = node["uri"].startswith("symbol:") and bool(node.get("content"))
+    return is_terminal() and is_symbol and all(line in shown for line in node["content"].strip().splitlines())
 
 
 def _author(signed: str) -> str:
@@ -405,6 +429,8 @@ def warnings(answer: Answer, indent: str = "  ") -> None:
 def more(answer: Answer, options: Answer) -> None:
     """Print how to continue, unless the answer ended at `--limit` rows. Without `--limit`, a terminal suggests
     one."""
+    if answer.get("accepted") and is_terminal():  # the rest was accepted too
+        return
     lists = [value for value in answer.values() if isinstance(value, list)]
     if "authors" in answer:  # of a review, whose limit counts nodes
         lists = [[node for by in answer["authors"] for node in by["nodes"]]]

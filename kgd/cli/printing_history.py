@@ -35,9 +35,8 @@ def history(answer: Answer) -> None:
     for number, entry in enumerate(answer["commits"]):
         if number:
             say()
-        client = f" through {entry['client']}" if entry.get("client") else ""
         at = f"  {when(entry['at'])}" if entry["at"] else ""  # the first commit has no time
-        say(f"{commit(entry['commit'])}{at}  {words.by(entry)}{client}", hang=4)
+        say(f"{commit(entry['commit'])}{at}  {words.by(entry)}", hang=4)
         for line in entry["message"].splitlines():
             say(f"    {with_addresses(line)}".rstrip())
         for uri in entry["nodes"]:
@@ -76,7 +75,7 @@ def blame(answer: Answer) -> None:
         earlier = "  or earlier" if one.get("earlier") else ""
         say(f"{commit(one['commit'])}  {when(one['at'])}  {words.by(one)}{earlier}", hang=4)
         for number, text in enumerate(one["text"].split("\n"), one["first"]):
-            say(f"{faint(f'{number:>6}')}  {text}", hang=8)
+            say(f"{faint(f'{number:>6}')}  {text}".rstrip(), hang=8)
     if not answer["ranges"]:
         say("this node has no content; `kgd history` shows its changes")
 
@@ -250,8 +249,9 @@ def _suggested(one: Answer) -> str:
 
 def author(answer: Answer) -> None:
     what = "agent" if answer["agent"] else "person"
-    by = f" through {', '.join(answer['clients'])}" if answer["clients"] else ""
-    say(f"{bold(answer['name'])}  {what}{by}", hang=4)
+    clients = [one for one in answer["clients"] if one != answer["name"]]
+    by = f" ({', '.join(clients)})" if clients else ""
+    say(f"{bold(answer['name'])}{by}  {what}", hang=4)
     for one in answer["nodes"]:
         if is_terminal():
             printing.entry(one, when(one["at"]), "  ")

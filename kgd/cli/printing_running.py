@@ -98,6 +98,8 @@ def status(answer: Answer) -> None:
     if here := answer.get("workspace"):
         say(f"workspace {bold(here['id'])} in {here['path']}")
         field("tip", f"{commit(here['tip'])} on {here['branch']}")
+    else:
+        say("this directory has no workspace")
     if answer.get("counts"):
         field("holds", _holds(answer["counts"]))
     code(answer)

@@ -90,7 +90,8 @@ def short(commit: str | None) -> str:
 
 
 def by(commit: dict[str, Any]) -> str:
-    """The author of a commit, who pushed it, and who accepted it."""
+    """The author of a commit with the program, who pushed it, and who accepted it."""
+    client = f" ({commit['client']})" if commit.get("client") else ""
     pushed = f", pushed by {commit['pushed_by']}" if commit.get("pushed_by") else ""
     accepted = f", accepted by {commit['accepted_by']}" if commit.get("accepted_by") else ""
-    return f"{commit['author']}{pushed}{accepted}"
+    return f"{commit['author']}{client}{pushed}{accepted}"

@@ -62,7 +62,7 @@ def test_a_node_is_put_shown_changed_and_deleted(kgd: Kgd) -> None:
         ("about", "dir://shop/src/auth", 0.25),
     }
     kgd("unlink", "cart", "./src/auth", "--type", "about")
-    kgd("mv", "cart", "concept://shop/basket")
+    assert "concept://shop/cart -> concept://shop/basket; the old URI" in kgd("mv", "cart", "concept://shop/basket")
     shown = kgd("show", "basket")
     assert "What a customer wants" in shown
     assert "-> about" not in shown
@@ -168,7 +168,7 @@ def test_the_past_is_shown_compared_and_taken_back(kgd: Kgd) -> None:
     then = kgd("get", "price", "--as-of", commits[1]["commit"])
     assert then.startswith(f"concept://shop/price  concept, as of {commits[1]['commit'][:12]}\n")
     assert "in cents" in then
-    assert f"reverts {commits[0]['commit'][:12]} by {commits[0]['author']}, euros it is\n" in kgd(
+    assert f"reverts {commits[0]['commit'][:12]}: euros it is ({commits[0]['author']})\n" in kgd(
         "revert", commits[0]["commit"]
     )
     assert kgd.json("get", "price")["nodes"][0]["summary"] == "in cents"

@@ -323,7 +323,7 @@ PUT = Operation(
             (URI, option("to", "the new URI", "TO"), *WRITE),
             name="mv",
             place=50,
-            print="printing.put",
+            print="printing.moved",
         ),
         Command(
             "Writing",
