@@ -186,7 +186,7 @@ def headline(node: Answer) -> str:
 
 def _repeats_address(node: Answer) -> bool:
     """Whether the name is the end of the address. An address with escapes, as of a task, is harder to read."""
-    return _title(node) == node["uri"].rpartition("/")[2]
+    return _title(node) == str(node["uri"]).rpartition("/")[2]
 
 
 def is_telling(node: Answer) -> bool:
@@ -435,7 +435,7 @@ def more(answer: Answer, options: Answer) -> None:
     if "authors" in answer:  # of a review, whose limit counts nodes
         lists = [[node for by in answer["authors"] for node in by["nodes"]]]
     got = max(map(len, lists), default=0)
-    if options.get("cursor") or options.get("limit") not in map(len, lists):
+    if options.get("cursor") or options.get("limit") not in [len(one) for one in lists]:
         takes_limit = "limit" in options and options["limit"] is None and not options.get("cursor")
         is_short = is_terminal() and takes_limit and 0 < got <= HIGHEST_LIMIT / 2
         how = f"--limit {2 * got}" if is_short else f"--cursor {answer['cursor']}"

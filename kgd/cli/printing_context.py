@@ -20,7 +20,10 @@ _HEADINGS = {
     "file": "Files",
     "dir": "Files",
 }
-_LEFT_OUT = {kind: heading.lower() for kind, heading in _HEADINGS.items()} | {"known_by": "main authors"}
+_LEFT_OUT = {kind: heading.lower() for kind, heading in _HEADINGS.items()} | {
+    "known_by": "main authors",
+    "code": "results in the code",
+}
 """The names of kinds and lists in the line about the budget."""
 _NAMED = 3
 """Largest number of paths without an area that are listed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import SequenceMatcher
 from typing import Any
 from urllib.parse import unquote
 
@@ -99,7 +100,7 @@ def _telling(change: Answer) -> Answer:
 
     It leaves out hashes of code, a name that the address or the summary repeats, and the summary in a new content.
     """
-    fields = change["fields"]
+    fields: Answer = change["fields"]
     if not is_terminal():
         return fields
     title, summary = (fields.get(name, {}).get("after") for name in ("name", "summary"))
@@ -112,7 +113,22 @@ def _telling(change: Answer) -> Answer:
     if summary and isinstance(content.get("after"), str):
         lines = [line for line in content["after"].splitlines() if line.rstrip(".") != summary.rstrip(".")]
         told["content"] = {**content, "after": "\n".join(lines).strip()}
+    told = {name: _changed_lines(field) for name, field in told.items()}
     return dict(sorted(told.items(), key=lambda one: _FIRST.index(one[0]) if one[0] in _FIRST else len(_FIRST)))
+
+
+def _changed_lines(field: Answer) -> Answer:
+    """Both sides of a field; of two texts, only the lines that differ."""
+    before, after = field.get("before"), field.get("after")
+    if not isinstance(before, str) or not isinstance(after, str) or "\n" not in f"{before.strip()}{after.strip()}":
+        return field
+    old, new = ([line for line in text.splitlines() if line.strip()] for text in (before, after))
+    left, added = list[str](), list[str]()
+    for kind, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind != "equal":
+            left += old[a:b]
+            added += new[c:d]
+    return {**field, "before": "\n".join(left), "after": "\n".join(added)} if left or added else field
 
 
 def _in_words(text: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from kgd.cli import words
 from kgd.cli.printing import Answer, health, put, tail, warnings
 from kgd.cli.printing_history import diffs
-from kgd.cli.terminal import address, alert, bold, commit, say, table, when, with_addresses
+from kgd.cli.terminal import address, alert, bold, commit, is_terminal, say, table, when, with_addresses
 
 
 def install(answer: Answer) -> None:
@@ -42,11 +42,12 @@ def uninstall_hooks(answer: Answer) -> None:
 
 def resolve(answer: Answer) -> None:
     put(answer)
+    is_one = is_terminal() and len(answer.get("settled", ())) == len(answer.get("nodes", ())) == 1
     for one in answer.get("settled", ()):
         for name, value in one["fields"].items():
             shown = value if isinstance(value, str) else "no value" if value is None else json.dumps(value)
             text = textwrap.shorten(shown, 160, placeholder=" …") or "empty"
-            say(f"  {address(one['uri'])}  {name}: {text}", hang=4)
+            say(f"    {name}: {text}" if is_one else f"  {address(one['uri'])}  {name}: {text}", hang=6)
 
 
 def proposals(answer: Answer) -> None:

@@ -34,6 +34,7 @@ _SINGULAR = {
     "decisions": "decision",
     "tasks": "task",
     "concepts": "concept",
+    "results": "result",
 }
 
 

@@ -285,6 +285,13 @@ def test_a_review_on_a_terminal_shows_the_text_of_a_new_node_once_and_first(kgd:
     assert all(re.fullmatch(r".*, \d+ commits?", line) for line in accepted[:-1]), "the authors alone"
 
 
+def test_a_changed_text_on_a_terminal_shows_only_the_changed_lines(kgd: Kgd) -> None:
+    kgd("put", "lamps/attic", "--content", "It blinks.\n\nTwice a day.\n", "-q")
+    kgd("append", "lamps/attic", "Since May.", "-q")
+    shown = kgd.on_terminal("history", "lamps/attic", "--diff", "--limit", "1", NO_COLOR="1")
+    assert "changed concept:lamps/attic\n      + content: Since May.\n" in shown
+
+
 def test_a_task_has_its_summary_below_its_name_on_a_narrow_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     shown = [{"id": "task://shop/a", "status": "pending", "name": "A" * 50, "summary": "x"}]
     with pytest.MonkeyPatch.context() as patch:

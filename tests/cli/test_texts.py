@@ -298,3 +298,13 @@ def test_a_shown_task_has_its_sections_as_paragraphs(capsys: pytest.CaptureFixtu
     told = capsys.readouterr().out
     assert told.endswith("  Objective\n    Sign longer\n  Acceptance Criteria\n    A\n    B\n")
     assert "content" not in told
+
+
+def test_a_resolved_conflict_names_its_node_once_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(printing_sharing, "is_terminal", lambda: True)
+    uri = "insight://shop/a"
+    settled = [{"uri": uri, "fields": {"summary": "Ten"}}]
+    printing_sharing.resolve({"commit": "c" * 40, "nodes": [{"uri": uri, "version": 4}], "settled": settled})
+    assert capsys.readouterr().out == f"commit {'c' * 12}\n  {uri}  version 4\n    summary: Ten\n"
