@@ -423,7 +423,7 @@ def tail(text: Any) -> str:
 def warnings(answer: Answer, indent: str = "  ") -> None:
     """Print each warning once, also if several changes cause it."""
     for text in dict.fromkeys(answer.get("warnings", ())):
-        say(f"{indent}{alert('!')} {text}", hang=len(indent) + 2)
+        say(f"{indent}{alert('!')} {with_addresses(text)}", hang=len(indent) + 2)
 
 
 def more(answer: Answer, options: Answer) -> None:

@@ -100,14 +100,21 @@ def address(uri: str) -> str:
 def short(uri: str) -> str:
     """An address. A terminal shows addresses of the directory's workspace in short, and files of the code as paths.
 
-    The root folder is ``dir:_``: a path that leads to it depends on the current directory.
+    The root folder is ``dir:_``: a path that leads to it depends on the current directory. A scheme that kgd does not
+    know has no short form: ``person:ann`` would be an external resource.
     """
     scheme, mark, rest = uri.partition(f"://{_workspace}/")
-    if _workspace and mark and rest and scheme.isalpha() and is_terminal():
+    if _workspace and mark and rest and is_terminal() and _has_short_form(scheme):
         if "%" in rest or scheme not in ("file", "dir") or rest == "_":
             return f"{scheme}:{rest}"
         return f"{rest}/" if scheme == "dir" else rest  # without the slash, it could be a concept of this name
     return uri
+
+
+def _has_short_form(scheme: str) -> bool:
+    from kgd.model.uri import OWNED
+
+    return scheme in OWNED
 
 
 def with_addresses(text: str) -> str:
