@@ -185,7 +185,7 @@ def test_with_two_workspaces_the_uri_decides_then_the_directory(session: Session
     assert call(other, "get", {"uris": str(tmp_path / "shop" / "README.md")})["nodes"][0]["uri"].startswith(
         "file://shop/"
     )
-    with pytest.raises(NotFound, match="not clear"):
+    with pytest.raises(NotFound, match="this directory has no workspace"):
         call(replace(other, cwd=tmp_path, found=None), "get", {"uris": "README.md"})
 
 

@@ -30,7 +30,6 @@ from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, as_markdown, file_paths, origins, paging, visibility
 from kgd.tools.areas import ids
-from kgd.tools.authors import correction
 from kgd.tools.nodes import LastChange, UnverifiedAnswer, printable, updated
 from kgd.tools.operation import (
     BUDGET,
@@ -188,7 +187,7 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
         result["origin"] = origins.of_remote(workspace.id)
     is_cut = found.more or left < len(found.hits) or found.more_code or code_left < len(found.code)
     is_empty = not hits and not code and not workspace.is_text_partial
-    if is_empty and (advice := future(params.since) or correction(session, workspace, params.author, ())):
+    if is_empty and (advice := future(params.since)):
         result["hint"] = advice
     elif is_empty and passes is not None:
         result["hint"] = f"None of the best {left + code_left} hits pass the filters{CONTINUES if is_cut else ''}."
