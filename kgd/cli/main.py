@@ -295,8 +295,18 @@ def _explain(parser: argparse.ArgumentParser, chosen: Verb) -> None:
     """Add the examples of a command to its help."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = _sentence(chosen.help)
+    parser.usage = " ".join(["kgd", chosen.name, "[options]", *filter(None, map(_in_usage, chosen.arguments))])
     if chosen.examples:
         parser.epilog = "\n".join(("examples:", *(f"  # {purpose}\n  {line}" for line, purpose in chosen.examples)))
+
+
+def _in_usage(argument: Argument) -> str:
+    """A positional argument or a required option, for the first line of the help, which lists the others below."""
+    options = argument.options
+    name = options.get("metavar") or "|".join(options.get("choices", ())) or argument.flags[0].upper()
+    if not argument.is_positional:
+        return f"{argument.flags[-1]} {name}" if options.get("required") else ""
+    return {"?": f"[{name}]", "+": f"{name}...", "*": f"[{name}...]"}.get(options.get("nargs", ""), name)
 
 
 def _sentence(text: str) -> str:

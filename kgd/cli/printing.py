@@ -75,6 +75,8 @@ def put(answer: Answer) -> None:
         say(f"commit {commit(answer['commit'])}")
     else:
         say("nothing changed")
+        told = [one.removesuffix("; nothing changed") for one in answer.get("warnings", ())]
+        answer = {**answer, "warnings": told}
     created = set(answer.get("created", ()))
     if reverted := answer.get("reverted"):
         subject = with_addresses(reverted["message"])
