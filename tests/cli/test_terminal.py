@@ -194,9 +194,9 @@ def test_lines_meant_for_pasting_are_not_broken(kgd: Kgd) -> None:
 
 
 def test_a_change_without_an_effect_says_so_once(kgd: Kgd) -> None:
-    kgd("put", "lamps/cellar", "--summary", "x", "-q")
-    shown = kgd.on_terminal("put", "lamps/cellar", "--summary", "x", NO_COLOR="1")
-    assert shown == "nothing changed\n  ! concept:lamps/cellar already has these values\n"
+    kgd("put", "lamps/pantry", "--summary", "x", "-q")
+    shown = kgd.on_terminal("put", "lamps/pantry", "--summary", "x", NO_COLOR="1")
+    assert shown == "nothing changed\n  ! concept:lamps/pantry already has these values\n"
 
 
 def test_a_changed_relation_is_shown_as_a_relation(kgd: Kgd) -> None:
