@@ -7,7 +7,7 @@ paths. One process writes, and any number of processes read.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from sqlite3 import Connection
 from typing import NamedTuple
@@ -68,6 +68,12 @@ PHRASES, LONG_PHRASE = 12, 4
 additional word, so that an error message is found verbatim."""
 COVERED_FIRST = 10
 """Maximum number of files for which the share of the query is computed."""
+MOST_QUOTED, TELLING, SHORTEST_QUOTE = 24, 2, 3
+"""Maximum number of words of a query to find as one run in a file; minimum number of words in the run that are neither
+stop words nor weak; and minimum number of words in a query that is not a name."""
+MANY_QUOTE, ADDED = 50, 10
+"""A run in more than `MANY_QUOTE` files says nothing about any of them. At most `ADDED` files with the longest run are
+added to those found by words."""
 PATH_WEIGHT = 6.0
 RANK_DIGITS = 9
 
@@ -111,11 +117,12 @@ class EdgeRow(NamedTuple):
 
 class FileHit(NamedTuple):
     """A file found by its full text. `covered` is the weighted share of the query's words that the file has; rare words
-    weigh more."""
+    weigh more. `quoted`: the file has the query, or at least half of it, as one run of words."""
 
     path: str
     score: float
     covered: float
+    quoted: bool = False
 
 
 class StoredReading(NamedTuple):
@@ -226,8 +233,8 @@ class CodeIndex(Database):
         """Files whose path or full text has words of the query, best first; and the words of the query that occur in
         any file.
 
-        Two words that are adjacent in both the query and a file add to the score again, as do four words in a row. In a
-        large tree, words that most files contain are ignored.
+        Two words that are adjacent in both the query and a file add to the score again, as do four words in a row.
+        Files that quote the query come first. In a large tree, words that most files contain are ignored.
         """
         asked = words.terms(query)
         if not asked:
@@ -244,7 +251,8 @@ class CodeIndex(Database):
             )
             weights = {term.match: term.weight(often[term.match], about) for term in asked}
             matches = words.rarest(often, most) if about > most else list(often)
-            phrases = _phrases(words.words_of(query[: words.MAX_QUERY]))
+            written = words.words_of(query[: words.MAX_QUERY])
+            phrases = _phrases(written)
             rows = connection.execute(
                 f"SELECT files.path, round(-score, {RANK_DIGITS}), best.id FROM ("
                 f"SELECT rowid AS id, bm25(body_text, {PATH_WEIGHT}, 1.0) AS score FROM body_text"
@@ -252,8 +260,10 @@ class CodeIndex(Database):
                 " ORDER BY score, files.path",
                 (" OR ".join([*matches, *phrases]), limit),
             ).fetchall()
-            covered = _covered(connection, [id for *_, id in rows[:COVERED_FIRST]], weights)
-        return [FileHit(path, score, covered.get(id, 0.0)) for path, score, id in rows], known
+            quoted = _quoting(connection, written, is_name=not any(map(str.isspace, query.strip())))
+            rows = _with_quoted(connection, rows, quoted)
+            covered = _covered(connection, [id for *_, id in rows[: max(COVERED_FIRST, len(quoted))]], weights)
+        return [FileHit(path, score, covered.get(id, 0.0), id in quoted) for path, score, id in rows], known
 
     # Writing
 
@@ -378,6 +388,49 @@ def _phrases(asked: Sequence[str]) -> list[str]:
         for length in (2, LONG_PHRASE)
         for start in range(min(PHRASES, len(asked) - length + 1))
     ]
+
+
+def _quoting(connection: Connection, asked: Sequence[str], *, is_name: bool) -> frozenset[int]:
+    """The files with the longest run of a query's words: all words of a name, at least half of another query."""
+    asked = asked[:MOST_QUOTED]
+    size = len(asked) if is_name else min(LONG_PHRASE, len(asked))
+    if size < (2 if is_name else SHORTEST_QUOTE):
+        return frozenset()
+    common = words.STOPWORDS | words.WEAK
+    is_telling = [word.casefold() not in common for word in asked]
+    longest = max(size, (len(asked) + 1) // 2)
+    best = frozenset[int]()
+    running: dict[int, int] = {}  # the run that ends with the current words, by file
+    for start in range(len(asked) - size + 1):
+        with_all = _having(connection, asked[start : start + size])
+        if with_all is None:  # too many files to list: the run continues in each
+            running = {id: length + 1 for id, length in running.items()}
+        else:
+            running = {id: running.get(id, size - 1) + 1 for id in with_all}
+        most = max(running.values(), default=0)
+        end = start + size
+        if most < longest or (not is_name and sum(is_telling[end - most : end]) < TELLING):
+            continue
+        longer = frozenset(id for id, length in running.items() if length == most)
+        best, longest = (best | longer if best and most == longest else longer), most
+    return best
+
+
+def _having(connection: Connection, run: Sequence[str]) -> list[int] | None:
+    """The files with these words in a row; None if there are many."""
+    sql = "SELECT rowid FROM body_text WHERE body_text MATCH ? LIMIT ?"
+    found = [id for (id,) in connection.execute(sql, (f'"{" ".join(run)}"', MANY_QUOTE + 1))]
+    return found if len(found) <= MANY_QUOTE else None
+
+
+def _with_quoted(
+    connection: Connection, rows: list[tuple[str, float, int]], quoted: Collection[int]
+) -> list[tuple[str, float, int]]:
+    """The files found, those that quote the query first; and some that were not found by its words."""
+    missing = sorted(set(quoted).difference(id for *_, id in rows))
+    sql = f"SELECT path, 0.0, id FROM files WHERE id IN ({placeholders(missing)}) ORDER BY path LIMIT {ADDED}"
+    more = connection.execute(sql, missing).fetchall() if missing else []
+    return sorted([*rows, *more], key=lambda row: row[2] not in quoted)
 
 
 def _covered(connection: Connection, ids: Sequence[int], weights: Mapping[str, float]) -> dict[int, float]:

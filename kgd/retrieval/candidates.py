@@ -39,6 +39,9 @@ PAST_WEIGHT = 2.0
 """Weight of past commits with similar messages."""
 NOTED_BONUS = 0.07
 """Added to the score of a file that one of the best notes is about."""
+QUOTED_BONUS = 2.0
+"""Added to the score of a file that quotes the query; more than any other file can have. Tests, examples and vendored
+code get half of it."""
 LEAST = 0.04
 """Minimum score for a file to be listed by itself."""
 FITS = 0.5
@@ -74,7 +77,7 @@ class Listed(NamedTuple):
 
 def listed(
     units: Iterable[tuple[Unit, Uri, float]],
-    texts: Mapping[Uri, tuple[float, float]],
+    texts: Mapping[Uri, FileHit],
     paths: Sequence[Found],
     past: Mapping[Uri, float],
     noted: Collection[Uri],
@@ -85,35 +88,39 @@ def listed(
 
     Args:
         units: Symbols and chunks, with the node that represents each, and their scores, 0..1.
-        texts: Files found by their full text, with scores on any scale.
+        texts: Files found by their full text, with scores on any scale. Those that quote the query come first.
         paths: Files and directories found by the words of their paths.
         past: Files changed by past commits with similar messages, with scores, 0..1.
         noted: Files that the best notes are about.
         file_of: Returns the file of a symbol or chunk.
     """
-    best_text = max((score for score, _ in texts.values()), default=0.0) or 1.0
-    text = {uri: TEXT_WEIGHT * score / best_text + COVERED_WEIGHT * covered for uri, (score, covered) in texts.items()}
+    best_text = max((one.score for one in texts.values()), default=0.0) or 1.0
+    text = {uri: TEXT_WEIGHT * one.score / best_text + COVERED_WEIGHT * one.covered for uri, one in texts.items()}
     best_path = max((-one.rank for one in paths), default=0.0) or 1.0
     path = {one.uri: max(0.0, -one.rank) / best_path * (1.0 if one.tier == ranking.FILE else 0.5) for one in paths}
     parts: dict[Uri, list[tuple[float, Uri, Unit]]] = {}
     for unit, uri, score in units:
         parts.setdefault(file_of(uri), []).append((score, uri, unit))
     found = {one.uri: one for one in paths}
+    is_aside_asked = asks_for_aside(query)
     hits = []
     for file in {*text, *path, *parts, *past}:
         own = sorted(parts.get(file, ()), key=lambda one: (-one[0], one[1]))
         best = own[0][0] if own else 0.0
         score = text.get(file, 0.0) + PART_WEIGHT * best + PATH_WEIGHT * path.get(file, 0.0)
         score += NOTED_BONUS if file in noted else 0.0
-        if is_aside(file) and not asks_for_aside(query):
+        bonus = QUOTED_BONUS if file in texts and texts[file].quoted else 0.0
+        if is_aside(file) and not is_aside_asked:
             score *= ASIDE_FACTOR
+            bonus /= 2
         if past:
             score = (score + PAST_WEIGHT * past.get(file, 0.0)) / (1 + PAST_WEIGHT)
         shown = own if best >= FITS else []
         if not shown and score >= LEAST and scheme_of(file) in ("file", "dir"):
-            hits.append(Listed(file, score, found.get(file) or Found(0.0, file, 0, ranking.FILE), None))
+            hits.append(Listed(file, score + bonus, found.get(file) or Found(0.0, file, 0, ranking.FILE), None))
         for number, (_, uri, unit) in enumerate(shown[:MOST_PARTS]):
-            hits.append(Listed(uri, score * NEXT_PART**number, unit.texts.get(uri) or Found(0.0, uri, 0, 1), unit))
+            part = score * NEXT_PART**number if number else score + bonus
+            hits.append(Listed(uri, part, unit.texts.get(uri) or Found(0.0, uri, 0, 1), unit))
     return sorted(hits, key=lambda one: (-one.score, one.uri))
 
 

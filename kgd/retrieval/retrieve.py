@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kgd.errors import Advice, Do, Unavailable
 from kgd.graph.edges import EdgeSource, card_of
 from kgd.index import exact_names, ranking
+from kgd.index.code_index import FileHit
 from kgd.index.exact_names import Sees
 from kgd.index.ranking import Found, Hit
 from kgd.model.node import ranks_behind
@@ -237,10 +238,10 @@ def _code(
 def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Sees | None, wanted: int) -> list[Ranked]:
     """Hits in the code, ranked by all evidence for their files."""
     question, index = pool.question, workspace.text_so_far()
-    texts: dict[Uri, tuple[float, float]] = {}
+    texts: dict[Uri, FileHit] = {}
     if not question.types:
         texts = {
-            uri: (one.score, one.covered)
+            uri: one
             for uri, one in pool.files.items()
             if question.covers(uri) and (not pool.is_strange or one.covered >= COVERED_STRANGE)
         }

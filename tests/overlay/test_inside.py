@@ -231,6 +231,30 @@ def test_a_file_is_found_by_an_error_message_inside_of_a_function(start: Callabl
     until(lambda: not hits(session, "marquetry"))
 
 
+def test_files_that_quote_the_question_come_first_with_their_source_before_a_test(
+    start: Callable[[], Session], code: Path
+) -> None:
+    said = "The lease of the broker has expired"
+    (code / "shop" / "pump.py").write_text(f"def run():\n    raise ValueError({said!r})\n\n{'rate = 1' + chr(10)}" * 40)
+    (code / "tests").mkdir(exist_ok=True)
+    (code / "tests" / "test_lease.py").write_text(f"def test_lease_broker_expired():\n    assert {said!r}\n")
+    (code / "shop" / "broker.py").write_text("def lease_expired(broker, lease): return broker.lease.has(lease)\n" * 9)
+    (code / "shop" / "keys.py").write_text("CODES = {'ERR_VAN_TOO_LARGE': 1}\n" + "# other lines\n" * 90)
+    (code / "shop" / "van_large.py").write_text("def too_large(van): return van.large\n" * 9)
+    session = start()
+    until(lambda: hits(session, said) and hits(session, "ERR_VAN_TOO_LARGE"))
+
+    def files(query: str) -> list[str]:
+        found = [uri.partition("://shop/")[2] for uri in hits(session, query)]
+        return list(dict.fromkeys(uri[: uri.index(".py") + 3] for uri in found if ".py" in uri))
+
+    assert files(said)[:2] == ["shop/pump.py", "tests/test_lease.py"]
+    assert files(f"ERROR 7: {said}")[:2] == ["shop/pump.py", "tests/test_lease.py"]
+    assert files("ERR_VAN_TOO_LARGE")[0] == files("err-van-too-large")[0] == "shop/keys.py"
+    quoting = {hit.path for hit in workspace_of(session).files_with("the has of the expired", 9)[0] if hit.quoted}
+    assert quoting == set(), "no file has these words in a row"
+
+
 def test_a_word_that_the_code_has_only_in_another_spelling_is_found_and_counts_as_missing(
     start: Callable[[], Session], code: Path
 ) -> None:
