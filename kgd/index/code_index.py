@@ -6,6 +6,7 @@ paths. One process writes, and any number of processes read.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -74,6 +75,8 @@ stop words nor weak; and minimum number of words in a query that is not a name."
 MANY_QUOTE, ADDED = 50, 10
 """A run in more than `MANY_QUOTE` files says nothing about any of them. At most `ADDED` files with the longest run are
 added to those found by words."""
+_VALUE = re.compile(r"\S*(?:://|[0-9/])\S*|'[^']*'|\"[^\"]*\"|`[^`]*`")
+"""A value in a message: an address, a path, a number or a quoted text."""
 PATH_WEIGHT = 6.0
 RANK_DIGITS = 9
 
@@ -251,8 +254,7 @@ class CodeIndex(Database):
             )
             weights = {term.match: term.weight(often[term.match], about) for term in asked}
             matches = words.rarest(often, most) if about > most else list(often)
-            written = words.words_of(query[: words.MAX_QUERY])
-            phrases = _phrases(written)
+            phrases = _phrases(words.words_of(query[: words.MAX_QUERY]))
             rows = connection.execute(
                 f"SELECT files.path, round(-score, {RANK_DIGITS}), best.id FROM ("
                 f"SELECT rowid AS id, bm25(body_text, {PATH_WEIGHT}, 1.0) AS score FROM body_text"
@@ -260,7 +262,7 @@ class CodeIndex(Database):
                 " ORDER BY score, files.path",
                 (" OR ".join([*matches, *phrases]), limit),
             ).fetchall()
-            quoted = _quoting(connection, written, is_name=not any(map(str.isspace, query.strip())))
+            quoted = _quoting(connection, query[: words.MAX_QUERY])
             rows = _with_quoted(connection, rows, quoted)
             covered = _covered(connection, [id for *_, id in rows[: max(COVERED_FIRST, len(quoted))]], weights)
         return [FileHit(path, score, covered.get(id, 0.0), id in quoted) for path, score, id in rows], known
@@ -390,29 +392,39 @@ def _phrases(asked: Sequence[str]) -> list[str]:
     ]
 
 
-def _quoting(connection: Connection, asked: Sequence[str], *, is_name: bool) -> frozenset[int]:
-    """The files with the longest run of a query's words: all words of a name, at least half of another query."""
-    asked = asked[:MOST_QUOTED]
-    size = len(asked) if is_name else min(LONG_PHRASE, len(asked))
-    if size < (2 if is_name else SHORTEST_QUOTE):
-        return frozenset()
+def _quoting(connection: Connection, query: str) -> frozenset[int]:
+    """The files with the longest run of a query's words: all words of a name, at least half of another query. If no
+    file has it, the query may be a message with values, and only the words between them count."""
+    if not any(map(str.isspace, query.strip())):
+        name = words.words_of(query)
+        return _with_run(connection, [name], len(name), 0) if 2 <= len(name) <= MOST_QUOTED else frozenset()
+    for said in ([query], _VALUE.split(query)):
+        parts = [words.words_of(part)[:MOST_QUOTED] for part in said]
+        least = max(SHORTEST_QUOTE, (sum(map(len, parts)) + 1) // 2)
+        if found := _with_run(connection, parts, least, TELLING):
+            return found
+    return frozenset()
+
+
+def _with_run(connection: Connection, parts: Sequence[Sequence[str]], least: int, telling: int) -> frozenset[int]:
+    """The files with the longest run of words within one of these parts: at least `least` words, of which `telling` are
+    neither stop words nor weak."""
     common = words.STOPWORDS | words.WEAK
-    is_telling = [word.casefold() not in common for word in asked]
-    longest = max(size, (len(asked) + 1) // 2)
-    best = frozenset[int]()
-    running: dict[int, int] = {}  # the run that ends with the current words, by file
-    for start in range(len(asked) - size + 1):
-        with_all = _having(connection, asked[start : start + size])
-        if with_all is None:  # too many files to list: the run continues in each
-            running = {id: length + 1 for id, length in running.items()}
-        else:
-            running = {id: running.get(id, size - 1) + 1 for id in with_all}
-        most = max(running.values(), default=0)
-        end = start + size
-        if most < longest or (not is_name and sum(is_telling[end - most : end]) < TELLING):
-            continue
-        longer = frozenset(id for id, length in running.items() if length == most)
-        best, longest = (best | longer if best and most == longest else longer), most
+    best, longest = frozenset[int](), least
+    for asked in parts:
+        size = len(asked) if not telling else min(LONG_PHRASE, len(asked))
+        running: dict[int, int] = {}  # the length of the run that ends with the current words, by file
+        for end in range(size, len(asked) + 1 if len(asked) >= longest else 0):
+            having = _having(connection, asked[end - size : end])
+            if having is None:  # too many files to list: the run continues in each
+                running = {id: length + 1 for id, length in running.items()}
+            else:
+                running = {id: running.get(id, size - 1) + 1 for id in having}
+            most = max(running.values(), default=0)
+            if most < longest or sum(word.casefold() not in common for word in asked[end - most : end]) < telling:
+                continue
+            files = frozenset(id for id, length in running.items() if length == most)
+            best, longest = (best | files if most == longest else files), most
     return best
 
 

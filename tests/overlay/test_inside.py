@@ -239,8 +239,10 @@ def test_files_that_quote_the_question_come_first_with_their_source_before_a_tes
     (code / "tests").mkdir(exist_ok=True)
     (code / "tests" / "test_lease.py").write_text(f"def test_lease_broker_expired():\n    assert {said!r}\n")
     (code / "shop" / "broker.py").write_text("def lease_expired(broker, lease): return broker.lease.has(lease)\n" * 9)
-    (code / "shop" / "keys.py").write_text("CODES = {'ERR_VAN_TOO_LARGE': 1}\n" + "# other lines\n" * 90)
-    (code / "shop" / "van_large.py").write_text("def too_large(van): return van.large\n" * 9)
+    (code / "shop" / "keys.py").write_text(
+        "CODES = {'ERR_VAN_TOO_LARGE': 'Van {} was not unloaded at the ramp {}'}\n" + "# other lines\n" * 90
+    )
+    (code / "shop" / "van_large.py").write_text("def too_large(van): return van.large  # ramp 7, unloaded\n" * 9)
     session = start()
     until(lambda: hits(session, said) and hits(session, "ERR_VAN_TOO_LARGE"))
 
@@ -251,6 +253,7 @@ def test_files_that_quote_the_question_come_first_with_their_source_before_a_tes
     assert files(said)[:2] == ["shop/pump.py", "tests/test_lease.py"]
     assert files(f"ERROR 7: {said}")[:2] == ["shop/pump.py", "tests/test_lease.py"]
     assert files("ERR_VAN_TOO_LARGE")[0] == files("err-van-too-large")[0] == "shop/keys.py"
+    assert files("Van https://a.example/vans/7 was not unloaded at the ramp /srv/ramps/b2/front")[0] == "shop/keys.py"
     quoting = {hit.path for hit in workspace_of(session).files_with("the has of the expired", 9)[0] if hit.quoted}
     assert quoting == set(), "no file has these words in a row"
 
