@@ -49,6 +49,8 @@ _ASKS_WHERE = re.compile(
     r"\b(?:(?:in )?(?:which|what)|where is the) (?:files?|modules?|class(?:es)?|functions?|methods?)\b", re.IGNORECASE
 )
 """The beginning of a question about a place in the code; its noun describes the answer, not the subject."""
+_CONTRACTED = re.compile(r"\b[a-z]+n['’]t\b", re.IGNORECASE)
+"""``isn't``, ``don't``, ``can't``: the letters before the apostrophe are no word."""
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _UNWANTED = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
@@ -127,7 +129,7 @@ def terms(query: str) -> list[Term]:
     script without spaces gives one term per gram.
     """
     query = query[:MAX_QUERY]
-    subject = _ASKS_WHERE.sub(" ", query)
+    subject = _CONTRACTED.sub(" ", _ASKS_WHERE.sub(" ", query))
     found = {word.casefold(): word for word in reversed(_split(subject) or _split(query))}
     language = languages.of_query(query, found)
     stop = STOPWORDS | language.stopwords if language else STOPWORDS

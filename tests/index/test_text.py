@@ -276,6 +276,12 @@ def test_a_query_of_stopwords_still_finds_texts_with_them(index: TextIndex) -> N
     assert found(index, "to be or not to be") == ["a"]
 
 
+def test_the_letters_before_the_apostrophe_of_a_negation_are_no_word(index: TextIndex) -> None:
+    index.apply([doc("a", content="It isn't there, and it doesn't say so."), doc("b", content="A helper is visible.")])
+    assert found(index, "why isn't the helper visible") == found(index, "why doesn’t it stay visible") == ["b"]
+    assert found(index, "isn't") == ["a"], "without another word"
+
+
 @pytest.fixture(scope="module")
 def any_index(tmp_path_factory: pytest.TempPathFactory) -> TextIndex:
     index = TextIndex(Database(tmp_path_factory.mktemp("any") / "index.db"))
