@@ -46,9 +46,11 @@ NAME_SHARE = 2.0
 """Weight of an identifier such as ``takeUntil``."""
 
 _ASKS_WHERE = re.compile(
-    r"\b(?:(?:in )?(?:which|what)|where is the) (?:files?|modules?|class(?:es)?|functions?|methods?)\b", re.IGNORECASE
+    r"\b(?:(?:in )?(?:which|what)|where is the) (?:files?|modules?|class(?:es)?|functions?|methods?)"
+    r"(?: (?:contains?|defines?|holds?|implements?))?\b",
+    re.IGNORECASE,
 )
-"""The beginning of a question about a place in the code; its noun describes the answer, not the subject."""
+"""The beginning of a question about a place in the code; its noun and verb describe the answer, not the subject."""
 _CONTRACTED = re.compile(r"\b[a-z]+n['’]t\b", re.IGNORECASE)
 """``isn't``, ``don't``, ``can't``: the letters before the apostrophe are no word."""
 _WORD = re.compile(r"[^\W_]+")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kgd.index import ranking
 from kgd.index.database import Database
 from kgd.index.text import Doc, FileDoc, TextIndex
+from kgd.index.words import terms
 from kgd.model.uri import Uri
 
 
@@ -280,6 +281,12 @@ def test_the_letters_before_the_apostrophe_of_a_negation_are_no_word(index: Text
     index.apply([doc("a", content="It isn't there, and it doesn't say so."), doc("b", content="A helper is visible.")])
     assert found(index, "why isn't the helper visible") == found(index, "why doesn’t it stay visible") == ["b"]
     assert found(index, "isn't") == ["a"], "without another word"
+
+
+@pytest.mark.parametrize("verb", ["", " defines", " contains", " implements", " holds"])
+def test_the_beginning_of_a_question_about_a_place_is_no_subject(verb: str) -> None:
+    assert [term.word for term in terms(f"which file{verb} the default settings?")] == ["default", "settings"]
+    assert [term.word for term in terms("what defines a file?")] == ["defines", "file"]
 
 
 @pytest.fixture(scope="module")
