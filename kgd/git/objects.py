@@ -43,6 +43,10 @@ _ENCODINGS = re.compile(
     re.IGNORECASE,
 ).fullmatch
 
+_HASHED_AT_ONCE, _HASHED_IN_PIECES = 2_047, 64 << 10
+"""`hashlib` releases the interpreter lock for more bytes than the first; beside many threads, getting it back costs
+more than hashing. The second is the largest object that is hashed in such pieces."""
+
 
 class Object(NamedTuple):
     """An object to be written into the repository."""
@@ -88,7 +92,11 @@ class Commit:
 
 
 def object_id(kind: str, body: bytes) -> ObjectId:
-    return hashlib.sha1(b"%s %d\0%s" % (kind.encode(), len(body), body)).digest()
+    digest = hashlib.sha1(b"%s %d\0" % (kind.encode(), len(body)))
+    piece = _HASHED_AT_ONCE if len(body) <= _HASHED_IN_PIECES else len(body)
+    for start in range(0, len(body), piece):
+        digest.update(body[start : start + piece])
+    return digest.digest()
 
 
 def make(kind: str, body: bytes) -> Object:
@@ -150,8 +158,12 @@ def parse_tree(body: bytes) -> Tree:
 
 def tree_body(entries: Mapping[bytes, Entry]) -> bytes:
     """The bytes of a tree. Git sorts folders as if their names ended in a slash."""
-    ordered = sorted((name + b"/" if mode == FOLDER else name, mode, name, id) for name, (mode, id) in entries.items())
-    return b"".join([b"%s %s\0%s" % (mode, name, id) for _, mode, name, id in ordered])
+    keyed = [
+        (name + b"/" if mode == FOLDER else name, mode + b" " + name + b"\0" + id)
+        for name, (mode, id) in entries.items()
+    ]
+    keyed.sort()
+    return b"".join([entry for _, entry in keyed])
 
 
 def signature(author: Author, when: int) -> Signature:

@@ -309,7 +309,7 @@ class Database:
         """The rows of a query in which `{}` stands for a list of values; run in batches, in ascending order of the
         values."""
         found, asked = [], sorted(values)
-        with self.read() as connection:
+        with self.read() if len(asked) > BATCH else self._reading() as connection:
             for start in range(0, len(asked), BATCH):
                 batch = asked[start : start + BATCH]
                 found += connection.execute(sql.format(placeholders(batch)), batch).fetchall()

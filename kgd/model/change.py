@@ -181,6 +181,12 @@ class ChangeSet:
     accepted_by: str = ""
     """The person who accepted this proposal."""
 
+    @property
+    def named(self) -> set[Uri]:
+        """The nodes that the edits change, except those that a conflict, a commit or an entry names."""
+        own = {edit.uri for edit in self.edits if isinstance(edit, Upsert | Append | Delete | Untag | Move)}
+        return own | {edit.source for edit in self.edits if isinstance(edit, Relate | Unrelate)}
+
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:

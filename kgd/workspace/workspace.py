@@ -159,7 +159,13 @@ class Workspace:
         around = (self.past, self._served, self.sent, self.version, self.in_overlay, known)
         self.around, self._pending = Surroundings(*around), PendingBatch(*around)
         self._writer = Writer(
-            self._store, derived_dir, pending=self._pending, flushed=self._flushed, moved=self._moved, sign=self.signing
+            self._store,
+            derived_dir,
+            pending=self._pending,
+            flushed=self._flushed,
+            moved=self._moved,
+            prepare=self._derived.versions.prepare,
+            sign=self.signing,
         )
         opened.callback(self._writer.close)
         self._read_tip = self._writer.tip
@@ -380,7 +386,8 @@ class Workspace:
             return Staged(done) if done else transaction.stage(staging, parent)
 
         with tracing.span("commit", workspace=self.id):
-            outcome = self._writer.run(stage, request="" if dry_run else changes.request_id)
+            request = "" if dry_run else changes.request_id
+            outcome = self._writer.run(stage, request=request, counted=self._counted(changes))
         # Similar nodes are optional: finding them must not delay other writers, and an import of a document needs none.
         if outcome.created and not self._writer.is_busy and changes.operation != "ingest":
             if outcome.would:
@@ -390,6 +397,13 @@ class Workspace:
                 named = {card.uri: card.name for card in cards if card}
             outcome = replace(outcome, similar=self._derived.similar(named))
         return outcome
+
+    def _counted(self, changes: ChangeSet) -> list[str]:
+        """The paths whose versions staging will ask for, as far as the edits name them."""
+        try:
+            return [self.path(self.resolve(uri)) for uri in changes.named]
+        except KgdError:  # staging refuses the name as well, and says which edit has it
+            return []
 
     def commit_at(self, point: CommitPoint) -> None:
         """Let an upstream's ref decide from the next flush on. Commits that the upstream lacks reach it with the

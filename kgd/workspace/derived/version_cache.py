@@ -6,13 +6,14 @@ damaged database is rebuilt before it is used.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from kgd.errors import Advice, Damaged, Do, Unavailable
+from kgd.errors import Advice, Damaged, Do, KgdError, Unavailable
 from kgd.git.history import Change, Versioned
 from kgd.git.history import versions as git_versions
 from kgd.git.objects import ObjectId
@@ -137,12 +138,26 @@ class VersionCache:
         found = self._ask(
             lambda: self._fresh.get(path) or self._rows.version(path), "versions are being counted from history"
         )
+        self._cache({path: found}, era)
+        return found
+
+    def prepare(self, paths: Collection[str]) -> None:
+        """Look up and cache the versions of these paths with one query, unless it would wait or fail."""
+        with self._lock:
+            unknown = [path for path in paths if path not in self._fresh and path not in self._looked]
+            era = self._era
+        if unknown and self.is_ready:
+            with contextlib.suppress(KgdError):  # the look-up of a single path reports it
+                found = self._rows.versions(unknown)
+                self._cache({path: found.get(path) for path in unknown}, era)
+
+    def _cache(self, found: Mapping[str, Version | None], era: int) -> None:
+        """Cache answers that were looked up in an era, if it has not ended."""
         with self._lock:
             if era == self._era:
-                self._looked[path] = found
-                if len(self._looked) > LOOKED_KEPT:
+                self._looked.update(found)
+                while len(self._looked) > LOOKED_KEPT:
                     self._looked.popitem(last=False)
-        return found
 
     def version_at(self, path: str, commit: ObjectId, tip: ObjectId) -> int:
         """The number of commits up to `commit` that changed the path. Takes time linear in the number of later commits

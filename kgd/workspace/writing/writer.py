@@ -12,7 +12,7 @@ import contextlib
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -65,6 +65,8 @@ class _Waiting:
     job: Callable[[Staging, ObjectId], Staged[Any]]
     request: str
     alone: bool
+    counted: Collection[str] = ()
+    """Paths whose versions the job asks for."""
     follows: ObjectId | None = None
     """A tip of the upstream to move to, instead of a job."""
     future: Future[object] = field(default_factory=Future)
@@ -88,6 +90,8 @@ class Writer:
         flushed: Called after each flush, before callers are answered, with the staged changes and the old and new tip.
             It must only update memory.
         moved: Called when the ref is not at the expected commit, with the actual tip and the former one.
+        prepare: Called before jobs run, with the paths whose versions they ask for. One query for a whole flush: after
+            each query, the thread waits for the interpreter lock behind all callers.
         sign: Signs the commits that jobs make.
     """
 
@@ -99,10 +103,11 @@ class Writer:
         pending: PendingBatch,
         flushed: Flushed,
         moved: Callable[[ObjectId, ObjectId], None],
+        prepare: Callable[[Collection[str]], None],
         sign: Sign | None = None,
     ) -> None:
         self._store, self._scratch, self._pending = store, scratch, pending
-        self._flushed, self._moved = flushed, moved
+        self._flushed, self._moved, self._prepare = flushed, moved, prepare
         self._queue: deque[_Waiting] = deque()
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
@@ -140,21 +145,29 @@ class Writer:
 
     @property
     def is_busy(self) -> bool:
-        """Whether changes are waiting for the next flush, or several changes shared the last flush."""
-        return self._shared or bool(self._queue)
+        """Whether changes are waiting or being flushed, or several changes shared the last flush."""
+        return self._shared or self._is_led
 
-    def run(self, job: Callable[[Staging, ObjectId], Staged[R]], *, request: str = "", alone: bool = False) -> R:
+    def run(
+        self,
+        job: Callable[[Staging, ObjectId], Staged[R]],
+        *,
+        request: str = "",
+        alone: bool = False,
+        counted: Collection[str] = (),
+    ) -> R:
         """Run `job` against the tip and return its answer when it is durable.
 
         The job runs in this or another caller's thread, with the staging area and the commit that it is based on. Its
         edits are discarded if it raises. A job that runs `alone` does not share its flush with other jobs, and may move
         the tip to a commit from elsewhere. If two jobs in a flush have the same `request`, only the first runs.
+        `counted` has the paths whose versions the job probably asks for.
 
         Raises:
             KgdError: From the job; nothing was written.
             Unavailable: The flush failed; a retry with the same request id cannot apply the change twice.
         """
-        return self._answer_to(_Waiting(job, request, alone))  # type: ignore[return-value]
+        return self._answer_to(_Waiting(job, request, alone, counted))  # type: ignore[return-value]
 
     def follow(self, tip: ObjectId) -> None:
         """Move to a tip of the commit point, whose objects are durable here. The upstream is not asked again.
@@ -246,6 +259,7 @@ class Writer:
         requested: dict[str, Staged[object]] = {}
         head = self._tip
         self._pending.begin()
+        self._prepare([path for waiting in batch for path in waiting.counted])
         for waiting in batch:
             try:
                 result = requested.get(waiting.request) or waiting.job(self._staging, head)

@@ -50,6 +50,24 @@ def test_a_version_looked_up_before_a_change_is_not_cached_after_it(reopen: Call
         assert (after.count, after.updated_commit) == (count, answer.commit)
 
 
+def test_the_versions_of_all_nodes_of_a_change_are_looked_up_with_one_query(
+    reopen: Callable[[], Workspace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = [f"note-{number}" for number in range(20)]
+    ws = reopen()
+    ws.submit(change(*(upsert(note, name="Lease") for note in notes)))
+    ws.close()
+    ws = reopen()
+    assert ws.node_version(uri("note-0"))
+
+    def refused(*_: object) -> None:
+        raise AssertionError("this version was looked up alone")
+
+    monkeypatch.setattr(VersionFile, "version", refused)
+    answer = ws.submit(change(*(upsert(note, summary="renewed") for note in notes)))
+    assert dict(answer.nodes) == {uri(note): 2 for note in notes}
+
+
 def test_versions_and_requests_stay_correct_while_the_database_is_behind_and_unusable(
     reopen: Callable[[], Workspace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
