@@ -15,7 +15,7 @@ from kgd.hub.listen import Listen
 from kgd.model.token import TokenRecord
 from kgd.model.token import read as read_token
 from kgd.tools import SERVED
-from kgd.tools.hubs.token_calls import call, visible
+from kgd.tools.hubs.token_calls import allowed, call
 from kgd.tools.hubs.tokens import describe
 from kgd.tools.operation import Answer, Operation
 from kgd.tools.session import Session
@@ -35,8 +35,8 @@ class Caller(Protocol):
     def workspace(self, id: str) -> str:
         """The id of the workspace, if the caller may use it. Raises NotFound."""
 
-    def tools(self) -> Mapping[str, Operation]:
-        """The tools that the caller may call, by name."""
+    def tool(self, name: str) -> Operation | None:
+        """The tool of this name, if the caller may call it."""
 
     def session(self, client: str) -> Session: ...
 
@@ -71,8 +71,8 @@ class Holder:
     def workspace(self, id: str) -> str:
         return self._gate.workspace(self.record, id)
 
-    def tools(self) -> Mapping[str, Operation]:
-        return visible(SERVED, self.record.holder)
+    def tool(self, name: str) -> Operation | None:
+        return allowed(SERVED, self.record.holder, name)
 
     def session(self, client: str) -> Session:
         return Session(

@@ -162,7 +162,7 @@ class Api:
         arguments = asked.arguments()
         if arguments.setdefault("workspace", workspace) != workspace:
             raise Invalid("the path names another workspace", at="workspace", next="Leave it out of the body.")
-        tool = caller.tools().get(name)
+        tool = caller.tool(name)
         if tool and asked.request_id and "request_id" in tool.Params.model_fields:
             arguments.setdefault("request_id", asked.request_id)
         session = caller.session(asked.client)

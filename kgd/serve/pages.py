@@ -225,8 +225,8 @@ class LocalUser:
             raise NotFound("there is no such workspace here", at="workspace", next="See /v1/workspaces.")
         return id
 
-    def tools(self) -> Mapping[str, Operation]:
-        return EVERY
+    def tool(self, name: str) -> Operation | None:
+        return EVERY.get(name)
 
     def session(self, client: str) -> Session:
         return Session(self._daemon, client=client, context_id=None)

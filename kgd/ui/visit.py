@@ -16,7 +16,7 @@ from kgd.model.token import TokenRecord
 from kgd.tools import EVERY, SERVED, addressing
 from kgd.tools import call as call_locally
 from kgd.tools.history.recent import unreviewed
-from kgd.tools.hubs.token_calls import call, refusal, visible
+from kgd.tools.hubs.token_calls import allowed, call, refusal
 from kgd.tools.operation import Answer
 from kgd.tools.session import Session
 from kgd.ui.sessions import Visitor
@@ -102,7 +102,7 @@ class Visit:
         """Whether the visitor may call a tool; the tool checks the scope itself."""
         if self.record is None:
             return tool in EVERY
-        return tool in visible(SERVED, self.record.holder)
+        return allowed(SERVED, self.record.holder, tool) is not None
 
     def may(self, tool: str, verb: Verb = Verb.WRITE) -> bool:
         """Whether to show a tool's form: whether one of the visitor's scopes has the verb in this workspace.

@@ -25,9 +25,21 @@ CHARACTERS_A_NODE = 450
 
 
 def visible(tools: Mapping[str, Operation], principal: Principal) -> dict[str, Operation]:
-    """The operations that this principal may call at all; the operation itself checks the permission for each node."""
-    admin = any(Verb.ADMIN in scope.verbs for scope in principal.scopes)
-    return {name: tool for name, tool in tools.items() if tool.scope and (admin or tool.scope is not Verb.ADMIN)}
+    """The operations that this principal may call at all; the operation itself checks the permission for each node.
+    Imports all of them."""
+    return {name: tool for name, tool in tools.items() if _may_call(principal, tool)}
+
+
+def allowed(tools: Mapping[str, Operation], principal: Principal, name: str) -> Operation | None:
+    """The operation of this name, if it is among `visible`."""
+    tool = tools.get(name)
+    return tool if tool and _may_call(principal, tool) else None
+
+
+def _may_call(principal: Principal, tool: Operation) -> bool:
+    if tool.scope is Verb.ADMIN:
+        return any(Verb.ADMIN in scope.verbs for scope in principal.scopes)
+    return tool.scope is not None
 
 
 def call(
@@ -55,7 +67,7 @@ def refusal(
 
     For a page that shows in advance what its visitor may do: it costs no quota, and is not in the audit log.
     """
-    if (tool := visible(tools, record.holder).get(name)) is None:
+    if (tool := allowed(tools, record.holder, name)) is None:
         return NotFound(f"there is no tool '{name[:60]}' here")
     try:
         tool.call(session, {**arguments, "dry_run": True})
@@ -81,10 +93,10 @@ def _call(
     session: Session, record: TokenRecord, tools: Mapping[str, Operation], name: str, arguments: Mapping[str, Any]
 ) -> Answer:
     holder = record.holder
-    known = visible(tools, holder)
-    tool = known.get(name)
+    tool = allowed(tools, holder, name)
     if tool is None:
-        raise NotFound(f"there is no tool '{name[:60]}' here", next=f"Known: {', '.join(known)}.")
+        known = ", ".join(visible(tools, holder))
+        raise NotFound(f"there is no tool '{name[:60]}' here", next=f"Known: {known}.")
     if tool.hints.read_only:
         return tool.call(session, arguments)
     tokens = session.daemon.tokens
