@@ -306,4 +306,8 @@ class Operation:
                 if far:
                     given = params.model_dump(exclude_unset=True, exclude={"workspace", "context_id"})
                     return forwarded(session, far, self.name, given, self.Result)
+            if self.from_memory is not None:
+                with session.daemon.steady():
+                    if self.from_memory(session, params):
+                        return self.run(session, params)
             return self.run(session, params)
