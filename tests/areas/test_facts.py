@@ -73,6 +73,18 @@ def test_a_fact_about_a_folder_of_the_area_is_listed(ask: Ask, auth: str) -> Non
     assert "gotcha://shop/above" not in [one["uri"] for one in found]
 
 
+def test_a_task_counts_as_a_fact_of_the_area_whose_files_or_folders_it_lists(ask: Ask, auth: str) -> None:
+    for name, place in (("Sign less", KEYS), ("Move it", "src/auth/"), ("Check out", "src/checkout.py")):
+        ask.add_task(name=name, objective="Why.", accept=["Done."], files=[place])
+    answer = ask.area_facts(area=auth)
+    tasks = {one["name"]: one["files"] for one in answer["facts"] if one["type"] == "task"}
+    assert tasks == {"Sign less": [KEYS], "Move it": []}
+    assert answer["total"] == 5
+    assert [one["facts"] for one in ask.coverage(area=auth)["files"]] == [2, 2]
+    ask.put(changes={"op": "delete", "uri": "task://shop/Sign%20less"})
+    assert ask.area_facts(area=auth)["total"] == 4
+
+
 def test_an_author_has_the_name_by_which_the_author_tool_finds_them(ask: Ask, ws: Workspace, auth: str) -> None:
     edit = Upsert(Uri("gotcha://shop/sign"), summary="Signing is very slow.")
     ws.submit(builders.change(edit, author=Author("Bob (Ops) Builder", "bob@example.org", "tests")))

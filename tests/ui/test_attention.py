@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
+from urllib.parse import unquote
 
 import pytest
 from PIL import Image
@@ -13,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 from kgd.ui.pages.attention import OPEN
 from tests.ui.conftest import Watched, at, axe
 from tests.ui.pictures import NODE
-from tests.ui.realistic import DISPUTED, RETRY, Realistic, realistic_desk
+from tests.ui.realistic import DISPUTED, PAYMENTS, RETRY, Realistic, realistic_desk
 
 KEPT_FOR_A_WEEK = "insight://shop/messages-of-the-provider-are-kept-for-a-week"
 
@@ -304,6 +305,21 @@ def test_the_list_of_workspaces_counts_facts_without_areas(desk: Realistic, page
     assert one["facts"] < one["nodes"]
     at(page, "workspaces")
     expect(page.get_by_role("main")).to_contain_text(f"{one['facts']} facts")
+
+
+def test_all_pages_count_the_same_facts(desk: Realistic, page: Page) -> None:
+    groups = {one["id"]: one["count"] for one in desk.call("graph_view", group="area")["groups"]}
+    in_areas = {id: count for id, count in groups.items() if id.startswith("atom:")}
+    at(page, "areas")
+    rows = page.locator("table.areas tbody tr")
+    shown = rows.locator("[data-label=facts]").all_inner_texts()
+    listed = [str(one.get_attribute("href")).partition("uri=")[2] for one in rows.locator("h2 a:first-child").all()]
+    assert {unquote(uri): int(count) for uri, count in zip(listed, shown, strict=True)} == in_areas
+    at(page, f"area?uri={PAYMENTS}")
+    expect(page.locator("h2", has_text="Facts")).to_have_text(f"Facts {in_areas[PAYMENTS]}")
+    expect(page.locator(".title")).to_contain_text(f"{in_areas[PAYMENTS]} facts")
+    at(page, "workspaces")
+    expect(page.get_by_role("main")).to_contain_text(f"{sum(in_areas.values()) + groups['~outside']} facts")
 
 
 def test_the_bar_of_the_coverage_has_the_colour_of_the_links(page: Page) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
@@ -16,10 +16,11 @@ from kgd.areas.coverage import Coverage, Tally
 from kgd.errors import Advice, Do, Invalid, Limit, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.model.change import Author
-from kgd.model.uri import CODE_TREE, Uri, from_path, scheme_of, uri_at
+from kgd.model.uri import CODE_TREE, Uri, from_path, path_of, scheme_of, uri_at
 from kgd.overlay.facts import readable
 from kgd.tools import addressing, file_paths, paging
 from kgd.tools.areas import ids
+from kgd.tools.areas.task_files import TaskFiles
 from kgd.tools.nodes import Brief, LastChange, UnverifiedAnswer, brief, moment, overlay_of, title_of, updated
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.origins import marks
@@ -331,7 +332,8 @@ class AreaFactsParams(Params):
 
 
 class FactAnswer(Brief):
-    """A node that cites files of the area, or is related to them, to its folders or to the area itself."""
+    """A node that cites files of the area, or is related to them, to its folders or to the area itself; or a task that
+    lists them."""
 
     files: list[str]
     more_files: NotRequired[int]
@@ -412,10 +414,12 @@ def area_facts(session: Session, params: AreaFactsParams) -> AreaFactsResult:
 
 
 def facts_of(workspace: Workspace, path: str) -> list[Uri]:
-    """The nodes that cite a file or are related to it, without areas and nodes of the code tree. Costs two look-ups."""
+    """The nodes that cite a file or are related to it, and the tasks that list it, without areas and nodes of the code
+    tree. Costs three look-ups."""
     uri = uri_at("file", workspace.id, path)
     related = [edge.target for edge in workspace.graph.into(uri)] if uri is not None else []
-    return [one for one in dict.fromkeys([*Freshness.of(workspace).citing(path), *related]) if _is_fact(one)]
+    tasks = TaskFiles.of(workspace).listing([path]).get(path, ())
+    return [one for one in dict.fromkeys([*Freshness.of(workspace).citing(path), *related, *tasks]) if _is_fact(one)]
 
 
 def _files(workspace: Workspace, area: Uri) -> tuple[Sequence[str], int]:
@@ -429,9 +433,12 @@ def _files(workspace: Workspace, area: Uri) -> tuple[Sequence[str], int]:
 
 
 def _found(workspace: Workspace, area: Uri, paths: Iterable[str]) -> _Facts:
-    """The facts related to the area or its folders, then the facts about its files."""
-    places = [area, *_folders(workspace, area, paths)]
-    found = _Facts({edge.target: [] for one in places for edge in workspace.graph.into(one) if _is_fact(edge.target)})
+    """The facts related to the area or its folders and the tasks that list these folders, then the facts about its
+    files."""
+    folders = _folders(workspace, area, paths)
+    related = [edge.target for one in (area, *folders) for edge in workspace.graph.into(one)]
+    tasks = TaskFiles.of(workspace).listing([f"{path_of(one)}/" for one in folders])
+    found = _Facts({one: [] for one in (*related, *chain.from_iterable(tasks.values())) if _is_fact(one)})
     for path in paths:
         mine = facts_of(workspace, path)
         found.known += bool(mine)
@@ -441,13 +448,16 @@ def _found(workspace: Workspace, area: Uri, paths: Iterable[str]) -> _Facts:
 
 
 def _folders(workspace: Workspace, area: Uri, paths: Iterable[str]) -> list[Uri]:
-    """The folders of an area that contain its files and have incoming relations."""
+    """The folders of an area that contain its files, and have incoming relations or are listed by a task."""
     above = {""}
     for path in paths:
         while (path := path.rpartition("/")[0]) not in above:
             above.add(path)
+    listed = TaskFiles.of(workspace).listing([f"{path}/" for path in above])
     related = [
-        one for path in sorted(above) if (one := uri_at("dir", workspace.id, path)) and workspace.graph.into(one)
+        one
+        for path in sorted(above)
+        if (one := uri_at("dir", workspace.id, path)) and (f"{path}/" in listed or workspace.graph.into(one))
     ]
     with suppress(Limit):
         matches = Atlas.of(workspace).matching(related, sees=lambda one: one == area, most=STEPS)
