@@ -89,6 +89,7 @@ def test_all_nodes_of_an_author_are_selected_at_once_and_unselected_again(desk: 
     group = page.locator(".author", has_text="(claude-code)")
     group.get_by_role("button", name="Select all facts by Ann Person (claude-code)").click()
     expect(group.get_by_role("checkbox", checked=True)).to_have_count(2)
+    expect(group.locator("h2 .badge"), "the meaning of the violet edge").to_have_text("agent")
     expect(page.get_by_role("button", name="Revert 2 facts…")).to_be_enabled()
     assert axe(page) == []
     group.get_by_role("button", name="Select all facts by Ann Person (claude-code)").click()
@@ -191,6 +192,7 @@ def test_changes_to_a_node_in_conflict_lead_to_the_conflict_instead_of_an_approv
     expect(row).to_be_hidden()
     expect(bob.get_by_role("link", name="Resolve it")).to_be_visible()
     bob.get_by_text("1 in conflict").click()
+    expect(bob.get_by_role("button", name="Select all"), "one row needs no button for all").to_have_count(0)
     expect(row.locator("summary .badge")).to_have_text("conflict")
     expect(row.locator("summary ins")).to_be_visible()
     expect(row.get_by_role("button", name="Approve")).to_have_count(0)
