@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -254,6 +255,17 @@ def reason_of(commit: Mapping[str, Any]) -> str:
         message = "" if message.startswith("revert: ") else message.partition("\n\n")[0]
     is_generated = any(message.startswith(f"{verb} {uri}"[:100]) for verb in GENERATED for uri in nodes)
     return "" if is_generated or any(_relation_in(message, uri) for uri in nodes) else message
+
+
+def reasons_of(visit: Visit, commits: Iterable[str]) -> dict[str, str]:
+    """Return the messages that the authors of commits wrote, by commit. Costs one call for each commit."""
+    found = {}
+    for commit in dict.fromkeys(filter(None, commits)):
+        with suppress(KgdError):  # a restricted reader may not see the commit
+            (one,) = visit.call("history", commit=commit)["commits"]
+            if reason := reason_of(one):
+                found[commit] = reason
+    return found
 
 
 def description_of(subject: str, uri: str) -> str:

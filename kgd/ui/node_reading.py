@@ -65,12 +65,22 @@ class Links:
 
 
 @dataclass(frozen=True, slots=True)
+class DisputedSummary:
+    """A version of the summary of a node in conflict."""
+
+    text: str
+    author: str
+    is_shown: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """A node in a list, the same on all pages; the macro `node_row` renders it.
 
     `path` is its namespace and name; empty without a namespace. The node cites `files`, or is related to them or to
-    `areas`; each is a path or name with its URI. `updated` is its last change, as in the answer of `get`, and
-    `version_authors` are the authors of the versions of a node in conflict. The macro `states` renders the marks:
+    `areas`; each is a path or name with its URI. `updated` is its last change, as in the answer of `get`. For a node in
+    conflict, `version_authors` are the authors of its versions, `summaries` are the versions of its summary if they
+    differ, and the time of `updated` is that of the newest version. The macro `states` renders the marks:
     `unverified`, `conflicts`, `lapsed` and the ids of open `proposals`.
     """
 
@@ -86,6 +96,7 @@ class Row:
     unverified: Mapping[str, Any] | None = None
     conflicts: int = 0
     version_authors: tuple[str, ...] = ()
+    summaries: tuple[DisputedSummary, ...] = ()
     lapsed: str = ""
     proposals: tuple[str, ...] = ()
 
@@ -188,18 +199,40 @@ def code_beside(visit: Visit, uri: str) -> list[dict[str, Any]]:
         return []
 
 
+def open_conflicts(visit: Visit, node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the first open conflicts of a node; none if the visitor may not see them, or they cannot be read."""
+    if not node.get("conflicts"):
+        return ()
+    try:
+        found: Sequence[Mapping[str, Any]] = visit.call("conflicts", uri=node["uri"], limit=MOST_CONFLICTS)["conflicts"]
+    except KgdError:
+        return ()
+    return found
+
+
 def version_authors(visit: Visit, node: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the authors of the versions of a node in conflict, with the time of each, newest first; empty if the
     visitor may not see the conflicts, or they cannot be read."""
-    if not node.get("conflicts"):
-        return []
-    try:
-        found = visit.call("conflicts", uri=node["uri"], limit=MOST_CONFLICTS)["conflicts"]
-    except KgdError:
-        return []
-    sides = [side for one in found for of in one["fields"].values() for side in of["sides"] if side.get("author")]
+    return authors_of(open_conflicts(visit, node))
+
+
+def authors_of(conflicts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return the authors of the sides of conflicts, with the time of each, newest first."""
+    sides = [side for one in conflicts for of in one["fields"].values() for side in of["sides"] if side.get("author")]
     newest = {side["author"]: side for side in sorted(sides, key=lambda side: str(side.get("at", "")))}
     return [{"author": author, "at": side.get("at", "")} for author, side in reversed(newest.items())]
+
+
+def disputed_summaries(conflicts: Sequence[Mapping[str, Any]]) -> tuple[DisputedSummary, ...]:
+    """Return the versions of a disputed summary, the shown one first; empty if the summary has no conflict."""
+    found = next((one["fields"]["summary"] for one in conflicts if "summary" in one["fields"]), None)
+    if found is None:
+        return ()
+    versions = [
+        DisputedSummary(str(side["value"] or ""), side.get("author", ""), side["side"] == found["shown"])
+        for side in found["sides"]
+    ]
+    return tuple(sorted(versions, key=lambda one: not one.is_shown)) if any(one.is_shown for one in versions) else ()
 
 
 def others_about_code(
@@ -259,8 +292,14 @@ def listed(visit: Visit, found: Sequence[Mapping[str, Any]]) -> list[Row]:
     known = titles(visit, (uri for one in nodes.values() for uri in _targets(one) if scheme_of(uri) == AREA))
     rows |= {uri: _with_details(visit, rows[uri], node, known) for uri, node in nodes.items() if uri in rows}
     for uri in [uri for uri, row in rows.items() if row.conflicts][:MOST_CONFLICTS]:
-        authors = tuple(one["author"] for one in version_authors(visit, nodes[uri]))
-        rows[uri] = replace(rows[uri], version_authors=authors)
+        conflicts = open_conflicts(visit, nodes[uri])
+        authors = authors_of(conflicts)
+        rows[uri] = replace(
+            rows[uri],
+            version_authors=tuple(one["author"] for one in authors),
+            summaries=disputed_summaries(conflicts),
+            updated={**rows[uri].updated, **({"at": authors[0]["at"]} if authors and authors[0]["at"] else {})},
+        )
     return [rows[one["uri"]] for one in found]
 
 

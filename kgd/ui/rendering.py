@@ -21,6 +21,7 @@ from kgd.model import ages
 from kgd.model.change import Author
 from kgd.tools.nodes import OWN_CLIENTS
 from kgd.ui import error_words
+from kgd.ui.highlighting import highlighted
 from kgd.ui.markdown import laid_out, shown
 from kgd.ui.node_reading import lead
 from kgd.ui.visit import ROOT, address
@@ -119,8 +120,9 @@ def _environment() -> Environment:
         "shape": shape,
         "lead": lambda found: commands(lead(found)),
         "stale_reason": stale_reason,
-        "numbered": numbered,
+        "coloured": coloured,
         "percent": percent,
+        "listed_words": listed_words,
     }
     made.globals |= {"asset": lambda name: f"{ROOT}/static/{name}?v={asset(name)[1]}", "address": address}
     return made
@@ -187,6 +189,25 @@ def numbered(diff: str) -> list[tuple[str, str]]:
         old += line[:1] in ("-", " ")
         new += line[:1] in ("+", " ")
     return rows
+
+
+def coloured(diff: str, path: str) -> list[tuple[str, str, Markup]]:
+    """Return the lines of a unified difference with their numbers as `numbered` does, each as its sign and its code
+    with the colours of a file of this name. The code between two hunks is unknown, so a long text may lose its colour.
+    """
+    rows = numbered(diff)
+    old, new = (
+        iter(highlighted("\n".join(row[1:] for _, row in rows if row[:1] in kinds), path)) for kinds in ("- ", "+ ")
+    )
+    found = []
+    for number, row in rows:
+        sign, code = row[:1], escape(row[1:])
+        if sign in ("-", " "):
+            code = next(old, code)
+        if sign in ("+", " "):
+            code = next(new, code)
+        found.append((number, sign, code))
+    return found
 
 
 def exact(text: str) -> Markup:

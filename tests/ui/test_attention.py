@@ -37,10 +37,116 @@ def card(page: Page, title: str) -> Locator:
     return page.locator(".work > li", has_text=title).first
 
 
+def test_all_pages_count_the_same_facts(desk: Realistic, page: Page) -> None:
+    groups = {one["id"]: one["count"] for one in desk.call("graph_view", group="area")["groups"]}
+    in_areas = {id: count for id, count in groups.items() if id.startswith("atom:")}
+    at(page, "areas")
+    rows = page.locator("table.areas tbody tr")
+    shown = rows.locator("[data-label=facts]").all_inner_texts()
+    listed = [str(one.get_attribute("href")).partition("uri=")[2] for one in rows.locator("h2 a:first-child").all()]
+    counted = {unquote(uri): int(count) for uri, count in zip(listed, shown, strict=True)}
+    in_two = {"atom://shop/pricing", "atom://shop/orders"}
+    assert {uri: count - in_areas[uri] for uri, count in counted.items()} == {
+        uri: int(uri in in_two) for uri in counted
+    }
+    at(page, f"area?uri={PAYMENTS}")
+    expect(page.locator("h2", has_text="Facts")).to_have_text(f"Facts {in_areas[PAYMENTS]}")
+    expect(page.locator(".title")).to_contain_text(f"{in_areas[PAYMENTS]} facts")
+    at(page, "workspaces")
+    expect(page.get_by_role("main")).to_contain_text(f"{sum(in_areas.values()) + groups['~outside']} facts")
+
+
+def test_a_conflict_is_listed_with_the_reasons_of_its_versions(page: Page) -> None:
+    disputed = card(page, "One retry, with an idempotency key")
+    expect(disputed).to_contain_text("Bob Builder: The provider's support confirmed that the key")
+    expect(disputed).to_contain_text("Ann Person: The invoices of April show two charges")
+    expect(card(page, "Labels expire")).to_contain_text(re.compile("Ann Person, .* ago"))
+    at(page, "conflicts")
+    disputed = page.locator(".dispute", has_text="A hold lasts ten minutes")
+    expect(disputed.get_by_label("Reason")).to_have_text("Agreed with the warehouse for the sale in December.")
+
+
+def test_the_margin_names_the_authors_of_all_facts_that_begin_at_a_line(page: Page) -> None:
+    at(page, "file?path=shop/payments/provider.py")
+    margin = page.locator(".about", has=page.get_by_role("link", name="Note 2"))
+    expect(margin.locator(".stamp")).to_have_text("DV+2")
+    facts = r"^Facts by Dmitri Volkov \(claude-code\), Bob Builder and Ann Person, the newest .* ago$"
+    expect(margin.locator(".stamp")).to_have_attribute("title", re.compile(facts))
+
+
+def test_a_fact_in_conflict_is_listed_with_the_version_shown_now_and_the_other_one(page: Page) -> None:
+    at(page, f"area?uri={PAYMENTS}")
+    row = page.locator(".node-row", has_text="One retry, with an idempotency key")
+    versions = ("shown now · Ann Person Two attempts in all", "other version · Bob Builder One retry after a second")
+    for text in versions:
+        expect(row).to_contain_text(text)
+    newest = row.locator("> .aside time").get_attribute("datetime")
+    at(page, f"graph?from={RETRY}&node={RETRY}")
+    expect(page.locator("#card .aside time").first).to_have_attribute("datetime", str(newest))
+    at(page, "conflicts")
+    shown = page.locator(".dispute", has_text="One retry, with an idempotency key").locator("time")
+    assert newest == max(str(one.get_attribute("datetime")) for one in shown.all())
+    at(page, "file?path=shop/payments/provider.py")
+    for text in versions:
+        expect(page.locator(".note", has_text="One retry")).to_contain_text(text)
+
+
+def test_the_pages_of_pending_work_have_one_order_and_their_sum_on_a_phone_has_a_label(page: Page) -> None:
+    order = ["conflicts", "proposals", "stale"]
+    menu = page.locator("#page-links a").evaluate_all("found => found.map(one => one.href.split('/').pop())")
+    assert [one for one in menu if one in order] == order
+    cards = page.get_by_role("region", name="Needs attention").locator("h3 a")
+    pages = cards.evaluate_all("found => found.map(one => one.href.split('/').pop())")
+    assert [one for one in pages if one in order] == order
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.get_by_role("button", name="Menu")).to_contain_text("10 to do")
+
+
+def test_the_page_of_a_conflict_has_a_black_title_and_the_reason_before_its_buttons(page: Page) -> None:
+    at(page, f"conflict?uri={RETRY}")
+    expect(page.locator("h1 a")).to_have_count(0)
+    above = page.locator("p.above")
+    expect(above).to_have_text("decision · Payments · Open the fact")
+    bar = page.locator(".confirm")
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        expect(bar.get_by_text("Choose a version first.")).to_be_visible()
+    order = bar.locator("input, button").evaluate_all("found => found.map(one => one.value || one.name)")
+    assert order == ["message", "show", "make"]
+    above.get_by_role("link", name="Open the fact").click()
+    expect(page.locator("h1")).to_contain_text("One retry, with an idempotency key")
+
+
+def test_all_rows_in_conflict_of_an_author_are_selected_at_once(page: Page) -> None:
+    at(page, "review?since=2026-11-01")
+    bob = page.locator(".author", has_text="Bob Builder")
+    bob.get_by_text("3 in conflict").click()
+    bob.get_by_role("button", name="Select all facts in conflict by Bob Builder").click()
+    expect(bob.get_by_role("checkbox", checked=True)).to_have_count(3)
+
+
+def test_the_button_for_selected_facts_of_a_proposal_looks_disabled_until_one_is_selected(page: Page) -> None:
+    page.get_by_role("main").get_by_role("link", name="Describe the audit log").first.click()
+    accept = page.locator("[value=make-part]")
+    expect(accept).to_be_disabled()
+    disabled = page.evaluate("getComputedStyle(document.querySelector('[value=make-part]')).color")
+    page.get_by_role("checkbox", name="Summary").first.check()
+    expect(accept).to_be_enabled()
+    assert page.evaluate("getComputedStyle(document.querySelector('[value=make-part]')).color") != disabled
+    order = page.locator(".confirm > * > input, .confirm > button").evaluate_all(
+        "all => all.map(one => one.value || one.name)"
+    )
+    assert order == ["message", "show", "make-part", "make-all"]
+
+
 def test_the_first_stale_facts_show_the_change_of_their_code_and_the_others_are_folded(page: Page) -> None:
     at(page, "stale")
     rows = page.locator(".stale > li")
-    expect(rows.filter(has_text="Batches of 200 at night").locator("ins")).to_have_text("+BATCH = 80")
+    batches = rows.filter(has_text="Batches of 200 at night")
+    expect(batches.locator("ins")).to_have_text("+BATCH = 80")
+    expect(batches.locator("ins .n")).to_have_text("80")
+    expect(batches.locator("mark")).to_have_text("200")
+    expect(rows.nth(1).locator("mark")).to_have_count(0)
     expect(page.locator(".stale .diff")).to_have_count(OPEN)
     folded = rows.nth(OPEN)
     folded.locator("summary").click()
@@ -51,7 +157,7 @@ def test_the_first_stale_facts_show_the_change_of_their_code_and_the_others_are_
     expect(page.locator(".stale .badge.warn").filter(visible=True)).to_have_count(0)
     assert "@@" not in page.locator(".stale").inner_text()
     assert axe(page) == []
-    rows.first.get_by_role("link", name="No longer true").click()
+    rows.first.get_by_role("link", name="No longer true…").click()
     expect(page.locator("h1")).to_have_text(re.compile("^Delete .*\\?$"))
 
 
@@ -81,7 +187,7 @@ def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
     expect(disputed).to_contain_text("B Two attempts in all")
     box = disputed.bounding_box()
     assert box
-    assert box["height"] < 110, "a name and at most two lines"
+    assert box["height"] < 170, "a name, at most two lines of each version, and three of its reason"
     expect(card(page, "Describe the audit log")).to_contain_text("release-agent")
     expect(card(page, "A voucher has at most 100 uses")).to_contain_text(
         re.compile(r"shop/pricing/vouchers.py changed \d+ \w+ ago")
@@ -152,13 +258,6 @@ def test_a_node_in_conflict_names_the_authors_of_its_versions(page: Page) -> Non
     expect(page.locator(".note", has_text="One retry")).to_contain_text("versions by ")
     at(page, f"graph?from={uri}&node={uri}")
     expect(page.locator("#card")).to_contain_text("conflict between Bob Builder and Ann Person, ")
-
-
-def test_the_margin_names_the_authors_of_all_facts_that_begin_at_a_line(page: Page) -> None:
-    at(page, "file?path=shop/payments/provider.py")
-    margin = page.locator(".about", has=page.get_by_role("link", name="Note 2"))
-    expect(margin.locator(".stamp")).to_have_text(re.compile(r"^(AP|DV)\+1$"))
-    expect(margin.locator(".stamp")).to_have_attribute("title", re.compile(r"Ann Person.*Dmitri|Dmitri.*Ann Person"))
 
 
 def test_the_versions_of_a_conflict_begin_in_the_same_rows_beside_the_result(page: Page) -> None:
@@ -305,21 +404,6 @@ def test_the_list_of_workspaces_counts_facts_without_areas(desk: Realistic, page
     assert one["facts"] < one["nodes"]
     at(page, "workspaces")
     expect(page.get_by_role("main")).to_contain_text(f"{one['facts']} facts")
-
-
-def test_all_pages_count_the_same_facts(desk: Realistic, page: Page) -> None:
-    groups = {one["id"]: one["count"] for one in desk.call("graph_view", group="area")["groups"]}
-    in_areas = {id: count for id, count in groups.items() if id.startswith("atom:")}
-    at(page, "areas")
-    rows = page.locator("table.areas tbody tr")
-    shown = rows.locator("[data-label=facts]").all_inner_texts()
-    listed = [str(one.get_attribute("href")).partition("uri=")[2] for one in rows.locator("h2 a:first-child").all()]
-    assert {unquote(uri): int(count) for uri, count in zip(listed, shown, strict=True)} == in_areas
-    at(page, f"area?uri={PAYMENTS}")
-    expect(page.locator("h2", has_text="Facts")).to_have_text(f"Facts {in_areas[PAYMENTS]}")
-    expect(page.locator(".title")).to_contain_text(f"{in_areas[PAYMENTS]} facts")
-    at(page, "workspaces")
-    expect(page.get_by_role("main")).to_contain_text(f"{sum(in_areas.values()) + groups['~outside']} facts")
 
 
 def test_the_bar_of_the_coverage_has_the_colour_of_the_links(page: Page) -> None:

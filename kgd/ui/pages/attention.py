@@ -3,6 +3,7 @@ files."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,8 +12,9 @@ from typing import Any
 from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.uri import name_of, scheme_of
-from kgd.ui.changes import rows, titled
+from kgd.ui.changes import reasons_of, rows, titled
 from kgd.ui.node_reading import cited, lead, listed, names
+from kgd.ui.pages.conflicts import known_sides
 from kgd.ui.relation_words import words_of
 from kgd.ui.rendering import counted, listed_words, sentence, stale_reason
 from kgd.ui.reports import reported
@@ -28,6 +30,7 @@ SHORT = 240
 """Largest number of characters of a version that a card shows."""
 NODES = 3
 """Largest number of nodes of a proposal that its card names."""
+_NUMBER = re.compile(r"(?<![\w.])\d[\d_.,]*(?<=\d)(?!\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +45,26 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    """A side of a conflict: its letter, text and author, and the reason or else the time of its change."""
+
+    letter: str
+    text: str
+    author: str = ""
+    reason: str = ""
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
-    """One item of pending work. `versions` are the letters and texts of the sides of a conflict."""
+    """One item of pending work. `versions` are the sides of a conflict."""
 
     title: str
     to: str
     said: str = ""
     about: str = ""
     at: str = ""
-    versions: tuple[tuple[str, str], ...] = ()
+    versions: tuple[Side, ...] = ()
     actions: tuple[Action, ...] = ()
 
 
@@ -140,10 +154,21 @@ def _conflict(visit: Visit, one: Mapping[str, Any], name: str) -> Card:
     to, label = visit.to("conflict", id=one["id"]), "Resolve" if visit.may("resolve", Verb.RESOLVE) else "View"
     actions = (Action(label, to, hint=f"the conflict about {name}"),)
     disputed, *others = one["fields"].values()
-    sides = [(side["side"].upper(), side.get("value")) for side in disputed["sides"]]
-    if others or len(sides) != 2 or any(not isinstance(text, str) or len(text) > SHORT for _, text in sides):
+    texts = [side.get("value") for side in disputed["sides"]]
+    if others or len(texts) != 2 or any(not isinstance(text, str) or len(text) > SHORT for text in texts):
         about = versions_of(one["fields"])
         return Card(name, to, said=about, actions=actions)
+    reasons = reasons_of(visit, (side["commit"] for side in known_sides(one)))
+    sides = (
+        Side(
+            side["side"].upper(),
+            side["value"],
+            side.get("author", ""),
+            reasons.get(side.get("commit", ""), ""),
+            side.get("at", ""),
+        )
+        for side in disputed["sides"]
+    )
     return Card(name, to, versions=tuple(sides), actions=actions)
 
 
@@ -314,9 +339,23 @@ def stale(visit: Visit) -> Handled:
     answer = visit.call("stale", limit=STALE, cursor=visit.query.get("cursor"))
     changed = {one["uri"]: _changed(visit, one["uri"]) for one in answer["nodes"][:OPEN]}
     told = {"answer": answer, "changed": changed, "writes": visit.may("put"), "begun": "cursor" in visit.query}
+    told["contradicted"] = {
+        one["uri"]: contradicted(f"{one['name']} {lead(one)}", changed.get(one["uri"], ())) for one in answer["nodes"]
+    }
     told["marks"] = {one["uri"]: one["unverified"] for one in answer["nodes"]}
     told["rows"] = [replace(row, unverified=None) for row in listed(visit, answer["nodes"])]
     return Page("stale.html", told)
+
+
+def contradicted(text: str, cites: Sequence[Mapping[str, Any]]) -> str:
+    """Return the numbers of a text that the changes of cited code remove and do not insert, separated by spaces.
+
+    >>> contradicted("Batches of 200, at most 3", [{"diff": "-BATCH = 200\\n+BATCH = 80\\n-RETRIES = 3\\n+TRIES = 3"}])
+    '200'
+    """
+    lines = [line for one in cites for line in one.get("diff", "").split("\n")]
+    old, new = (set(_NUMBER.findall("\n".join(line for line in lines if line[:1] == sign))) for sign in "-+")
+    return " ".join(one for one in dict.fromkeys(_NUMBER.findall(text)) if one in old - new)
 
 
 def _changed(visit: Visit, uri: str) -> list[dict[str, Any]]:

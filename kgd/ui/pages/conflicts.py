@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from kgd.ui.changes import (
     marked,
     marked_items,
     previewed_commit,
-    reason_of,
+    reasons_of,
     rows,
     shortened,
     titled,
@@ -23,6 +22,7 @@ from kgd.ui.changes import (
 )
 from kgd.ui.choices import Choice, Dispute, disputes, is_text, kind_of, resolution, text_of
 from kgd.ui.node_reading import code_beside, titles
+from kgd.ui.node_reading import listed as listed_rows
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
@@ -48,12 +48,13 @@ def listing(visit: Visit) -> Handled:
     uri = visit.query.get("uri", "").strip()
     answer = visit.call("conflicts", uri=uri or None, limit=LISTED, cursor=visit.query.get("cursor") or None)
     known = titles(visit, [one["uri"] for one in answer["conflicts"]])
+    reasons = reasons_of(visit, (side["commit"] for one in answer["conflicts"] for side in known_sides(one)))
     told = [
         {
             "id": one["id"],
             "uri": one["uri"],
             "name": known.get(one["uri"], ""),
-            **listed(one),
+            **listed(one, reasons),
         }
         for one in answer["conflicts"]
     ]
@@ -72,15 +73,24 @@ def listing(visit: Visit) -> Handled:
     )
 
 
-def listed(one: Mapping[str, Any]) -> dict[str, Any]:
+def known_sides(one: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the sides of a conflict whose commits are known."""
+    return [side for field in one["fields"].values() for side in field["sides"] if "commit" in side]
+
+
+def listed(one: Mapping[str, Any], reasons: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return the kind of a conflict, and its fields with shortened versions. It `is_short` if the list shows all
-    versions as a whole, so that a reader can choose there."""
+    versions as a whole, so that a reader can choose there.
+
+    Args:
+        reasons: Messages by commit, for the versions.
+    """
     fields = [
         {
             "title": titled(name),
             "name": name,
             "before": _before(one["uri"], name, field),
-            "sides": _excerpts(one["uri"], name, field),
+            "sides": _excerpts(one["uri"], name, field, reasons or {}),
         }
         for name, field in one["fields"].items()
     ]
@@ -184,7 +194,7 @@ def _decide(visit: Visit, found: Sequence[Mapping[str, Any]], chosen: Chosen, er
     groups = [disputes(one) for one in found]
     uris = list(dict.fromkeys(one["uri"] for one in found))
     known = titles(visit, uris)
-    others = 0
+    others, is_of_node = 0, len(uris) == 1 and not uris[0].startswith("kgd://")
     if len(found) == 1 and kind_of(uris[0], "") != "setting":
         others = visit.call("conflicts", uri=uris[0], limit=1)["total"] - 1
     return Page(
@@ -193,13 +203,16 @@ def _decide(visit: Visit, found: Sequence[Mapping[str, Any]], chosen: Chosen, er
             "groups": groups,
             "uris": uris,
             "names": known,
+            "row": next(iter(listed_rows(visit, [{"uri": uri} for uri in uris])), None) if is_of_node else None,
             "chosen": chosen,
             "is_written": bool(visit.form),
             "error": error,
             "may": visit.may("resolve", Verb.RESOLVE),
             "others": others,
             "model": found[0].get("model") if len(found) == 1 else None,
-            "reasons": _reasons(visit, groups),
+            "reasons": reasons_of(
+                visit, (side.by.get("commit", "") for fields in groups for one in fields for side in one.sides)
+            ),
             "code": code_beside(visit, uris[0]) if len(uris) == 1 else (),
             "is_text": is_text,
             "text_of": text_of,
@@ -207,18 +220,6 @@ def _decide(visit: Visit, found: Sequence[Mapping[str, Any]], chosen: Chosen, er
         },
         422 if error else 200,
     )
-
-
-def _reasons(visit: Visit, groups: Sequence[Sequence[Dispute]]) -> dict[str, str]:
-    """Return the messages that the authors of the sides wrote, by commit."""
-    found = {}
-    sides = [side.by.get("commit", "") for fields in groups for one in fields for side in one.sides]
-    for commit in dict.fromkeys(filter(None, sides)):
-        with suppress(KgdError):  # a restricted reader may not see the commit
-            (one,) = visit.call("history", commit=commit)["commits"]
-            if reason := reason_of(one):
-                found[commit] = reason
-    return found
 
 
 def _settled(
@@ -290,8 +291,8 @@ def _chosen(form: Mapping[str, str]) -> Chosen:
     return Chosen(choices, form.get("message", "").replace("\r\n", "\n").strip())
 
 
-def _excerpts(uri: str, name: str, field: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the versions of a field, shortened for a list."""
+def _excerpts(uri: str, name: str, field: Mapping[str, Any], reasons: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the versions of a field, shortened for a list, each with the reason of its commit."""
     return [
         {
             "marks": _marks(uri, name, field["base"], side["value"]),
@@ -301,6 +302,7 @@ def _excerpts(uri: str, name: str, field: Mapping[str, Any]) -> list[dict[str, A
             "at": side.get("at", ""),
             "is_nothing": side["value"] is None,
             "is_shown": side["side"] == field["shown"],
+            "reason": _excerpt(reasons.get(side.get("commit", ""), "")),
         }
         for side in field["sides"]
     ]

@@ -10,10 +10,11 @@ from typing import Any
 from markupsafe import Markup
 
 from kgd.errors import KgdError, NotFound
+from kgd.model.change import Author
 from kgd.model.uri import build, from_path, name_of, path_of, scheme_of, segments_of, workspace_of
 from kgd.ui.changes import mapping_text
 from kgd.ui.highlighting import highlighted
-from kgd.ui.node_reading import version_authors
+from kgd.ui.node_reading import DisputedSummary, authors_of, disputed_summaries, open_conflicts
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 LINES = 500
@@ -41,12 +42,13 @@ class Card:
     places: Sequence[Mapping[str, Any]] = ()
     updated: Mapping[str, Any] = field(default_factory=dict)
     version_authors: Sequence[Mapping[str, str]] = ()
+    summaries: Sequence[DisputedSummary] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of code. `begins` are the notes whose place begins here, and `stamp` has their authors and the
-    time of the newest one. A line is cited if a place has it, and a start if a place or a definition begins there."""
+    """A line of code. `begins` are the notes whose place begins here, and `stamp` has their authors
+    and the time of the newest one. A line is cited if a place has it, and a start if a place or a definition begins there."""
 
     number: int
     code: Markup
@@ -149,13 +151,15 @@ def _cards(visit: Visit, code: Mapping[str, Any], items: Sequence[Mapping[str, A
     found.sort(key=lambda one: begins.get(one["uri"], inf))
     numbers = {one["uri"]: number for number, one in enumerate(found, 1) if one["uri"] in begins}
     stamps = _stamps(visit, [one["uri"] for one in found if "updated" not in notes.get(one["uri"], {})])
+    conflicts = {one["uri"]: open_conflicts(visit, one) for one in found}
     cards = [
         Card(
             one,
             numbers.get(one["uri"], 0),
             notes.get(one["uri"], {}).get("places", ()),
             notes.get(one["uri"], {}).get("updated") or stamps.get(one["uri"], {}),
-            version_authors(visit, one),
+            authors_of(conflicts[one["uri"]]),
+            disputed_summaries(conflicts[one["uri"]]),
         )
         for one in found
     ]
@@ -230,11 +234,22 @@ def _lines(code: Mapping[str, Any], cards: Sequence[Card], first: int, start: in
 
 
 def _margin(cards: Sequence[Card]) -> tuple[tuple[Card, ...], Mapping[str, Any]]:
-    """Return the notes that begin at a line, each once, with their authors and the time of the newest note."""
+    """Return the notes that begin at a line, each once, with their authors in the order of the notes and the time of
+    the newest note. The authors of a note in conflict are those of its versions."""
     notes = tuple({card.number: card for card in cards}.values())
-    newest_first = sorted((card.updated for card in notes if card.updated), key=lambda one: one["at"], reverse=True)
-    authors = list(dict.fromkeys(one["by"] for one in newest_first))
-    return notes, {"authors": authors, "at": newest_first[0]["at"]} if authors else {}
+    lines = [line for note in notes for line in _authors(note)]
+    authors = list({Author.of(line).name: line for line in reversed(lines)}.values())[::-1]
+    dates = [_newest(note) for note in notes if note.updated]
+    return notes, {"authors": authors, "at": max(dates)} if authors and dates else {}
+
+
+def _authors(note: Card) -> list[str]:
+    return [one["author"] for one in note.version_authors] or [note.updated["by"]] * bool(note.updated)
+
+
+def _newest(note: Card) -> str:
+    """Return the time of the newest version of a note in conflict, otherwise of the note's last change."""
+    return max((one["at"] for one in note.version_authors), default="") or str(note.updated["at"])
 
 
 def _has(place: Mapping[str, Any], line: int) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.ui.changes import VERIFIED, description_of, rows
 from kgd.ui.node_reading import titles, way_to
-from kgd.ui.pages.conflicts import listed
+from kgd.ui.pages.conflicts import known_sides, listed
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own
 
@@ -179,8 +179,7 @@ def _open_conflicts(visit: Visit, uri: str) -> Sequence[Mapping[str, Any]]:
 
 def _commits_of(conflict: Mapping[str, Any]) -> set[str]:
     """Return the known commits that wrote the sides of a conflict."""
-    sides = (side for field in conflict["fields"].values() for side in field["sides"])
-    return {side["commit"] for side in sides if "commit" in side}
+    return {side["commit"] for side in known_sides(conflict)}
 
 
 def _revert(visit: Visit, message: str) -> dict[str, Any]:
