@@ -122,6 +122,7 @@ def _environment() -> Environment:
         "stale_reason": stale_reason,
         "coloured": coloured,
         "percent": percent,
+        "share": share,
         "listed_words": listed_words,
     }
     made.globals |= {"asset": lambda name: f"{ROOT}/static/{name}?v={asset(name)[1]}", "address": address}
@@ -241,6 +242,16 @@ def percent(part: int, whole: int) -> int:
     return min(99, max(1, round(100 * part / whole)))
 
 
+def share(part: int, whole: int) -> str:
+    """Return a share that may exceed the whole, in percent.
+
+    >>> share(2, 99), share(1, 1000), share(300, 100)
+    ('2 %', 'less than 1 %', '300 %')
+    """
+    rounded = round(100 * part / whole)
+    return f"{rounded} %" if rounded else "less than 1 %"
+
+
 def listed_words(words: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     *first, last = words or [""]
@@ -249,8 +260,8 @@ def listed_words(words: Sequence[str]) -> str:
 
 @lru_cache(256)
 def shape(type: str) -> Markup:
-    """Return the shape of a type in its colour, as in pictures of the graph."""
-    return Markup(sample(type))
+    """Return the shape of a type in its colour, as in pictures of the graph; ``missing`` is that of a missing node."""
+    return Markup(sample("", ("missing",)) if type == "missing" else sample(type))
 
 
 def short(number: int) -> str:
