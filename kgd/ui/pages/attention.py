@@ -4,7 +4,7 @@ files."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +26,8 @@ STALE = 30
 OPEN = 3
 """Number of stale facts whose differences are open."""
 BROKEN = 100
+PROPOSALS = 50
+"""Largest number of proposals that are searched for missing nodes."""
 SHORT = 240
 """Largest number of characters of a version that a card shows."""
 NODES = 3
@@ -239,13 +241,18 @@ def _broken(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
         links.setdefault(one["target"], []).append(one["source"])
     first = dict(list(links.items())[:CARDS])
     known = names(visit, [sources[0] for sources in first.values()])
+    proposed = _proposed(visit, first)
     cards = []
     for target, sources in first.items():
         source = known.get(sources[0], {}).get("name") or name_of(sources[0])
         others = f", and {len(sources) - 1} more" if len(sources) > 1 else ""
         name, to = name_of(target), visit.to("node", uri=target)
-        write = (Action("Write it", visit.to("node/new", uri=target), hint=name),) if visit.may("put") else ()
-        cards.append(Card(name, to, f"Needed by “{source.removesuffix('.')}”{others}.", target, actions=write))
+        said = f"Needed by “{source.removesuffix('.')}”{others}."
+        actions = (Action("Write it", visit.to("node/new", uri=target), hint=name),) if visit.may("put") else ()
+        if proposal := proposed.get(target):
+            said += " An open proposal creates it."
+            actions = (Action("Open the proposal", visit.to("proposal", id=proposal["id"]), hint=f"for {name}"),)
+        cards.append(Card(name, to, said, target, actions=actions))
     return cards
 
 
@@ -380,7 +387,31 @@ def broken(visit: Visit) -> Handled:
     answer = visit.call("broken", limit=BROKEN, cursor=visit.query.get("cursor"))
     known = names(visit, [link["source"] for one in answer["broken"] for link in one["links"]])
     told = {"answer": answer, "known": known, "begun": "cursor" in visit.query, "words_of": words_of}
+    told |= {
+        "groups": _by_source(answer["broken"]),
+        "proposed": _proposed(visit, [one["uri"] for one in answer["broken"]]),
+    }
     return Page("broken.html", told | {"name_of": name_of, "scheme_of": scheme_of})
+
+
+def _by_source(found: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
+    """Return missing nodes by the source and the type of their first link."""
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for one in found:
+        first = one["links"][0]
+        groups.setdefault((first["source"], first["type"]), []).append(one)
+    return groups
+
+
+def _proposed(visit: Visit, missing: Collection[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the open proposals that create missing nodes, by node; of the first `PROPOSALS` ones."""
+    if not missing or not visit.can("proposals"):
+        return {}
+    try:
+        open_now = visit.call("proposals", limit=PROPOSALS)["proposals"]
+    except KgdError:
+        return {}
+    return {uri: one for one in reversed(open_now) for uri in one.get("nodes", ()) if uri in missing}
 
 
 def unreadable(visit: Visit) -> Handled:
