@@ -55,6 +55,8 @@ class Pictured(NamedTuple):
 
 
 NODE = "gotcha://shop/the-provider-answers-503-after-it-has-charged"
+VERSIONS = "decision://shop/round-half-to-even"
+"""A fact whose lines are of three versions by three people."""
 PAGES = (
     Pictured("overview", "overview", "attention"),
     Pictured("search", "search?q=refund", "Refunds"),
@@ -66,7 +68,7 @@ PAGES = (
     Pictured("node-history", "node/history?uri=decision://shop/one-retry-with-an-idempotency-key", "third"),
     Pictured("edit", f"node/edit?uri={NODE}", "More fields"),
     Pictured("new", "node/new?summary=Vouchers+end+at+midnight", "Create"),
-    Pictured("blame", f"node/lines?uri={NODE}#knows-1", "Author of each line"),
+    Pictured("blame", f"node/lines?uri={VERSIONS}#knows-2", "Author of each line"),
     Pictured("change", "change?commit={commit}", "Revert…"),
     Pictured("broken", "broken", "Broken links"),
     Pictured("areas-folders", "areas/folders", "no area"),

@@ -42,6 +42,24 @@ PROPOSERS = ("release-agent", "warehouse-agent")
 """Agents that may only read and propose."""
 PAYMENTS = "atom://shop/payments"
 RETRY = "decision://shop/one-retry-with-an-idempotency-key"
+ROUNDING = "decision://shop/round-half-to-even"
+_EXAMPLE = "The tax office's example does; half up differs by a cent in every tenth order."
+REVISIONS = (
+    (
+        BOB,
+        "Say where the rule applies",
+        _EXAMPLE,
+        "Only totals are rounded. Lines of an order keep four decimal places.",
+    ),
+    (
+        CARLA,
+        "Name the currencies without cents",
+        _EXAMPLE,
+        "Currencies without cents, such as the yen, are rounded to whole units.",
+        "Only totals are rounded. Lines of an order keep four decimal places.",
+    ),
+)
+"""Later contents of a fact: author, reason and lines."""
 DISPUTED = (
     (
         RETRY,
@@ -172,6 +190,12 @@ def _write(side: Side) -> None:
         side.call(OWNERS[area], "add_task", name=title, objective=why, accept=[why], files=[path])
     side.clock.at += HOUR
     side.put(ANN, [_new("person", name, summary=text) for name, text in realistic_facts.PEOPLE.items()])
+    for who, reason, *lines in REVISIONS:
+        side.clock.at += HOUR
+        content = "\n".join(lines) + "\n"
+        version = side.call(who, "get", uris=[ROUNDING])["nodes"][0]["version"]
+        change = {"op": "upsert", "uri": ROUNDING, "content": content, "expect_version": version}
+        side.put(who, [change], reason)
     relations = [
         {"op": "relate", "source": PAYMENTS, "type": "depends_on", "target": target, "weight": 0.5}
         for target in UNWRITTEN

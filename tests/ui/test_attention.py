@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from kgd.ui.pages.attention import OPEN
 from tests.ui.conftest import Watched, at, axe
-from tests.ui.pictures import NODE
+from tests.ui.pictures import NODE, VERSIONS
 from tests.ui.realistic import DISPUTED, PAYMENTS, RETRY, Realistic, realistic_desk
 
 KEPT_FOR_A_WEEK = "insight://shop/messages-of-the-provider-are-kept-for-a-week"
@@ -137,6 +137,63 @@ def test_the_button_for_selected_facts_of_a_proposal_looks_disabled_until_one_is
         "all => all.map(one => one.value || one.name)"
     )
     assert order == ["message", "show", "make-part", "make-all"]
+
+
+def test_a_history_shows_the_two_sides_of_a_conflict_and_the_version_that_both_changed(page: Page) -> None:
+    at(page, f"node/history?uri={RETRY}")
+    expect(page.locator(".history .letter")).to_have_text(["A", "B"])
+    fork = page.locator(".history > .fork")
+    expect(fork).to_contain_text("Bob Builder and Ann Person each changed version 1 without seeing each other's change.")
+    expect(page.locator(".history > li").first.locator("h2")).to_have_text("Read with Dmitri before the sale current")
+    expect(page.get_by_text("current", exact=True)).to_have_count(1)
+    assert axe(page) == []
+    fork.get_by_role("link", name="Resolve the conflict").click()
+    expect(page.get_by_label("Choose A")).to_be_visible()
+
+
+def test_the_tabs_of_areas_stay_in_place_and_the_filter_is_below_them_on_a_phone(page: Page) -> None:
+    places = []
+    for place in ("areas", "areas/folders"):
+        box = at(page, place).locator(".tabs").bounding_box()
+        assert box
+        places.append(box["y"] + box["height"])
+    assert places[0] == places[1]
+    page.set_viewport_size({"width": 390, "height": 844})
+    tabs, form = (at(page, "areas").locator(one).bounding_box() for one in (".tabbed .tabs", ".tabbed form"))
+    assert tabs
+    assert form
+    assert tabs["width"] == form["width"], "the line below the tabs has their whole width"
+    assert tabs["y"] + tabs["height"] < form["y"]
+    rule = "one => getComputedStyle(one).borderBottomWidth"
+    assert [page.locator(one).evaluate(rule) for one in (".tabbed .tabs", ".tabbed")] == ["1px", "0px"]
+
+
+def test_the_folders_of_areas_lead_to_all_areas_and_say_by_what_the_last_list_is_sorted(page: Page) -> None:
+    at(page, "areas/folders")
+    expect(page.get_by_text("The largest share of changed lines first.")).to_be_visible()
+    moved = page.locator("main li", has_text="Mail:")
+    expect(moved).to_have_text(
+        re.compile(r"Mail: 2 lines changed in 1 commit, .* ago · 2 % of the 99 lines of its files")
+    )
+    files = page.get_by_role("columnheader", name="Files")
+    assert files.evaluate("one => getComputedStyle(one).textAlign") == "right"
+    page.get_by_role("link", name="and 9 more areas of shop").click()
+    expect(page.locator(".crumbs b")).to_have_text("shop")
+
+
+def test_blame_names_the_field_of_each_block_and_the_reason_of_its_commit(page: Page) -> None:
+    at(page, f"node/lines?uri={VERSIONS}")
+    expect(page.locator("th.of")).to_have_text(["Summary", "Content"])
+    stamps = page.locator(".stamp").filter(visible=True)
+    expect(stamps).to_have_text(
+        [
+            re.compile("Ann Person, .* ago.*Created"),
+            re.compile("Ann Person, .* ago.*Created"),
+            re.compile("Carla Moreno, .* ago.*Name the currencies without cents"),
+            re.compile("Bob Builder, .* ago.*Say where the rule applies"),
+        ]
+    )
+    assert axe(page) == []
 
 
 def test_the_first_stale_facts_show_the_change_of_their_code_and_the_others_are_folded(page: Page) -> None:
@@ -309,6 +366,19 @@ def test_a_fact_is_verified_by_one_key_and_a_proposal_is_accepted_beside_its_dif
     expect(page.locator(".said")).to_contain_text("Accepted with commit")
     expect(page.locator("main")).to_contain_text("1 open proposal")
     assert desk.node("decision://shop/two-carriers-chosen-by-weight")["summary"] == "The post up to 2 kg"
+
+
+def test_missing_facts_are_listed_by_their_source_and_lead_to_the_proposal_that_creates_one(page: Page) -> None:
+    expect(card(page, "audit-log").get_by_role("link", name="Open the proposal")).to_be_visible()
+    at(page, "broken")
+    expect(page.locator("main h2")).to_have_text(["Payments depends on 3 missing facts"])
+    expect(page.locator("main li .sample .missing")).to_have_count(3)
+    proposed = page.locator("main li", has_text="audit-log")
+    expect(proposed).to_contain_text("The proposal “Describe the audit log, and what payments rely on” creates it.")
+    expect(proposed.get_by_role("link", name="Write it")).to_have_count(0)
+    assert axe(page) == []
+    proposed.get_by_role("link", name="Open the proposal").click()
+    expect(page.locator("h1")).to_have_text("Describe the audit log, and what payments rely on")
 
 
 def test_a_missing_node_is_written_from_its_card(page: Page) -> None:

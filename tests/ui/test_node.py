@@ -253,7 +253,7 @@ def test_a_node_is_appended_to_moved_deleted_and_restored(desk: Desk, page: Page
     press(page, "Delete")
     expect(page.locator("h1")).to_have_text("This fact does not exist")
     page.locator("main").get_by_role("link", name="history").click()
-    page.get_by_role("link", name="Undo this change").first.click()
+    page.get_by_role("link", name="Revert…").first.click()
     expect(page.get_by_text("1 fact will change. Later changes are kept.")).to_be_visible()
     assert axe(page) == []
     page.keyboard.press("Escape")
@@ -340,6 +340,7 @@ def test_the_history_of_a_node_is_browsed_by_commit(desk: Desk, page: Page) -> N
     at(page, f"node/history?uri={uri}")
     expect(page.locator(".history > li")).to_have_count(3)
     expect(page.locator(".history > li").first.locator("ins")).to_have_text(["three", "2"])
+    expect(page.locator(".history .badge")).to_have_text(["current"])
     assert axe(page) == []
     page.get_by_role("link", name="View version").nth(1).click()
     expect(page.locator(".past")).to_contain_text("Version of")

@@ -20,7 +20,7 @@ from kgd.ui.changes import (
     titled,
     written,
 )
-from kgd.ui.choices import Choice, Dispute, disputes, is_text, kind_of, resolution, text_of
+from kgd.ui.choices import Choice, disputes, is_text, kind_of, resolution, text_of
 from kgd.ui.node_reading import code_beside, titles
 from kgd.ui.node_reading import listed as listed_rows
 from kgd.ui.reports import reported

@@ -47,8 +47,8 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of code. `begins` are the notes whose place begins here, and `stamp` has their authors
-    and the time of the newest one. A line is cited if a place has it, and a start if a place or a definition begins there."""
+    """A line of code. `begins` are the notes whose place begins here, and `stamp` has their authors and the time of the
+    newest one. A line is cited if a place has it, and a start if a place or a definition begins there."""
 
     number: int
     code: Markup

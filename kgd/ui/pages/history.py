@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.ui.changes import VERIFIED, description_of, rows
 from kgd.ui.node_reading import titles, way_to
 from kgd.ui.pages.conflicts import known_sides, listed
+from kgd.ui.rendering import listed_words
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own
 
@@ -20,6 +21,23 @@ UNKNOWN = "A change"
 """Title of a commit without a message whose differences are not known."""
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The side of an open conflict that a commit wrote."""
+
+    conflict: str
+    letter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """People who changed the same version without seeing each other's change. `version` is 0 if it is not known."""
+
+    conflict: str
+    people: str
+    version: int
+
+
 def history(visit: Visit) -> Handled:
     """List the commits of a node with their changes, newest first."""
     uri = visit.required("uri")
@@ -28,18 +46,47 @@ def history(visit: Visit) -> Handled:
     shown = [{**commit, "title": title(commit, uri), "changes": rows(commit["diff"])} for commit in answer["commits"]]
     if not shown and not visit.query.get("cursor") and not period:
         raise NotFound("no commit has changed this node", at=uri, next="Check its URI.")
+    sides = _sides(visit, uri)
     return Page(
         "node_history.html",
         {
             "uri": uri,
             **_name(visit, uri),
             "commits": shown,
-            "sides": {commit: one["id"] for one in _open_conflicts(visit, uri) for commit in _commits_of(one)},
+            "sides": sides,
+            "forks": _forks(shown, sides, is_whole=not (period or "cursor" in answer or visit.query.get("cursor"))),
+            "is_newest": not (visit.query.get("cursor") or "until" in period),
             "cursor": answer.get("cursor", ""),
             "writes": visit.may("put"),
             "period": period,
         },
     )
+
+
+def _sides(visit: Visit, uri: str) -> dict[str, Side]:
+    """Return the sides of the open conflicts of a node, by commit."""
+    conflicts = _open_conflicts(visit, uri)
+    return {side["commit"]: Side(one["id"], side["side"].upper()) for one in conflicts for side in known_sides(one)}
+
+
+def _forks(shown: Sequence[Mapping[str, Any]], sides: Mapping[str, Side], *, is_whole: bool) -> dict[str, Fork]:
+    """Return the conflicts whose sides are all listed, by the newest commit of a side.
+
+    Args:
+        shown: Commits, newest first.
+        is_whole: Whether these are all commits of the node, so that its versions can be counted.
+    """
+    places: dict[str, list[int]] = {}
+    for number, commit in enumerate(shown):
+        if side := sides.get(commit["commit"]):
+            places.setdefault(side.conflict, []).append(number)
+    found = {}
+    for conflict, numbers in places.items():
+        if len(numbers) == sum(side.conflict == conflict for side in sides.values()) > 1:
+            people = list(dict.fromkeys(shown[number]["author"] for number in numbers))
+            version = len(shown) - numbers[-1] - 1 if is_whole else 0
+            found[shown[numbers[0]]["commit"]] = Fork(conflict, listed_words(people), version)
+    return found
 
 
 def _name(visit: Visit, uri: str) -> dict[str, Any]:
@@ -48,10 +95,26 @@ def _name(visit: Visit, uri: str) -> dict[str, Any]:
 
 
 def lines(visit: Visit) -> Handled:
-    """Show the author and time of each line of the content."""
-    uri = visit.required("uri")
-    answer = visit.call("blame", uri=uri, cursor=visit.query.get("cursor"), budget=10_000)
-    return Page("node_lines.html", {"answer": answer, "uri": uri, **_name(visit, uri)})
+    """Show the author and time of the summary and of each line of the content."""
+    uri, cursor = visit.required("uri"), visit.query.get("cursor")
+    answer = visit.call("blame", uri=uri, cursor=cursor, budget=10_000)
+    commits = visit.call("history", uri=uri, diff=True, limit=COMMITS)["commits"]
+    titles = {one["commit"]: title(one, uri) for one in commits}
+    content = [{**one, "title": titles.get(one["commit"]) or title(one, uri)} for one in answer["ranges"]]
+    blocks = [("Content", content)] if content else []
+    if not cursor and (summary := _summary_block(visit, uri, commits)):
+        blocks.insert(0, ("Summary", [{**summary, "title": titles[summary["commit"]]}]))
+    return Page("node_lines.html", {"answer": answer, "blocks": blocks, "uri": uri, **_name(visit, uri)})
+
+
+def _summary_block(visit: Visit, uri: str, commits: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Return the current summary with the newest of these commits that wrote it; None without a summary or commit."""
+    nodes = visit.call("get", uris=[uri], include=[])["nodes"]
+    summary = nodes[0].get("summary") if nodes else ""
+    for commit in commits if summary else ():
+        if any(one["fields"].get("summary", {}).get("after") == summary for one in commit["diff"]):
+            return {**commit, "text": summary}
+    return None
 
 
 def messages(visit: Visit) -> Handled:
