@@ -216,6 +216,29 @@ def test_an_approved_change_is_marked_until_its_node_changes_again(learned: Ask)
     assert approved(since="yesterday") == []
 
 
+def test_the_changes_of_one_commit_are_approved_and_the_nearest_waiting_commits_are_named(
+    person: Ask, ws: Workspace
+) -> None:
+    bob = Author("Bob", "bob@example.org", "kgd-cli")
+    made = [ws.submit(builders.change(builders.upsert("concept://shop/p", summary=one), author=bob)) for one in "abc"]
+    first, second, third = (one.commit for one in made)
+    answer = person.review(commit=second)
+    assert [(node["uri"], node["commits"]) for by in answer["authors"] for node in by["nodes"]] == [
+        ("concept://shop/p", [second[:12]])
+    ]
+    assert (answer["older"], answer["newer"]) == (first, third)
+    person.review(commit=second, approve=["concept://shop/p"])
+    assert "newer" not in person.review(commit=third)
+    assert person.review(commit=third)["older"] == first
+    assert person.review(commit=first)["newer"] == third
+    (author,) = person.review(by="Bob")["authors"]
+    assert "approved" not in author["nodes"][0], "the other commits are not approved"
+    person.review(accept=True)
+    assert person.review(commit=second)["authors"] == []
+    with pytest.raises(Invalid, match="as a whole"):
+        person.review(accept=True, commit=second)
+
+
 def test_people_whose_names_have_no_ascii_letters_do_not_share_approvals(ws: Workspace) -> None:
     Approvals(ws, "王伟").add({ws.tip: [Uri("concept://shop/a")]})
     assert Approvals(ws, "王伟").covers(Uri("concept://shop/a"), [ws.tip])

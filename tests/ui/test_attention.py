@@ -143,7 +143,9 @@ def test_a_history_shows_the_two_sides_of_a_conflict_and_the_version_that_both_c
     at(page, f"node/history?uri={RETRY}")
     expect(page.locator(".history .letter")).to_have_text(["A", "B"])
     fork = page.locator(".history > .fork")
-    expect(fork).to_contain_text("Bob Builder and Ann Person each changed version 1 without seeing each other's change.")
+    expect(fork).to_contain_text(
+        "Bob Builder and Ann Person each changed version 1 without seeing each other's change."
+    )
     expect(page.locator(".history > li").first.locator("h2")).to_have_text("Read with Dmitri before the sale current")
     expect(page.get_by_text("current", exact=True)).to_have_count(1)
     assert axe(page) == []
@@ -194,6 +196,32 @@ def test_blame_names_the_field_of_each_block_and_the_reason_of_its_commit(page: 
         ]
     )
     assert axe(page) == []
+
+
+def test_a_commit_is_approved_on_its_page_which_leads_to_the_unreviewed_ones(desk: Realistic, page: Page) -> None:
+    commit = desk.call("history", uri=VERSIONS)["commits"][0]["commit"]
+    at(page, f"change?commit={commit}")
+    expect(page.get_by_role("navigation", name="Breadcrumbs").get_by_role("link")).to_have_text(["shop", "Review"])
+    expect(page.locator("h1")).to_have_text("Name the currencies without cents")
+    expect(page.locator(".of-node").first).to_have_text("decision · Pricing")
+    expect(page.locator(".of-node").nth(1)).to_contain_text("The tax office's example does")
+    page.get_by_role("link", name="Previous unreviewed").click()
+    expect(page.locator("h1")).to_have_text("Say where the rule applies")
+    assert axe(page) == []
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator(".node-actions")).to_contain_text("✓ Approved")
+    page.get_by_role("link", name="Next unreviewed").click()
+    expect(page.locator("h1")).to_have_text("Name the currencies without cents")
+    page.get_by_role("link", name="Previous unreviewed").click()
+    expect(page.locator("h1"), "an approved commit is left out").not_to_have_text("Say where the rule applies")
+
+
+def test_a_commit_of_a_fact_in_conflict_shows_both_versions_and_cannot_be_approved(desk: Realistic, page: Page) -> None:
+    commit = desk.call("history", uri=RETRY)["commits"][0]["commit"]
+    at(page, f"change?commit={commit}")
+    expect(page.locator("main")).to_contain_text("shown now · Ann Person Two attempts in all")
+    expect(page.locator("main")).to_contain_text("other version · Bob Builder One retry after a second")
+    expect(page.get_by_role("button", name="Approve")).to_have_count(0)
 
 
 def test_the_first_stale_facts_show_the_change_of_their_code_and_the_others_are_folded(page: Page) -> None:

@@ -22,6 +22,7 @@ from tests.ui.pictures import (
     PAGES,
     SIZE_LIMIT,
     TOTAL_LIMIT,
+    VERSIONS,
     picture,
     pictures_of,
     rows,
@@ -29,7 +30,7 @@ from tests.ui.pictures import (
     terminal_picture,
     with_few_colours,
 )
-from tests.ui.realistic import RETRY, Realistic, realistic_desk
+from tests.ui.realistic import Realistic, realistic_desk
 
 TAKEN = re.compile(r'\bpicture\(\s*\w+,\s*"([\w-]+)"')
 BY_MARK = re.compile(r"^@pytest\.mark\.picture\ndef .*?(?=^\S(?!.*->)|\Z)", re.M | re.S)
@@ -48,7 +49,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realistic]:
 @pytest.mark.timeout(300)
 def test_every_page_of_a_realistic_workspace_has_pictures(desk: Desk, page: Page, chromium: Browser) -> None:
     ids = {
-        "commit": next(one["commit"] for one in desk.call("history", uri=RETRY)["commits"]),
+        "commit": next(one["commit"] for one in desk.call("history", uri=VERSIONS)["commits"]),
         "conflict": quote(desk.call("conflicts")["conflicts"][0]["id"], safe=""),
         "proposal": quote(
             next(one["id"] for one in desk.call("proposals")["proposals"] if "audit" in one["message"]), safe=""

@@ -66,6 +66,7 @@ class ReviewParams(Params):
             "one for all nodes, or one for each node in order"
         ),
     ] = Field(default_factory=list)
+    commit: Annotated[str | None, Field(description="only the changes of this commit")] = None
     until: Annotated[str | None, Field(description="a commit or date: later ones are not shown or accepted")] = None
     message: Message = ""
     limit: Annotated[int | None, Field(ge=1, le=200, description="nodes")] = None
@@ -115,7 +116,8 @@ class ReviewResult(TypedDict):
 
     `agents` and `people` count their commits in this period, whatever `by` is; `own` counts this person's commits made
     without an agent. `reviewed` is the time and commit of this person's last review. `approved` are the nodes that this
-    call approved. With `dry_run`, `accepted` and `approved` are what the call would do.
+    call approved. With `commit`, `older` and `newer` are the nearest commits by agents and other people with a change
+    that is not approved. With `dry_run`, `accepted` and `approved` are what the call would do.
     """
 
     workspace: str
@@ -133,6 +135,8 @@ class ReviewResult(TypedDict):
     accepted: NotRequired[str]
     approved: NotRequired[list[str]]
     dry_run: NotRequired[bool]
+    older: NotRequired[str]
+    newer: NotRequired[str]
     reverted: NotRequired[RevertResult]
     next: NotRequired[str]
 
@@ -151,12 +155,8 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
     reviewed = noted if params.since is None else None
     since = moment_of(params.since, datetime.now().astimezone()) if params.since else None
     every, is_cut = recent_commits(workspace, tip, reviewed, since)
-    chosen = [
-        one
-        for one in every
-        if params.by is None
-        or is_by(params.by, one.author, f"<{one.email}>", one.client, one.pushed_by, agent=by_agent(one))
-    ]
+    only = session.commit(workspace, params.commit) if params.commit else ""
+    chosen = _chosen(every, params.by, only)
     approvals = Approvals(workspace, person)
     learned = _Learned(workspace, chosen, PathMatcher.of(session, workspace, params.path), Reverts(every), approvals)
     approved = _selected(session, workspace, params.approve, "approve", params.group, learned) if params.approve else {}
@@ -172,12 +172,13 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         "own": sum(one.author == person and not by_agent(one) for one in every),
         "authors": [],
     }
-    learned.tell(answer, [workspace.id, params.since, params.by, params.path], params)
+    learned.tell(answer, [workspace.id, params.since, params.by, params.path, *filter(None, [only])], params)
     answer |= paging.present(
         since=moment(since) if since is not None else reviewed.hex() if reviewed is not None else "",
         cut=f"only the newest {MOST_COMMITS:,} commits were examined" if is_cut else "",
         approved=list(dict.fromkeys(uri for uris in approved.values() for uri in uris)),
         dry_run=params.dry_run,
+        **(_beside(every, only, person, approvals) if only else {}),
     )
     if noted is not None:
         entry = workspace.past.entry(workspace.past.commit(noted), ())
@@ -220,6 +221,33 @@ def _commit_until(session: Session, workspace: Workspace, text: str, since: str 
     return found[0].commit
 
 
+def _chosen(every: Sequence[Entry], by: str | None, only: str) -> list[Entry]:
+    """The commits of the wanted authors, or only one of them."""
+    return [
+        one
+        for one in every
+        if only in ("", one.commit)
+        and (by is None or is_by(by, one.author, f"<{one.email}>", one.client, one.pushed_by, agent=by_agent(one)))
+    ]
+
+
+def _beside(every: Sequence[Entry], only: str, person: str, approvals: Approvals) -> dict[str, str]:
+    """The nearest commits before and after one that wait for a review."""
+
+    def waits(one: Entry) -> bool:
+        is_of_others = by_agent(one) or one.author != person
+        return is_of_others and not all(approvals.covers(uri, [one.commit]) for uri in one.nodes)
+
+    at = next((number for number, one in enumerate(every) if one.commit == only), None)
+    if at is None:
+        return {}
+    older, newer = islice(every, at + 1, None), reversed(every[:at])
+    return {
+        name: next((one.commit for one in some if waits(one)), "")
+        for name, some in (("older", older), ("newer", newer))
+    }
+
+
 def _check_action(params: ReviewParams) -> None:
     if sum((params.accept, bool(params.revert), bool(params.approve))) > 1:
         raise Invalid(
@@ -231,8 +259,10 @@ def _check_action(params: ReviewParams) -> None:
         raise Invalid(
             "`group` requires `revert` or `approve`", at="group", next="Name the nodes, or filter the list with `by`."
         )
-    if params.accept and (params.by or params.path):
-        raise Invalid("a review can only be accepted as a whole", at="accept", next="Leave out `by` and `path`.")
+    if params.accept and (params.by or params.path or params.commit):
+        raise Invalid(
+            "a review can only be accepted as a whole", at="accept", next="Leave out `by`, `path` and `commit`."
+        )
 
 
 @dataclass(slots=True)
@@ -503,6 +533,7 @@ REVIEW = Operation(
                 option("--revert", "revert the changes to this node; may be repeated", "URI"),
                 option("--group", "with --revert or --approve: only changes by this author and program", "NAME"),
                 MESSAGE,
+                option("--commit", "only the changes of this commit", "COMMIT"),
                 option("--until", "only up to this commit or date", "WHEN"),
                 option("--limit", "maximum number of nodes"),
                 CURSOR,

@@ -7,14 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kgd.errors import Advice, Do, KgdError, NotFound
+from kgd.model.uri import name_of
 from kgd.ui.changes import VERIFIED, description_of, rows
-from kgd.ui.node_reading import titles, way_to
+from kgd.ui.node_reading import listed as listed_rows
+from kgd.ui.node_reading import names, titles, way_to
 from kgd.ui.pages.conflicts import known_sides, listed
 from kgd.ui.rendering import listed_words
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own
 
 COMMITS = 20
+REVIEWED = 200
+"""Largest number of nodes of a commit that are approved at once."""
 DISPUTED = 5
 """Largest number of nodes of a commit whose conflicts its page shows, and of conflicts of a node."""
 UNKNOWN = "A change"
@@ -195,7 +199,7 @@ def _change(visit: Visit, refused: KgdError | None = None) -> Handled:
     uri = visit.query.get("uri") or visit.form.get("uri", "")
     told = {
         "commit": found,
-        "title": title(found, about[0]) if about else subject,
+        "title": _title_with_name(found, about, known) if about else subject,
         "body": body.strip(),
         "changes": rows(found["diff"], known),
         "names": known,
@@ -206,10 +210,41 @@ def _change(visit: Visit, refused: KgdError | None = None) -> Handled:
         "warnings": [one for one in would.get("warnings", ()) if not isinstance(one, Advice)],
         "uri": uri,
         "way": way_to(visit, uri) if uri in about else [(visit.workspace, visit.to("overview"))],
+        "rows": {row.uri: row for row in listed_rows(visit, [{"uri": one} for one in dict.fromkeys(about)])},
+        "review": _review(visit, found["commit"]),
         "refused": refused,
         "writes": visit.may("put"),
     }
     return Page("change.html", told, 422 if visit.form else 200)
+
+
+def _review(visit: Visit, commit: str) -> dict[str, Any]:
+    """Return the review of one commit: the nodes that can be approved, whether all are approved, and the nearest
+    unreviewed commits; empty without permission."""
+    if not (visit.may_do_all and visit.can("review")):
+        return {}
+    try:
+        answer = visit.call("review", commit=commit, limit=REVIEWED)
+    except KgdError:
+        return {}
+    nodes = [one for by in answer["authors"] for one in by["nodes"]]
+    known = names(visit, [one["uri"] for one in nodes])
+    left = [one["uri"] for one in nodes if not ("approved" in one or "reverted" in one)]
+    return {
+        "left": [uri for uri in left if not known.get(uri, {}).get("is_disputed")],
+        "is_approved": bool(nodes) and all("approved" in one for one in nodes),
+        "older": answer.get("older", ""),
+        "newer": answer.get("newer", ""),
+    }
+
+
+def approve(visit: Visit) -> Handled:
+    """Approve the changes of a commit, except those of nodes in conflict."""
+    commit = visit.required("commit")
+    back = Redirect(visit.to("change", commit=commit, uri=visit.form.get("uri")))
+    if uris := _review(visit, commit).get("left"):
+        visit.call("review", approve=uris, commit=commit, limit=1)
+    return back
 
 
 def _resolved(one: Mapping[str, Any], commit: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,6 +280,13 @@ def _commits_of(conflict: Mapping[str, Any]) -> set[str]:
     return {side["commit"] for side in known_sides(conflict)}
 
 
+def _title_with_name(commit: Mapping[str, Any], about: Sequence[str], known: Mapping[str, str]) -> str:
+    """Return the title of a commit; without a message, it names the only node that was created, deleted or verified."""
+    shown = title(commit, about[0])
+    name = known.get(about[0]) or name_of(about[0])
+    return f"{shown} “{name}”" if shown in ("Created", "Deleted", "Verified") and len(commit["nodes"]) == 1 else shown
+
+
 def _revert(visit: Visit, message: str) -> dict[str, Any]:
     changes = [{"op": "revert", "commit": visit.required("commit")}]
     return {"changes": changes, "message": " ".join(message.split()), "conflicts": "show"}
@@ -270,5 +312,6 @@ ENTRIES = (
     Entry("node", "node/messages", messages),
     Entry("node", "change", change),
     Entry("node", "change", revert, ("POST",)),
+    Entry("node", "change/approve", approve, ("POST",)),
     Entry("node", "undo", undo, ("POST",)),
 )
