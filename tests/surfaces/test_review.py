@@ -221,7 +221,7 @@ def test_the_changes_of_one_commit_are_approved_and_the_nearest_waiting_commits_
 ) -> None:
     bob = Author("Bob", "bob@example.org", "kgd-cli")
     made = [ws.submit(builders.change(builders.upsert("concept://shop/p", summary=one), author=bob)) for one in "abc"]
-    first, second, third = (one.commit for one in made)
+    first, second, third = (str(one.commit) for one in made)
     answer = person.review(commit=second)
     assert [(node["uri"], node["commits"]) for by in answer["authors"] for node in by["nodes"]] == [
         ("concept://shop/p", [second[:12]])
