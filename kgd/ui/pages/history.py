@@ -12,7 +12,6 @@ from kgd.ui.changes import VERIFIED, description_of, rows
 from kgd.ui.node_reading import listed as listed_rows
 from kgd.ui.node_reading import names, titles, way_to
 from kgd.ui.pages.conflicts import known_sides, listed
-from kgd.ui.rendering import listed_words
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own
 
@@ -38,7 +37,7 @@ class Fork:
     """People who changed the same version without seeing each other's change. `version` is 0 if it is not known."""
 
     conflict: str
-    people: str
+    people: tuple[str, ...]
     version: int
 
 
@@ -87,9 +86,9 @@ def _forks(shown: Sequence[Mapping[str, Any]], sides: Mapping[str, Side], *, is_
     found = {}
     for conflict, numbers in places.items():
         if len(numbers) == sum(side.conflict == conflict for side in sides.values()) > 1:
-            people = list(dict.fromkeys(shown[number]["author"] for number in numbers))
+            people = tuple(dict.fromkeys(shown[number]["author"] for number in numbers))
             version = len(shown) - numbers[-1] - 1 if is_whole else 0
-            found[shown[numbers[0]]["commit"]] = Fork(conflict, listed_words(people), version)
+            found[shown[numbers[0]]["commit"]] = Fork(conflict, people, version)
     return found
 
 
