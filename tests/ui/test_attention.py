@@ -287,7 +287,7 @@ def test_the_reason_of_a_finding_is_written_in_a_form_that_cites_its_files(
     expect(page.get_by_role("link", name="Write why")).to_have_count(3)
     page.get_by_role("link", name=re.compile("Write why.*change together")).click()
     expect(page.get_by_label("Summary")).to_have_value("models.py and rounding.py change together because ")
-    expect(page.get_by_label("Type", exact=True)).to_have_value("insight")
+    expect(page.get_by_role("radio", name="insight")).to_be_checked()
     about = "./shop/orders/models.py\n./shop/pricing/rounding.py"
     expect(page.get_by_label("About, one per line")).to_have_value(about)
     expect(page.get_by_label("Content")).to_have_value(re.compile("^6 of 6 commits of shop/orders/models.py also"))

@@ -294,6 +294,84 @@ def test_a_new_fact_needs_only_a_summary(desk: Desk, page: Page, watched: Watche
     watched.troubles.clear()  # the browser notes an answer of 422
 
 
+def test_the_form_offers_types_with_their_meanings_and_accepts_others(desk: Desk, page: Page) -> None:
+    at(page, "node/new")
+    gotcha = page.get_by_role("radio", name="gotcha surprises the next person")
+    expect(page.get_by_role("radio", name="insight")).to_be_checked()
+    gotcha.check()
+    page.get_by_label("Summary").fill("Yeast dies above 40 degrees")
+    press(page, "Preview")
+    expect(gotcha).to_be_checked()
+    press(page, "Create")
+    uri = "gotcha://shop/yeast-dies-above-40-degrees"
+    assert desk.node(uri)["type"] == "gotcha"
+    at(page, f"node/edit?uri={uri}")
+    expect(gotcha).to_be_checked()
+    assert axe(page) == []
+    page.get_by_label("Other type").fill("recipe")
+    expect(page.get_by_role("radio", name="other")).to_be_checked()
+    press(page, "Save")
+    assert desk.node(uri)["type"] == "recipe"
+    at(page, f"node/edit?uri={uri}")
+    expect(page.get_by_label("Other type")).to_have_value("recipe")
+    at(page, "node/new?uri=decision://shop/which-flour")
+    expect(page.get_by_role("radio", name="decision")).to_be_checked()
+
+
+def test_both_forms_have_the_same_fields_in_the_same_order(desk: Desk, page: Page) -> None:
+    desk.put("insight://shop/ovens", name="Ovens", relations=[{"type": "about", "target": "file://shop/src/checkout.py"}])
+    fields = []
+    for place in ("node/new", "node/edit?uri=insight://shop/ovens"):
+        at(page, place)
+        fields.append(page.locator(".edit > * .over:visible, .edit > fieldset > .over").all_inner_texts())
+    assert [name.removesuffix(", one per line") for name in fields[0]] == [
+        name.removesuffix(", one per line") for name in fields[1]
+    ]
+    expect(page.locator(".edit").get_by_role("link", name="checkout.py")).to_be_visible()
+    expect(page.locator(".edit").get_by_role("link", name="Add a relation")).to_be_visible()
+
+
+def test_the_form_counts_the_summary_and_lists_similar_facts(desk: Desk, page: Page, watched: Watched) -> None:
+    for name in ("Bread rises for an hour", "Bread is baked at six", "Bread is sold by weight", "Bread is sliced"):
+        desk.put(f"insight://shop/{name.lower().replace(' ', '-')}", name=name)
+    at(page, "node/new")
+    expect(page.locator(".counter")).to_have_text("0 / 100")
+    similar = page.locator("#similar")
+    expect(similar).to_be_hidden()
+    page.get_by_label("Summary").fill("Bread rises in an hour")
+    expect(page.locator(".counter")).to_have_text("22 / 100")
+    expect(similar).to_contain_text("Similar facts: ")
+    expect(similar.get_by_role("link")).to_have_count(3)
+    assert axe(page) == []
+    page.get_by_label("Summary").fill("x" * 101)
+    expect(page.locator(".counter.bad")).to_have_text("101 / 100")
+    expect(similar).to_be_hidden()
+    at(page, "node/new?summary=Bread+is+baked")
+    similar.get_by_role("link", name="Bread is baked at six").click()
+    expect(page.locator("h1")).to_have_text("Bread is baked at six")
+
+
+def test_the_form_offers_facts_after_brackets_and_in_lines_of_relations(desk: Desk, page: Page) -> None:
+    desk.put("insight://shop/rye-needs-acid", name="Rye needs acid", summary="Otherwise its starch turns to sugar")
+    at(page, "node/new?summary=Sourdough+is+for+rye")
+    content(page).press_sequentially("See [[rye needs")
+    offers = page.get_by_role("option")
+    expect(offers.first).to_contain_text("Rye needs acid")
+    expect(content(page)).to_have_attribute("aria-activedescendant", "offers-0-0")
+    assert axe(page) == []
+    page.keyboard.press("Enter")
+    expect(content(page)).to_have_value("See [[insight://shop/rye-needs-acid]]")
+    expect(offers).to_have_count(0)
+    about = page.get_by_label("About, one per line")
+    about.press_sequentially("src/checkout.py\nrye needs")
+    offers.first.click()
+    expect(about).to_have_value("src/checkout.py\ninsight://shop/rye-needs-acid")
+    about.press_sequentially("\nrye needs")
+    expect(offers.first).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(offers).to_have_count(0)
+
+
 def test_a_node_of_the_code_tree_can_be_neither_renamed_nor_unrelated(desk: Desk, page: Page) -> None:
     at(page, "node?uri=dir://shop/src")
     expect(page.locator("h1")).to_have_text("src")

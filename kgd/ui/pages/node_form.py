@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from kgd.model.uri import CODE_TREE, build, from_path, scheme_of
 from kgd.tools import addressing
 from kgd.tools.write.put import uri_of_fact
 from kgd.ui.changes import Mark, is_cut, mapping_of, mapping_text, marked
-from kgd.ui.node_reading import Missing, below, way_to, whole
+from kgd.ui.node_reading import Missing, below, links, way_to, whole
 from kgd.ui.reports import NOTHING, reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
@@ -61,7 +62,9 @@ def texts_of(node: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def typed_of(form: Mapping[str, str]) -> dict[str, str]:
-    """Return the fields of a submitted form."""
+    """Return the fields of a submitted form. Its type may be in a field of its own, for other types."""
+    if not form.get("type") and "other_type" in form:
+        form = {**form, "type": form["other_type"]}
     sent = {name: plain(form[name]) for name in FIELDS if name in form}
     return {name: " ".join(text.split()) if name in LINES else text for name, text in sent.items()}
 
@@ -144,8 +147,16 @@ def _line(data: Mapping[str, Any], key: str) -> str:
     return mapping_text({key: data[key]}) if data.get(key) is not None else ""
 
 
-TYPES = ("concept", "insight", "decision", "gotcha", "pattern", "task", "entity", "document", "atom", "molecule")
-"""Suggested types; any other word is also valid."""
+TYPES = {
+    "insight": "a fact worth knowing",
+    "decision": "what was chosen, and why",
+    "gotcha": "surprises the next person",
+    "pattern": "how the team does things",
+    "concept": "explains a term or a part",
+    "task": "work to do",
+}
+"""The types that the form offers first, each with its meaning; any other word is also valid."""
+OTHER_TYPES = ("entity", "document", "atom", "molecule")
 FIRST_TYPE = "insight"
 """Initial type of a form without an address, as for `remember`."""
 AREAS = ("atom", "molecule")
@@ -191,10 +202,16 @@ def new(visit: Visit) -> Handled:
     visit.form_for("put")
     texts = texts_of(None) | {name: visit.query[name] for name in FIELDS if name in visit.query}
     uri = visit.query.get("uri", "")
-    if not uri and not texts["type"]:
-        texts["type"] = FIRST_TYPE
+    if not texts["type"]:
+        texts["type"] = _scheme(uri) if uri else FIRST_TYPE
     written = Written(uri, 0, "", texts, about="\n".join(visit.many("about")))
     return _form(visit, written)
+
+
+def _scheme(uri: str) -> str:
+    """Return the type that an address names; empty if the form does not offer it."""
+    scheme, colon, _ = uri.partition("://")
+    return scheme if colon and scheme in TYPES else ""
 
 
 def save(visit: Visit) -> Handled:
@@ -300,6 +317,14 @@ def _about(visit: Visit, text: str) -> list[dict[str, Any]]:
     return [{"type": "about", "target": target, "weight": ABOUT_COST} for target in targets]
 
 
+def _about_now(visit: Visit, uri: str) -> list[tuple[str, str]]:
+    """Return the names and URIs of the nodes that a node is about."""
+    with suppress(KgdError):  # the form works without them
+        rows = links(visit, uri, "relations", None, None).rows
+        return [(row["name"], row["other"]) for row in rows if row["type"] == "about"]
+    return []
+
+
 def _late(visit: Visit, written: Written, error: Stale) -> Handled:
     """Show both versions after a concurrent change, with the form rebased on the newer version."""
     uri = written.uri or error.at
@@ -339,6 +364,8 @@ def _form(visit: Visit, written: Written, **told: Any) -> Page:
             "texts": written.texts,
             "labels": LABELS,
             "types": TYPES,
+            "other_types": OTHER_TYPES,
+            "about_now": _about_now(visit, written.uri) if written.version else [],
             "further": FURTHER,
             "one_line": LINES,
             "refused": None,

@@ -3,6 +3,7 @@
 "use strict";
 (() => {
   const DELAY = 60;  // milliseconds without a key before the server is asked
+  const FROM_PAGE = { "HX-Request": "true" };  // the answer then does not use up a message for the next page
   const dialog = document.getElementById("palette");
   if (!dialog) return;
   const say = (text) => {
@@ -60,7 +61,7 @@
       for (const [kind, texts] of Object.entries(this.field.value ? {} : last())) {
         texts.filter((text) => text !== shown).forEach((text) => words.append(kind, text));
       }
-      const answer = await fetch(`${dialog.dataset.rows}?${words}`, { signal: asking.signal }).catch(() => null);
+      const answer = await fetch(`${dialog.dataset.rows}?${words}`, { signal: asking.signal, headers: FROM_PAGE }).catch(() => null);
       const html = await answer?.text().catch(() => "");
       if (asking.signal.aborted) return;
       if (answer?.status === 401) location.reload();
