@@ -22,7 +22,7 @@ MEANINGS: Mapping[Mark, str] = {
     "unreachable": "in another workspace that cannot be reached",
     "conflict": "open conflict",
     "unverified": "stale",
-    "proposed": "open proposal",
+    "proposed": "in a proposal",
     "foreign": "from another workspace",
 }
 """The text of each mark, in the order of a legend."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from html import escape
 from math import cos, hypot, pi, sin, sqrt
+from typing import Literal
 
 from kgd.drawing.labels import GAP, TITLE, Label, box, middle, occupied, place_labels, radius
 from kgd.drawing.layout import Layout, layout_scene
@@ -22,6 +23,8 @@ from kgd.drawing.text import CHARACTER, HEIGHT, TEXT, width
 from kgd.model.escaping import fenced
 
 PAPER, INK, QUIET, FAINT, GROUP = "#ffffff", "#1d2320", "#565f59", "#c3c8c2", "#dfe9e3"
+LINE = "#848d87"
+"""Colour of relations; outlines and rings, which carry no meaning of their own, are `FAINT`."""
 RED, AMBER, BLUE = "#a3231b", "#7d5400", "#2f5c9e"
 LARGEST_SHAPE = 7.0
 """Radius of the largest shape in the circle of a group, and of a shape in a legend."""
@@ -166,7 +169,7 @@ def draw(scene: Scene, *, link: Link = lambda dot: "", title: str = "", alone: b
         [
             f'<svg {begin} width="{wide:g}" height="{high:g}" viewBox="{left:g} {top:g} {wide:g} {high:g}" '
             f'role="group"{said} class="drawing" font-family="system-ui, sans-serif" font-size="{TEXT}">{name}{paper}',
-            f"<defs>{_arrow('arrow', FAINT, arrow)}{_arrow('arrow-path', QUIET, arrow)}</defs>",
+            f"<defs>{_arrow('arrow', LINE, arrow)}{_arrow('arrow-path', QUIET, arrow)}</defs>",
             '<g class="rings" fill="none" aria-hidden="true">',
             *map(_ring, layout.rings),
             "</g>",
@@ -201,7 +204,7 @@ def badge_sample(mark: Mark) -> str:
     return (
         f'<svg viewBox="-12 -12 24 24" class="drawing sample" aria-hidden="true"><g class="mark {mark}">'
         f'<rect x="-12" y="-9" width="24" height="18" rx="9" fill="{HUES[mark]}"/>'
-        f'<text dy=".35em" text-anchor="middle" font-size="12" font-weight="700" fill="{PAPER}">{SIGNS[mark]} n</text>'
+        f'<text dy=".35em" text-anchor="middle" font-size="10" font-weight="700" fill="{PAPER}">{SIGNS[mark]} n</text>'
         "</g></svg>"
     )
 
@@ -210,8 +213,19 @@ def line_sample() -> str:
     """A line with a number, for a legend."""
     return (
         '<svg viewBox="-12 -12 24 24" class="drawing sample" aria-hidden="true">'
-        f'<path d="M-12 0h6M6 0h6" stroke="{FAINT}" stroke-width="3"/>'
+        f'<path d="M-12 0h6M6 0h6" stroke="{LINE}" stroke-width="3"/>'
         f'<text class="amount" dy=".35em" text-anchor="middle" font-size="13" fill="{QUIET}">n</text></svg>'
+    )
+
+
+def style_sample(style: Literal["path", "other", "unusual"]) -> str:
+    """A line of a style, for a legend."""
+    kind = {"path": "path", "unusual": "unusual"}.get(style, "")
+    look = f'stroke="{QUIET}" stroke-width="1.6"' if style == "path" else f'stroke="{LINE}"'
+    look += ' stroke-dasharray="6 3"' if style == "unusual" else ""
+    return (
+        '<svg viewBox="-12 -12 24 24" class="drawing sample" aria-hidden="true"><g class="lines">'
+        f'<path class="{kind}" d="M-12 0h24" {look}/></g></svg>'
     )
 
 
@@ -259,7 +273,7 @@ def _line(line: Line, layout: Layout, numbers: Mapping[str, tuple[int, Dot]], ta
         tall: The layout for a tall window.
     """
     begin, over, end = _curve(line, layout, numbers)
-    look = f'stroke="{QUIET}" stroke-opacity=".7"' if line.is_path else f'stroke="{FAINT}"'
+    look = f'stroke="{QUIET if line.is_path else LINE}"'
     look += f' stroke-width="{line.width:g}"' if line.width != 1 else ""
     look += "" if line.types else ' stroke-dasharray="4 3"'
     arrow = f' marker-end="url(#arrow{"-path" if line.is_path else ""})"' if line.has_arrow else ""

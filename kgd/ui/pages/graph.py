@@ -42,8 +42,6 @@ BADGES: Mapping[Mark, str] = {
 """Marks of nodes in the list beside the picture."""
 ROWS = 50
 """Number of rows that the list shows at first."""
-NAMED = 60
-"""Largest number of lines of which the unusual ones have names, as in `graph.js`."""
 NEIGHBOURS = 20
 """Largest number of nodes of one relation in the list beside the picture."""
 
@@ -148,6 +146,8 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         return {"wanted": wanted, **unknown}
     alternatives = paths(visit, wanted)
     alternative = _alternative(alternatives, wanted)
+    weights = {edge["weight"] for one in alternatives for edge in one["edges"]}
+    has_costs = len(weights) > 1
     answer = marked(visit, wanted, alternatives[alternative])
     scene = scene_of_walk(answer, is_path=True)
     names = {dot.uri: dot.name for dot in scene.dots}
@@ -157,7 +157,6 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     title = _title(scene)
     steps = counted(len(scene.dots) - 1, "step")
     costs = {(edge["source"], edge["target"], edge["type"]): edge["weight"] for edge in answer["edges"]}
-    has_costs = len(alternatives) > 1 or len(set(costs.values())) > 1
     return {
         "wanted": wanted,
         "title": title,
@@ -259,7 +258,6 @@ def _around(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         "wanted": wanted,
         "title": title,
         "hint": f"{counted(len(scene.dots), 'node')}. Nearer the middle is more closely related.",
-        "usual": scene.usual if len(scene.lines) <= NAMED else "",
         "edges": _offered(edges, wanted.hidden_edges),
         "starts": _starts(visit, wanted, scene),
         "neighbours": _neighbours(visit, wanted, scene, answer),

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from kgd.drawing.looks import TONES
 from kgd.drawing.scene import MEANINGS, UNKNOWN, Mark, Scene, in_words, shown_type
-from kgd.drawing.svg import HUES, badge_sample, line_sample, sample
+from kgd.drawing.svg import HUES, badge_sample, line_sample, sample, style_sample
 from kgd.errors import KgdError
 from kgd.model.uri import CODE_TREE, scheme_of
 from kgd.tools.read.states import Colour, proposed_of_walk, tones_of_walk
@@ -30,6 +30,8 @@ LOOKED_AT = 500
 """Number of nodes to search for types while some types are hidden."""
 NONE = "-"
 """A type without nodes."""
+NAMED = 60
+"""Largest number of lines of which the unusual ones have names and dashes, as in `graph.js`."""
 BUDGET = 2_000_000
 """Token budget, larger than any answer; further pages are fetched by cursor."""
 
@@ -81,6 +83,9 @@ def paths(visit: Visit, wanted: Wanted) -> list[Mapping[str, Any]]:
     """Return the cheapest path from the first start node to the node `to`, then the alternatives, each as an answer of
     `traverse`.
 
+    Of paths of one cost, those through code or single nodes precede those through areas, which say less. A path that
+    only makes a detour from another one is left out.
+
     Raises:
         NotFound: One of them does not exist.
     """
@@ -93,7 +98,18 @@ def paths(visit: Visit, wanted: Wanted) -> list[Mapping[str, Any]]:
         budget=BUDGET,
         as_of=wanted.as_of or None,
     )
-    return [best, *({**best, **one} for one in best.get("alternatives", ()))]
+    found = [best, *({**best, **one} for one in best.get("alternatives", ()))]
+    found.sort(key=lambda one: (one["nodes"][-1]["cost"], bool(_between(one)) and any(map(_is_area, _between(one)))))
+    return [one for one in found if not any(set() < _between(other) < _between(one) for other in found)]
+
+
+def _between(path: Mapping[str, Any]) -> set[str]:
+    """The URIs of the nodes of a path without its ends."""
+    return {node["uri"] for node in path["nodes"][1:-1]}
+
+
+def _is_area(uri: str) -> bool:
+    return scheme_of(uri) in ("atom", "molecule")
 
 
 def marked(visit: Visit, wanted: Wanted, answer: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -242,6 +258,7 @@ def legend_of(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]
     named = {mark for _, marks, _ in of_tones for mark in marks}
     is_grouped = scene.arrangement == "groups"
     legend += [_entry(line_sample(), "relations between groups")] if is_grouped and scene.lines else []
+    legend += _line_styles(scene) if scene.arrangement == "rings" else []
 
     def figure(mark: Mark) -> str:
         of_groups = is_grouped and mark in HUES
@@ -252,6 +269,18 @@ def legend_of(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]
         for mark, count in scene.marks.items()
         if mark not in named
     ]
+
+
+def _line_styles(scene: Scene) -> list[dict[str, Any]]:
+    """Return the meanings of the lines around starts; scripts draw the lines of unusual relations with dashes."""
+    has_both = len({line.is_path for line in scene.lines}) > 1
+    styles = [
+        _entry(style_sample("path"), "shortest path"),
+        _entry(style_sample("other"), "other relation"),
+    ] * has_both
+    if len(scene.lines) <= NAMED and any(", ".join(line.types) != scene.usual for line in scene.lines):
+        styles.append(_entry(style_sample("unusual"), f"not “{scene.usual}”") | {"is_scripted": True})
+    return styles
 
 
 def _entry(figure: str, words: str, link: str = "", is_hidden: bool = False) -> dict[str, Any]:

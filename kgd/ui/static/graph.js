@@ -3,7 +3,7 @@
 "use strict";
 (() => {
   const NEAREST = 24, FURTHEST = 0.5, STEP = 1.3, LARGEST = 3;
-  const ABOVE = 52, BELOW = 30;  // free, for buttons over the picture and for labels
+  const ABOVE = 54, BELOW = 30;  // free, for buttons over the picture and for labels
   const LENGTHS = [26, 14], LONGEST = [90, 64, 56, 48, 42, 37, 33, 29];  // to which labels are cut, and to which they grow if there is room
   const LINES = [4, 3, 2, 1];  // of the label of a node in a group, which are as wide as its column and keep to its row
   const TITLE = [10, 16];  // of a box
@@ -19,6 +19,7 @@
   const LARGER = 1.16, LINE = 18;  // size of its text, by that of other labels, and height of a line
   const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9];  // places of a text on a line between groups
   const LEAST_PAD = 58;  // half of a short label
+  const SHAPE = 3.5, OF_TYPES = 7;  // least radius of the shape of a node in a group, and largest number of shapes that replace smaller ones
   const STRETCH = { rings: 2, path: 4, groups: 1.8 };  // largest ratio of the scales of both axes
   const by = (id) => document.getElementById(id), within = (value, least, most) => Math.max(least, Math.min(most, value));
   // The scene on the page, and the view of it: a place (x, y) is painted at (x * kx, y * ky), less the view's corner, in units of `scale` pixels.
@@ -93,6 +94,7 @@
       } else if (dot.group) {
         dot.figure.setAttribute("r", size(dot).toFixed(1));
         dot.parts?.setAttribute("transform", `scale(${(size(dot) / dot.drawn).toFixed(3)})`);
+        if (dot.parts) gather(dot);
         pin(dot);
       }
     }
@@ -106,6 +108,31 @@
     else resting = setTimeout(place, REST);
     pan();
     spot();
+  }
+
+  // In a small circle, where the shapes of its nodes could not be told apart, each type has one large shape.
+  function gather(dot) {
+    const paths = [...dot.parts.querySelectorAll("path")], scale = size(dot) / dot.drawn;
+    dot.shapes ||= paths.map((path) => {
+      const all = path.getAttribute("d"), one = `M${all.split("M")[1]}`;
+      path.setAttribute("d", one);
+      const { x, y, width, height } = path.getBBox();
+      path.setAttribute("d", all);
+      return { path, all, one, x: x + width / 2, y: y + height / 2, radius: Math.max(width, height) / 2 };
+    });
+    const isSmall = dot.shapes.some(({ radius }) => radius * scale < SHAPE);
+    if (!isSmall && !dot.isGathered) return;
+    dot.isGathered = isSmall;
+    const shown = dot.shapes.slice(0, OF_TYPES), around = Math.min(shown.length, 6);
+    dot.shapes.forEach(({ path, all, one, x, y, radius }, number) => {
+      path.setAttribute("d", isSmall ? one : all);
+      path.removeAttribute("display");
+      if (!isSmall) return path.removeAttribute("transform");
+      if (number >= OF_TYPES) return path.setAttribute("display", "none");
+      const turn = 2 * Math.PI * number / around - Math.PI / 2, away = shown.length === 1 || number === 6 ? 0 : dot.drawn * 0.56;
+      const times = Math.min(Math.max(5.5, size(dot) * 0.2) / scale, dot.drawn * 0.3) / radius;
+      path.setAttribute("transform", `translate(${(away * Math.cos(turn)).toFixed(2)} ${(away * Math.sin(turn)).toFixed(2)}) scale(${times.toFixed(3)}) translate(${-x} ${-y})`);
+    });
   }
 
   // The numbers on the edge of a group, beside a small circle, or beside the title of a box.
@@ -183,6 +210,7 @@
     }
     const crossed = kind === "rings" && lines.length <= CROSSED ? crossings() : new Taken();
     const isFit = fitted || near() <= 1.01, [across, down] = free();
+    if (isFit) for (const area of buttons()) taken.take(area);
     const hasRoom = (dot, [left, top, right, bottom]) => {
       if (isFit && (left < view.x || right > view.x + across || top < view.y || bottom > view.y + down)) return false;
       const beside = dot.badges.reduce((sum, badge) => sum + badgeWidth(badge) + GAP, TITLE[0]);
@@ -193,7 +221,8 @@
       Object.assign(dot, { text, side });
       taken.take(around(dot, side), dot.label);
     };
-    const first = (dot) => (dot.link.hasAttribute("aria-current") ? 0 : dot.isStart || dot.open ? 1 : 2);
+    const needsWork = (dot) => dot.link.querySelector(".mark:is(.conflict, .unverified)");
+    const first = (dot) => (dot.link.hasAttribute("aria-current") ? 0 : dot.isStart || dot.open ? 1 : needsWork(dot) ? 2 : 3);
     const ordered = [...dots].sort((a, b) => first(a) - first(b));
     if (kind === "path") return placeSteps(ordered);
     for (const dot of ordered) {
@@ -387,6 +416,13 @@
     return !names ? "" : isTall ? `${names} ${from < to ? "↓" : "↑"}` : from < to ? `${names} →` : `← ${names}`;
   }
 
+  // The area of the buttons over the picture.
+  function buttons() {
+    const zoom = document.querySelector(".zoom");
+    if (getComputedStyle(zoom).position !== "absolute") return [];
+    const { left, top, right, bottom } = zoom.getBoundingClientRect(), { x, y } = svg.getBoundingClientRect();
+    return [[left, top, right, bottom].map((edge, number) => (edge - (number % 2 ? y : x)) / scale + (number % 2 ? view.y : view.x))];
+  }
   // Whether a button lies over the upper edge of the picture.
   const isCovered = () => [".side", ".zoom"].some((part) => getComputedStyle(document.querySelector(part)).position === "absolute");
 
