@@ -28,7 +28,7 @@ DESTINATIONS = (
     Destination("stale", "Stale", "verify unverified outdated", title="Stale facts"),
     Destination("areas", "Areas", "coverage folders atoms"),
     Destination("broken", "Broken links", "missing targets", is_listed=False),
-    Destination("workspaces", "Workspaces", "remotes sharing tokens sync browsers"),
+    Destination("workspaces", "Workspace settings", "remotes sharing access tokens sync browsers workspaces"),
 )
 NAVIGATION = {one.name: one.label for one in DESTINATIONS if one.is_listed}
 """Labels of the pages in the navigation, by name."""

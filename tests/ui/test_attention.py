@@ -491,7 +491,7 @@ def test_results_that_only_a_relation_leads_to_are_links_below_the_others(page: 
 def test_a_remote_without_a_sync_yet_is_not_called_ok(page: Page) -> None:
     at(page, "workspaces")
     row = page.get_by_role("row", name="origin")
-    expect(row).to_contain_text("not synced yet")
+    expect(row).to_contain_text("Not synced yet. Sync now to compare with origin.")
     expect(row.locator(".badge.good")).to_have_count(0)
 
 
@@ -510,3 +510,15 @@ def test_the_bar_of_the_coverage_has_the_colour_of_the_links(page: Page) -> None
         with Image.open(io.BytesIO(bar.screenshot())) as taken:
             shown = taken.convert("RGB").getpixel((taken.width // 4, taken.height // 2))
         assert link.evaluate("link => getComputedStyle(link).color") == f"rgb{shown}"
+
+
+def test_the_start_page_shows_the_work_and_the_last_change_of_each_workspace(desk: Realistic, page: Page) -> None:
+    page.goto(page.url.partition("/ui/")[0] + "/ui/")
+    shop = page.locator(".work > li", has=page.get_by_role("link", name="shop", exact=True))
+    expect(shop).to_contain_text("Last change:")
+    expect(shop).to_contain_text("Written by your team")
+    for work in ("conflicts", "stale", "proposals"):
+        expect(shop.get_by_role("link", name=re.compile(rf"^\d+ {work}$"))).to_be_visible()
+    expect(page.locator(".adding")).to_contain_text("kgd up")
+    expect(page.locator(".adding").get_by_role("button", name="Copy kgd join URL")).to_be_visible()
+    assert axe(page) == []

@@ -281,7 +281,7 @@ def test_the_administrator_gets_a_link_and_sees_who_signed_in(browser: BrowserCo
     page = browser.new_page()
     page.goto(hub.call("ui", workspace="infra")["url"])
     page.wait_for_url("**/w/infra/overview")
-    account(page).get_by_role("link", name="Workspaces").click()
+    account(page).get_by_role("link", name="Settings of infra").click()
     expect(page.locator("main")).to_contain_text(f"This is a hub at {hub.url}")
     assert hub.call("status")["daemon"]["pages"]["url"] == f"{hub.url}/ui/"
     assert page.goto(f"{hub.url}/")

@@ -32,7 +32,8 @@ def tip_of(there: Path) -> str:
 
 
 def test_unpushed_commits_are_counted_and_pushed_with_a_click(desk: Desk, page: Page, shared: Path) -> None:
-    account(page).get_by_role("link", name="Workspaces").click()
+    account(page).get_by_role("link", name="Settings of shop").click()
+    expect(page.locator("h1")).to_have_text("Settings of shop")
     expect(page.get_by_role("row", name="shop")).to_contain_text("Your team")
     row = page.get_by_role("row", name="origin")
     expect(row).to_contain_text("0 commits")
@@ -41,6 +42,12 @@ def test_unpushed_commits_are_counted_and_pushed_with_a_click(desk: Desk, page: 
     row.get_by_role("button", name="Sync now").click()
     expect(page.locator(".said")).to_have_text("origin: fetched 0 commits, pushed 1.")
     assert tip_of(shared) == desk.call("status")["workspace"]["tip"]
+
+
+def test_each_permission_of_a_token_has_its_meaning(desk: Desk, page: Page) -> None:
+    at(page, "workspaces/tokens/mint")
+    expect(page.get_by_label("write commits without review")).to_be_visible()
+    expect(page.locator(".take .aside")).to_have_count(5)
 
 
 def test_a_token_is_created_shown_once_and_revoked_by_keyboard(desk: Desk, page: Page) -> None:

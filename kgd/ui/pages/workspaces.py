@@ -1,9 +1,10 @@
-"""The start page, and the page *Workspaces*: remotes, workspaces of this machine, tokens, and browsers."""
+"""The start page, and the settings of a workspace: remotes, tokens, browsers, and the workspaces of this machine."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from kgd.errors import Invalid, KgdError, NotFound
@@ -11,16 +12,18 @@ from kgd.tools.hubs.tokens import describe
 from kgd.ui.rendering import counted
 from kgd.ui.visit import THEMES, Entry, Handled, Page, Redirect, Visit, address, own
 
+GLANCES = 20
+"""Largest number of workspaces whose work and last change the start page shows."""
 TOKENS = 50
 """Largest number of tokens on one page."""
 KINDS = {"here": "here", "clone": "a read-only copy", "hub": "on a hub"}
 TRUST = {"local": "only you", "team": "your team", "remote": "another team"}
 VERBS = (
-    ("read", "read"),
-    ("propose", "propose changes"),
-    ("write", "write"),
-    ("resolve", "resolve conflicts"),
-    ("admin", "sync with remotes"),
+    ("read", "read", "facts, their history and search"),
+    ("propose", "propose changes", "which wait until a person accepts them"),
+    ("write", "write", "commits without review"),
+    ("resolve", "resolve conflicts", "chooses between versions"),
+    ("admin", "sync with remotes", "fetches and pushes"),
 )
 PROGRAMS = ("Edg", "OPR", "Firefox", "HeadlessChrome", "Chrome", "Version")
 SYSTEMS = (
@@ -40,8 +43,22 @@ def first(visit: Visit) -> Handled:
     ids = [id for id in visit.workspaces() if id not in hubs]
     if len(ids) == 1 and not hubs:
         return Redirect(address(ids[0], "overview"))
-    known = visit.call("workspaces")["workspaces"] if visit.record is None else []
-    return Page("first.html", {"ids": ids, "hubs": hubs, "known": {one["id"]: one for one in known}})
+    known = {one["id"]: one for one in visit.call("workspaces")["workspaces"]} if visit.record is None else {}
+    opened = [id for id in ids if known.get(id, {"open": True})["open"]][:GLANCES]
+    told = {"known": known, "trust": TRUST, "glances": {id: _glance(visit, id) for id in opened}}
+    return Page("first.html", told | {"ids": ids, "hubs": hubs})
+
+
+def _glance(visit: Visit, id: str) -> dict[str, Any]:
+    """Return the pending work and the last commit of an open workspace; empty if the visitor may not see them."""
+    found: dict[str, Any] = {}
+    with suppress(KgdError):  # the list works without them
+        status = visit.call("status", workspace=id)
+        stale = status["counts"].get("unverified", 0)
+        work = (("conflicts", "conflict", status["conflicts"]), ("stale", "stale", stale))
+        found["work"] = (*work, ("proposals", "proposal", status["proposals"]))
+        found["last"] = next(iter(visit.call("history", workspace=id, limit=1)["commits"]), None)
+    return found
 
 
 def workspaces(visit: Visit) -> Handled:
