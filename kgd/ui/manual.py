@@ -140,11 +140,22 @@ def read(name: str, places: Places) -> Read:
     body = Markup(_PARSER.render(_text(name), {"around": around}))
     return Read(
         all_of_them[at],
-        body,
+        body if posixpath.basename(name) == INDEX else _with_contents(body, around.headings),
         tuple(around.headings),
         all_of_them[at - 1] if at else None,
         all_of_them[at + 1] if at + 1 < len(all_of_them) else None,
     )
+
+
+def _with_contents(body: Markup, headings: Sequence[Heading]) -> Markup:
+    """Add the folded headings of a page below its title; wide windows show them beside the text instead."""
+    own = [one for one in headings if one.level == 2]
+    before, title, after = body.partition("</h1>")
+    if len(own) < 2 or not title:
+        return body
+    rows = Markup("\n").join(Markup('<li><a href="#{}">{}</a></li>').format(one.anchor, one.title) for one in own)
+    fold = Markup('\n<details class="own-contents"><summary>On this page</summary>\n<ul>\n{}\n</ul>\n</details>')
+    return before + title + fold.format(rows) + after
 
 
 @cache
@@ -286,7 +297,6 @@ def _parser() -> MarkdownIt:
     made = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     made.add_render_rule("heading_open", _heading)
     made.add_render_rule("bullet_list_open", _list)
-    made.add_render_rule("bullet_list_close", _list_end)
     made.add_render_rule("link_open", _link)
     made.add_render_rule("link_close", _link_end)
     made.add_render_rule("image", _picture)
@@ -307,15 +317,8 @@ def _heading(renderer: Any, tokens: Sequence[Token], index: int, options: Any, e
 
 
 def _list(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """Render a list; a list of the page's own headings is folded, because wide windows show it beside the text."""
-    fold = '<details class="own-contents"><summary>On this page</summary>\n'
-    return f"{fold if _is_own_list(tokens, index) else ''}<ul>\n"
-
-
-def _list_end(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    level, places = tokens[index].level, range(index - 1, -1, -1)
-    opened = next(at for at in places if tokens[at].type == "bullet_list_open" and tokens[at].level == level)
-    return "</ul>\n</details>\n" if _is_own_list(tokens, opened) else "</ul>\n"
+    """Render a list; a list of the page's own headings is hidden, because the page shows them below its title."""
+    return f"<ul{' hidden' if _is_own_list(tokens, index) else ''}>\n"
 
 
 def _is_own_list(tokens: Sequence[Token], index: int) -> bool:

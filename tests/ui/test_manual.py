@@ -82,6 +82,10 @@ def test_the_headings_of_a_page_are_beside_it_or_above_it(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     expect(beside).to_be_hidden()
     expect(above).to_be_visible()
+    assert above.evaluate("fold => fold.previousElementSibling.tagName") == "H1"
+    expect(above.get_by_role("link").first).to_be_hidden()
+    above.locator("summary").click()
+    expect(above.get_by_role("link").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
