@@ -152,6 +152,7 @@ class TestInABrowser:
         page.wait_for_url("**/node/new")
         at(page, "stale").keyboard.press("?")
         expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("cWrite a fact")
+        expect(page.get_by_role("dialog").get_by_role("button", name="Close")).to_be_focused()
         page.keyboard.press("Escape")
         page.keyboard.press("c")
         page.wait_for_url("**/node/new")

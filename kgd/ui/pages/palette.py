@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -128,12 +128,21 @@ def _found(visit: Visit, question: str) -> tuple[list[Choice], list[Choice]]:
         answer = visit.call("search", query=question, limit=LOOKED, max_depth=0)
     except KgdError:  # half-typed words may be an invalid query; the search page reports that
         return [], []
-    chosen = [sorted(answer[name], key=lambda hit: closeness(hit, question))[:FOUND] for name in ("hits", "code")]
+    chosen = [_ordered(answer[name], question)[:FOUND] for name in ("hits", "code")]
     nodes, code = (
         [_choice(visit, hit, row, question) for hit, row in zip(hits, listed(visit, hits), strict=True)]
         for hits in chosen
     )
     return nodes, _with_kinds(visit, code)
+
+
+def _ordered(hits: Sequence[Mapping[str, Any]], question: str) -> list[Mapping[str, Any]]:
+    """Put the node that the words name first. The others keep the order of the search, as on its page, if the words
+    begin the name of its best hit; those of half-typed words may begin only names of later ones, which come first."""
+    places = [closeness(hit, question) for hit in hits]
+    by_name = next((place for place in places if place), 2) > 1
+    ordered = sorted(zip(places, hits, strict=True), key=lambda found: found[0] if by_name else bool(found[0]))
+    return [hit for _, hit in ordered]
 
 
 def _with_kinds(visit: Visit, code: list[Choice]) -> list[Choice]:
