@@ -51,11 +51,11 @@ def _is_seen(c: str) -> bool:
     return c in _BLANK or (c.isprintable() and c not in _UNSEEN_LETTERS) or unicodedata.category(c) == "Zs"
 
 
-def laid_out(text: str, place: Callable[[str], str]) -> Markup:
-    """Render Markdown as HTML. `place` returns the address of a node's page."""
+def laid_out(text: str, place: Callable[[str], str], file: Callable[[str], str | None] = lambda path: None) -> Markup:
+    """Render Markdown as HTML. `place` returns the address of a node's page, `file` that of a file's page, or None."""
     text = shown(text)
     if len(text) <= LONGEST:
-        env: dict[str, Any] = {"place": place, "steps": STEPS}
+        env: dict[str, Any] = {"place": place, "file": file, "steps": STEPS}
         try:
             # Entities have become characters only after parsing.
             return Markup(shown(_PARSER.render(text, env)) + _definitions(env))
@@ -84,6 +84,7 @@ def _parser() -> MarkdownIt:
     rules = {
         "link_open": _link,
         "image": _picture,
+        "code_inline": _code,
         "fence": _fence,
         "heading_open": _heading,
         "heading_close": _heading,
@@ -167,6 +168,15 @@ def _link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env:
     if "node" in token.meta or _is_node(url):
         return str(Markup('<a href="{}">').format(env["place"](url)))
     return str(Markup('<a href="{}" rel="noreferrer noopener" class="out">').format(url))
+
+
+def _code(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    """Render code within a sentence; the path of a file is a link to its page, unless it is within a link."""
+    text = tokens[index].content
+    level = sum(token.nesting for token in tokens[:index] if token.type in ("link_open", "link_close"))
+    if not level and (place := env["file"](text)):
+        return str(Markup('<a href="{}"><code>{}</code></a>').format(place, text))
+    return str(Markup("<code>{}</code>").format(text))
 
 
 def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:

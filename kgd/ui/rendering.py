@@ -109,6 +109,7 @@ def _environment() -> Environment:
         "sentence": sentence,
         "commands": commands,
         "breakable": breakable,
+        "unbroken": unbroken,
         "message": error_words.message,
         "place": error_words.place,
         "next_step": error_words.next_step,
@@ -142,7 +143,17 @@ def commands(text: str) -> Markup:
     if len(parts) % 2 == 0:
         return escape("`".join(parts))
     return Markup("").join(
-        Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(parts)
+        Markup("<code>{}</code>").format(unbroken(part)) if number % 2 else escape(part)
+        for number, part in enumerate(parts)
+    )
+
+
+def unbroken(command: str) -> Markup:
+    """Render a command so that its options do not break after a hyphen."""
+    parts = re.split(r"(?<!\S)(--?[A-Za-z][\w-]*)", shown(command))
+    return Markup("").join(
+        Markup('<span class="option">{}</span>').format(part) if number % 2 else escape(part)
+        for number, part in enumerate(parts)
     )
 
 

@@ -284,7 +284,7 @@ CONTRASTS = """() => {
 def test_relations_have_enough_contrast_in_both_themes(page: Page, place: str) -> None:
     opened(page, LAPTOP, place)
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         found = page.evaluate(CONTRASTS)
         assert len(found) > 5
         assert min(found) >= 3
@@ -363,3 +363,39 @@ def test_areas_are_called_areas(page: Page) -> None:
     for place in (".legend", ".words", "#card header"):
         expect(page.locator(place).first).to_contain_text("area")
         expect(page.locator(place).first).not_to_contain_text("atom")
+
+
+def test_the_palette_orders_complete_words_as_the_search_does_and_offers_to_write(page: Page) -> None:
+    at(page, "search?q=refund")
+    searched = page.locator(".results .hit h2 a:not(.badge)").all_inner_texts()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("refund")
+    rows = page.locator("#palette-list")
+    found = rows.get_by_role("group", name="Knowledge").locator("[role=option] > span:first-of-type")
+    expect(found.first).to_contain_text("Refund a single line")
+    assert found.all_inner_texts() == searched[: found.count()]
+    expect(rows.locator(".aside mark").first).to_have_text("refunds")
+    rows.get_by_role("option", name="Write a fact about “refund”").click()
+    expect(page.get_by_label("Summary")).to_have_value("refund")
+
+
+def test_a_phone_keeps_the_words_of_a_search_in_a_field(page: Page) -> None:
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    at(page, "search?q=refund&type=insight")
+    field = page.get_by_label("Search again")
+    expect(field).to_have_value("refund")
+    field.fill("label")
+    field.press("Enter")
+    expect(page.locator("h1")).to_have_text("Results for “label”")
+    expect(page).to_have_url(re.compile("type=insight"))
+    assert axe(page) == []
+    account = page.get_by_role("button", name="Account").bounding_box()
+    assert account
+    assert account["width"] == account["height"] == 40
+
+
+def test_proposals_without_a_conflict_say_so(page: Page) -> None:
+    at(page, "proposals")
+    expect(page.locator(".headline .badge.good")).to_have_text(["no conflict", "no conflict"])
+    style = page.locator("ins").first.evaluate("ins => [getComputedStyle(ins).textDecorationLine, getComputedStyle(ins).fontWeight]")
+    assert style == ["none", "600"]

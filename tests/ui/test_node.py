@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.ui.conftest import Desk, Watched, at, axe
-from tests.waiting import until
+from tests.waiting import at_rest, until
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
@@ -334,6 +336,7 @@ def test_both_forms_have_the_same_fields_in_the_same_order(desk: Desk, page: Pag
 def test_the_form_counts_the_summary_and_lists_similar_facts(desk: Desk, page: Page, watched: Watched) -> None:
     for name in ("Bread rises for an hour", "Bread is baked at six", "Bread is sold by weight", "Bread is sliced"):
         desk.put(f"insight://shop/{name.lower().replace(' ', '-')}", name=name)
+    until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))
     at(page, "node/new")
     expect(page.locator(".counter")).to_have_text("0 / 100")
     similar = page.locator("#similar")
@@ -370,6 +373,24 @@ def test_the_form_offers_facts_after_brackets_and_in_lines_of_relations(desk: De
     expect(offers.first).to_be_visible()
     page.keyboard.press("Escape")
     expect(offers).to_have_count(0)
+
+
+def test_a_path_in_the_text_links_to_its_file_and_tags_differ_from_the_type(desk: Desk, page: Page) -> None:
+    text = "Seen in `src/checkout.py`, not in `src/absent.py`, and in [`src/checkout.py`](https://example.org).\n"
+    desk.put("insight://shop/till", name="The till", content=text, tags=["money"])
+    at(page, "node?uri=insight://shop/till")
+    links = page.locator(".content").get_by_role("link")
+    expect(links).to_have_text(["src/checkout.py", "src/checkout.py"])
+    expect(page.locator(".title .badge.tag")).to_have_text("money")
+    links.first.click()
+    expect(page.locator("h1")).to_have_text("checkout.py")
+
+
+def test_one_line_below_the_title_says_whether_the_cited_code_has_changed(desk: Desk, page: Page) -> None:
+    desk.put("insight://shop/trusted", name="Trusted", data={"cites": ["src/checkout.py"]})
+    at(page, "node?uri=insight://shop/trusted")
+    expect(page.locator(".trust")).to_have_text(re.compile("^✓ Cited code unchanged"))
+    assert axe(page) == []
 
 
 def test_a_node_of_the_code_tree_can_be_neither_renamed_nor_unrelated(desk: Desk, page: Page) -> None:

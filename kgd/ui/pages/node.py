@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -42,6 +43,9 @@ FORMS = ("relate", "append", "move")
 OWN_PLACE = ("cites", "verified")
 """Keys of the data that the page shows as citations."""
 TALK = ("thread", "message")
+_PATH = re.compile(r"(?<!`)`([^`\s:#*]+/[^`\s:#*]+\.\w+)`(?!`)")
+MOST_FILES = 20
+"""Largest number of paths in a text that become links."""
 STEPS = {"in-progress": "Start", "completed": "Done"}
 """The buttons of a task, by the status to which each moves it."""
 
@@ -79,12 +83,14 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "data_shown": [(key, as_text(value)) for key, value in data.items() if key not in own],
         "cites": cites,
         "verified": verified(found, cites),
+        "trust": trust(found, cites) if not found.get("unverified") else None,
         "others": others_about_code(visit, found, cites) if not as_of else [],
         "others_shown": FEW,
         "version_authors": version_authors(visit, found) if not as_of else [],
         "sections": sections,
         "names_files": any(one["title"] == FILES and one["items"] for one in sections),
         "content": below(lead(found) or found["name"], found["content"]),
+        "files": files_in(visit, found["content"]).get,
         "changes": changes_of(found),
         "mentioned": mentioned(visit, found),
         "do": wanted if writes and wanted in (*FORMS, "relation") else "",
@@ -137,6 +143,25 @@ def _linked(visit: Visit, text: str) -> list[tuple[str, str]]:
             parts += [(before, ""), (path, visit.to("file", path=path.removeprefix("./")))]
             rest = after
     return [*parts, (rest, "")]
+
+
+def files_in(visit: Visit, text: str) -> dict[str, str]:
+    """Return the paths between backticks that are files of the code, each with the address of its page."""
+    paths = list(dict.fromkeys(_PATH.findall(text)))[:MOST_FILES]
+    with contextlib.suppress(KgdError):  # the text needs no links
+        nodes = visit.call("get", uris=[f"./{path}" for path in paths], include=[])["nodes"] if paths else []
+        known = {path_of(one["uri"]) for one in nodes if scheme_of(one["uri"]) == "file"}
+        return {path: visit.to("file", path=path) for path in paths if path in known}
+    return {}
+
+
+def trust(found: Mapping[str, Any], cites: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
+    """Return whether the cited code has changed since it was verified, and since when; None if that is not known."""
+    states = {one.get("state") for one in cites}
+    if "changed" in states:
+        return "changed", max((one.get("since", "") for one in cites if one.get("state") == "changed"), default="")
+    checked = verified(found, cites)
+    return ("unchanged", checked[1]) if states == {"verified"} and checked else None
 
 
 def verified(found: Mapping[str, Any], cites: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
