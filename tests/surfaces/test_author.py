@@ -44,6 +44,15 @@ def test_nodes_are_newest_first_each_once_and_in_pages(ask: Ask, person: Ask) ->
     assert "cursor" not in rest
 
 
+def test_facts_are_counted_by_the_program_that_wrote_them(ask: Ask, person: Ask) -> None:
+    ask.put(changes=[upsert("x/a"), upsert("x/b")])
+    person.put(changes=upsert("x/c"))
+    answer = ask.author(name="Ann Person")
+    assert answer["written_with"] == [{"client": "test-client 1.0", "nodes": 2}, {"client": "", "nodes": 1}]
+    assert [one.get("client", "") for one in answer["nodes"]] == ["", "test-client 1.0", "test-client 1.0"]
+    assert "conflicts" not in answer
+
+
 def test_the_changes_of_an_author_are_counted_and_the_newest_are_listed(ask: Ask, person: Ask) -> None:
     ask.put(changes=[upsert(f"x/{name}") for name in "abcd"], message="Four at once")
     person.put(changes=upsert("x/a", summary="changed"))

@@ -321,7 +321,9 @@ def test_the_form_offers_types_with_their_meanings_and_accepts_others(desk: Desk
 
 
 def test_both_forms_have_the_same_fields_in_the_same_order(desk: Desk, page: Page) -> None:
-    desk.put("insight://shop/ovens", name="Ovens", relations=[{"type": "about", "target": "file://shop/src/checkout.py"}])
+    desk.put(
+        "insight://shop/ovens", name="Ovens", relations=[{"type": "about", "target": "file://shop/src/checkout.py"}]
+    )
     fields = []
     for place in ("node/new", "node/edit?uri=insight://shop/ovens"):
         at(page, place)

@@ -34,6 +34,8 @@ EXAMINED = 100
 """Number of an author's newest nodes that are searched for areas and stale facts."""
 LISTED = 10
 """Largest number of areas, namespaces, proposals and stale facts in an answer."""
+DISPUTED = 500
+"""Largest number of records of conflicts that are read."""
 RECENT = 5
 """Largest number of commits in an answer."""
 NAMED = 3
@@ -48,11 +50,12 @@ class AuthorParams(Params):
 
 
 class WrittenNode(Brief):
-    """`at` and `commit` belong to the author's last change to the node. `changed_by` is the author of the node's
-    newest change, if that is another one."""
+    """`at` and `commit` belong to the author's last change to the node, and `client` is the agent's program that made
+    it. `changed_by` is the author of the node's newest change, if that is another one."""
 
     at: str
     commit: str
+    client: NotRequired[str]
     changed_by: NotRequired[str]
     unverified: NotRequired[UnverifiedAnswer]
 
@@ -76,6 +79,13 @@ class KnownArea(TypedDict):
     facts: int
 
 
+class WrittenWith(TypedDict):
+    """A program; empty for changes without an agent."""
+
+    client: str
+    nodes: int
+
+
 class KnownNamespace(TypedDict):
     namespace: str
     nodes: int
@@ -85,6 +95,9 @@ class AuthorResult(TypedDict):
     """`nodes` are newest first, without nodes that the author only verified. Areas, namespaces and stale facts are
     those of the newest `EXAMINED` nodes; `without_area` is the number of these nodes that have no area. A token with a
     narrow scope gets neither this number nor stale facts.
+
+    `written_with` has the programs of the last changes to the newest `EXAMINED` nodes, and `conflicts` the number of
+    these nodes that have an open conflict.
 
     `changes` counts the author's commits between `first` and `last`; `recent` are the newest ones. `changed` counts
     `nodes`, and `more` is true if there are more than `EXAMINED`.
@@ -102,6 +115,8 @@ class AuthorResult(TypedDict):
     last: NotRequired[str]
     changed: int
     more: NotRequired[bool]
+    written_with: list[WrittenWith]
+    conflicts: NotRequired[int]
     recent: list[RecentChange]
     nodes: list[WrittenNode]
     areas: list[KnownArea]
@@ -152,6 +167,10 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         "clients": sorted({one.client for one in theirs if one.client}),
         "changes": len(theirs),
         "changed": min(len(last), EXAMINED),
+        "written_with": [
+            {"client": client, "nodes": count}
+            for client, count in Counter(_agent(last[uri]) for uri in newest).most_common(LISTED)
+        ],
         "recent": [_recent(workspace, one, sees) for one in theirs[:RECENT]],
         "nodes": [_node(workspace, uri, entry, later.get(uri, "")) for uri, entry in listed.items()],
         "areas": areas,
@@ -162,6 +181,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         ],
     }
     answer |= paging.present(
+        conflicts=len(workspace.conflicts.nodes(reads=DISPUTED, about=sees)[0].intersection(newest)),
         first=moment(theirs[-1].at) if theirs else "",
         last=moment(theirs[0].at) if theirs else "",
         without_area=without_area if sees is None else 0,
@@ -216,9 +236,16 @@ def _names(author: Author) -> tuple[str, ...]:
     return author.name.casefold(), author.client.casefold()
 
 
+def _agent(entry: Entry) -> str:
+    """The program of an agent that made a commit; empty for a person's own."""
+    return entry.client if by_agent(entry) else ""
+
+
 def _node(workspace: Workspace, uri: Uri, entry: Entry, changed_by: str = "") -> WrittenNode:
     at = made_at(entry) or moment(entry.at)
     found: WrittenNode = {**brief(workspace, uri), "at": at, "commit": entry.commit}  # type: ignore[typeddict-item]
+    if client := _agent(entry):
+        found["client"] = client
     if changed_by:
         found["changed_by"] = changed_by
     return found
