@@ -140,7 +140,7 @@ def test_the_path_between_two_nodes_takes_their_two_names(page: Page, hand: Hand
     hand.press("Tab")
     hand.type("One retry, with an idempotency key")
     hand.press("Enter")
-    expect(page.get_by_role("list", name="Path")).to_contain_text("Payments")
+    expect(page.get_by_role("list", name="Path")).to_contain_text("provider.py")
     assert (hand.clicks, hand.keys) == (1, 2)
 
 

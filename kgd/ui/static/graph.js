@@ -131,7 +131,8 @@
       if (number >= OF_TYPES) return path.setAttribute("display", "none");
       const turn = 2 * Math.PI * number / around - Math.PI / 2, away = shown.length === 1 || number === 6 ? 0 : dot.drawn * 0.56;
       const times = Math.min(Math.max(5.5, size(dot) * 0.2) / scale, dot.drawn * 0.3) / radius;
-      path.setAttribute("transform", `translate(${(away * Math.cos(turn)).toFixed(2)} ${(away * Math.sin(turn)).toFixed(2)}) scale(${times.toFixed(3)}) translate(${-x} ${-y})`);
+      const [right, down] = [away * Math.cos(turn), away * Math.sin(turn)].map((one) => one.toFixed(2));
+      path.setAttribute("transform", `translate(${right} ${down}) scale(${times.toFixed(3)}) translate(${-x} ${-y})`);
     });
   }
 

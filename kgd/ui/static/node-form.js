@@ -49,7 +49,8 @@
     const field = document.getElementById(similar.dataset.like);
     const ask = asker((found) => {
       const links = found.slice(0, SIMILAR).flatMap(({ uri, name, summary }, number) => {
-        const link = Object.assign(document.createElement("a"), { href: `${form.dataset.node}?${new URLSearchParams({ uri })}`, textContent: name, title: summary });
+        const href = `${form.dataset.node}?${new URLSearchParams({ uri })}`;
+        const link = Object.assign(document.createElement("a"), { href, textContent: name, title: summary });
         return number ? [", ", link] : [link];
       });
       similar.replaceChildren(...(links.length ? ["Similar facts: ", ...links] : []));
@@ -67,10 +68,12 @@
   class Offers {
     constructor(field, number) {
       this.field = field;
-      this.list = Object.assign(document.createElement("span"), { id: `offers-${number}`, className: "offers choices", role: "listbox", ariaLabel: "Facts", hidden: true });
+      const looks = { id: `offers-${number}`, className: "offers choices", role: "listbox", ariaLabel: "Facts", hidden: true };
+      this.list = Object.assign(document.createElement("span"), looks);
       field.after(this.list);
       field.autocomplete = "off";
-      for (const [name, value] of [["aria-autocomplete", "list"], ["aria-haspopup", "listbox"], ["aria-controls", this.list.id]]) field.setAttribute(name, value);
+      const roles = { "aria-autocomplete": "list", "aria-haspopup": "listbox", "aria-controls": this.list.id };
+      for (const [name, value] of Object.entries(roles)) field.setAttribute(name, value);
       const ask = asker((found) => this.show(found));
       field.addEventListener("input", () => ask(this.words()));
       field.addEventListener("keydown", (event) => this.key(event));
