@@ -214,7 +214,7 @@ class NodeRow:
 
     @property
     def label(self) -> str:
-        """The current name, or that of a new or a deleted node, or the URI."""
+        """The current name, the name in the change if the node is new or deleted, or the URI."""
         own = next((one for one in self.fields if one.name == "name"), None) if self.change != "changed" else None
         return self.name or (own.marks[0].text if own and own.marks else "") or self.uri
 

@@ -52,7 +52,8 @@ def _is_seen(c: str) -> bool:
 
 
 def laid_out(text: str, place: Callable[[str], str], file: Callable[[str], str | None] = lambda path: None) -> Markup:
-    """Render Markdown as HTML. `place` returns the address of a node's page, `file` that of a file's page, or None."""
+    """Render Markdown as HTML. `place` returns the address of a node's page, `file` the address of a file's page or
+    None."""
     text = shown(text)
     if len(text) <= LONGEST:
         env: dict[str, Any] = {"place": place, "file": file, "steps": STEPS}

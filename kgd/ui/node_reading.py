@@ -80,7 +80,7 @@ class Row:
     `path` is its namespace and name; empty without a namespace. The node cites `files`, or is related to them or to
     `areas`; each is a path or name with its URI. `updated` is its last change, as in the answer of `get`. For a node in
     conflict, `version_authors` are the authors of its versions, `summaries` are the versions of its summary if they
-    differ, and the time of `updated` is that of the newest version. The macro `states` renders the marks:
+    differ, and `updated` has the time of the newest version. The macro `states` renders the marks:
     `unverified`, `conflicts`, `lapsed` and the ids of open `proposals`.
     """
 

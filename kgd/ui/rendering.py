@@ -271,7 +271,7 @@ def listed_words(words: Sequence[str]) -> str:
 
 @lru_cache(256)
 def shape(type: str) -> Markup:
-    """Return the shape of a type in its colour, as in pictures of the graph; ``missing`` is that of a missing node."""
+    """Return the shape of a type in its colour, as in pictures of the graph; ``missing`` stands for a missing node."""
     return Markup(sample("", ("missing",)) if type == "missing" else sample(type))
 
 

@@ -51,7 +51,7 @@ class AuthorParams(Params):
 
 class WrittenNode(Brief):
     """`at` and `commit` belong to the author's last change to the node, and `client` is the agent's program that made
-    it. `changed_by` is the author of the node's newest change, if that is another one."""
+    it. `changed_by` is the author of the node's newest change, unless it is this author."""
 
     at: str
     commit: str

@@ -114,7 +114,7 @@ class Reviewed(TypedDict):
 class ReviewResult(TypedDict):
     """`until` is the newest examined commit; `more` nodes are left out and follow at `cursor`.
 
-    `agents` and `people` count their commits in this period, whatever `by` is; `own` counts this person's commits made
+    `agents` and `people` count commits in this period, independently of `by`; `own` counts this person's commits made
     without an agent. `reviewed` is the time and commit of this person's last review. `approved` are the nodes that this
     call approved. With `commit`, `older` and `newer` are the nearest commits by agents and other people with a change
     that is not approved. With `dry_run`, `accepted` and `approved` are what the call would do.

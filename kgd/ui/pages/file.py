@@ -235,7 +235,7 @@ def _lines(code: Mapping[str, Any], cards: Sequence[Card], first: int, start: in
 
 def _margin(cards: Sequence[Card]) -> tuple[tuple[Card, ...], Mapping[str, Any]]:
     """Return the notes that begin at a line, each once, with their authors in the order of the notes and the time of
-    the newest note. The authors of a note in conflict are those of its versions."""
+    the newest note. A note in conflict has the authors of its versions."""
     notes = tuple({card.number: card for card in cards}.values())
     lines = [line for note in notes for line in _authors(note)]
     authors = list({Author.of(line).name: line for line in reversed(lines)}.values())[::-1]

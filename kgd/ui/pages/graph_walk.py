@@ -83,8 +83,8 @@ def paths(visit: Visit, wanted: Wanted) -> list[Mapping[str, Any]]:
     """Return the cheapest path from the first start node to the node `to`, then the alternatives, each as an answer of
     `traverse`.
 
-    Of paths of one cost, those through code or single nodes precede those through areas, which say less. A path that
-    only makes a detour from another one is left out.
+    Of paths of one cost, those through code or single nodes precede those through areas, which say less. A detour
+    from another path is left out.
 
     Raises:
         NotFound: One of them does not exist.

@@ -238,7 +238,7 @@ def _review(visit: Visit, commit: str) -> dict[str, Any]:
 
 
 def approve(visit: Visit) -> Handled:
-    """Approve the changes of a commit, except those of nodes in conflict."""
+    """Approve the changes of a commit to nodes that are not in conflict."""
     commit = visit.required("commit")
     back = Redirect(visit.to("change", commit=commit, uri=visit.form.get("uri")))
     if uris := _review(visit, commit).get("left"):

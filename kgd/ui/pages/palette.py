@@ -138,7 +138,7 @@ def _found(visit: Visit, question: str) -> tuple[list[Choice], list[Choice]]:
 
 def _ordered(hits: Sequence[Mapping[str, Any]], question: str) -> list[Mapping[str, Any]]:
     """Put the node that the words name first. The others keep the order of the search, as on its page, if the words
-    begin the name of its best hit; those of half-typed words may begin only names of later ones, which come first."""
+    begin the name of its best hit. Half-typed words may begin only names of later hits, which then come first."""
     places = [closeness(hit, question) for hit in hits]
     by_name = next((place for place in places if place), 2) > 1
     ordered = sorted(zip(places, hits, strict=True), key=lambda found: found[0] if by_name else bool(found[0]))
