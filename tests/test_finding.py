@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import tarfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from bench.finding.__main__ import Report, measured
 from bench.finding.checking import OF_UNSEEN, SETS, wrong_in_set, wrong_in_tree
 from bench.finding.prose import pages_of, write_prose
 from bench.finding.sets import Question, Set
-from bench.finding.trees import TREES, UNSEEN, Tree, unpack
+from bench.finding.trees import TREES, UNSEEN, Beside, Tree, unpack, unpack_beside
 from kgd.ingest.chunks import chunks
 
 ASKED = [
@@ -86,6 +87,12 @@ def test_a_missing_file_symbol_or_error_text_is_reported(tree: Tree, tmp_path: P
         Question("errors", "Error: the lamp is out", paths=("src/drawer.ts",)),
     )
     assert len(list(wrong_in_tree(tree, Set("small", (), missing), tmp_path / "code"))) == len(missing)
+
+
+def test_documentation_and_tests_are_added_to_a_tree(tree: Tree, tmp_path: Path) -> None:
+    beside = (Beside("package/src", "docs"), Beside("package/src/drawer.ts", "NOTES.md"))
+    unpack_beside(replace(tree, beside=beside), tmp_path, tmp_path / "code")
+    assert (tmp_path / "code/docs/drawer.ts").read_text() == (tmp_path / "code/NOTES.md").read_text() == SOURCE
 
 
 @pytest.mark.slow

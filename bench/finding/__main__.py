@@ -6,8 +6,9 @@ texts and "which file" questions beside FTS5 over whole files, false answers to 
 questions without any answer, and characters and tokens (of the built-in embedder's tokenizer) of an answer as sent
 (text and structured content).
 `--chunks` ingests prose beside the notes, `--holdout` asks the hold-out set instead, for the final check only;
-`--further` asks further questions about the same notes. `--unseen` asks about another tree, for the final
-check too. `--embedder` measures another model.
+`--further` asks further questions about the same notes, and `--near` questions near the subject that none of them
+answers. `--unseen` asks about another tree, for the final
+check too. `--documented` adds documentation and tests to the trees. `--embedder` measures another model.
 """
 
 from __future__ import annotations
@@ -143,13 +144,20 @@ def _reasons(hit: dict[str, object]) -> str:
 
 
 def measured(
-    tree: Tree, found: Set, folder: Path, chunks: int, tokenizer: Tokenizer, embedder: str = "builtin"
+    tree: Tree,
+    found: Set,
+    folder: Path,
+    chunks: int,
+    tokenizer: Tokenizer,
+    embedder: str = "builtin",
+    *,
+    documented: bool = False,
 ) -> Report:
     """Fill a workspace and ask everything."""
     archive = fetched(tree, folder)
     with tempfile.TemporaryDirectory(prefix="kgd-bench-", ignore_cleanup_errors=True) as place:
         begun = time.monotonic()
-        filled = Filled(Path(place), tree, archive, embedder)
+        filled = Filled(Path(place), tree, archive, embedder, documented=documented)
         try:
             filled.write(found.nodes)
             pages = pages_of(prose(tree, archive), filled.code, tree.suffix) if chunks else {}
@@ -184,8 +192,10 @@ def main() -> int:
     together = Report(tokenizer)
     trees = UNSEEN if options.unseen else {name: TREES[name] for name in options.tree or TREES}
     for name, tree in trees.items():
-        found = sets.read(name, holdout=options.holdout, further=options.further, unseen=options.unseen)
-        report = measured(tree, found, options.folder.resolve(), options.chunks, tokenizer, options.embedder)
+        which = {one: getattr(options, one) for one in ("holdout", "further", "near", "unseen")}
+        found = sets.read(name, **which)
+        folder, documented = options.folder.resolve(), options.documented
+        report = measured(tree, found, folder, options.chunks, tokenizer, options.embedder, documented=documented)
         print("\n".join([*report.lines(), *(report.misses() if options.misses else ())]), flush=True)
         together += report
     if len(trees) > 1:
@@ -203,7 +213,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--chunks", type=int, default=0, metavar="N", help="chunks of prose beside the notes")
     parser.add_argument("--holdout", action="store_true", help="the hold-out set, for the final check only")
     parser.add_argument("--further", action="store_true", help="the further questions about the same notes")
+    parser.add_argument("--near", action="store_true", help="questions near the subject that no note answers")
     parser.add_argument("--unseen", action="store_true", help="the set of an unseen tree, for the final check only")
+    parser.add_argument("--documented", action="store_true", help="add documentation and tests to the trees")
     parser.add_argument("--embedder", default="builtin", help="the setting `embedder`, such as {kind: onnx, dir: PATH}")
     parser.add_argument("--misses", action="store_true", help="list each miss with the first five")
     return parser.parse_args()

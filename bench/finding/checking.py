@@ -14,7 +14,7 @@ from bench.finding.stems import stems
 from bench.finding.trees import TREES, UNSEEN, Tree, fetched, unpack
 
 WORD = re.compile(r"\w+")
-SETS = {"": {}, ", hold-out": {"holdout": True}, ", further": {"further": True}}
+SETS = {"": {}, ", hold-out": {"holdout": True}, ", further": {"further": True}, ", near": {"near": True}}
 OF_UNSEEN = {", unseen": {"unseen": True}}
 DEFINITION = r"(?:class|def|function|interface|const|type|enum)\s+{0}\b|\b[\w<>\[\].]+\s+{0}\s*\(|^\s*{0}\s*\("
 

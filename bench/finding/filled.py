@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.finding.prose import write_prose
-from bench.finding.trees import Tree, unpack
+from bench.finding.trees import Tree, unpack, unpack_beside
 from kgd.config import Home
 from kgd.daemon.daemon import Daemon
 from kgd.git.layout import locate
@@ -26,11 +26,15 @@ Answer = dict[str, Any]
 
 
 class Filled:
-    """A daemon with the workspace, asked through tool calls."""
+    """A daemon with the workspace, asked through tool calls. If `documented`, the tree has documentation and tests."""
 
-    def __init__(self, folder: Path, tree: Tree, archive: Path, embedder: str = "builtin") -> None:
+    def __init__(
+        self, folder: Path, tree: Tree, archive: Path, embedder: str = "builtin", *, documented: bool = False
+    ) -> None:
         self.code, self._folder, self._tree = folder / tree.name, folder, tree
         unpack(tree, archive, self.code)
+        if documented:
+            unpack_beside(tree, archive.parent, self.code)
         subprocess.run(["git", "init", "-q", self.code], check=True)
         home = Home.at(str(folder / "home"))
         home.prepare()

@@ -1,7 +1,7 @@
 """The evaluation sets: one YAML file for each code tree, in `sets` for daily use and in `holdout` for the final check.
 
-`further` has more questions about the notes of `sets`. `unseen` has notes and questions about a tree that no other set
-uses.
+`further` has more questions about the notes of `sets`. `near` has questions about the subject of a tree that no note
+answers. `unseen` has notes and questions about a tree that no other set uses.
 
 `nodes` are notes of a team. `questions` are answered by one of them each. `identifiers`, `errors` and `files` are
 answered by a file, identifiers also by a symbol. Nothing in the workspace answers `nothing`.
@@ -43,14 +43,14 @@ class Set:
         return [one for one in self.questions if one.kind in kinds]
 
 
-def read(tree: str, *, holdout: bool = False, further: bool = False, unseen: bool = False) -> Set:
+def read(tree: str, *, holdout: bool = False, further: bool = False, near: bool = False, unseen: bool = False) -> Set:
     """The set of a tree. The hold-out set has its own questions, and all nodes."""
     if unseen:
         kept = _loaded("unseen", tree)
         return Set(tree, tuple(kept["nodes"]), tuple(_questions(kept)))
     usual = _loaded("sets", tree)
-    if further:
-        return Set(tree, tuple(usual["nodes"]), tuple(_questions(_loaded("further", tree))))
+    if further or near:
+        return Set(tree, tuple(usual["nodes"]), tuple(_questions(_loaded("further" if further else "near", tree))))
     if not holdout:
         return Set(tree, tuple(usual["nodes"]), tuple(_questions(usual)))
     kept = _loaded("holdout", tree)

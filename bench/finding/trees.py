@@ -6,13 +6,35 @@ import hashlib
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 
 @dataclass(frozen=True, slots=True)
+class Package:
+    """A package of a registry."""
+
+    archive: str
+    sha256: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Documentation or tests: a folder or file of a package, by default of the tree's own package, placed at `at`."""
+
+    inside: str
+    at: str
+    package: Package | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Tree:
-    """One code tree: the files of a package below `inside`, placed at `at`; `docs` holds prose about it."""
+    """One code tree: the files of a package below `inside`, placed at `at`; `docs` holds prose about it.
+
+    `beside` is what a repository has besides its package code: documentation, changelogs and tests.
+    """
 
     name: str
     archive: str
@@ -22,7 +44,28 @@ class Tree:
     at: str
     suffix: str
     docs: str
+    beside: tuple[Beside, ...] = ()
 
+
+_PINO = Package(
+    "pino-8.21.0.tgz",
+    "fb564251585c53919aff436bb499746f3a81d544180eee246ecc9ef218b97b06",
+    ("npm", "pack", "--silent", "pino@8.21.0"),
+)
+_UNDICI = Package(
+    "undici-5.28.4.tgz",
+    "48b17531577f563827c5ee80b2c148f118c8f71110ab8213c6d47308339f555a",
+    ("npm", "pack", "--silent", "undici@5.28.4"),
+)
+_BORROWED = (
+    Beside("package/docs", "docs/logging", _PINO),
+    Beside("package/test", "test/logging", _PINO),
+    Beside("package/docs", "docs/requests", _UNDICI),
+    Beside("package/README.md", "docs/requests.md", _UNDICI),
+)
+"""The npm packages of the trees have little documentation and no tests, unlike their repositories: these are from
+comparable packages."""
+_OWN_PROSE = (Beside("package/README.md", "README.md"), Beside("package/CHANGELOG.md", "CHANGELOG.md"))
 
 TREES = {
     tree.name: tree
@@ -36,6 +79,11 @@ TREES = {
             "django",
             ".py",
             "django-5.2/docs",
+            (
+                *(Beside(f"django-5.2/docs/{name}", f"docs/{name}") for name in ("howto", "intro", "ref", "topics")),
+                *(Beside(f"django-5.2/tests/{name}", f"tests/{name}") for name in ("cache", "queries", "view_tests")),
+                Beside("django-5.2/README.rst", "README.rst"),
+            ),
         ),
         Tree(
             "rxjs",
@@ -46,6 +94,7 @@ TREES = {
             "src",
             ".ts",
             "package/CHANGELOG.md",
+            (*_OWN_PROSE, *_BORROWED),
         ),
         Tree(
             "react-native",
@@ -56,6 +105,7 @@ TREES = {
             "src/main/java",
             ".java",
             "package/README.md",
+            (*_OWN_PROSE, *_BORROWED),
         ),
     )
 }
@@ -69,27 +119,42 @@ UNSEEN = {
         "celery",
         ".py",
         "celery-5.4.0/docs",
+        (
+            Beside("celery-5.4.0/docs", "docs"),
+            Beside("celery-5.4.0/t", "t"),
+            Beside("celery-5.4.0/README.rst", "README.rst"),
+        ),
     )
 }
 """Trees of the unseen set."""
 
 
-def fetched(tree: Tree, folder: Path) -> Path:
+def fetched(package: Tree | Package, folder: Path) -> Path:
     """The archive in the folder, downloaded if absent; another checksum is an error."""
-    archive = folder / tree.archive
+    archive = folder / package.archive
     if not archive.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(tree.command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(package.command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     found = hashlib.sha256(archive.read_bytes()).hexdigest()
-    if found != tree.sha256:
-        raise SystemExit(f"{archive} has the checksum {found} instead of {tree.sha256}: delete it and run again")
+    if found != package.sha256:
+        raise SystemExit(f"{archive} has the checksum {found} instead of {package.sha256}: delete it and run again")
     return archive
 
 
 def unpack(tree: Tree, archive: Path, code: Path) -> None:
     """Write the files of the code tree below `code`."""
-    for name, text in _below(archive, tree.inside):
-        file = code / tree.at / name
+    _write(_below(archive, tree.inside), code / tree.at)
+
+
+def unpack_beside(tree: Tree, folder: Path, code: Path) -> None:
+    """Add the documentation and tests of the tree; `folder` has the packages, or gets them."""
+    for one in tree.beside:
+        _write(_below(fetched(one.package or tree, folder), one.inside), code / one.at)
+
+
+def _write(files: Sequence[tuple[str, bytes]], at: Path) -> None:
+    for name, text in files:
+        file = at / name if name else at
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(text)
 
