@@ -90,7 +90,7 @@ RIGHT = [
     Right(["history", "auth", "--diff", "--limit", "3"], r"untag|hot"),
     Right(["log", "--limit", "2"], r"^[0-9a-f]{7,}"),
     Right(["log", "--path", "auth", "--since", "yesterday", "--limit", "1"], r"^[0-9a-f]{7,}"),
-    Right(["blame", "auth"], r"Ann Person\n +1  |has no content"),
+    Right(["blame", "auth"], r"Ann Person \(kgd-cli\)\n +1  |has no content"),
     Right(["diff", "HEAD~2..HEAD"], r"insight://shop"),
     Right(["undo"], r"commit"),
     Right(["revert", "HEAD"], r"commit"),

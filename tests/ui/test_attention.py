@@ -517,7 +517,7 @@ def test_the_start_page_shows_the_work_and_the_last_change_of_each_workspace(des
     shop = page.locator(".work > li", has=page.get_by_role("link", name="shop", exact=True))
     expect(shop).to_contain_text("Last change:")
     expect(shop).to_contain_text("Written by your team")
-    for work in ("conflicts", "stale", "proposals"):
+    for work in ("conflicts?", "stale", "proposals?"):
         expect(shop.get_by_role("link", name=re.compile(rf"^\d+ {work}$"))).to_be_visible()
     expect(page.locator(".adding")).to_contain_text("kgd up")
     expect(page.locator(".adding").get_by_role("button", name="Copy kgd join URL")).to_be_visible()
