@@ -155,8 +155,7 @@ class Workspace:
             self.seal,
         )
         opened.callback(self._derived.close)
-        known = lambda id: self.is_registered(id)  # noqa: E731
-        around = (self.past, self._served, self.sent, self.version, self.in_overlay, known)
+        around = (self.past, self._served, self.sent, self.version, self.in_overlay, lambda id: self.is_registered(id))
         self.around, self._pending = Surroundings(*around), PendingBatch(*around)
         self._writer = Writer(
             self._store,

@@ -167,10 +167,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         "clients": sorted({one.client for one in theirs if one.client}),
         "changes": len(theirs),
         "changed": min(len(last), EXAMINED),
-        "written_with": [
-            {"client": client, "nodes": count}
-            for client, count in Counter(_agent(last[uri]) for uri in newest).most_common(LISTED)
-        ],
+        "written_with": _written_with(last[uri] for uri in newest),
         "recent": [_recent(workspace, one, sees) for one in theirs[:RECENT]],
         "nodes": [_node(workspace, uri, entry, later.get(uri, "")) for uri, entry in listed.items()],
         "areas": areas,
@@ -191,6 +188,11 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         cursor=paging.write("author", params.name, [end]) if end < len(last) else "",
     )
     return answer
+
+
+def _written_with(changes: Iterable[Entry]) -> list[WrittenWith]:
+    programs = Counter(map(_agent, changes)).most_common(LISTED)
+    return [{"client": client, "nodes": count} for client, count in programs]
 
 
 def _last_changes(

@@ -6,7 +6,7 @@ so that a search never reads all nodes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -176,13 +176,7 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
     elif code or Lane.CODE in lanes:
         result["code"] = code
     if wanted.edges:
-        room = Room(max(1, params.budget - page.used))
-        edges: list[EdgeAnswer] = [
-            {"source": link.source, "target": link.target, "type": link.type, "weight": plain_weight(link.weight)}
-            for link in found.edges
-            if link.source in shown or link.target in shown
-        ]
-        result["edges"] = [edge for edge in edges if room.take(edge)]
+        result["edges"] = _edges(found, shown, Room(max(1, params.budget - page.used)))
     if page.is_far:
         result["origin"] = origins.of_remote(workspace.id)
     is_cut = found.more or left < len(found.hits) or found.more_code or code_left < len(found.code)
@@ -201,6 +195,16 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
     if is_cut:
         result["cursor"] = paging.write(tool, question, [offset[0] + left, offset[1] + code_left])
     return result
+
+
+def _edges(found: Retrieved, shown: Container[str], room: Room) -> list[EdgeAnswer]:
+    """The relations of shown hits, as many as fit."""
+    edges: list[EdgeAnswer] = [
+        {"source": link.source, "target": link.target, "type": link.type, "weight": plain_weight(link.weight)}
+        for link in found.edges
+        if link.source in shown or link.target in shown
+    ]
+    return [edge for edge in edges if room.take(edge)]
 
 
 def _hints(
