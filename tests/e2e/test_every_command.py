@@ -113,7 +113,7 @@ RIGHT = [
     Right(["proposals"], r"no open proposals"),
     Right(["compress", "--kind", "merges", "--below", "services", "--days", "30"], r"Nothing to propose"),
     Right(["review", "--since", "yesterday"], r"concept://shop/auth"),
-    Right(["author", "Ann Person", "--limit", "3"], r"Ann Person  person through kgd-cli[\s\S]*concept://shop/auth"),
+    Right(["author", "Ann Person", "--limit", "3"], r"Ann Person \(kgd-cli\)  person[\s\S]*concept://shop/auth"),
     Right(["whoami"], r"Ann Person"),
     Right(["token", "list"], r"no tokens|token"),
     Right(["task"], r"kgd task add"),
