@@ -32,7 +32,7 @@ def refusal(folder: Path, *options: str) -> tuple[int, str]:
         ("postgres://ann:geheim@no.such.host.invalid/kgd", AWAY, "no.such.host.invalid"),
         ("postgres://ann:geheim@127.0.0.1/kgd?nosuch=1", WRONG, "nosuch"),
         ("postgrse://ann:geheim@127.0.0.1/kgd", WRONG, "a PostgreSQL URL"),
-        ("", WRONG, "a PostgreSQL URL"),
+        ("", WRONG, "the value of --state is empty"),
         ("env:NO_SUCH_VARIABLE", WRONG, "NO_SUCH_VARIABLE"),
     ],
 )
