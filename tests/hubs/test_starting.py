@@ -18,11 +18,15 @@ AWAY, WRONG = 9, 2
 
 
 def refusal(folder: Path, *options: str) -> tuple[int, str]:
-    hub = new_hub(folder, workspaces=())
-    command = [sys.executable, "-P", "-m", "kgd.cli", "serve", *options]
-    done = subprocess.run(command, env=hub.environment, capture_output=True, text=True, check=False, timeout=60)
+    done = started(folder, *options)
     assert done.stderr.count("\n") == 1, done.stderr
     return done.returncode, done.stderr
+
+
+def started(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    hub = new_hub(folder, workspaces=())
+    command = [sys.executable, "-P", "-m", "kgd.cli", "serve", *options]
+    return subprocess.run(command, env=hub.environment, capture_output=True, text=True, check=False, timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +36,6 @@ def refusal(folder: Path, *options: str) -> tuple[int, str]:
         ("postgres://ann:geheim@no.such.host.invalid/kgd", AWAY, "no.such.host.invalid"),
         ("postgres://ann:geheim@127.0.0.1/kgd?nosuch=1", WRONG, "nosuch"),
         ("postgrse://ann:geheim@127.0.0.1/kgd", WRONG, "a PostgreSQL URL"),
-        ("", WRONG, "the value of --state is empty"),
         ("env:NO_SUCH_VARIABLE", WRONG, "NO_SUCH_VARIABLE"),
     ],
 )
@@ -41,6 +44,11 @@ def test_the_reason_is_named_and_never_the_password(tmp_path: Path, state: str, 
     assert ended == code
     assert reason in said
     assert "geheim" not in said
+
+
+def test_an_empty_address_of_the_state_is_refused(tmp_path: Path) -> None:
+    done = started(tmp_path, "--listen", "127.0.0.1:0", "--state", "")
+    assert (done.returncode, "the value of --state is empty" in done.stderr) == (WRONG, True)
 
 
 def test_a_user_that_the_server_does_not_know_is_named(tmp_path: Path, postgres: Server) -> None:
