@@ -8,9 +8,10 @@ same kind (Bonferroni), must be below `LEVEL`. If there are fewer than fifty com
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, islice, zip_longest
 from math import exp, inf, lgamma
 from typing import NamedTuple
 
@@ -49,9 +50,16 @@ REVERTS, FIXES = 2, 4
 """Minimum number of reverts, and of fixes, of a file."""
 TRIED = 50
 """Maximum number of candidates of a kind to look up in the tree, which may no longer have the file."""
-_EXPECTED = ("changelog", "changes", "history", "news", "releases", "version", "__init__", "index")
-"""Names of files that change with everything else."""
+MOST = 3
+"""Maximum number of findings."""
+_EXPECTED = ("changelog", "changes", "history", "news", "releases", "version", "init", "index")
+"""Names of files that change with everything else, as `_stem` returns them."""
 _LOCKS = (".lock", "-lock.json", "-lock.yaml", ".sum", ".snap", ".po", ".pot")
+_TESTS = re.compile(
+    r"(?i)(?:^|/)(?:tests?|testing|specs?|__tests__|e2e)/|(?:^|/)(?:test_|conftest\.)|[_.-](?:tests?|spec|e2e)\.\w+$"
+)
+_TEXTS = (".md", ".rst", ".txt", ".adoc", ".json", ".toml", ".yaml", ".yml", ".cfg", ".ini", ".xml", ".svg", ".1")
+"""Ends of the names of documentation and settings."""
 
 
 class Finding(NamedTuple):
@@ -70,13 +78,17 @@ Among = Callable[[Sequence[str]], Iterable[str]]
 
 
 def findings(commits: Sequence[NewCommit], among: Among) -> list[Finding]:
-    """The best finding of each kind in these commits, newest first."""
+    """Up to `MOST` findings in these commits, which come newest first: the best of each kind, then the next best.
+
+    No two findings of a kind share a file.
+    """
     narrow = [commit for commit in commits if 1 <= commit.files <= NARROW]
     if len(narrow) < LEAST_COMMITS:
         return []
     touching = _by_path(narrow)
-    kinds = (_together(narrow, touching), _reverted(narrow, touching), _fixed(narrow, touching))
-    return [found for kind in kinds if (found := _first_present(kind, among)) is not None]
+    kinds = [_apart_and_present(kind(narrow, touching), among) for kind in (_together, _reverted, _fixed)]
+    ranked = (one for rank in zip_longest(*kinds) for one in rank if one is not None)
+    return list(islice(ranked, MOST))
 
 
 def _by_path(commits: Sequence[NewCommit]) -> dict[str, set[int]]:
@@ -111,7 +123,7 @@ def _together(commits: Sequence[NewCommit], touching: Mapping[str, set[int]]) ->
                 text = f"{count} of {of} commits of {rarer} also changed {more}"
                 both = touching[one] & touching[other]
                 found.append(_finding("together", text, (rarer, more), commits, both, chance))
-    yield from sorted(found, key=lambda one: (one.chance, one.paths))
+    yield from sorted(found, key=lambda one: (-sum(map(_is_source, one.paths)), one.chance, one.paths))
 
 
 def _reverted(commits: Sequence[NewCommit], touching: Mapping[str, set[int]]) -> Iterator[Finding]:
@@ -127,7 +139,7 @@ def _fixed(commits: Sequence[NewCommit], touching: Mapping[str, set[int]]) -> It
     for path, mine, numbers, chance in _marked(touching, marked, FIXES, len(commits)):
         shares = f"{len(mine)} of its {len(numbers)} commits are fixes, and {len(marked)} of all {len(commits)} commits"
         is_all = len(mine) == len(numbers)
-        text = f"All {len(mine)} commits of {path} are fixes" if is_all else f"{path} needs the most fixes: {shares}"
+        text = f"All {len(mine)} commits of {path} are fixes" if is_all else f"{path} needs many fixes: {shares}"
         yield _finding("fixes", text, (path,), commits, mine, chance)
 
 
@@ -139,7 +151,7 @@ def _marked(
     candidates = [path for path, numbers in touching.items() if len(numbers) >= least]
     for path in candidates:
         mine = touching[path] & marked
-        if len(mine) >= least and not _is_expected(path):
+        if len(mine) >= least and _is_source(path):
             chance = by_chance(len(mine), len(touching[path]), len(marked), total)
             if is_significant(chance, len(candidates)):
                 found.append((path, mine, touching[path], chance))
@@ -152,10 +164,16 @@ def _finding(
     return Finding(kind, text, paths, tuple(commits[number].id for number in sorted(numbers)), chance)
 
 
-def _first_present(found: Iterable[Finding], among: Among) -> Finding | None:
-    tried = [one for one, _ in zip(found, range(TRIED), strict=False)]
+def _apart_and_present(found: Iterable[Finding], among: Among) -> list[Finding]:
+    """Up to `MOST` of these findings, all of whose files exist and are in no earlier one."""
+    tried = list(islice(found, TRIED))
     present = set(among(sorted({path for one in tried for path in one.paths}))) if tried else set()
-    return next((one for one in tried if present.issuperset(one.paths)), None)
+    chosen: list[Finding] = []
+    for one in tried:
+        if present.issuperset(one.paths) and len(chosen) < MOST:
+            chosen.append(one)
+            present.difference_update(one.paths)
+    return chosen
 
 
 def _is_surprising(one: str, other: str) -> bool:
@@ -165,7 +183,13 @@ def _is_surprising(one: str, other: str) -> bool:
 
 
 def _is_expected(path: str) -> bool:
-    return path.endswith(_LOCKS) or _stem(path) in _EXPECTED
+    """Whether the file says little about the code: a test, a lock file, a changelog, or in a hidden folder."""
+    is_hidden = path.startswith(".") or "/." in path
+    return is_hidden or path.endswith(_LOCKS) or _stem(path) in _EXPECTED or _TESTS.search(path) is not None
+
+
+def _is_source(path: str) -> bool:
+    return not _is_expected(path) and not path.endswith(_TEXTS)
 
 
 def _stem(path: str) -> str:

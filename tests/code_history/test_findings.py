@@ -48,6 +48,31 @@ def test_a_file_and_its_test_or_the_changelog_are_no_finding(code: Code) -> None
     assert found(code) == {}
 
 
+def test_hidden_files_and_tests_are_no_finding_and_settings_come_after_source(code: Code) -> None:
+    code.commits(other(100))
+    code.commits([("Flows", ".github/workflows/a.yml", ".github/workflows/b.yml")] * 20)
+    code.commits([("Fix a crash", "tests/test_regressions.py", "src/pkg/__init__.py")] * 20)
+    code.commits([("Say how", "docs/install.md", "setup.cfg")] * 16)
+    code.commits([("Change prices", "src/cart.py", "site/prices.html")] * 8)
+    assert [one.paths for one in code.history().findings()] == [
+        ("site/prices.html", "src/cart.py"),
+        ("docs/install.md", "setup.cfg"),
+    ]
+
+
+@pytest.mark.requirement("N3")
+def test_three_findings_are_about_different_files(code: Code) -> None:
+    code.commits(other(300))
+    code.commits([("Change prices", "src/cart.py", "site/prices.html", "src/tax.py")] * 20)
+    code.commits([("Rename a field", "src/model.py", "site/schema.sql")] * 12)
+    code.commits([("Fix a crash in the parser", "src/parser.py")] * 9)
+    assert [(one.kind, set(one.paths)) for one in code.history().findings()] == [
+        ("together", {"site/prices.html", "src/cart.py"}),
+        ("fixes", {"src/parser.py"}),
+        ("together", {"site/schema.sql", "src/model.py"}),
+    ]
+
+
 @pytest.mark.requirement("N3")
 def test_a_file_that_is_reverted_again_and_again_is_a_finding(code: Code) -> None:
     code.commits(
@@ -64,10 +89,10 @@ def test_a_file_that_is_reverted_again_and_again_is_a_finding(code: Code) -> Non
     assert len(one.commits) == 2
 
 
-def test_the_file_that_needs_most_fixes_is_a_finding(code: Code) -> None:
+def test_a_file_that_needs_many_fixes_is_a_finding(code: Code) -> None:
     code.commits([*other(100), *[("Fix a crash in the parser", "src/parser.py")] * 9, ("Add it", "src/parser.py")])
     one = found(code)["fixes"]
-    assert one.text == "src/parser.py needs the most fixes: 9 of its 10 commits are fixes, and 9 of all 110 commits"
+    assert one.text == "src/parser.py needs many fixes: 9 of its 10 commits are fixes, and 9 of all 110 commits"
 
 
 def test_a_file_whose_commits_are_all_fixes_is_named_so(code: Code) -> None:

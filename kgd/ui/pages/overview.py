@@ -55,7 +55,7 @@ LANGUAGES = {
 FINDINGS = {
     "together": ("Change together", "insight", "{} change together because "),
     "reverted": ("Often reverted", "gotcha", "{} was often reverted because "),
-    "fixes": ("Needs most fixes", "gotcha", "{} needs many fixes because "),
+    "fixes": ("Needs many fixes", "gotcha", "{} needs many fixes because "),
 }
 """Findings in the code's history: their title, and the type and the beginning of a fact that gives the reason."""
 LESSONS = 3
@@ -180,7 +180,7 @@ def _lessons(visit: Visit, status: Mapping[str, Any]) -> list[Lesson]:
     if counts.get("files"):
         folders = counted(counts.get("directories", 0), "folder")
         found.append(_plain("Files", f"{counted(counts['files'], 'file')} in {folders}, none of them in an area yet"))
-        found.append(_plain("History", "After 50 commits: which files change together, and which need most fixes"))
+        found.append(_plain("History", "After 50 commits: which files change together, and which need many fixes"))
     return found[:LESSONS]
 
 
