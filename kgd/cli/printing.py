@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,6 +17,7 @@ from kgd.cli.terminal import (
     good,
     is_terminal,
     markdown,
+    painted,
     red,
     say,
     short,
@@ -38,8 +38,6 @@ _IN_SUMMARY = frozenset(
     ("file_type", "extension", "size_bytes", "line_count", "node_type", "file_count", "total_size", "depth")
 )
 """Keys of the `data` of a file or folder that its summary repeats, or that its path shows."""
-_SCORE = re.compile(r"(lex|vec) \d").match
-"""A score in the reasons for a hit."""
 _LEFT_OUT = {
     "max_nodes": ("nodes", "at least "),
     "budget": ("nodes", ""),
@@ -140,12 +138,12 @@ def _hits(hits: list[Answer]) -> None:
     for hit in hits:
         node = hit.get("node", hit)
         summary, title = str(node.get("summary") or ""), _title(node)
-        why = [one for one in hit.get("why", ()) if not _SCORE(one)]
+        why = hit.get("why", ())
         if is_terminal():
             why = [with_addresses(one) for one in why]
             title = entry(node, "; ".join(why))
         else:
-            say(f"{address(node['uri'])}  {title}" if title else address(node["uri"]))
+            say("  ".join(filter(None, (address(node["uri"]), title, _place(node)))))
         for text in (summary, _rest_of(hit.get("snippet") or "", summary)):
             if text and text != title:
                 say(f"    {text}")
@@ -166,15 +164,26 @@ def _rest_of(snippet: str, summary: str) -> str:
 def entry(node: Answer, why: str = "", indent: str = "") -> str:
     """Print the headline of a node on a terminal, and below it the address with `why`. Returns the headline.
 
-    A node without a headline, such as a file, is printed as its address; the headline is then empty.
+    A node without a headline, such as a file, is printed as its `position`; the headline is then empty.
     """
     title = headline(node)
     if not title:
-        say(f"{indent}{address(node['uri'])}")
+        say(f"{indent}{position(node)}")
         return ""
     say(f"{indent}{bold(title)}", hang=len(indent))
     say(f"    {address(node['uri'])}  {faint(why)}".rstrip(), hang=6)
     return title
+
+
+def position(node: Answer) -> str:
+    """A symbol as path, line and name, as `kgd why` and editors take it; otherwise the address."""
+    place = _place(node)
+    return f"{painted(place, 'address')}  {_title(node)}" if place else address(node["uri"])
+
+
+def _place(node: Answer) -> str:
+    """The path and line of a symbol, as in `src/app.py:12`; empty for other nodes."""
+    return f"{unquote(node['uri'].split('/', 3)[3].rpartition('/')[0])}:{node['line']}" if "line" in node else ""
 
 
 def headline(node: Answer) -> str:

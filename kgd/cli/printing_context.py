@@ -68,7 +68,7 @@ def _code(one: Answer) -> None:
     elif printing.headline(one):
         printing.entry(one, _one_line(one["why"]), "  ")
     else:
-        say(f"  {address(one['uri'])}  {faint(_one_line(one['why']))}", hang=4)
+        say(f"  {printing.position(one)}  {faint(_one_line(one['why']))}", hang=4)
 
 
 def _in_no_area(answer: Answer, missing: Answer | None) -> None:

@@ -160,7 +160,7 @@ class Arrays:
         blob = self.blobs[BLOB * number : BLOB * number + BLOB].tobytes()
         labels = self.labels
         id = None if blob == NO_BLOB else blob
-        card: Card = tuple.__new__(Card, (uri, labels[type], name, summary, id, labels[self.origins[number]]))
+        card: Card = tuple.__new__(Card, (uri, labels[type], name, summary, id, labels[self.origins[number]], 0))
         if len(self.cards) >= CACHED_CARDS:
             self.cards.clear()
         self.cards[number] = card

@@ -23,7 +23,8 @@ UNIT = 10**WEIGHT_DIGITS
 class Card(NamedTuple):
     """The fields of a node in memory. Its content stays in git until it is requested.
 
-    `blob` is the id of the node's file, or None for a node that only the overlay serves; `origin` is its source.
+    `blob` is the id of the node's file, or None for a node that only the overlay serves; `origin` is its source; `line`
+    is the first line of a symbol of the code, otherwise 0.
     """
 
     uri: Uri
@@ -32,6 +33,7 @@ class Card(NamedTuple):
     summary: str
     blob: bytes | None
     origin: str
+    line: int = 0
 
 
 class Edge(NamedTuple):

@@ -73,7 +73,7 @@ class FileParts:
 
     def card(self, uri: Uri) -> Card | None:
         node = self.node(uri)
-        return Card(uri, node.type, node.name, node.summary, None, ORIGIN) if node else None
+        return Card(uri, node.type, node.name, node.summary, None, ORIGIN, node.data.get("line", 0)) if node else None
 
     def resolve(self, uri: Uri) -> Uri:
         return uri

@@ -392,7 +392,7 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
             continue
         steps = unit.steps
         is_alone = not (hit.why or past or steps or unit.helped or unit.named)
-        why = [*hit.why, *([ALONE] if is_alone else []), _weighed(unit, pool), *past]
+        why = [*hit.why, *([ALONE] if is_alone else []), *past]
         why += [f"via {_shown(step)}" for step in steps[-1:]]
         why += [f"helped by {_shown(unit.helped)}"] if unit.helped and not steps else []
         lex, vec, path = round(unit.lex, 4), round(unit.vec, 4), _path(one.uri, steps)
@@ -400,13 +400,6 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
         reasons = tuple(filter(None, why))
         answers.append(Answered(one.uri, one.score, hit.snippet, reasons, path, lex, vec, unit.similarity, steps))
     return answers
-
-
-def _weighed(unit: Unit, pool: Pool) -> str:
-    parts = [f"lex {unit.lex:.2f}"] if unit.lex else []
-    if pool.share and unit.vec:
-        parts.append(f"vec {unit.vec:.2f}")
-    return ", ".join(parts)
 
 
 def _shown(step: Step) -> str:

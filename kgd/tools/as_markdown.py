@@ -26,7 +26,7 @@ _NODE = frozenset(
 _SIGNS = frozenset(",;")
 """Signs that divide a text, so that a list of such texts would be ambiguous without quotes."""
 _CONTEXT_ITEM = frozenset({"uri", "kind", "name", "why", "summary", "text", "more"})
-_CONTEXT_CODE = frozenset({"uri", "name", "why", "summary", "text"})
+_CONTEXT_CODE = frozenset({"uri", "name", "why", "line", "summary", "text"})
 _CONTEXT_LISTS = {
     "lines": "requested lines",
     "changes": "recent changes",
@@ -72,9 +72,9 @@ _USUAL_TYPES = {scheme: scheme for scheme in OWNED} | {"file": "resource", "dir"
 
 def titled(node: Mapping[str, Any], home: str) -> str:
     """The address of a node, with type and name unless they are part of the address: ``decision:One signer``."""
-    uri, type, name = node["uri"], node["type"], line(node["name"])
+    uri, type, name = node["uri"], node.get("type", ""), line(node["name"])
     shown = address(uri, home)
-    kind = "" if type == _USUAL_TYPES.get(uri.partition(":")[0], "resource") else f" ({line(type)})"
+    kind = f" ({line(type)})" if type not in ("", _USUAL_TYPES.get(uri.partition(":")[0], "resource")) else ""
     is_in_address = not name or shown.endswith((f":{name}`", f"/{name}`"))
     return f"{shown}{kind}" if is_in_address else f"{shown}{kind} {name}"
 
@@ -281,7 +281,7 @@ def _step(step: Answer, home: str) -> str:
     return f"{start} <- {type}" if "direction" in step else f"{start} {type} ->"
 
 
-_HIT = frozenset({"uri", "type", "name", "score", "why", "summary", "snippet", "path"})
+_HIT = frozenset({"uri", "type", "name", "line", "score", "lex", "vec", "why", "summary", "snippet", "path"})
 _FOUND = ("workspace", "hits", "code", "edges", "nearest", "absent", "hint")
 
 
@@ -301,9 +301,11 @@ def hits(answer: Answer) -> str:
 
 
 def _hit(hit: Answer, home: str) -> Iterator[str]:
-    yield f"- {titled(hit, home)} ({hit['score']:g}; {line('; '.join(hit['why']))})"
-    for text in (hit.get("summary"), hit.get("snippet")):
-        if text:
+    reasons = "; ".join((f"{hit['score']:.2g}", *hit["why"]))
+    yield f"- {titled(hit, home)}{_at(hit)} ({line(reasons)})"
+    summary, snippet = hit.get("summary", ""), hit.get("snippet", "")
+    for text in ("" if summary in snippet else summary, snippet):
+        if text and text != hit["name"]:
             yield f"  {line(text)}"
     if path := hit.get("path"):
         yield f"  reached by {' > '.join(address(uri, home) for uri in path)}"
@@ -340,8 +342,13 @@ def _context_item(item: Answer, home: str) -> Iterator[str]:
         yield "(more with get)"
 
 
+def _at(one: Answer) -> str:
+    """Where a symbol begins in its file."""
+    return f" line {one['line']}" if "line" in one else ""
+
+
 def _context_code(one: Answer, home: str) -> Iterator[str]:
-    yield f"- {address(one['uri'], home)} {line(one['name'])} ({line(one['why'])})"
+    yield f"- {titled(one, home)}{_at(one)} ({line(one['why'])})"
     for text in (one.get("summary"), one.get("text")):
         if text:
             yield f"  {line(text)}"

@@ -348,8 +348,15 @@ def test_a_terminal_shows_the_text_of_a_hit_and_its_address_below(kgd: Kgd) -> N
     assert shown.startswith("The brass bell rings twice at noon.\n    insight:the-brass-bell-rings-twice-at")
     plain = kgd("search", "brass bell")
     assert "insight://" in plain.splitlines()[0]
-    assert "lex " not in plain, "a score means nothing to a reader"
-    assert "lex 1.00" in str(kgd.json("search", "brass bell")["hits"][0]["why"])
+    assert "lex" not in plain, "a score means nothing to a reader"
+    assert kgd.json("search", "brass bell")["hits"][0]["lex"] == 1
+
+
+def test_a_terminal_shows_a_symbol_as_path_line_and_name(kgd: Kgd) -> None:
+    until(lambda: kgd.json("search", "check").get("code"))
+    assert "src/auth/session.py:1  check\n" in kgd.on_terminal("search", "check", NO_COLOR="1")
+    assert "symbol://shop/src/auth/session.py/check  check  src/auth/session.py:1" in kgd("search", "check")
+    assert "src/auth/session.py:1  check  found by" in kgd.on_terminal("context", "--question", "check", NO_COLOR="1")
 
 
 def test_a_terminal_shows_files_as_paths_and_their_symbols_in_one_paragraph(kgd: Kgd) -> None:

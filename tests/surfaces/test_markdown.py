@@ -136,6 +136,37 @@ def test_the_text_of_a_node_reads_like_a_note(team: Ask) -> None:
     ]
 
 
+def test_the_text_of_a_search_names_lines_and_leaves_out_repetitions_and_parts_of_scores() -> None:
+    symbol = "symbol://shop/src/auth/session.py/Session.end"
+    fact, code = (
+        {"type": "gotcha", "score": 1, "lex": 1.0},
+        {"type": "symbol", "score": 0.51234, "vec": 0.4, "line": 12},
+    )
+    answer = {
+        "workspace": "shop",
+        "hits": [
+            {"uri": "gotcha://shop/a", "name": "Tokens expire.", "summary": "Tokens expire.", **fact, "why": ["x"]}
+        ],
+        "code": [
+            {"uri": symbol, "name": "Session.end", "summary": "End it.", **code, "why": ["name: end"]}
+            | {"snippet": "def end(self) End it."}
+        ],
+    }
+    assert TOOLS["search"].text(answer).splitlines() == [
+        "workspace: shop",
+        "- `gotcha:a` Tokens expire. (1; x)",
+        "in the code:",
+        "- `symbol:src/auth/session.py/Session.end` line 12 (0.51; name: end)",
+        "  def end(self) End it.",
+    ]
+    context = {
+        "workspace": "shop",
+        "items": [],
+        "code": [{"uri": symbol, "name": "Session.end", "why": "y", "line": 12}],
+    }
+    assert "- `symbol:src/auth/session.py/Session.end` line 12 (y)" in TOOLS["context"].text(context)
+
+
 def test_short_addresses_lead_back_to_their_nodes(ask: Ask) -> None:
     names = ["a b", "x/y z", "50% off", "%20", " lead", "trail ", "a:b", "Ünïcödé", "q?#[x]", "~t", "dir/_"]
     uris = ask.put(

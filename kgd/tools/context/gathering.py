@@ -56,11 +56,12 @@ CHUNK_TEXT = 400
 
 
 class CodeAnswer(TypedDict):
-    """A node of the code tree that is not stored."""
+    """A node of the code tree that is not stored. `line` is the first line of a symbol."""
 
     uri: str
     name: str
     why: str
+    line: NotRequired[int]
     summary: NotRequired[str]
     text: NotRequired[str]
 
@@ -148,6 +149,8 @@ class Findings:
         if card is None:
             return
         answer: CodeAnswer = {"uri": uri, "name": card.name or name_of(uri), "why": fenced_line(printable(why), 160)}
+        if card.line:
+            answer["line"] = card.line
         if card.summary and card.summary != answer["name"]:
             answer["summary"] = card.summary
         elif scheme_of(uri) == "chunk" and (overlay := overlay_of(self.workspace)) and (node := overlay.node(uri)):
@@ -360,10 +363,9 @@ def by_question(findings: Findings, question: str) -> None:
 
 
 def _found(hit: Answered) -> str:
-    """The reason for a hit, in words, without the parts of its score."""
-    said = [one for one in hit.why if not one.startswith(("lex ", "vec "))]
-    words = [one for one in said if not one.startswith(("via ", "helped by "))]
-    ways = [one for one in said if one not in words]
+    """The reason for a hit, in words."""
+    words = [one for one in hit.why if not one.startswith(("via ", "helped by "))]
+    ways = [one for one in hit.why if one not in words]
     return "found " + (", ".join(([f"by {', '.join(words)}"] if words else []) + ways) or "by its name")
 
 

@@ -99,12 +99,16 @@ class SearchParams(Params):
 
 
 class HitAnswer(TypedDict):
-    """`path` leads here from a node that matched by words or meaning; direct matches have no path."""
+    """`path` leads here from a node that matched by words or meaning; direct matches have no path. `lex` and `vec` are
+    the scores of words and meaning, relative to the best; `line` is the first line of a symbol."""
 
     uri: str
     type: str
     name: str
+    line: NotRequired[int]
     score: float
+    lex: NotRequired[float]
+    vec: NotRequired[float]
     why: list[str]
     path: NotRequired[list[str]]
     summary: NotRequired[str]
@@ -341,6 +345,12 @@ def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
         "score": hit.score,
         "why": list(hit.why),
     }
+    if card.line:
+        answer["line"] = card.line
+    if hit.lex:
+        answer["lex"] = hit.lex
+    if hit.vec:
+        answer["vec"] = hit.vec
     if len(hit.path) > 1:
         answer["path"] = list(hit.path)
     if card.summary:

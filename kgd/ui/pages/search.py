@@ -189,7 +189,7 @@ def _row(hit: Mapping[str, Any], row: Row, question: str) -> HitRow:
 
 def _has_words(hit: Mapping[str, Any]) -> bool:
     """Whether a hit contains words of the question, rather than being only similar or related."""
-    return any(WORDS(reason) or reason.startswith("lex ") for reason in hit["why"])
+    return "lex" in hit or any(map(WORDS, hit["why"]))
 
 
 def _in_words(visit: Visit, name: str, value: str) -> str:
