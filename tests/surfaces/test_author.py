@@ -19,6 +19,7 @@ from kgd.workspace.proposals.proposals import Proposal
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.touched_nodes import Touched
 from tests.surfaces.conftest import Ask, git, upsert
+from tests.surfaces.test_conflicts import disagree
 
 
 @pytest.fixture
@@ -51,6 +52,14 @@ def test_facts_are_counted_by_the_program_that_wrote_them(ask: Ask, person: Ask)
     assert answer["written_with"] == [{"client": "test-client 1.0", "nodes": 2}, {"client": "", "nodes": 1}]
     assert [one.get("client", "") for one in answer["nodes"]] == ["", "test-client 1.0", "test-client 1.0"]
     assert "conflicts" not in answer
+
+
+def test_the_nodes_of_an_author_in_conflict_are_counted(ask: Ask, person: Ask) -> None:
+    person.put(changes=[upsert("x/a"), upsert("x/b")])
+    disagree(person, "x/a", "summary")
+    assert person.author(name="Ann Person")["conflicts"] == 1
+    ask.put(changes=upsert("x/c"))
+    assert "conflicts" not in ask.author(name="test-client 1.0")
 
 
 def test_the_changes_of_an_author_are_counted_and_the_newest_are_listed(ask: Ask, person: Ask) -> None:

@@ -34,8 +34,6 @@ EXAMINED = 100
 """Number of an author's newest nodes that are searched for areas and stale facts."""
 LISTED = 10
 """Largest number of areas, namespaces, proposals and stale facts in an answer."""
-DISPUTED = 500
-"""Largest number of records of conflicts that are read."""
 RECENT = 5
 """Largest number of commits in an answer."""
 NAMED = 3
@@ -178,7 +176,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         ],
     }
     answer |= paging.present(
-        conflicts=len(workspace.conflicts.nodes(reads=DISPUTED, about=sees)[0].intersection(newest)),
+        conflicts=len({one.uri for one in workspace.conflicts.of(newest, about=sees)}),
         first=moment(theirs[-1].at) if theirs else "",
         last=moment(theirs[0].at) if theirs else "",
         without_area=without_area if sees is None else 0,
