@@ -634,7 +634,6 @@ def test_the_help_of_an_option_names_its_default(kgd: Kgd) -> None:
     assert [told for told in helps if re.search(r"\(\d[^()]*\)", told)] == []
 
 
-@pytest.mark.slow
 def test_the_usage_of_a_command_is_one_line_with_its_arguments(kgd: Kgd) -> None:
     for words, usage in (
         ("search", "kgd search [options] [WORD...]"),
@@ -644,6 +643,7 @@ def test_the_usage_of_a_command_is_one_line_with_its_arguments(kgd: Kgd) -> None
         assert kgd("help", words).splitlines()[0] == f"usage: {usage}"
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_help_run(kgd: Kgd) -> None:
     assert all(line in kgd("get", "--help") for verb in VERBS if verb.name == "get" for line, _ in verb.examples)
     for line in [line for verb in VERBS for line, _ in verb.examples]:

@@ -162,13 +162,13 @@ def test_a_terminal_shows_addresses_of_the_directorys_workspace_in_short(kgd: Kg
         assert "concept://shop/lamps/cellar" in kgd.on_terminal("get", *elsewhere, NO_COLOR="1")
 
 
-@pytest.mark.slow
 def test_an_address_that_could_not_be_typed_is_not_shortened(kgd: Kgd) -> None:
     kgd("put", "person://shop/ann", "--summary", "Fixes the lamps", "-q")
     assert "person://shop/ann  resource" in kgd.on_terminal("get", "person://shop/ann", NO_COLOR="1")
     assert "Did you mean person://shop/ann?" in kgd.on_terminal("log", "person:ann", NO_COLOR="1")
 
 
+@pytest.mark.slow
 def test_colours_follow_the_terminal_and_can_be_forced(kgd: Kgd) -> None:
     kgd("put", "lamps/hall", "-q")
     assert STYLE.search(kgd.on_terminal("get", "lamps/hall"))
