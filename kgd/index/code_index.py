@@ -75,7 +75,7 @@ stop words nor weak; and minimum number of words in a query that is not a name."
 MANY_QUOTE, ADDED = 50, 10
 """A run in more than `MANY_QUOTE` files says nothing about any of them. At most `ADDED` files with the longest run are
 added to those found by words."""
-_VALUE = re.compile(r"\S*(?:://|[0-9/])\S*|'[^']*'|\"[^\"]*\"|`[^`]*`")
+_VALUE = re.compile(r"(?<!\S)\S*[0-9/]\S*|'[^']*'|\"[^\"]*\"|`[^`]*`")
 """A value in a message: an address, a path, a number or a quoted text."""
 PATH_WEIGHT = 6.0
 RANK_DIGITS = 9
@@ -398,7 +398,8 @@ def _quoting(connection: Connection, query: str) -> frozenset[int]:
     if not any(map(str.isspace, query.strip())):
         name = words.words_of(query)
         return _with_run(connection, [name], len(name), 0) if 2 <= len(name) <= MOST_QUOTED else frozenset()
-    for said in ([query], _VALUE.split(query)):
+    between = _VALUE.split(query)
+    for said in [[query]] if len(between) == 1 else [[query], between]:
         parts = [words.words_of(part)[:MOST_QUOTED] for part in said]
         least = max(SHORTEST_QUOTE, (sum(map(len, parts)) + 1) // 2)
         if found := _with_run(connection, parts, least, TELLING):
