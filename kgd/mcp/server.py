@@ -58,7 +58,7 @@ from kgd.mcp.notifications import Logs, Subscriptions, changed_resources
 from kgd.mcp.prompts import Completing
 from kgd.mcp.resources import Resources, may_watch
 from kgd.mcp.sampling import AnswersNeeded, Roots, asker, sealing, stored_key
-from kgd.mcp.short_reads import SERVER, ShortReads, at_once, failed, result
+from kgd.mcp.short_reads import SERVER, ShortReads, failed, result
 from kgd.model.token import TokenRecord
 from kgd.model.uri import Uri
 from kgd.tools import TOOLS
@@ -222,7 +222,7 @@ class Surface:
             session = self._read_session(ctx)
             arguments = read(tool.Params, params.arguments)
             await self._roots.place(ctx, params, session)
-            if (answer := at_once(tool, session, arguments)) is None:
+            if (answer := tool.at_once(session, arguments)) is None:
                 async with self._caller(ctx, params, session) as caller:
                     answer = await self._on_thread(tool.answer, caller, arguments)
                     session.here = caller.here

@@ -82,14 +82,6 @@ def failed(tool: Operation | None, name: str, error: Exception) -> Result:
     return refusal(tool, of_defect(error))
 
 
-def at_once(tool: Operation, session: Session, arguments: Any) -> Mapping[str, Any] | None:
-    """The answer to a call that waits for nothing; None if it may have to wait."""
-    if tool.from_memory is None:
-        return None
-    with session.daemon.steady():
-        return tool.run(session, arguments) if tool.from_memory(session, arguments) else None
-
-
 @dataclass(frozen=True, slots=True)
 class _Client:
     """A client's description of itself. `envelope` is empty in the handshake era."""
@@ -241,7 +233,7 @@ class ShortReads:
         log.debug("call", extra={"tool": name, "client": client.name})
         try:
             arguments = read(tool.Params, given)
-            if (answer := at_once(tool, session, arguments)) is not None:
+            if (answer := tool.at_once(session, arguments)) is not None:
                 self._write(client, key, result(tool, answer))
                 self._in_turn += 1
                 if self._in_turn % IN_TURN == 0:

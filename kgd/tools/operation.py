@@ -306,8 +306,12 @@ class Operation:
                 if far:
                     given = params.model_dump(exclude_unset=True, exclude={"workspace", "context_id"})
                     return forwarded(session, far, self.name, given, self.Result)
-            if self.from_memory is not None:
-                with session.daemon.steady():
-                    if self.from_memory(session, params):
-                        return self.run(session, params)
-            return self.run(session, params)
+            found = self.at_once(session, params)
+            return self.run(session, params) if found is None else found
+
+    def at_once(self, session: Session, params: Any) -> Answer | None:
+        """The answer to a call that waits for nothing; None if it may have to wait."""
+        if self.from_memory is None:
+            return None
+        with session.daemon.steady():
+            return self.run(session, params) if self.from_memory(session, params) else None
