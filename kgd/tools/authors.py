@@ -23,7 +23,7 @@ IMPORTING = ("init", "merge")
 def newest(workspace: Workspace, tip: str, limit: int) -> list[Entry]:
     """The newest commits of all kinds, children before parents, without their nodes. Reads no trees."""
     found = program.run(workspace.layout.git_dir, ["rev-list", f"--max-count={limit}", tip]).decode().split()
-    return children_first([workspace.past.entry(workspace.past.commit(bytes.fromhex(id)), ()) for id in found])
+    return children_first(workspace.past.without_nodes(found))
 
 
 def _similar(every: Sequence[Entry], name: str, others: Iterable[str]) -> str:

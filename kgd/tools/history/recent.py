@@ -128,8 +128,7 @@ def _counted(workspace: Workspace, tip: str, whose: tuple[bytes | None, str], la
     found = program.run(workspace.layout.git_dir, arguments).decode().split()
     if last is not None and f"-{last.tip}" not in found:  # the history was rewritten
         return _counted(workspace, tip, whose, None)
-    past = workspace.past
-    entries = [past.entry(past.commit(bytes.fromhex(id)), ()) for id in found if not id.startswith("-")]
+    entries = workspace.past.without_nodes(id for id in found if not id.startswith("-"))
     entries.reverse()
     own = zip(entries, _are_own_changes(entries), strict=True)
     counts = tuple(is_own and (by_agent(one) or one.author != person) for one, is_own in own)

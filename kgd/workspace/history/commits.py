@@ -16,7 +16,7 @@ from kgd.git.history import log as git_log
 from kgd.git.history import walk as git_walk
 from kgd.git.objects import Commit, ObjectId, trailers
 from kgd.git.program import GitFailed, run
-from kgd.git.refs import HEAD
+from kgd.git.refs import HEAD, NOTES
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Card, Edge, EdgeSource
 from kgd.graph.live_graph import LiveGraph
@@ -176,8 +176,14 @@ class Past:
 
     def entries_of(self, commits: Sequence[str], *, limit: int) -> Iterator[Entry]:
         """The `entry` of each commit, compared by one git process."""
+        ledger = self.store.ref(NOTES)
         for one in changes_of(self.store, commits):
-            yield self.entry(one.commit, node_changes(self.store, self.sharded, one.changes), limit=limit)
+            yield self._entry(one.commit, node_changes(self.store, self.sharded, one.changes), limit, ledger)
+
+    def without_nodes(self, commits: Iterable[str]) -> list[Entry]:
+        """The `entry` of each commit, without its nodes. Reads no trees."""
+        ledger = self.store.ref(NOTES)
+        return [self._entry(self.commit(bytes.fromhex(id)), (), 0, ledger) for id in commits]
 
     def changes_between(self, a: ObjectId, b: ObjectId) -> tuple[NodeChange, ...]:
         store = self.nodes()
@@ -185,6 +191,9 @@ class Past:
 
     def entry(self, commit: Commit, files: Files | None = None, *, limit: int = 50) -> Entry:
         """One line of history. `files` are its changes with nodes instead of parts, if known."""
+        return self._entry(commit, files, limit, self.store.ref(NOTES))
+
+    def _entry(self, commit: Commit, files: Files | None, limit: int, ledger: ObjectId | None) -> Entry:
         store = self.nodes()
         changed = self._files(commit, store) if files is None else files
         about = (self.about(path, new or old, store) for path, old, new, *_ in changed)
@@ -192,7 +201,7 @@ class Past:
         noted = dict(trailers(commit.message))
         author = Author.of(commit.author_name)
         subject, _, rest = commit.message.partition("\n")
-        pusher, accepted = pushers.of(self.store, commit.id), noted.get(ACCEPTED_BY, "")
+        pusher, accepted = pushers.in_ledger(self.store, ledger, commit.id), noted.get(ACCEPTED_BY, "")
         if accepted and not self.was_made_by_kgd(commit.id):
             accepted = ""  # a trailer written by the pusher proves nothing
         return Entry(
