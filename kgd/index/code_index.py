@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from sqlite3 import Connection
 from typing import NamedTuple
@@ -254,7 +256,12 @@ class CodeIndex(Database):
             )
             weights = {term.match: term.weight(often[term.match], about) for term in asked}
             matches = words.rarest(often, most) if about > most else list(often)
-            phrases = _phrases(words.words_of(query[: words.MAX_QUERY]))
+            selecting = (
+                None
+                if about <= most
+                else {term.word.casefold() for term in asked if term.match in matches and often[term.match] <= most}
+            )
+            phrases = _phrases(words.words_of(query[: words.MAX_QUERY]), selecting)
             rows = connection.execute(
                 f"SELECT files.path, round(-score, {RANK_DIGITS}), best.id FROM ("
                 f"SELECT rowid AS id, bm25(body_text, {PATH_WEIGHT}, 1.0) AS score FROM body_text"
@@ -262,7 +269,7 @@ class CodeIndex(Database):
                 " ORDER BY score, files.path",
                 (" OR ".join([*matches, *phrases]), limit),
             ).fetchall()
-            quoted = _quoting(connection, query[: words.MAX_QUERY])
+            quoted = _quoting(connection, query[: words.MAX_QUERY], selecting)
             rows = _with_quoted(connection, rows, quoted)
             covered = _covered(connection, [id for *_, id in rows[: max(COVERED_FIRST, len(quoted))]], weights)
         return [FileHit(path, score, covered.get(id, 0.0), id in quoted) for path, score, id in rows], known
@@ -383,44 +390,57 @@ def _outdate(connection: Connection, keys: Iterable[str]) -> None:
     )
 
 
-def _phrases(asked: Sequence[str]) -> list[str]:
-    """Runs of two words and of `LONG_PHRASE` words, at most `PHRASES` of each."""
-    return [
-        f'"{" ".join(asked[start : start + length])}"'
+def _phrases(asked: Sequence[str], selecting: Collection[str] | None) -> list[str]:
+    """Runs of two words and of `LONG_PHRASE` words, at most `PHRASES` of each, as `_selects`."""
+    runs = (
+        asked[start : start + length]
         for length in (2, LONG_PHRASE)
         for start in range(min(PHRASES, len(asked) - length + 1))
-    ]
+    )
+    return [f'"{" ".join(run)}"' for run in runs if _selects(run, selecting)]
 
 
-def _quoting(connection: Connection, query: str) -> frozenset[int]:
+def _selects(run: Sequence[str], selecting: Collection[str] | None) -> bool:
+    """Whether a run of words has one of those that select few files. FTS5 passes all files that have every word of a
+    run, so a run of common words takes time proportional to the tree."""
+    return selecting is None or any(word.casefold() in selecting for word in run)
+
+
+def _quoting(connection: Connection, query: str, selecting: Collection[str] | None) -> frozenset[int]:
     """The files with the longest run of a query's words: all words of a name, at least half of another query. If no
     file has it, the query may be a message with values, and only the words between them count."""
     if not any(map(str.isspace, query.strip())):
         name = words.words_of(query)
-        return _with_run(connection, [name], len(name), 0) if 2 <= len(name) <= MOST_QUOTED else frozenset()
+        is_run = 2 <= len(name) <= MOST_QUOTED
+        return _with_run(connection, [name], len(name), 0, selecting) if is_run else frozenset()
     between = _VALUE.split(query)
     for said in [[query]] if len(between) == 1 else [[query], between]:
         parts = [words.words_of(part)[:MOST_QUOTED] for part in said]
         least = max(SHORTEST_QUOTE, (sum(map(len, parts)) + 1) // 2)
-        if found := _with_run(connection, parts, least, TELLING):
+        if found := _with_run(connection, parts, least, TELLING, selecting):
             return found
     return frozenset()
 
 
-def _with_run(connection: Connection, parts: Sequence[Sequence[str]], least: int, telling: int) -> frozenset[int]:
+def _with_run(
+    connection: Connection,
+    parts: Sequence[Sequence[str]],
+    least: int,
+    telling: int,
+    selecting: Collection[str] | None,
+) -> frozenset[int]:
     """The files with the longest run of words within one of these parts: at least `least` words, of which `telling` are
     neither stop words nor weak."""
     common = words.STOPWORDS | words.WEAK
     best, longest = frozenset[int](), least
     for asked in parts:
+        if len(asked) < longest:
+            continue
         size = len(asked) if not telling else min(LONG_PHRASE, len(asked))
+        runs = [asked[end - size : end] for end in range(size, len(asked) + 1)]
         running: dict[int, int] = {}  # the length of the run that ends with the current words, by file
-        for end in range(size, len(asked) + 1 if len(asked) >= longest else 0):
-            having = _having(connection, asked[end - size : end])
-            if having is None:  # too many files to list: the run continues in each
-                running = {id: length + 1 for id, length in running.items()}
-            else:
-                running = {id: running.get(id, size - 1) + 1 for id in having}
+        for end, having in enumerate(_having(connection, runs, selecting), size):
+            running = {id: running.get(id, size - 1) + 1 for id in having}
             most = max(running.values(), default=0)
             if most < longest or sum(word.casefold() not in common for word in asked[end - most : end]) < telling:
                 continue
@@ -429,11 +449,24 @@ def _with_run(connection: Connection, parts: Sequence[Sequence[str]], least: int
     return best
 
 
-def _having(connection: Connection, run: Sequence[str]) -> list[int] | None:
-    """The files with these words in a row; None if there are many."""
-    sql = "SELECT rowid FROM body_text WHERE body_text MATCH ? LIMIT ?"
-    found = [id for (id,) in connection.execute(sql, (f'"{" ".join(run)}"', MANY_QUOTE + 1))]
-    return found if len(found) <= MANY_QUOTE else None
+def _having(
+    connection: Connection, runs: Sequence[Sequence[str]], selecting: Collection[str] | None
+) -> list[Sequence[int]]:
+    """The files with each run of words. Runs that many files have are looked for only in the files with other runs."""
+    sql = "SELECT rowid FROM body_text WHERE body_text MATCH ?"
+    phrases = [f'"{" ".join(run)}"' for run in runs]
+    found: dict[str, Sequence[int]] = {}
+    for run, phrase in zip(runs, phrases, strict=True):
+        if _selects(run, selecting):
+            having = [id for (id,) in connection.execute(f"{sql} LIMIT ?", (phrase, MANY_QUOTE + 1))]
+            if len(having) <= MANY_QUOTE:
+                found[phrase] = having
+    few = [id for id, _ in Counter(chain.from_iterable(found.values())).most_common(MANY_QUOTE)]
+    within = f"{sql} AND rowid IN ({placeholders(few)})"
+    for phrase in phrases if few else ():
+        if phrase not in found:
+            found[phrase] = [id for (id,) in connection.execute(within, (phrase, *few))]
+    return [found.get(phrase, ()) for phrase in phrases]
 
 
 def _with_quoted(

@@ -19,6 +19,7 @@ from kgd.daemon import code_index_process
 from kgd.daemon.daemon import Daemon
 from kgd.daemon.watch import Watch
 from kgd.git.layout import locate
+from kgd.index import code_index
 from kgd.model.access import Principal, Scope
 from kgd.overlay.file_parts import FileParts
 from kgd.tools import call
@@ -256,6 +257,28 @@ def test_files_that_quote_the_question_come_first_with_their_source_before_a_tes
     assert files("Van https://a.example/vans/7 was not unloaded at the ramp /srv/ramps/b2/front")[0] == "shop/keys.py"
     quoting = {hit.path for hit in workspace_of(session).files_with("the has of the expired", 9)[0] if hit.quoted}
     assert quoting == set(), "no file has these words in a row"
+
+
+def test_in_a_large_tree_a_quoted_run_has_a_word_that_few_files_have(
+    start: Callable[[], Session], code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = code / "parts"
+    parts.mkdir()
+    for number in range(20):
+        (parts / f"part{number}.py").write_text("# gauge, hose, valve, pump\n")
+    (parts / "run.py").write_text("# pump valve hose gauge\n")
+    (parts / "begun.py").write_text("# marquetry pump valve hose, and no gauge\n")
+    (parts / "whole.py").write_text("# marquetry pump valve hose gauge pump valve hose gauge\n")
+    workspace = workspace_of(start())
+    run = "pump valve hose gauge"
+
+    def quoting(query: str) -> set[str]:
+        return {hit.path for hit in workspace.files_with(query, 9)[0] if hit.quoted}
+
+    until(lambda: quoting(run) == {"parts/run.py", "parts/whole.py"})
+    monkeypatch.setattr(code_index, "FEWEST_LOOKED_AT", 4)
+    assert quoting(run) == set(), "nearly all files have these words"
+    assert quoting(f"marquetry {run} {run}") == {"parts/whole.py"}, "the other one ends after four words"
 
 
 def test_a_word_that_the_code_has_only_in_another_spelling_is_found_and_counts_as_missing(
