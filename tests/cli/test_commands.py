@@ -746,6 +746,19 @@ def test_a_dash_is_refused_by_a_command_that_does_not_read_standard_input(kgd: K
     assert told in refused.stderr
 
 
+def test_a_dash_reads_a_text_from_standard_input(kgd: Kgd) -> None:
+    kgd("put", "hall", "--content", "It is dark.\n", "-q")
+    kgd("append", "hall", "-", "-q", stdin="The lamp hums.\n")
+    assert kgd.json("get", "hall")["nodes"][0]["content"] == "It is dark.\n\nThe lamp hums.\n"
+    assert "/lamps-are-warm" in kgd("remember", "-", stdin="Lamps are warm.\n")
+    kgd("ingest", "-", "--uri", "document:manual", "-q", stdin="# Manual\n\nTurn it on.\n")
+    assert "\n  Manual\n  bytes: 22\n" in kgd("get", "document:manual")
+    commit = kgd.json("log", "--limit", "1")["commits"][0]["commit"]
+    place = kgd.json("status")["workspace"]["path"]
+    subprocess.run(["git", "-C", place, "update-ref", "refs/heads/proposals/lamp", commit], check=True)
+    assert kgd("comment", "lamp", "-", stdin="Why?\n").endswith(": Why?\n")
+
+
 def test_an_empty_text_clears_a_field(kgd: Kgd) -> None:
     kgd("put", "cleared", "--summary", "x")
     kgd("put", "cleared", "--summary", "")
