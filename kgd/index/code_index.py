@@ -6,16 +6,13 @@ paths. One process writes, and any number of processes read.
 
 from __future__ import annotations
 
-import re
 import zlib
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from sqlite3 import Connection
 from typing import NamedTuple
 
-from kgd.index import words
+from kgd.index import quoted_text, words
 from kgd.index.database import Database, Schema, placeholders
 
 VERSION = 2
@@ -66,19 +63,13 @@ BODY_CHARACTERS = 200_000
 LOOKED_AT, FEWEST_LOOKED_AT = 0.25, 2_000
 """Maximum share of all files, but at least this number, that the words of a search may select together. The rarest
 words are used first."""
-PHRASES, LONG_PHRASE = 12, 4
+PHRASES = 12
 """Maximum number of phrases of each length (two words, and `LONG_PHRASE` words). Each phrase is scored like an
 additional word, so that an error message is found verbatim."""
 COVERED_FIRST = 10
 """Maximum number of files for which the share of the query is computed."""
-MOST_QUOTED, TELLING, SHORTEST_QUOTE = 24, 2, 3
-"""Maximum number of words of a query to find as one run in a file; minimum number of words in the run that are neither
-stop words nor weak; and minimum number of words in a query that is not a name."""
-MANY_QUOTE, ADDED = 50, 10
-"""A run in more than `MANY_QUOTE` files says nothing about any of them. At most `ADDED` files with the longest run are
-added to those found by words."""
-_VALUE = re.compile(r"(?<!\S)\S*[0-9/]\S*|'[^']*'|\"[^\"]*\"|`[^`]*`")
-"""A value in a message: an address, a path, a number or a quoted text."""
+ADDED = 10
+"""Maximum number of files that quote the query to add to those found by words."""
 PATH_WEIGHT = 6.0
 RANK_DIGITS = 9
 
@@ -269,7 +260,7 @@ class CodeIndex(Database):
                 " ORDER BY score, files.path",
                 (" OR ".join([*matches, *phrases]), limit),
             ).fetchall()
-            quoted = _quoting(connection, query[: words.MAX_QUERY], selecting)
+            quoted = quoted_text.quoting(connection, query[: words.MAX_QUERY], selecting)
             rows = _with_quoted(connection, rows, quoted)
             covered = _covered(connection, [id for *_, id in rows[: max(COVERED_FIRST, len(quoted))]], weights)
         return [FileHit(path, score, covered.get(id, 0.0), id in quoted) for path, score, id in rows], known
@@ -391,82 +382,14 @@ def _outdate(connection: Connection, keys: Iterable[str]) -> None:
 
 
 def _phrases(asked: Sequence[str], selecting: Collection[str] | None) -> list[str]:
-    """Runs of two words and of `LONG_PHRASE` words, at most `PHRASES` of each, as `_selects`."""
+    """Runs of two words and of `LONG_PHRASE` words, at most `PHRASES` of each; in a large tree, only runs with a rare
+    word."""
     runs = (
         asked[start : start + length]
-        for length in (2, LONG_PHRASE)
+        for length in (2, quoted_text.LONG_PHRASE)
         for start in range(min(PHRASES, len(asked) - length + 1))
     )
-    return [f'"{" ".join(run)}"' for run in runs if _selects(run, selecting)]
-
-
-def _selects(run: Sequence[str], selecting: Collection[str] | None) -> bool:
-    """Whether a run of words has one of those that select few files. FTS5 passes all files that have every word of a
-    run, so a run of common words takes time proportional to the tree."""
-    return selecting is None or any(word.casefold() in selecting for word in run)
-
-
-def _quoting(connection: Connection, query: str, selecting: Collection[str] | None) -> frozenset[int]:
-    """The files with the longest run of a query's words: all words of a name, at least half of another query. If no
-    file has it, the query may be a message with values, and only the words between them count."""
-    if not any(map(str.isspace, query.strip())):
-        name = words.words_of(query)
-        is_run = 2 <= len(name) <= MOST_QUOTED
-        return _with_run(connection, [name], len(name), 0, selecting) if is_run else frozenset()
-    between = _VALUE.split(query)
-    for said in [[query]] if len(between) == 1 else [[query], between]:
-        parts = [words.words_of(part)[:MOST_QUOTED] for part in said]
-        least = max(SHORTEST_QUOTE, (sum(map(len, parts)) + 1) // 2)
-        if found := _with_run(connection, parts, least, TELLING, selecting):
-            return found
-    return frozenset()
-
-
-def _with_run(
-    connection: Connection,
-    parts: Sequence[Sequence[str]],
-    least: int,
-    telling: int,
-    selecting: Collection[str] | None,
-) -> frozenset[int]:
-    """The files with the longest run of words within one of these parts: at least `least` words, of which `telling` are
-    neither stop words nor weak."""
-    common = words.STOPWORDS | words.WEAK
-    best, longest = frozenset[int](), least
-    for asked in parts:
-        if len(asked) < longest:
-            continue
-        size = len(asked) if not telling else min(LONG_PHRASE, len(asked))
-        runs = [asked[end - size : end] for end in range(size, len(asked) + 1)]
-        running: dict[int, int] = {}  # the length of the run that ends with the current words, by file
-        for end, having in enumerate(_having(connection, runs, selecting), size):
-            running = {id: running.get(id, size - 1) + 1 for id in having}
-            most = max(running.values(), default=0)
-            if most < longest or sum(word.casefold() not in common for word in asked[end - most : end]) < telling:
-                continue
-            files = frozenset(id for id, length in running.items() if length == most)
-            best, longest = (best | files if most == longest else files), most
-    return best
-
-
-def _having(
-    connection: Connection, runs: Sequence[Sequence[str]], selecting: Collection[str] | None
-) -> list[Sequence[int]]:
-    """The files with each run of words. Runs that many files have are looked for only in the files with other runs."""
-    sql = "SELECT rowid FROM body_text WHERE body_text MATCH ?"
-    phrases = [f'"{" ".join(run)}"' for run in runs]
-    found: dict[str, Sequence[int]] = {}
-    for run, phrase in zip(runs, phrases, strict=True):
-        if _selects(run, selecting):
-            having = [id for (id,) in connection.execute(f"{sql} LIMIT ?", (phrase, MANY_QUOTE + 1))]
-            if len(having) <= MANY_QUOTE:
-                found[phrase] = having
-    few = [id for id, _ in Counter(chain.from_iterable(found.values())).most_common(MANY_QUOTE)]
-    within = f"{sql} AND rowid IN ({placeholders(few)})"
-    for phrase in phrases if few else ():
-        if phrase not in found:
-            found[phrase] = [id for (id,) in connection.execute(within, (phrase, *few))]
-    return [found.get(phrase, ()) for phrase in phrases]
+    return [f'"{" ".join(run)}"' for run in runs if quoted_text.selects(run, selecting)]
 
 
 def _with_quoted(

@@ -1,0 +1,94 @@
+"""Files that quote a query: they have it, or at least half of it, as one run of words.
+
+In a large tree, only runs with a rare word of the query are looked up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from itertools import chain
+from sqlite3 import Connection
+
+from kgd.index import words
+from kgd.index.database import placeholders
+
+LONG_PHRASE = 4
+"""Number of words that are looked up together; a longer run is one of several such phrases."""
+MOST_QUOTED, TELLING, SHORTEST_QUOTE = 24, 2, 3
+"""Maximum number of words of a query to find as one run in a file; minimum number of words in the run that are neither
+stop words nor weak; and minimum number of words in a query that is not a name."""
+MANY_QUOTE = 50
+"""A run in more than this number of files says little about any of them."""
+_VALUE = re.compile(r"(?<!\S)\S*[0-9/]\S*|'[^']*'|\"[^\"]*\"|`[^`]*`")
+"""A value in a message: an address, a path, a number or a quoted text."""
+
+
+def selects(run: Sequence[str], selecting: Collection[str] | None) -> bool:
+    """Whether a run has a word of `selecting`, the rare words of a query in a large tree. FTS5 passes all files with
+    each word of a run, so a run of common words takes time proportional to the tree."""
+    return selecting is None or any(word.casefold() in selecting for word in run)
+
+
+def quoting(connection: Connection, query: str, selecting: Collection[str] | None) -> frozenset[int]:
+    """The files with the longest run of a query's words: all words of a name, at least half of another query. If no
+    file has it, the query may be a message with values, and only the words between them count."""
+    if not any(map(str.isspace, query.strip())):
+        name = words.words_of(query)
+        is_run = 2 <= len(name) <= MOST_QUOTED
+        return _with_run(connection, [name], len(name), 0, selecting) if is_run else frozenset()
+    between = _VALUE.split(query)
+    for said in [[query]] if len(between) == 1 else [[query], between]:
+        parts = [words.words_of(part)[:MOST_QUOTED] for part in said]
+        least = max(SHORTEST_QUOTE, (sum(map(len, parts)) + 1) // 2)
+        if found := _with_run(connection, parts, least, TELLING, selecting):
+            return found
+    return frozenset()
+
+
+def _with_run(
+    connection: Connection,
+    parts: Sequence[Sequence[str]],
+    least: int,
+    telling: int,
+    selecting: Collection[str] | None,
+) -> frozenset[int]:
+    """The files with the longest run of words within any of these parts: at least `least` words, of which `telling` are
+    neither stop words nor weak."""
+    common = words.STOPWORDS | words.WEAK
+    best, longest = frozenset[int](), least
+    for asked in parts:
+        if len(asked) < longest:
+            continue
+        size = len(asked) if not telling else min(LONG_PHRASE, len(asked))
+        runs = [asked[end - size : end] for end in range(size, len(asked) + 1)]
+        running: dict[int, int] = {}  # the length of the run that ends with the current words, by file
+        for end, having in enumerate(_having(connection, runs, selecting), size):
+            running = {id: running.get(id, size - 1) + 1 for id in having}
+            most = max(running.values(), default=0)
+            if most < longest or sum(word.casefold() not in common for word in asked[end - most : end]) < telling:
+                continue
+            files = frozenset(id for id, length in running.items() if length == most)
+            best, longest = (best | files if most == longest else files), most
+    return best
+
+
+def _having(
+    connection: Connection, runs: Sequence[Sequence[str]], selecting: Collection[str] | None
+) -> list[Sequence[int]]:
+    """The files with each run of words. Runs that many files have are looked for only in the files with other runs."""
+    sql = "SELECT rowid FROM body_text WHERE body_text MATCH ?"
+    phrases = [f'"{" ".join(run)}"' for run in runs]
+    found: dict[str, Sequence[int]] = {}
+    for run, phrase in zip(runs, phrases, strict=True):
+        if selects(run, selecting):
+            having = [id for (id,) in connection.execute(f"{sql} LIMIT ?", (phrase, MANY_QUOTE + 1))]
+            if len(having) <= MANY_QUOTE:
+                found[phrase] = having
+    few = [id for id, _ in Counter(chain.from_iterable(found.values())).most_common(MANY_QUOTE)]
+    within = f"{sql} AND rowid IN ({placeholders(few)})"
+    for phrase in phrases if few else ():
+        if phrase not in found:
+            found[phrase] = [id for (id,) in connection.execute(within, (phrase, *few))]
+    return [found.get(phrase, ()) for phrase in phrases]
