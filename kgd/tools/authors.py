@@ -50,9 +50,7 @@ def correction(
     if session.principal is not None:
         return ""
     every = newest(workspace, workspace.tip, MOST_COMMITS) if author else []
-    if author and not any(
-        is_by(author, one.author, f"<{one.email}>", one.client, one.pushed_by, agent=by_agent(one)) for one in every
-    ):
+    if author and not any(is_commit_by(author, one) for one in every):
         return known_authors(session, every, author, others)
     return file_paths.correction(session, workspace, paths)
 
@@ -76,6 +74,16 @@ def _some(every: Sequence[Entry], name: str, others: Iterable[str]) -> str:
     among = f" in the newest {MOST_COMMITS:,} commits" if len(every) == MOST_COMMITS else ""
     authors = f"{', '.join(listed[:AUTHORS_NAMED])}{more}"
     return f"No author's name contains '{name[:60]}'{among}. The authors are {authors}."
+
+
+def is_commit_by(by: str | None, entry: Entry) -> bool:
+    """See `is_by`."""
+    return is_by(by, entry.author, f"<{entry.email}>", entry.client, entry.pushed_by, agent=by_agent(entry))
+
+
+def is_own(entry: Entry, person: str) -> bool:
+    """Whether a person made a commit without an agent."""
+    return entry.author == person and not by_agent(entry)
 
 
 def by_agent(entry: Entry) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from kgd.git import program
 from kgd.git.history import git_date
 from kgd.model.uri import Uri
-from kgd.tools.authors import IMPORTING, MOST_COMMITS, by_agent
+from kgd.tools.authors import IMPORTING, MOST_COMMITS, is_own
 from kgd.tools.history.last_review import last_review
 from kgd.workspace.answers import Entry
 from kgd.workspace.history.history import children_first, reverted_by
@@ -102,7 +102,7 @@ def recent_commits(
         arguments.append(f"^{reviewed.hex()}")
     said = program.run(workspace.layout.git_dir, arguments).decode().split()
     found = children_first(workspace.beside(_Cache, _Cache).entries(said))
-    own = [one for one, is_own in zip(found, _are_own_changes(found), strict=True) if is_own]
+    own = [one for one, is_change in zip(found, _are_own_changes(found), strict=True) if is_change]
     return own, len(said) == MOST_COMMITS
 
 
@@ -130,8 +130,8 @@ def _counted(workspace: Workspace, tip: str, whose: tuple[bytes | None, str], la
         return _counted(workspace, tip, whose, None)
     entries = workspace.past.without_nodes(id for id in found if not id.startswith("-"))
     entries.reverse()
-    own = zip(entries, _are_own_changes(entries), strict=True)
-    counts = tuple(is_own and (by_agent(one) or one.author != person) for one, is_own in own)
+    changes = zip(entries, _are_own_changes(entries), strict=True)
+    counts = tuple(is_change and not is_own(one, person) for one, is_change in changes)
     return _Unreviewed(tip, whose, ((last.counts if last is not None else ()) + counts)[-MOST_COMMITS:])
 
 

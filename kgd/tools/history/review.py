@@ -22,14 +22,14 @@ from kgd.git import program
 from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.uri import Uri
 from kgd.tools import addressing, paging
-from kgd.tools.authors import MOST_COMMITS, by_agent, correction
+from kgd.tools.authors import MOST_COMMITS, by_agent, correction, is_commit_by, is_own
 from kgd.tools.differences import FieldDiff, foretold
 from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.history.approvals import Approvals
 from kgd.tools.history.history import RevertResult
 from kgd.tools.history.last_review import last_review, note_review
 from kgd.tools.history.recent import Reverts, recent_commits
-from kgd.tools.nodes import is_agent, is_by, made_at, moment
+from kgd.tools.nodes import is_agent, made_at, moment
 from kgd.tools.operation import BELOW, CURSOR, MESSAGE, Command, Hints, Operation, option
 from kgd.tools.paging import HARD_LIMIT, Room, clip
 from kgd.tools.parameters import Many, Message, Params, When, future, moment_of, period
@@ -169,7 +169,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         "commits": len(chosen),
         "agents": agents,
         "people": len(every) - agents,
-        "own": sum(one.author == person and not by_agent(one) for one in every),
+        "own": sum(is_own(one, person) for one in every),
         "authors": [],
     }
     learned.tell(answer, [workspace.id, params.since, params.by, params.path, *filter(None, [only])], params)
@@ -223,20 +223,14 @@ def _commit_until(session: Session, workspace: Workspace, text: str, since: str 
 
 def _chosen(every: Sequence[Entry], by: str | None, only: str) -> list[Entry]:
     """The commits of the wanted authors, or only one of them."""
-    return [
-        one
-        for one in every
-        if only in ("", one.commit)
-        and (by is None or is_by(by, one.author, f"<{one.email}>", one.client, one.pushed_by, agent=by_agent(one)))
-    ]
+    return [one for one in every if only in ("", one.commit) and is_commit_by(by, one)]
 
 
 def _beside(every: Sequence[Entry], only: str, person: str, approvals: Approvals) -> dict[str, str]:
     """The nearest commits before and after one that wait for a review."""
 
     def waits(one: Entry) -> bool:
-        is_of_others = by_agent(one) or one.author != person
-        return is_of_others and not all(approvals.covers(uri, [one.commit]) for uri in one.nodes)
+        return not is_own(one, person) and not all(approvals.covers(uri, [one.commit]) for uri in one.nodes)
 
     at = next((number for number, one in enumerate(every) if one.commit == only), None)
     if at is None:
