@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import orjson
 
 MAGIC = b"kgdgraph"
-FORMAT = 2
+FORMAT = 3
 _HEADER = struct.Struct(">8sIQIH32s")
 
 

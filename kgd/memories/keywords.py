@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kgd.model.change import Upsert
-from kgd.model.node import MEMORY_TYPES, Relation, cut_at_word
-from kgd.model.uri import Uri
+from kgd.model.node import FACTS, MEMORY_TYPES, Relation, cut_at_word
+from kgd.model.uri import Uri, scheme_of
 
 _FUNCTION = """
 a about above across after again against all along already also although always am among an and another any anybody
@@ -242,15 +242,16 @@ def memory(
 ) -> Upsert:
     """The edit that stores a text as a new node, with its beginning as the summary.
 
-    A memory (decision, pattern, gotcha, insight, task) without tags gets the keywords of the text. If there is a
-    detail, the text may be just its heading. The edit is refused (Stale) if the node exists.
+    A fact gets no name, which would keep the old text after an edit of the summary. A memory (decision, pattern,
+    gotcha, insight, task) without tags gets the keywords of the text. If there is a detail, the text may be just its
+    heading. The edit is refused (Stale) if the node exists.
     """
     summary = cut_at_word(text)
     found = tuple(tags) or (keywords(f"{text}\n\n{detail or ''}") if type in MEMORY_TYPES else ())
     return Upsert(
         uri,
         type=type,
-        name=summary,
+        name=None if scheme_of(uri) in FACTS else summary,
         summary=summary,
         content=text if text != summary else None,
         tags=found,

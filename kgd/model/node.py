@@ -185,8 +185,8 @@ class Node:
     """A stored unit of knowledge.
 
     `tags`, `aliases` and `relations` are sorted and unique, so that equal nodes have equal bytes. The tags of memories
-    (decision, gotcha, insight, pattern, task) are lower case. `name` may be empty: `title` is then the last segment of
-    the URI. `others` are keys unknown to this version; they are kept, and nothing depends on their values.
+    (decision, gotcha, insight, pattern, task) are lower case. `name` may be empty: `title` then replaces it. `others`
+    are keys unknown to this version; they are kept, and nothing depends on their values.
     """
 
     uri: Uri
@@ -225,8 +225,13 @@ class Node:
                 raise Invalid(f"the relation {one.type} -> {one.target} is given twice", at=self.uri)
 
     @property
+    def label(self) -> str:
+        return label_of(self.uri, self.name, self.summary)
+
+    @property
     def title(self) -> str:
-        return self.name or name_of(self.uri)
+        """The label, otherwise the last segment of the URI."""
+        return self.label or name_of(self.uri)
 
     def relation(self, type: str, target: Uri) -> Relation | None:
         return next((r for r in self.relations if r.key == (type, target)), None)
@@ -242,6 +247,15 @@ class Node:
     def is_bare(self) -> bool:
         """Whether only the URI is stored: a resource that exists because a relation points to it (E8)."""
         return self == Node(self.uri)
+
+
+FACTS = frozenset({"decision", "gotcha", "insight", "pattern"})
+"""Schemes of nodes that state one fact. Such a node needs no name: it is known by its summary."""
+
+
+def label_of(uri: Uri, name: str, summary: str) -> str:
+    """The name of a node; the summary of a fact without a name; empty if there is neither."""
+    return name or (summary if uri.partition(":")[0] in FACTS else "")
 
 
 def _check_line(row: NodeField, value: str, at: Uri) -> None:

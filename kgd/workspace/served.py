@@ -24,7 +24,7 @@ from kgd.graph.arrays import Arrays
 from kgd.graph.edges import Card
 from kgd.graph.live_graph import LiveGraph
 from kgd.model.fields import misspelt
-from kgd.model.node import Node, Relation
+from kgd.model.node import Node, Relation, label_of
 from kgd.model.uri import Uri, parse, workspace_of
 from kgd.workspace.answers import InvalidFile
 from kgd.workspace.files import memory_files, parts
@@ -383,7 +383,8 @@ class Served:
 
     def _serve(self, node: Node | Lean, blob: ObjectId, path: str) -> None:
         self._note_keys(path, node)
-        card, target = Card(node.uri, node.type, node.name, node.summary, blob, ""), self._target
+        card = Card(node.uri, node.type, label_of(node.uri, node.name, node.summary), node.summary, blob, "")
+        target = self._target
         if isinstance(target, LiveGraph):
             relations = node.relations if isinstance(node, Node) else [Relation(*each) for each in node.relations]
             target.put(card, relations, node.aliases)

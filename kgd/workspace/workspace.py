@@ -390,7 +390,7 @@ class Workspace:
         # Similar nodes are optional: finding them must not delay other writers, and an import of a document needs none.
         if outcome.created and not self._writer.is_busy and changes.operation != "ingest":
             if outcome.would:
-                named = {one.uri: one.after.name for one in outcome.would.nodes if one.before is None and one.after}
+                named = {one.uri: one.after.label for one in outcome.would.nodes if one.before is None and one.after}
             else:
                 cards = map(self.graph.card, outcome.created)
                 named = {card.uri: card.name for card in cards if card}

@@ -300,6 +300,35 @@ def test_a_fact_is_remembered_once_and_found_by_its_words_and_by_its_subject(ask
     assert uri in [node["uri"] for node in near["nodes"]]
 
 
+def _shown(ask: Ask, uri: str) -> set[str]:
+    """The names of the node in the answers of a look-up, a search, a walk and a summary for agents."""
+    found = ask.search(query="tokens outlive key rotation")["hits"]
+    walked = ask.traverse(start="src/auth", direction="in", edge_types="about")["nodes"]
+    return {one["name"] for one in [*ask.get(uris=[uri])["nodes"], *found, *walked] if one["uri"] == uri}
+
+
+def test_an_edited_fact_is_shown_under_its_new_claim_alone(ask: Ask) -> None:
+    (uri,) = ask.remember(text="Tokens outlive a key rotation by ten minutes.", about=["src/auth"])["created"]
+    assert _shown(ask, uri) == {"Tokens outlive a key rotation by ten minutes."}
+    ask.put(changes=upsert(uri, summary="Tokens outlive a key rotation by one hour"))
+    assert _shown(ask, uri) == {"Tokens outlive a key rotation by one hour"}
+
+
+def test_an_own_name_of_a_fact_stays_when_its_summary_changes(ask: Ask) -> None:
+    uri = "gotcha://shop/rotation"
+    ask.put(changes=upsert(uri, name="Key rotation", summary="Tokens outlive it"))
+    ask.put(changes=upsert(uri, summary="Tokens end with it"))
+    (node,) = ask.get(uris=[uri])["nodes"]
+    assert (node["name"], node["summary"]) == ("Key rotation", "Tokens end with it")
+
+
+def test_a_name_that_copies_the_summary_of_a_fact_is_not_stored(ask: Ask) -> None:
+    uri = "insight://shop/rotation"
+    ask.put(changes=upsert(uri, name="Tokens outlive it", summary="Tokens outlive it"))
+    ask.put(changes=upsert(uri, summary="Tokens end with it"))
+    assert ask.get(uris=[uri])["nodes"][0]["name"] == "Tokens end with it"
+
+
 FACT = "Tokens outlive a key rotation by ten minutes"
 
 

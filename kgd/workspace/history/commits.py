@@ -384,7 +384,7 @@ class PastGraph:
         if uri not in self._nodes:
             return self._graph.card(uri)
         node = self._nodes[uri]
-        return Card(uri, node.type, node.name, node.summary, None, "") if node else None
+        return Card(uri, node.type, node.label, node.summary, None, "") if node else None
 
     def out(self, uri: Uri) -> Sequence[Edge]:
         if uri not in self._nodes:

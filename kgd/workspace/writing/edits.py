@@ -17,7 +17,7 @@ from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Revert, Se
 from kgd.model.conflict import WHOLE, Conflict, canonical_json
 from kgd.model.fields import field_of, misspelt, plain
 from kgd.model.merge_graph import renamed
-from kgd.model.node import FIELDS, FILE, MEMORY_TYPES, SCALARS, SETS, Json, Node, Relation, Source, folded
+from kgd.model.node import FACTS, FIELDS, FILE, MEMORY_TYPES, SCALARS, SETS, Json, Node, Relation, Source, folded
 from kgd.model.uri import OWNED, Uri, is_owned, path_of, scheme_of, workspace_of
 from kgd.workspace.files import memory_files
 from kgd.workspace.writing.draft import Draft, is_resource
@@ -94,7 +94,16 @@ def upserted(old: Node, edit: Upsert) -> Node:
     if edit.source is not None:
         given["source"] = _with_known_keys(edit.source, node.source)
     node = replace(node, **given, data=merged_data(node.data, edit.data), others=_replaced(node.others, edit.others))
+    node = _without_copied_name(old, node, is_named=edit.name is not None)
     return node.with_relation(*(_with_others(new, node.relation(new.type, new.target)) for new in edit.relations))
+
+
+def _without_copied_name(old: Node, node: Node, *, is_named: bool) -> Node:
+    """A fact whose name copies its summary loses the name when either is written, since the copy would become stale."""
+    if scheme_of(node.uri) not in FACTS or (node.name, node.summary) == (old.name, old.summary):
+        return node
+    was_copied = old.name == old.summary and not is_named
+    return replace(node, name="") if was_copied or node.name == node.summary else node
 
 
 def _with_others(new: Relation, old: Relation | None) -> Relation:

@@ -23,9 +23,10 @@ from kgd.model.change import (
     subject_from,
 )
 from kgd.model.node import Node, Relation
+from kgd.model.uri import Uri
 from kgd.workspace.history.history import UNDO
 from kgd.workspace.workspace import Workspace
-from tests.builders import ANN, change, to, upsert, uri
+from tests.builders import ANN, change, commit_file, to, upsert, uri
 
 BY_ANN = "Ann (tests) <ann@example.org>"
 Reopen = Callable[[], Workspace]
@@ -95,6 +96,15 @@ def test_an_upsert_changes_its_fields_and_leaves_the_rest(ws: Workspace) -> None
     assert node is not None
     assert (node.name, node.summary, node.tags, node.data) == ("A", "t", ("x", "y"), {"l": 2, "m": {"n": 1}})
     assert [r.target for r in node.relations] == [uri("b"), uri("c")]
+
+
+def test_the_copied_name_of_an_older_fact_does_not_outlive_its_summary(ws: Workspace) -> None:
+    fact = "insight://ws/fact"
+    commit_file(ws, "nodes/insight/fact.yaml", f"uri: {fact}\nname: Old claim\nsummary: Old claim\n")
+    ws.submit(change(upsert(fact, tags=("x",))))
+    assert ws.node(Uri(fact)).name == "Old claim"  # type: ignore[union-attr]
+    ws.submit(change(upsert(fact, summary="New claim")))
+    assert ws.node(Uri(fact)) == Node(Uri(fact), summary="New claim", tags=("x",))
 
 
 def test_unset_clears_a_field_or_a_key(ws: Workspace) -> None:
