@@ -33,6 +33,11 @@ RELATION_TYPES = (
 LIKE_A_TYPE = 0.8
 """Similarity from which a relation type, or the scheme of a new resource, is taken for a misspelling of kgd's own."""
 
+SHOWN_AS = {"area": "atom", "group": "molecule"}
+"""Types by the names that lists and pages show for them."""
+EXTERNAL_SCHEMES = frozenset({"cid", "data", "doi", "geo", "isbn", "magnet", "mailto", "news", "sip", "tel", "urn"})
+"""Schemes of external resources that are written without slashes."""
+
 CLEARABLE = frozenset(FIELDS) - {"uri"}
 
 
@@ -81,6 +86,8 @@ def _upsert(edit: Upsert, draft: Draft) -> None:
     home = draft.around.workspace
     if old is None and is_owned(uri) and is_resource(uri, home) and not draft.around.in_overlay(uri):
         draft.warnings.append(_not_in_code(uri))
+    elif old is None and not is_owned(uri):
+        draft.warnings += _like_a_type(uri)
     if old is not None and node == old and not is_new:
         draft.warnings.append(f"{uri} already has these values; nothing changed")
     draft.put(node)
@@ -349,6 +356,17 @@ def _check_link(draft: Draft, relation: Relation) -> None:
         draft.warnings.append(f"no node is called {target}{or_file}: the link stays broken until there is one")
 
 
+def _like_a_type(uri: Uri) -> list[str]:
+    """A warning about a new external resource whose scheme may be meant as a type; empty for others."""
+    scheme, _, rest = uri.partition(":")
+    if rest.startswith("/") or scheme in EXTERNAL_SCHEMES:
+        return []
+    made = f"{uri} was created as an external resource, which undo removes"
+    if meant := _meant_type(scheme):
+        return [f"{made}; did you mean {meant}:{rest}?"]
+    return [f"{made}; for a node of the type {scheme}, give the type and a name instead of a URI"]
+
+
 def _meant_file(draft: Draft, target: Uri) -> str:
     """The question that names the file, for a target such as ``src/app.py:12``; empty without such a file."""
     file, _, lines = target.rpartition(":")
@@ -361,7 +379,9 @@ def _meant_file(draft: Draft, target: Uri) -> str:
 def _meant_type(written: str) -> str:
     """The type of which this is probably a misspelling; empty if it is a type itself, or like none. Cached, because a
     comparison with all types takes a tenth of the time of a change."""
-    return "" if written in OWNED else next(iter(get_close_matches(written, OWNED, n=1, cutoff=LIKE_A_TYPE)), "")
+    if written in OWNED:
+        return ""
+    return SHOWN_AS.get(written) or next(iter(get_close_matches(written, OWNED, n=1, cutoff=LIKE_A_TYPE)), "")
 
 
 @lru_cache(maxsize=256)

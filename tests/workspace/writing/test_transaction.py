@@ -235,6 +235,24 @@ def test_a_resource_with_a_misspelt_scheme_is_made_with_a_warning(ws: Workspace)
     assert outcome.warnings == ("gotca:trap was created as a resource; did you mean gotcha:trap?",)
 
 
+MADE = "was created as an external resource, which undo removes"
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("area:x", f"area:x {MADE}; did you mean atom:x?"),
+        ("insigth:x", f"insigth:x {MADE}; did you mean insight:x?"),
+        ("runbook:x", f"runbook:x {MADE}; for a node of the type runbook, give the type and a name instead of a URI"),
+        ("https://example.org/x", ""),
+        ("mailto:ann@example.org", ""),
+    ],
+)
+def test_a_scheme_like_a_type_makes_a_resource_with_a_warning(ws: Workspace, address: str, said: str) -> None:
+    assert ws.submit(change(upsert(address, summary="s"))).warnings == ((said,) if said else ())
+    assert ws.submit(change(upsert(address, summary="another"))).warnings == ()
+
+
 @pytest.mark.requirement("E18")
 @pytest.mark.requirement("U2")
 def test_deleting_a_node_takes_its_outgoing_relations_and_breaks_the_incoming_ones(ws: Workspace) -> None:
