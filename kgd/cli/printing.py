@@ -325,7 +325,8 @@ def _node(node: Answer, as_of: str | None = None) -> None:
     for key, value in node.get("others", {}).items():
         say(f"  unknown key {key}: {words.text(value)}")
     if updated := node.get("updated"):
-        say(f"  {faint('updated')} {when(updated['at'])} by {_author(updated['by'])}")
+        by = "" if node.get("conflicts") else f" by {_author(updated['by'])}"  # the sides have several authors
+        say(f"  {faint('updated')} {when(updated['at'])}{by}")
         if "verified_at" in updated:
             say(f"  {faint('verified')} {when(updated['verified_at'])} by {_author(updated['verified_by'])}")
     sections([{"title": one.title, "content": one.content} for one in parts])
@@ -372,12 +373,20 @@ def _alerts(node: Answer) -> None:
     """Print the conflicts of a node, and the reasons not to rely on it."""
     for conflict in node.get("conflicts", ()):
         say(alert(f"  ! open conflict over {', '.join(conflict['fields'])}: `kgd conflicts {short(node['uri'])}`"))
+        for field in conflict["fields"].values():
+            for side in field["sides"] if all(_is_line(one["value"]) for one in field["sides"]) else ():
+                shown = "  (shown)" if side["side"] == field.get("shown") else ""
+                say(f"    {side['side']}: {side['value']}{shown}", hang=7)
     if doubt := node.get("unverified"):
         say(alert(f"  ! stale: {doubt['reason']}; `kgd stale --verify {short(node['uri'])}` after a check"))
     if node.get("lapsed"):
         say(alert(f"  ! {node['lapsed']}"))
     if invalid := node.get("invalid_file"):
         say(red(f"  ! {invalid['path']}:{invalid['line']}: {invalid['reason']} (the last good version is shown)"))
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, str) and "\n" not in value
 
 
 def sections(found: list[Answer]) -> None:

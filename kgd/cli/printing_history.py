@@ -271,10 +271,15 @@ def author(answer: Answer) -> None:
     for one in answer["nodes"]:
         if is_terminal():
             printing.entry(one, when(one["at"]), "  ")
-            continue
-        say(f"  {address(one['uri'])}  {one['at'][:10]}")
-        if one.get("summary"):
-            say(f"    {one['summary']}")
+        else:
+            say(f"  {address(one['uri'])}  {one['at'][:10]}")
+            if one.get("summary"):
+                say(f"    {one['summary']}")
+        if one.get("disputed"):
+            fields = ", ".join(one["disputed"])
+            say(alert(f"    ! this author's version; in conflict over {fields}: `kgd conflicts {short(one['uri'])}`"))
+        elif one.get("changed_by"):
+            say(faint(f"    changed since by {one['changed_by']}"))
     if is_terminal():
         gap()
     if answer["areas"]:

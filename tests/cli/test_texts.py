@@ -54,6 +54,21 @@ def test_a_stored_code_tree_is_counted_in_nodes(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out == "/shop scanned: 2 files\nstored as 1 node\n"
 
 
+def _disputed() -> dict[str, Any]:
+    sides = [{"side": "a", "value": "Ann's"}, {"side": "b", "value": "Bob's"}]
+    fields = {"summary": {"base": "Old", "sides": sides, "shown": "b"}}
+    updated = {"at": "2026-11-30T07:00:00Z", "by": "Bob <bob@example.org>"}
+    node = {"uri": "insight://shop/a", "type": "insight", "name": "Bob's", "version": 2, "updated": updated}
+    return {**node, "conflicts": [{"uri": "insight://shop/a", "fields": fields}]}
+
+
+def test_a_disputed_value_is_attributed_to_nobody_and_shown_with_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    printing.get({"nodes": [_disputed()]})
+    told = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert "updated 2026-11-30T07:00:00Z" in told
+    assert told[-2:] == ["a: Ann's", "b: Bob's  (shown)"]
+
+
 def test_the_problem_of_a_step_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
     stages = [
         {"name": "embedding", "state": "degraded", "about": "5 of 6 texts", "blocker": "it is down"},

@@ -143,3 +143,12 @@ def test_the_values_of_a_later_edit_are_not_taken_for_the_side_of_its_author(nam
     ann.call("put", changes=[{"op": "upsert", "uri": "concept://infra/shared", "summary": other}], conflicts="show")
     ann.call("put", changes=[{"op": "upsert", "uri": "concept://infra/shared", "summary": shown}], conflicts="show")
     assert authors(ann.call("conflicts")) == {"ann's": "Ann", "bob's": "Bob"}
+
+
+@pytest.mark.slow
+def test_an_author_is_listed_with_their_own_side_of_a_conflict(named: People) -> None:
+    ann, bob = named("ann"), named("bob")
+    disagree(ann, bob)
+    for name in ("Ann", "Bob"):
+        (found,) = ann.call("author", name=name)["nodes"]
+        assert (found["summary"], found["disputed"]) == (f"{name.lower()}'s", ["summary"])

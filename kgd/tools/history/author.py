@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from typing import Annotated, NotRequired
 
@@ -49,11 +50,13 @@ class AuthorParams(Params):
 
 class WrittenNode(Brief):
     """`at` and `commit` belong to the author's last change to the node, and `client` is the agent's program that made
-    it. `changed_by` is the author of the node's newest change, unless it is this author."""
+    it. `changed_by` is the author of the node's newest change, unless it is this author. `disputed` are the fields in
+    conflict; `name` and `summary` are then those that this author wrote."""
 
     at: str
     commit: str
     client: NotRequired[str]
+    disputed: NotRequired[list[str]]
     changed_by: NotRequired[str]
     unverified: NotRequired[UnverifiedAnswer]
 
@@ -130,7 +133,7 @@ class AuthorResult(TypedDict):
 def author(session: Session, params: AuthorParams) -> AuthorResult:
     """Return the recent work of one author, from the newest commits.
 
-    ``Ann (codex)`` means Ann, unless an author has that name.
+    ``Ann (codex)`` means Ann, unless an author has that name. Part of a name is enough if only one author has it.
 
     Raises:
         NotFound: No recent commit and no open proposal is by this author.
@@ -140,7 +143,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     every, is_cut = recent_commits(workspace, workspace.tip, None, None)
     start = paging.index(paging.read("author", params.name, params.cursor), 0) if params.cursor else 0
     end = start + params.limit
-    for name in dict.fromkeys((params.name, Author.of(params.name).name)):
+    for name in dict.fromkeys((params.name, Author.of(params.name).name, *_only_author(every, params.name))):
         wanted = name.casefold()
         theirs = _commits_by(every, wanted)
         last = _last_changes(workspace, theirs, sees, most=max(end, EXAMINED) + 1)
@@ -157,6 +160,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
     stale = marks(workspace, newest, sees)
     listed = dict(islice(last.items(), start, end))
     areas, without_area = _areas(workspace, newest, sees)
+    disputed = _disputed(workspace, {*newest, *listed}, sees)
     later = _later_authors(every, listed, {one.commit for one in theirs})
     answer: AuthorResult = {
         "workspace": workspace.id,
@@ -167,7 +171,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         "changed": min(len(last), EXAMINED),
         "written_with": _written_with(last[uri] for uri in newest),
         "recent": [_recent(workspace, one, sees) for one in theirs[:RECENT]],
-        "nodes": [_node(workspace, uri, entry, later.get(uri, "")) for uri, entry in listed.items()],
+        "nodes": [_node(workspace, uri, one, later.get(uri, ""), disputed.get(uri)) for uri, one in listed.items()],
         "areas": areas,
         "namespaces": _namespaces(newest),
         "proposals": [proposal_answer(workspace, one, proposals.look(workspace, one)) for one in open_now],
@@ -176,7 +180,7 @@ def author(session: Session, params: AuthorParams) -> AuthorResult:
         ],
     }
     answer |= paging.present(
-        conflicts=len({one.uri for one in workspace.conflicts.of(newest, about=sees)}),
+        conflicts=len(disputed.keys() & set(newest)),
         first=moment(theirs[-1].at) if theirs else "",
         last=moment(theirs[0].at) if theirs else "",
         without_area=without_area if sees is None else 0,
@@ -241,9 +245,35 @@ def _agent(entry: Entry) -> str:
     return entry.client if by_agent(entry) else ""
 
 
-def _node(workspace: Workspace, uri: Uri, entry: Entry, changed_by: str = "") -> WrittenNode:
+def _only_author(every: Iterable[Entry], part: str) -> list[str]:
+    """The author whose name contains the text; none if there are several."""
+    names = {one.author for one in every if part.casefold() in one.author.casefold()}
+    return list(names) if len(names) == 1 else []
+
+
+def _disputed(workspace: Workspace, uris: set[Uri], sees: visibility.Sees | None) -> dict[Uri, list[str]]:
+    """The fields in conflict of each of these nodes that has any."""
+    found: dict[Uri, list[str]] = {}
+    for one in workspace.conflicts.of(uris, about=sees):
+        found.setdefault(one.uri, []).extend(one.conflict.fields)
+    return found
+
+
+def _own_words(workspace: Workspace, uri: Uri, commit: str) -> dict[str, str]:
+    """The name and summary of a node at a commit."""
+    with suppress(KgdError):
+        if node := workspace.past.node_at(uri, bytes.fromhex(commit)):
+            return {"name": node.title, "summary": node.summary}
+    return {}
+
+
+def _node(
+    workspace: Workspace, uri: Uri, entry: Entry, changed_by: str = "", disputed: list[str] | None = None
+) -> WrittenNode:
     at = made_at(entry) or moment(entry.at)
     found: WrittenNode = {**brief(workspace, uri), "at": at, "commit": entry.commit}  # type: ignore[typeddict-item]
+    if disputed:
+        found |= {**_own_words(workspace, uri, entry.commit), "disputed": disputed}  # type: ignore[typeddict-item]
     if client := _agent(entry):
         found["client"] = client
     if changed_by:
@@ -307,7 +337,11 @@ AUTHOR = Operation(
             "The past",
             "show an author's recent nodes, areas and open work",
             (
-                option("name", "a person or an agent, such as 'Ann Person' or claude-code", "NAME"),
+                option(
+                    "name",
+                    "a person or an agent, such as 'Ann Person' or claude-code; part of a name, if one author has it",
+                    "NAME",
+                ),
                 option("--limit", "maximum number of nodes"),
                 CURSOR,
             ),
