@@ -73,16 +73,21 @@ def _flags(verb: Verb) -> dict[str, str]:
 
 
 def advised(answer: dict[str, Any], flags: dict[str, str] = _GLOBAL) -> dict[str, Any]:
-    """The answer, in which next step and warnings name commands, and a gap in the knowledge names options."""
-    told = {**answer}
+    """The answer, in which next steps and warnings name commands, and a gap in the knowledge names options."""
+    told = {
+        name: list(map(_with_command, value)) if isinstance(value, list) else value for name, value in answer.items()
+    }
     if "next" in told:
         said = _said(told["next"])
         told["next"] = _reworded(said, _GLOBAL) if isinstance(said, str) else said
     if isinstance(gap := told.get("missing"), dict):
         told["missing"] = {**gap, "message": _reworded(gap["message"], flags)}
-    if isinstance(told.get("warnings"), list):
-        told["warnings"] = [_said(one) for one in told["warnings"]]
     return told
+
+
+def _with_command(row: Any) -> Any:
+    """A warning, or a row with a next step of its own, with the commands that they name."""
+    return {**row, "next": _said(row["next"])} if isinstance(row, dict) and "next" in row else _said(row)
 
 
 def command(do: Do) -> str:

@@ -181,6 +181,9 @@ def review(answer: Answer) -> None:
         say(f"{'would be ' if dry else ''}reviewed up to {commit(answer['accepted'])}")
     for uri in answer.get("approved", ()):
         say(f"{'would approve' if dry else 'approved'} {address(uri)}")
+    if not reverted and answer.get("conflicts"):
+        open_now = words.counted(answer["conflicts"], "open conflicts")
+        say(alert(f"  ! {open_now}; `kgd conflicts` shows the sides of each"))
     if not reverted and answer.get("next"):
         say(answer["next"])
 

@@ -112,14 +112,9 @@ def status(answer: Answer) -> None:
     for sentence in answer.get("misspelt_keys", ()):
         say(alert(f"  ! {sentence}"))
     broken_links(answer)
-    if answer["proposals"]:
-        say(alert(f"  ! {words.counted(answer['proposals'], 'proposals')} to decide; `kgd proposals` lists them"))
-    if doubted := answer["counts"].get("unverified"):
-        say(alert(f"  ! {words.counted(doubted, 'stale nodes')}; `kgd stale` shows what changed"))
-    if answer["conflicts"]:
-        open_now = words.counted(answer["conflicts"], "open conflicts")
-        say(alert(f"  ! {open_now}; `kgd conflicts` shows the sides of each"))
-    elif answer.get("next"):
+    for one in answer.get("to_do", ()):
+        say(alert(f"  ! {one['what']}; {one['next'].removesuffix('.')}"))
+    if answer.get("next") and not answer["conflicts"]:
         say(answer["next"])
 
 
@@ -175,15 +170,18 @@ def doctor(answer: Answer) -> None:
 
 def _together(checks: list[Answer]) -> list[Answer]:
     """The checks; stages of a workspace that are well and have nothing to say share a line."""
-    found: dict[str, Answer] = {}
+    found: list[Answer] = []
+    well: dict[str, Answer] = {}
     for check in checks:
         workspace, _, stage = check["name"].partition(" ")
         if not stage or check["state"] != "ok" or check["detail"] or check.get("next"):
-            found[check["name"]] = check
+            found.append(check)
+        elif workspace in well:
+            well[workspace]["detail"] += f", {stage}"
         else:
-            well = found.setdefault(f"{workspace} is well", {**check, "name": workspace, "detail": ""})
-            well["detail"] = ", ".join(filter(None, (well["detail"], stage)))
-    return list(found.values())
+            well[workspace] = {**check, "name": workspace, "detail": stage}
+            found.append(well[workspace])
+    return found
 
 
 def ui(answer: Answer) -> None:

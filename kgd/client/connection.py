@@ -122,12 +122,14 @@ class Connection:
 
 
 def _advised(answer: dict[str, Any], advice: dict[str, Advice]) -> dict[str, Any]:
-    """The answer, with its next step and warnings turned back into the values that the daemon had."""
+    """The answer, with its next steps and warnings turned back into the values that the daemon had."""
     if advice:
-        if (step := answer.get("next")) in advice:
-            answer["next"] = advice[step]
-        if isinstance(told := answer.get("warnings"), list):
-            answer["warnings"] = [advice.get(one, one) for one in told]
+        rows = [row for rows in answer.values() if isinstance(rows, list) for row in rows if isinstance(row, dict)]
+        for told in (answer, *rows):
+            if isinstance(told.get("next"), str):
+                told["next"] = advice.get(told["next"], told["next"])
+        if isinstance(warnings := answer.get("warnings"), list):
+            answer["warnings"] = [advice.get(one, one) for one in warnings]
     return answer
 
 

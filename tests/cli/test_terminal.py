@@ -265,6 +265,21 @@ def test_doctor_shows_healthy_stages_on_one_line(kgd: Kgd) -> None:
     assert "ok       shop commit\n" in kgd("doctor")
 
 
+def test_doctor_and_review_name_the_command_for_each_kind_of_work(kgd: Kgd) -> None:
+    kgd("put", "lamps/attic", "--summary", "x")
+    kgd("link", "lamps/attic", "lamps/nowhere")
+    commit = kgd.json("put", "lamps/attic", "--summary", "y")["commit"]
+    kgd("put", "lamps/attic", "--summary", "z")
+    kgd("revert", commit)
+    told = [line.strip() for line in kgd.on_terminal("doctor", NO_COLOR="1", columns=100).splitlines()]
+    at = told.index("to do    shop: 1 open conflict")
+    assert "broken link" in told[at - 2]
+    assert told[at - 1 : at + 2 : 2] == ["`kgd status` lists them.", "`kgd conflicts` shows the sides of each."]
+    for command in ("status", "review"):
+        assert "  ! 1 open conflict; `kgd conflicts` shows the sides of each\n" in kgd(command)
+    kgd("resolve", "lamps/attic", "--take", "a")
+
+
 def test_an_error_is_broken_between_words_on_a_terminal(kgd: Kgd) -> None:
     asked = ("get", "lamps/a-lamp-that-nobody-has-ever-seen-in-this-house")
     shown = kgd.on_terminal(*asked, columns=60, NO_COLOR="1").splitlines()

@@ -12,6 +12,7 @@ import pytest
 from kgd.config.entries import Entry
 from kgd.errors import NotFound
 from tests.surfaces.conftest import Ask, git, upsert
+from tests.surfaces.test_conflicts import disagree
 from tests.waiting import until
 
 STAGES = {f"shop {name}" for name in ("commit", "publish", "integrate", "index", "embedding", "upkeep", "code")}
@@ -37,6 +38,16 @@ def test_a_registered_place_without_a_workspace_and_a_hub_that_is_down_are_named
     assert named(answer)["gone"]["state"] == "error"
     assert "remove it from workspaces.yaml" in named(answer)["gone"]["next"]
     assert named(answer)["hub http://127.0.0.1:9"]["state"] == "warning"
+
+
+def test_the_work_that_status_lists_is_listed_and_is_no_defect(ask: Ask) -> None:
+    ask.put(changes=upsert("a", summary="s", relations=[{"type": "about", "target": "concept:missing"}]))
+    disagree(ask, "keys", "summary")
+    answer = ask.doctor()
+    assert answer["ok"]
+    work = [(one["detail"], one["next"]) for one in answer["checks"] if one["state"] == "to do"]
+    assert work == [("1 broken link", "status lists them."), ("1 open conflict", "conflicts shows the sides of each.")]
+    assert [(one["what"], one["next"]) for one in ask.status()["to_do"]] == work[1:]
 
 
 @pytest.mark.slow

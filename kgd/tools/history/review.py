@@ -21,7 +21,7 @@ from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.git import program
 from kgd.model.change import Author, ChangeSet, Revert
 from kgd.model.uri import Uri
-from kgd.tools import addressing, paging
+from kgd.tools import addressing, paging, visibility
 from kgd.tools.authors import MOST_COMMITS, by_agent, correction, is_commit_by, is_own
 from kgd.tools.differences import FieldDiff, foretold
 from kgd.tools.file_paths import PathFilter, PathMatcher
@@ -117,7 +117,8 @@ class ReviewResult(TypedDict):
     `agents` and `people` count commits in this period, independently of `by`; `own` counts this person's commits made
     without an agent. `reviewed` is the time and commit of this person's last review. `approved` are the nodes that this
     call approved. With `commit`, `older` and `newer` are the nearest commits by agents and other people with a change
-    that is not approved. With `dry_run`, `accepted` and `approved` are what the call would do.
+    that is not approved. `conflicts` counts the open conflicts of the workspace. With `dry_run`, `accepted` and
+    `approved` are what the call would do.
     """
 
     workspace: str
@@ -137,6 +138,7 @@ class ReviewResult(TypedDict):
     dry_run: NotRequired[bool]
     older: NotRequired[str]
     newer: NotRequired[str]
+    conflicts: NotRequired[int]
     reverted: NotRequired[RevertResult]
     next: NotRequired[str]
 
@@ -178,6 +180,7 @@ def review(session: Session, params: ReviewParams) -> ReviewResult:
         cut=f"only the newest {MOST_COMMITS:,} commits were examined" if is_cut else "",
         approved=list(dict.fromkeys(uri for uris in approved.values() for uri in uris)),
         dry_run=params.dry_run,
+        conflicts=workspace.conflicts.count(about=visibility.sight(session, workspace.id)),
         **(_beside(every, only, person, approvals) if only else {}),
     )
     if noted is not None:

@@ -14,7 +14,7 @@ from typing import Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from kgd.errors import KgdError, NotFound, Unavailable
+from kgd.errors import Advice, Do, KgdError, NotFound, Unavailable
 from kgd.tools import addressing, nodes
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.session import Session
@@ -31,6 +31,8 @@ LOOK_AGAIN = 2.0
 """Seconds to wait after a repair for blocked or waiting stages to continue."""
 
 HUB_IDS = 8
+HEALTHY = ("ok", "fixed", "waiting", "off", "to do")
+"""States of checks that found no defect."""
 
 
 class Problem(TypedDict):
@@ -73,7 +75,7 @@ class DoctorParams(WorkspaceParams):
 
 
 class Check(TypedDict):
-    """One check. `state` is ok, fixed, waiting, off, warning, error or damage."""
+    """One check. `state` is ok, fixed, waiting, off, to do (work for a person), warning, error or damage."""
 
     name: str
     state: str
@@ -108,7 +110,17 @@ def doctor(session: Session, params: DoctorParams) -> DoctorResult:
         checks += _looked_at(session, workspace, params)
         checks += [_stage(workspace, stage, stage) for stage in session.daemon.syncing(workspace).stages()]
         checks += [_told(workspace, "warning", text) for text in session.daemon.degraded(workspace)]
-    return {"ok": all(one["state"] in ("ok", "fixed", "waiting", "off") for one in checks), "checks": checks}
+        checks += _open_work(workspace)
+    return {"ok": all(one["state"] in HEALTHY for one in checks), "checks": checks}
+
+
+def _open_work(workspace: Workspace) -> Iterator[Check]:
+    """The work that `status` lists."""
+    if broken := len(workspace.broken_links(status.BROKEN_COUNTED)):
+        detail = f"{broken:,} broken link{'s' if broken > 1 else ''}"
+        yield {"name": workspace.id, "state": "to do", "detail": detail, "next": Advice(Do("status"), " lists them.")}
+    for one in status.open_work(workspace):
+        yield {"name": workspace.id, "state": "to do", "detail": one["what"], "next": one["next"]}
 
 
 def _registry(session: Session) -> Check:

@@ -126,6 +126,13 @@ class BrokenLinkAnswer(TypedDict):
     target: str
 
 
+class WorkAnswer(TypedDict):
+    """Work for a person, as in ``2 open conflicts``, and the operation that shows it."""
+
+    what: str
+    next: str
+
+
 class StatusResult(TypedDict):
     daemon: DaemonAnswer
     health: Literal["ok", "waiting", "degraded", "blocked"]
@@ -141,6 +148,7 @@ class StatusResult(TypedDict):
     counts: dict[str, int]
     code: NotRequired[CodeAnswer]
     findings: NotRequired[list[FindingAnswer]]
+    to_do: NotRequired[list[WorkAnswer]]
     next: NotRequired[str]
 
 
@@ -270,8 +278,22 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
         answer["findings"] = found
     if absent := absence(workspace):
         answer["degraded"].append(absent)
+    if work := open_work(workspace):
+        answer["to_do"] = work
     if workspace.conflicts.total:
         answer["next"] = RESOLVE_OPEN
+
+
+def open_work(workspace: Workspace) -> list[WorkAnswer]:
+    """Decisions that wait for a person. None of them is a defect: the workspace works on."""
+    proposed, doubted = proposals.count(workspace), len(Freshness.of(workspace).doubted)
+    disputed = workspace.conflicts.total
+    counted: tuple[tuple[int, str, str, Advice], ...] = (
+        (proposed, "proposal to decide", "proposals to decide", Advice(Do("proposals"), " lists them.")),
+        (doubted, "stale node", "stale nodes", Advice(Do("stale"), " shows what changed.")),
+        (disputed, "open conflict", "open conflicts", Advice(Do("conflicts"), " shows the sides of each.")),
+    )
+    return [{"what": f"{n:,} {one if n == 1 else many}", "next": then} for n, one, many, then in counted if n]
 
 
 def absence(workspace: Workspace) -> str:
