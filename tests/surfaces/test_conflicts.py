@@ -151,3 +151,12 @@ def test_a_hole_in_the_history_of_one_conflict_leaves_the_others_their_authors(
     }
     assert named["concept://shop/whole"] == [True, True]
     assert named["atom://shop/first"] == [False, False]
+
+
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_an_undone_resolution_warns_of_the_conflict_whichever_side_it_took(ask: Ask, side: str) -> None:
+    disagree(ask, "keys", "summary")
+    ask.resolve(resolutions={"id": "keys", "take": side})
+    advice = "conflicts shows its sides, resolve_conflicts resolves it"
+    assert ask.undo(dry_run=True)["warnings"] == [f"concept://shop/keys would have an open conflict: {advice}"]
+    assert ask.undo()["warnings"] == [f"concept://shop/keys has an open conflict: {advice}"]

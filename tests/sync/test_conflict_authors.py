@@ -152,3 +152,16 @@ def test_an_author_is_listed_with_their_own_side_of_a_conflict(named: People) ->
     for name in ("Ann", "Bob"):
         (found,) = ann.call("author", name=name)["nodes"]
         assert (found["summary"], found["disputed"]) == (f"{name.lower()}'s", ["summary"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_the_sides_of_a_conflict_keep_their_authors_when_a_resolution_is_undone(named: People, side: str) -> None:
+    ann, bob = named("ann"), named("bob")
+    disagree(ann, bob)
+    (found,) = ann.call("conflicts")["conflicts"]
+    git(ann.work_tree, "config", "user.name", "Carol")
+    for _ in range(2):
+        ann.call("resolve_conflicts", resolutions={"id": found["id"], "take": side})
+        ann.call("undo")
+    assert authors(ann.call("conflicts")) == {"ann's": "Ann", "bob's": "Bob"}

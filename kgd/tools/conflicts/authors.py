@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -25,6 +25,7 @@ from kgd.model.uri import Uri, is_settings_uri
 from kgd.tools import visibility
 from kgd.tools.nodes import ConflictField, SideAnswer, disputed, made_at
 from kgd.workspace.answers import Entry, OpenConflict
+from kgd.workspace.history.history import reverted_by
 from kgd.workspace.merging.files import MEMORIES
 from kgd.workspace.workspace import Workspace
 
@@ -160,11 +161,18 @@ def _first_recorded(history: _History, found: OpenConflict, name: str, side: str
 def _recorded_before(history: _History, found: OpenConflict, name: str, side: str, commit: Commit) -> Commit | None:
     """The commit that added the record from which this record took a side, if there was such a record."""
     folders = history.named(found.uri).records
-    for parent in commit.parents:
+    for parent in chain(commit.parents, _before_reverted(history, commit)):
         for path, record in chain.from_iterable(history.records_at(folder, parent) for folder in folders):
             if name in record.fields and side in map(canonical_json, record.fields[name].sides):
                 return _recorded(history, [path], parent).get(path)
     return None
+
+
+def _before_reverted(history: _History, commit: Commit) -> Iterator[ObjectId]:
+    """The parents of the commits that a commit reverts. Undoing a resolution restores a record that they have."""
+    for one in reverted_by(history.past.entry(commit, ())):
+        with suppress(KgdError):
+            yield from history.past.commit(bytes.fromhex(one.commit)).parents
 
 
 def _find_writers(history: _History, origin: Commit, sides: list[tuple[SideAnswer, _Trace]]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Annotated, NotRequired, cast
 
@@ -24,7 +24,7 @@ from kgd.tools.origins import Origin
 from kgd.tools.paging import HARD_LIMIT, Room, clip
 from kgd.tools.parameters import Params, When, future, period
 from kgd.tools.session import Session
-from kgd.tools.write.put import PutResult, answer_of
+from kgd.tools.write.put import SETTLING, PutResult, answer_of
 from kgd.workspace.answers import Entry
 from kgd.workspace.history.history import LOOKED_AT
 from kgd.workspace.history.history import UNDO as UNDO_OPERATION
@@ -290,7 +290,20 @@ def _revert_commits(
     if outcome.would:
         answer["would"] = foretold(outcome.would, visibility.sight(session, workspace.id))
     answer["reverted"] = line(entry)
+    answer["warnings"] += _reopened(session, workspace, answer, commits)
     return answer, bool(outcome.commit or (outcome.would and not outcome.would.is_empty))
+
+
+def _reopened(session: Session, workspace: Workspace, answer: PutResult, commits: Iterable[str]) -> list[str]:
+    """Warnings about conflicts that are open again, or would be, for nodes that the revert leaves unchanged."""
+    sees, is_rehearsal = visibility.sight(session, workspace.id), answer.get("dry_run")
+    known = () if is_rehearsal else [one["uri"] for one in answer["nodes"]]
+    settled = (one.uri for commit in commits for one in islice(workspace.history.resolved(commit), NODES_PER_DIFF))
+    return [
+        Advice(f"{uri} {'would have' if is_rehearsal else 'has'} an open conflict: ", *SETTLING)
+        for uri in dict.fromkeys(settled)
+        if uri not in known and (sees is None or sees(uri)) and (is_rehearsal or workspace.conflicts.find(uri, limit=1))
+    ]
 
 
 def _commit(
