@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -126,3 +127,11 @@ def test_questions_survive_a_restart_and_a_damaged_file_starts_again(ask: Ask, w
     assert [one.text for one in Questions(ws).listed(ws.now(), 30)] == ["zeppelin mooring"]
     (ws.layout.derived_dir / "questions.json").write_text('[{"text": 1')
     assert Questions(ws).listed(ws.now(), 30) == []
+
+
+def test_a_question_from_outside_the_workspace_is_not_kept(ask: Ask, tmp_path: Path) -> None:
+    outside = Ask(replace(ask.session, cwd=tmp_path, found=None))
+    for one in (outside, ask):
+        assert one.search(query=f"zeppelin mooring {one is ask}")["hint"]
+        one.context(question=f"where is the zeppelin {one is ask}")
+    assert texts(ask) == ["where is the zeppelin True", "zeppelin mooring True"]
