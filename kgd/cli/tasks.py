@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote
 
 from kgd.cli import printing, words
 from kgd.cli.output import show
@@ -112,7 +113,7 @@ def task_list(answer: Answer) -> None:
         rows = [(one["status"], bold(one["name"]), _summary(one)) for one in data["tasks"]]
         table(("STATUS", "TASK", "SUMMARY"), rows, _narrow)
     for one in () if is_terminal() else data["tasks"]:
-        name = one["id"].split("/", 3)[3]
+        name = unquote(one["id"].split("/", 3)[3])
         summary = f": {_summary(one)}" if _summary(one) else ""
         known = f" ({one['id']})" if name != one["name"] else ""
         say(f"{one['status']:<12} {bold(one['name'])}{summary}{known}")

@@ -101,14 +101,23 @@ def short(uri: str) -> str:
     """An address. A terminal shows addresses of the directory's workspace in short, and files of the code as paths.
 
     The root folder is ``dir:_``: a path that leads to it depends on the current directory. A scheme that kgd does not
-    know has no short form: ``person:ann`` would be an external resource.
+    know has no short form: ``person:ann`` would be an external resource. A name with spaces is quoted, as a shell needs
+    it: ``'task:Renew earlier'``.
     """
     scheme, mark, rest = uri.partition(f"://{_workspace}/")
     if _workspace and mark and rest and is_terminal() and _has_short_form(scheme):
+        if "%20" in rest and (name := _unescaped(rest)):
+            return f"'{scheme}:{name}'"
         if "%" in rest or scheme not in ("file", "dir") or rest == "_":
             return f"{scheme}:{rest}"
         return f"{rest}/" if scheme == "dir" else rest  # without the slash, it could be a concept of this name
     return uri
+
+
+def _unescaped(path: str) -> str:
+    """The path with spaces instead of ``%20``; empty if it has other escapes, or a quote."""
+    plain = path.replace("%20", " ")
+    return "" if "%" in plain or "'" in plain else plain
 
 
 def _has_short_form(scheme: str) -> bool:

@@ -493,7 +493,11 @@ def test_a_conflict_is_named_by_its_node_if_the_node_has_only_one(capsys: pytest
 
 
 def test_a_task_has_a_short_address_on_a_terminal(kgd: Kgd) -> None:
-    assert "(task:Oil%20it)" in kgd.on_terminal("task", "add", "Oil it", "--objective", "x", NO_COLOR="1")
+    assert "('task:Oil it')" in kgd.on_terminal("task", "add", "Oil it", "--objective", "x", NO_COLOR="1")
+    shown = kgd.on_terminal("recall", "oil", NO_COLOR="1")
+    (word,) = [word for word in shlex.split(shown, posix=True) if word.startswith("task:")]
+    assert kgd.json("get", word)["nodes"][0]["uri"] == "task://shop/Oil%20it"
+    assert [line for line in kgd("task", "list").splitlines() if "Oil it" in line] == ["pending      Oil it: x"]
     assert "workspace" not in kgd.json("task", "show", "Oil it")
 
 
