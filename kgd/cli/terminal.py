@@ -128,7 +128,8 @@ def _has_short_form(scheme: str) -> bool:
 
 def with_addresses(text: str) -> str:
     """A line, with the addresses in it as `address` prints them."""
-    return " ".join(address(word) if "://" in word else word for word in text.split(" "))
+    words = ((word.removesuffix(":"), ":" * word.endswith(":")) for word in text.split(" "))
+    return " ".join(f"{address(word)}{end}" if "://" in word else f"{word}{end}" for word, end in words)
 
 
 def when(at: str, exact: str | None = None) -> str:

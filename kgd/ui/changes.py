@@ -272,7 +272,8 @@ def description_of(subject: str, uri: str) -> str:
     """Describe the change that a generated commit subject reports; empty for a subject that an author wrote."""
     if verb := _relation_in(subject, uri):
         return DESCRIPTIONS[verb]
-    return DESCRIPTIONS.get(subject.removesuffix(uri).rstrip(), "") if subject.endswith(f" {uri}") else ""
+    verb, found, told = subject.partition(f" {uri}")
+    return DESCRIPTIONS.get(verb, "") if found and told[:2] in ("", ": ") else ""
 
 
 def _relation_in(subject: str, uri: str) -> str:

@@ -49,6 +49,8 @@ MAX_EDITS = 2_000
 MAX_MESSAGE = 8_000
 RESOLVED_BY = "Kgd-Resolved-By"
 NODES_IN_TRAILER = 20
+SAID_IN_SUBJECT = 60
+"""Maximum number of characters of a node's text in a generated subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,22 @@ def subject_of(changes: Iterable[Edit], uris: list[Uri]) -> str:
     uris = uris or sorted({Uri(edit.conflict.rpartition("#")[0]) for edit in edits if isinstance(edit, Settle)})
     if not uris:
         return verb
+    if len(edits) == 1 and isinstance(edits[0], Upsert | Append):
+        uri, said = edits[0].uri if edits[0].uri in uris else uris[0], _said(edits[0])
+        return subject_from(verb, f"{uri}:" if said else uri, *filter(None, [said]), more=len(uris) - 1)
     return subject_from(verb, uris[0], more=len(uris) - 1)
+
+
+def _said(edit: Upsert | Append) -> str:
+    """The beginning of the text that an edit writes. Only whole words, so that no part of a secret is left in the
+    message after the secret has been removed."""
+    text = edit.text if isinstance(edit, Append) else edit.summary or edit.name or edit.content or ""
+    shown = ""
+    for word in "".join(char if char.isprintable() else " " for char in text[:1_000]).split():
+        if len(shown) + len(word) >= SAID_IN_SUBJECT:
+            return f"{shown} …" if shown else ""
+        shown = f"{shown} {word}".strip()
+    return shown
 
 
 Data = bytes | None

@@ -15,6 +15,7 @@ from kgd.model.change import (
     Append,
     ChangeSet,
     Delete,
+    Edit,
     Move,
     Relate,
     Revert,
@@ -309,6 +310,26 @@ def test_the_subject_of_a_commit_names_both_ends_of_its_relation(ws: Workspace) 
         "unlink concept://ws/a uses concept://ws/b",
         "concept://ws/a uses concept://ws/b",
     ]
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (upsert("a", summary="Tokens end early"), ": Tokens end early"),
+        (upsert("a", to("file://ws/src/x.py"), summary="Tokens end early"), ": Tokens end early and 1 more"),
+        (upsert("a", name="Tokens"), ": Tokens"),
+        (upsert("a", content="# Tokens\n\n\x1b[1mThey end"), ": # Tokens [1mThey end"),
+        (upsert("a", summary=f"The key {'k' * 60} opens it"), ": The key …"),
+        (upsert("a", summary="k" * 80), ""),
+        (upsert("a", tags=("x",)), ""),
+        (Append(uri("a"), "And late"), ": And late"),
+    ],
+)
+def test_a_generated_subject_has_the_first_words_that_were_written(ws: Workspace, edit: Edit, said: str) -> None:
+    ws.submit(change(upsert("a")))
+    ws.submit(change(edit))
+    verb = "append to" if isinstance(edit, Append) else "put"
+    assert ws.history.entries(limit=1)[0].subject == f"{verb} concept://ws/a{said}"
 
 
 def test_each_long_address_in_a_subject_is_cut_at_the_same_length(ws: Workspace) -> None:
