@@ -114,7 +114,9 @@ class Database:
             from psycopg_pool import ConnectionPool, PoolTimeout
         except ImportError as error:
             raise Invalid(
-                "shared state needs psycopg", at="--state", next="Run `pip install 'kgd-daemon[postgres]'`."
+                "shared state needs psycopg",
+                at="--state",
+                next="Run `uv tool install '.[postgres]'` in the clone of kgd.",
             ) from error
         self._lost = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
         self._no_connection, self._lost_until = PoolTimeout, 0.0

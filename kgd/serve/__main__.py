@@ -259,7 +259,9 @@ def _oidc(options: argparse.Namespace) -> Configuration | None:
     try:
         import kgd.oidc.provider  # noqa: F401  needs PyJWT, an optional extra
     except ImportError as error:
-        raise Invalid("sign-in needs PyJWT", at="--oidc", next="pip install 'kgd-daemon[oidc]'") from error
+        raise Invalid(
+            "sign-in needs PyJWT", at="--oidc", next="Run `uv tool install '.[oidc]'` in the clone of kgd."
+        ) from error
     from kgd.codec.documents import read_mapping
     from kgd.config.credentials import secret
     from kgd.oidc.configuration import read_configuration

@@ -26,7 +26,7 @@ def start() -> None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
-        log.warning("no traces are sent: install kgd-daemon[telemetry]")
+        log.warning("no traces are sent: run `uv tool install '.[telemetry]'` in the clone of kgd")
         return
     usual = Resource({"service.name": "kgd", "service.version": __version__})
     provider = TracerProvider(resource=usual.merge(OTELResourceDetector().detect()))

@@ -1,6 +1,6 @@
 """Transformer models on this machine: a folder with an ONNX model, or a model that `fastembed` downloads.
 
-The libraries are the extras `kgd-daemon[onnx]` and `kgd-daemon[fastembed]`. A model runs on one thread without busy
+The libraries are the extras `onnx` and `fastembed`. A model runs on one thread without busy
 waiting, so that it does not slow down requests.
 """
 

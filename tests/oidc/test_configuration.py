@@ -76,4 +76,4 @@ def test_without_pyjwt_a_hub_reports_how_to_install_it(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-c", start, "--listen", "127.0.0.1:0", "--oidc", "any.yaml"]
     done = subprocess.run(command, env=hub.environment, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
-    assert "pip install 'kgd-daemon[oidc]'" in done.stderr
+    assert "uv tool install '.[oidc]'" in done.stderr

@@ -225,7 +225,9 @@ def _load(chosen: str, layout: Layout) -> SigningKey:
         from kgd.signatures import keys  # cryptography, which most homes do not need
     except ImportError:
         raise Unavailable(
-            "signing needs cryptography", at="signing_key", next="pip install 'kgd-daemon[signing]'"
+            "signing needs cryptography",
+            at="signing_key",
+            next="Run `uv tool install '.[signing]'` in the clone of kgd.",
         ) from None
     path = chosen
     if chosen == GIT:
