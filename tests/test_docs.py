@@ -244,8 +244,8 @@ def test_the_lines_to_paste_start_the_same_server() -> None:
     server = {"command": "kgd", "args": ["mcp"]}
     assert json.loads(lines["Cursor"]) == {"mcpServers": {"kgd": server}}
     assert json.loads(lines["VS Code"].split("'")[1]) == {"name": "kgd", **server}
-    for client in ("Claude Code", "Codex"):
-        assert lines[client].endswith(" mcp add kgd -- kgd mcp")
+    assert lines["Claude Code"] == "claude mcp add --scope user kgd -- kgd mcp"  # the default is a single project
+    assert lines["Codex"] == "codex mcp add kgd -- kgd mcp"
 
 
 @pytest.mark.parametrize("page", PAGES)
