@@ -36,8 +36,7 @@ LAST_ANSWERS_SECONDS = 10.0
 REPLAY_SECONDS = 15.0
 UNINSTALLED = "kgd was uninstalled"
 GONE = (
-    "the kgd daemon ended before it answered. "
-    "Repeat the call: a change with the same request_id is applied only once."
+    "the kgd daemon ended before it answered. Repeat the call: a change with the same request_id is applied only once."
 )
 
 
