@@ -444,7 +444,8 @@ def shortened(found: Sequence[Mark], most: int, around: int) -> tuple[Mark, ...]
 
 
 def side_by_side(found: Iterable[Mark]) -> list[Pair]:
-    """Split marked text into rows of two columns; a row ends where both versions have the same line end."""
+    """Split marked text into rows of two columns. A row ends where both versions have the same line end, and before a
+    line that neither version changes."""
     pairs: list[Pair] = []
     before: list[Mark] = []
     after: list[Mark] = []
@@ -462,6 +463,8 @@ def side_by_side(found: Iterable[Mark]) -> list[Pair]:
     for mark in found:
         for line in lines_of(mark.text) if mark.kind == "same" else [mark.text]:
             part = Mark(mark.kind, line)
+            if mark.kind == "same" and all(not one or one[-1].text.endswith("\n") for one in (before, after)):
+                end()
             before.extend([part] if mark.kind != "ins" else [])
             after.extend([part] if mark.kind != "del" else [])
             if mark.kind == "same" and line.endswith("\n"):

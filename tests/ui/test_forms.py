@@ -12,6 +12,7 @@ from kgd.errors import Invalid
 from kgd.tools.nodes import UNSEEN_MESSAGE
 from kgd.ui.changes import (
     Mark,
+    Pair,
     as_text,
     description_of,
     mapping_of,
@@ -104,12 +105,24 @@ def test_marks_hold_both_texts(old: str, new: str) -> None:
 
 
 @given(st.text("ab\n ", max_size=60), st.text("ab\n ", max_size=60))
-def test_both_columns_hold_their_text_and_rows_end_with_a_line(old: str, new: str) -> None:
+def test_both_columns_hold_their_text_and_rows_end_with_lines_of_both(old: str, new: str) -> None:
     pairs = side_by_side(marked(old, new, around=10_000))
     assert "".join(mark.text for pair in pairs for mark in pair.before) == old
     assert "".join(mark.text for pair in pairs for mark in pair.after) == new
-    assert all(pair.after[-1] == Mark("same", pair.after[-1].text) for pair in pairs[:-1])
-    assert all(pair.after[-1].text.endswith("\n") for pair in pairs[:-1])
+    for pair in pairs[:-1]:
+        assert all(column[-1].text.endswith("\n") for column in (pair.before, pair.after) if column)
+
+
+def test_a_line_that_stays_is_a_row_of_its_own_below_lines_that_only_one_version_has() -> None:
+    stays = (Mark("same", "Only totals.\n"),)
+    assert side_by_side(marked("Only totals.\n", "No cents.\nOnly totals.\n")) == [
+        Pair((), (Mark("ins", "No cents.\n"),)),
+        Pair(stays, stays),
+    ]
+    assert side_by_side(marked("No cents.\nOnly totals.\n", "Only totals.\n")) == [
+        Pair((Mark("del", "No cents.\n"),), ()),
+        Pair(stays, stays),
+    ]
 
 
 def test_a_changed_word_is_marked_in_its_line() -> None:
