@@ -37,6 +37,12 @@ def card(page: Page, title: str) -> Locator:
     return page.locator(".work > li", has_text=title).first
 
 
+def lefts(page: Page, tabs: str) -> list[float]:
+    """Return the left edges of tabs."""
+    places: list[float] = page.locator(tabs).evaluate_all("all => all.map(one => one.getBoundingClientRect().x)")
+    return places
+
+
 def test_all_pages_count_the_same_facts(desk: Realistic, page: Page) -> None:
     groups = {one["id"]: one["count"] for one in desk.call("graph_view", group="area")["groups"]}
     in_areas = {id: count for id, count in groups.items() if id.startswith("atom:")}
@@ -156,7 +162,7 @@ def test_the_tabs_of_areas_stay_in_place_and_the_filter_is_below_them_on_a_phone
     for place in ("areas", "areas/folders"):
         box = at(page, place).locator(".tabs").bounding_box()
         assert box
-        places.append(box["y"] + box["height"])
+        places.append((box["y"] + box["height"], lefts(page, ".tabs a")))
     assert places[0] == places[1]
     page.set_viewport_size({"width": 390, "height": 844})
     tabs, form = (at(page, "areas").locator(one).bounding_box() for one in (".tabbed .tabs", ".tabbed form"))
@@ -166,6 +172,16 @@ def test_the_tabs_of_areas_stay_in_place_and_the_filter_is_below_them_on_a_phone
     assert tabs["y"] + tabs["height"] < form["y"]
     rule = "one => getComputedStyle(one).borderBottomWidth"
     assert [page.locator(one).evaluate(rule) for one in (".tabbed .tabs", ".tabbed")] == ["1px", "0px"]
+
+
+@pytest.mark.parametrize(
+    ("tabs", "places"),
+    [("#page-links a", ("overview", "graph", "stale")), (".kinds a", ("review", "review?by=agent", "review?by=person"))],
+)
+def test_the_current_tab_moves_no_other(page: Page, tabs: str, places: tuple[str, ...]) -> None:
+    found = [lefts(at(page, place), tabs) for place in places]
+    assert len(found[0]) > 2
+    assert found == [found[0]] * len(places)
 
 
 def test_the_folders_of_areas_lead_to_all_areas_and_say_by_what_the_last_list_is_sorted(page: Page) -> None:
