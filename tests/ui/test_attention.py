@@ -216,6 +216,7 @@ def test_a_commit_is_approved_on_its_page_which_leads_to_the_unreviewed_ones(des
     commit = desk.call("history", uri=VERSIONS)["commits"][0]["commit"]
     at(page, f"change?commit={commit}")
     expect(page.get_by_role("navigation", name="Breadcrumbs").get_by_role("link")).to_have_text(["shop", "Review"])
+    expect(page.locator("#page-links [aria-current]")).to_contain_text("Review")
     expect(page.locator("h1")).to_have_text("Name the currencies without cents")
     expect(page.locator(".of-node").first).to_have_text("decision · Pricing")
     expect(page.locator(".of-node").nth(1)).to_contain_text("The tax office's example does")
