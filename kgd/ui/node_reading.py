@@ -66,8 +66,9 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class DisputedSummary:
-    """A version of the summary of a node in conflict."""
+    """A side of a conflict about a summary."""
 
+    letter: str
     text: str
     author: str
     is_shown: bool
@@ -224,15 +225,14 @@ def authors_of(conflicts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 
 def disputed_summaries(conflicts: Sequence[Mapping[str, Any]]) -> tuple[DisputedSummary, ...]:
-    """Return the versions of a disputed summary, the shown one first; empty if the summary has no conflict."""
+    """Return the sides of a disputed summary; empty if it has no conflict, or has been written since."""
     found = next((one["fields"]["summary"] for one in conflicts if "summary" in one["fields"]), None)
-    if found is None:
+    if found is None or not found["shown"]:
         return ()
-    versions = [
-        DisputedSummary(str(side["value"] or ""), side.get("author", ""), side["side"] == found["shown"])
+    return tuple(
+        DisputedSummary(side["side"], str(side["value"] or ""), side.get("author", ""), side["side"] == found["shown"])
         for side in found["sides"]
-    ]
-    return tuple(sorted(versions, key=lambda one: not one.is_shown)) if any(one.is_shown for one in versions) else ()
+    )
 
 
 def others_about_code(
