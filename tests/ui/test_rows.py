@@ -112,7 +112,7 @@ def test_a_phone_searches_in_the_palette(page: Page) -> None:
 
 def test_the_page_of_an_author_names_the_other_authors_of_a_conflict(page: Page) -> None:
     at(page, "author?name=Carla+Moreno")
-    line = page.locator(".author-page .node-row", has_text="Labels expire").first.locator(".aside")
+    line = page.locator(".author-page .node-row", has_text="Labels expire").first.locator("> .aside")
     expect(line).to_have_text(
         re.compile(r"^gotcha · \d+ weeks ago.* · since changed by Bob Builder, Ann Person$", re.S)
     )

@@ -13,8 +13,9 @@ from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
 from kgd.model.uri import name_of, scheme_of
 from kgd.ui.changes import reasons_of, rows, titled
-from kgd.ui.node_reading import cited, lead, listed, names
-from kgd.ui.pages.conflicts import known_sides
+from kgd.ui.node_reading import cited, lead, names
+from kgd.ui.node_reading import listed as listed_rows
+from kgd.ui.pages.conflicts import known_sides, listed
 from kgd.ui.relation_words import words_of
 from kgd.ui.rendering import counted, listed_words, sentence, stale_reason
 from kgd.ui.reports import reported
@@ -47,26 +48,15 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """A side of a conflict: its letter, text and author, and the reason or else the time of its change."""
-
-    letter: str
-    text: str
-    author: str = ""
-    reason: str = ""
-    at: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Card:
-    """One item of pending work. `versions` are the sides of a conflict."""
+    """One item of pending work. `versions` are the sides of a conflict, as in its list."""
 
     title: str
     to: str
     said: str = ""
     about: str = ""
     at: str = ""
-    versions: tuple[Side, ...] = ()
+    versions: Sequence[Mapping[str, Any]] = ()
     actions: tuple[Action, ...] = ()
 
 
@@ -161,17 +151,8 @@ def _conflict(visit: Visit, one: Mapping[str, Any], name: str) -> Card:
         about = versions_of(one["fields"])
         return Card(name, to, said=about, actions=actions)
     reasons = reasons_of(visit, (side["commit"] for side in known_sides(one)))
-    sides = (
-        Side(
-            side["side"].upper(),
-            side["value"],
-            side.get("author", ""),
-            reasons.get(side.get("commit", ""), ""),
-            side.get("at", ""),
-        )
-        for side in disputed["sides"]
-    )
-    return Card(name, to, versions=tuple(sides), actions=actions)
+    (field,) = listed(one, reasons)["fields"]
+    return Card(name, to, versions=field["sides"], actions=actions)
 
 
 def versions_of(fields: Mapping[str, Any]) -> str:
@@ -350,7 +331,7 @@ def stale(visit: Visit) -> Handled:
         one["uri"]: contradicted(f"{one['name']} {lead(one)}", changed.get(one["uri"], ())) for one in answer["nodes"]
     }
     told["marks"] = {one["uri"]: one["unverified"] for one in answer["nodes"]}
-    told["rows"] = [replace(row, unverified=None) for row in listed(visit, answer["nodes"])]
+    told["rows"] = [replace(row, unverified=None) for row in listed_rows(visit, answer["nodes"])]
     return Page("stale.html", told)
 
 
