@@ -100,7 +100,7 @@ def test_an_area_shows_its_rules_its_facts_their_authors_and_its_files(desk: Des
     (desk.code / "src/checkout.py").write_text("from src.auth import session  # by hand\n")
     until(lambda: desk.call("area_facts", area=uri)["stale"] == 1)
     at(page, f"area?uri={uri}")
-    expect(page.locator(".title")).to_contain_text("2 facts, 1 stale")
+    expect(page.locator(".title")).to_contain_text("2 facts 1 stale")
     expect(page.locator(".content em")).to_have_text("cents")
     facts = page.get_by_role("list", name="Facts").get_by_role("listitem")
     expect(facts.nth(0)).to_contain_text("Never divide a price")

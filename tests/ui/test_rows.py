@@ -75,7 +75,7 @@ def test_the_nearest_nodes_of_a_search_without_results_are_rows(page: Page) -> N
 def test_an_area_is_searched_from_its_page(page: Page) -> None:
     at(page, "area?uri=atom://shop/payments")
     expect(page.locator(".title")).to_contain_text("Dmitri Volkov, ")
-    expect(page.locator(".title")).to_contain_text(re.compile(r"\d+ facts, \d+ stale, \d+ conflicts? ·"))
+    expect(page.locator(".title")).to_contain_text(re.compile(r"\d+ facts \d+ stale \d+ conflicts? ·"))
     page.get_by_label("Search this area").fill("refunds")
     page.keyboard.press("Enter")
     expect(page.get_by_role("link", name="Area: Payments (remove)")).to_be_visible()
@@ -88,6 +88,16 @@ def test_the_numbers_of_the_header_have_the_colours_of_their_marks(page: Page) -
     for name, mark in (("Stale", "warn"), ("Conflicts", "bad"), ("Proposals", "open")):
         expect(pages.get_by_role("link", name=name).locator(".count")).to_have_class(f"count {mark}")
     expect(pages.get_by_role("link", name="Review").locator(".count")).to_have_class("count")
+
+
+@pytest.mark.parametrize(
+    "place", ["areas", "area?uri=atom://shop/payments", "author?name=Carla+Moreno", "workspaces", "../../"]
+)
+def test_a_count_of_pending_work_is_a_link_that_looks_like_its_mark(page: Page, place: str) -> None:
+    at(page, place)
+    counts = page.get_by_role("main").get_by_text(re.compile(r"^\d+ (stale( facts?)?|conflicts?|proposals?)$"))
+    expect(counts.first).to_be_visible()
+    assert counts.evaluate_all("found => found.every(one => one.matches('a.badge:is(.warn, .bad, .open)'))")
 
 
 def test_a_review_begins_with_changes_that_can_be_approved(page: Page) -> None:

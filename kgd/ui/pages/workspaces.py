@@ -54,9 +54,8 @@ def _glance(visit: Visit, id: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with suppress(KgdError):  # the list works without them
         status = visit.call("status", workspace=id)
-        stale = status["counts"].get("unverified", 0)
-        work = (("conflicts", "conflict", status["conflicts"]), ("stale", "stale", stale))
-        found["work"] = (*work, ("proposals", "proposal", status["proposals"]))
+        found |= {"stale": status["counts"].get("unverified", 0), "conflicts": status["conflicts"]}
+        found["proposals"] = status["proposals"]
         found["last"] = next(iter(visit.call("history", workspace=id, limit=1)["commits"]), None)
     return found
 
