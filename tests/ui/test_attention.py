@@ -159,8 +159,17 @@ def test_a_history_shows_the_two_sides_of_a_conflict_and_the_version_that_both_c
     expect(page.locator(".history .letter")).to_have_text(["A", "B"])
     fork = page.locator(".history > .fork")
     expect(fork).to_contain_text("Bob Builder and Ann Person both changed version 1.")
-    expect(page.locator(".history > li").first.locator("h2")).to_have_text("Read with Dmitri before the sale current")
-    expect(page.get_by_text("current", exact=True)).to_have_count(1)
+    expect(page.locator(".history > li").first.locator("h2")).to_have_text("Read with Dmitri before the sale")
+    expect(page.locator("h2:has(.letter) > .badge")).to_have_text(["conflict", "conflict", "shown now"])
+    expect(page.get_by_text("current", exact=True)).to_have_count(0)
+    rail = page.locator(".history").evaluate("one => one.getBoundingClientRect().left + 1")
+    dots = page.locator(".history > li").evaluate_all(
+        """rows => rows.map(one => {
+            const dot = getComputedStyle(one, "::before"), edge = parseFloat(getComputedStyle(one).borderLeftWidth);
+            return one.getBoundingClientRect().left + edge + parseFloat(dot.left) + parseFloat(dot.width) / 2 + 2;
+        })"""
+    )
+    assert dots == [pytest.approx(rail, abs=0.1)] * 5
     assert axe(page) == []
     fork.get_by_role("link", name="Resolve the conflict").click()
     expect(page.get_by_label("Choose A")).to_be_visible()

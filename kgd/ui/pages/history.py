@@ -30,6 +30,7 @@ class Side:
 
     conflict: str
     letter: str
+    is_shown: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ def history(visit: Visit) -> Handled:
     shown = [{**commit, "title": title(commit, uri), "changes": rows(commit["diff"])} for commit in answer["commits"]]
     if not shown and not visit.query.get("cursor") and not period:
         raise NotFound("no commit has changed this node", at=uri, next="Check its URI.")
-    sides = _sides(visit, uri)
+    conflicts = _open_conflicts(visit, uri)
+    sides = _sides(conflicts)
     return Page(
         "node_history.html",
         {
@@ -58,7 +60,7 @@ def history(visit: Visit) -> Handled:
             "commits": shown,
             "sides": sides,
             "forks": _forks(shown, sides, is_whole=not (period or "cursor" in answer or visit.query.get("cursor"))),
-            "is_newest": not (visit.query.get("cursor") or "until" in period),
+            "has_current": not (visit.query.get("cursor") or "until" in period or conflicts),
             "cursor": answer.get("cursor", ""),
             "writes": visit.may("put"),
             "period": period,
@@ -66,10 +68,15 @@ def history(visit: Visit) -> Handled:
     )
 
 
-def _sides(visit: Visit, uri: str) -> dict[str, Side]:
-    """Return the sides of the open conflicts of a node, by commit."""
-    conflicts = _open_conflicts(visit, uri)
-    return {side["commit"]: Side(one["id"], side["side"].upper()) for one in conflicts for side in known_sides(one)}
+def _sides(conflicts: Sequence[Mapping[str, Any]]) -> dict[str, Side]:
+    """Return the sides of conflicts by commit."""
+    return {
+        side["commit"]: Side(one["id"], side["side"].upper(), side["side"] == field["shown"])
+        for one in conflicts
+        for field in one["fields"].values()
+        for side in field["sides"]
+        if "commit" in side
+    }
 
 
 def _forks(shown: Sequence[Mapping[str, Any]], sides: Mapping[str, Side], *, is_whole: bool) -> dict[str, Fork]:
