@@ -106,7 +106,7 @@ def test_a_review_begins_with_changes_that_can_be_approved(page: Page) -> None:
     folded = page.locator(".author", has_text="Bob Builder").locator(".disputed")
     expect(folded).to_contain_text("3 in conflict")
     bob = page.locator(".author h2", has_text="Bob Builder").first
-    expect(bob).to_have_text(re.compile(r"Bob Builder \d+ commits about 3 facts, all in conflict"))
+    expect(bob).to_have_text(re.compile(r"Bob Builder \d+ commits about 3 facts in conflict"))
     expect(folded.locator(".row").first).to_be_hidden()
 
 
