@@ -26,11 +26,10 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realistic]:
     yield from realistic_desk(tmp_path_factory.mktemp("realistic"))
 
 
-def test_code_without_a_word_of_the_search_is_folded_as_similar_code(page: Page) -> None:
+def test_code_without_a_word_of_the_search_has_a_tab_as_similar_code(page: Page) -> None:
     at(page, "search?q=emailing")
-    similar = page.locator("details.in-code")
-    expect(similar).not_to_have_attribute("open", "")
-    expect(similar.locator("summary")).to_contain_text("Similar code")
+    similar = page.get_by_role("list", name="Results").get_by_role("link", name="Similar code")
+    expect(similar).not_to_have_attribute("aria-current", "true")
 
 
 def card(page: Page, title: str) -> Locator:

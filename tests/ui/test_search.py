@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlencode
 
 import pytest
@@ -36,7 +37,7 @@ def test_marked_words_are_escaped() -> None:
 @pytest.mark.slow
 @browser
 class TestInABrowser:
-    def test_knowledge_comes_first_and_code_is_folded(self, desk: Desk, page: Page) -> None:
+    def test_knowledge_comes_first_and_code_has_a_tab(self, desk: Desk, page: Page) -> None:
         desk.put("concept://shop/vans/parcels", name="Parcels", summary="Sent on the same day")
         desk.put("concept://shop/vans", name="Vans", content="They bring the parcels before nine.")
         desk.put("decision://shop/session", name="session.py", summary="One file for sessions")
@@ -51,11 +52,13 @@ class TestInABrowser:
         at(page, "search?q=session.py")
         file = page.get_by_role("main").get_by_role("link", name="src/auth/session.py").first
         expect(file).to_be_visible()  # above the results, since the question is its name
-        code = page.locator("details", has_text="Code and documents")
-        expect(code).not_to_have_attribute("open", "")
-        expect(page.get_by_text("1 result in knowledge")).to_be_visible()
-        code.locator("summary").click()
-        expect(code.locator(".hit").first).to_contain_text("src/auth")
+        tabs = page.get_by_role("list", name="Results")
+        expect(tabs.locator("[aria-current]")).to_have_text("Knowledge 1")
+        expect(page.locator(".hit")).to_have_count(1)
+        tabs.get_by_role("link", name="Code and documents").click()
+        expect(tabs.locator("[aria-current]")).to_have_text(re.compile(r"^Code and documents \d+$"))
+        expect(page.locator(".hit").first).to_contain_text("src/auth")
+        expect(page.locator(".hit", has_text="One file for sessions")).to_have_count(0)
         assert axe(page) == []
         file.click()
         page.wait_for_url("**/file?uri=file*session.py")

@@ -24,6 +24,8 @@ OFFERED = 4
 """Largest number of filters of one kind to offer: the most frequent ones."""
 CALLED = 4
 """Largest number of files above the results whose name or path is the question."""
+CODE = "code"
+"""The part of the results with code and documents."""
 PERIODS = ((7, "last 7 days"), (28, "last 4 weeks"), (365, "last year"))
 """Periods to offer: days, and label."""
 WORDS = re.compile(r"[\w-]+: ").match
@@ -102,6 +104,7 @@ def search(visit: Visit) -> Handled:
         "hits": hits,
         "related": related,
         "code": code,
+        "part": (part := CODE if code and visit.query.get("part") == CODE else ""),
         "has_words": any(map(_has_words, answer.get("code", ()))),
         "nearest": listed(visit, [{"uri": uri} for uri in answer.get("nearest", ())]),
         "begun": "cursor" in visit.query,
@@ -112,8 +115,10 @@ def search(visit: Visit) -> Handled:
         ],
         "offered": _offered(visit, question, given, hits),
         "counts": not answer.get("cursor") and "cursor" not in visit.query,
-        "next": visit.to("search", **{"q": question, **given, "cursor": answer.get("cursor")}),
+        "next": visit.to("search", **{"q": question, **given, "part": part, "cursor": answer.get("cursor")}),
         "first": visit.to("search", **{"q": question, **given}),
+        "in_code": visit.to("search", **{"q": question, **given, "part": CODE, "cursor": visit.query.get("cursor")}),
+        "in_knowledge": visit.to("search", **{"q": question, **given, "cursor": visit.query.get("cursor")}),
         "filtered": lambda name, value: _to(visit, question, given, name, value),
         "writes": visit.may("put"),
     }
