@@ -248,6 +248,7 @@ def test_a_node_is_appended_to_moved_deleted_and_restored(desk: Desk, page: Page
     press(page, "Rename")
     expect(page.get_by_label("About this node")).to_contain_text("concept://shop/new")
     page.get_by_role("link", name="Author of each line").click()
+    expect(page.locator("h1")).to_have_text("Author of each line of “Old”")
     expect(page.locator("table.lines .start")).to_have_count(2)
     page.go_back()
     choose(page, "Delete")
