@@ -141,6 +141,28 @@ def test_all_rows_in_conflict_of_an_author_are_selected_at_once(page: Page) -> N
     expect(bob.get_by_role("checkbox", checked=True)).to_have_count(3)
 
 
+def test_a_proposal_links_its_facts_and_wraps_their_code(page: Page) -> None:
+    page.get_by_role("main").get_by_role("link", name="Describe the audit log").first.click()
+    facts = page.locator(".row > div > h3")
+    expect(facts.get_by_role("link")).to_have_text(["Payments", "Order numbers have gaps"])
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        code = page.locator(".with-code pre").first
+        assert code.evaluate("one => one.scrollWidth <= one.clientWidth"), width
+    facts.get_by_role("link", name="Payments").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Payments")
+
+
+def test_the_label_of_a_permission_wraps_beside_its_box(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    label = at(page, "workspaces/tokens/mint").locator("label", has_text="propose changes")
+    box, text = (label.locator(one).bounding_box() for one in ("input", "> span"))
+    assert box
+    assert text
+    assert text["height"] > 1.5 * box["height"]
+    assert text["x"] > box["x"] + box["width"]
+
+
 def test_the_button_for_selected_facts_of_a_proposal_looks_disabled_until_one_is_selected(page: Page) -> None:
     page.get_by_role("main").get_by_role("link", name="Describe the audit log").first.click()
     accept = page.locator("[value=make-part]")
