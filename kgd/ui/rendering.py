@@ -52,6 +52,8 @@ STATIC = {
 """Static files and their types; no other file of the folder is served."""
 
 
+LONGEST_UNBROKEN = 30
+"""Largest number of characters of a command that stays on one line: the width of a phone."""
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@").match
 _CODE = re.compile(r"`([^`]+)`")
 
@@ -149,10 +151,12 @@ def commands(text: str) -> Markup:
 
 
 def unbroken(command: str) -> Markup:
-    """Render a command so that its options do not break after a hyphen."""
+    """Render a command so that its options do not break after a hyphen, and a short command does not break at all."""
+    if " " in command and len(command) <= LONGEST_UNBROKEN:
+        return Markup('<span class="unbroken">{}</span>').format(shown(command))
     parts = re.split(r"(?<!\S)(--?[A-Za-z][\w-]*)", shown(command))
     return Markup("").join(
-        Markup('<span class="option">{}</span>').format(part) if number % 2 else escape(part)
+        Markup('<span class="unbroken">{}</span>').format(part) if number % 2 else escape(part)
         for number, part in enumerate(parts)
     )
 

@@ -263,7 +263,9 @@ def test_a_sentence_is_capitalised_unless_it_starts_with_an_address(text: str, s
 
 
 def test_only_backticks_become_markup() -> None:
-    assert rendering.commands("run `kgd up` <now>") == "run <code>kgd up</code> &lt;now&gt;"
+    assert (
+        rendering.commands("run `kgd up` <now>") == 'run <code><span class="unbroken">kgd up</span></code> &lt;now&gt;'
+    )
     assert rendering.commands("`<b>`") == "<code>&lt;b&gt;</code>"
     assert rendering.commands("a lone ` stays") == "a lone ` stays"
 
