@@ -501,8 +501,10 @@ class Changed:
     """
 
     def __init__(self, workspace: Workspace, *schemes: str) -> None:
+        self._workspace, self._schemes = workspace, schemes
         self._starts = tuple(f"{scheme}:" for scheme in schemes) or ("",)
         self._lock, self._uris = threading.Lock(), set[Uri]()
+        self._has_listed = False
         workspace.on_commit(self._note)
 
     def take(self) -> set[Uri]:
@@ -510,6 +512,15 @@ class Changed:
         with self._lock:
             uris, self._uris = self._uris, set()
         return uris
+
+    def unread(self) -> set[Uri]:
+        """All nodes at the first call, then the changes since the last one. For one reader at a time."""
+        changed = self.take()
+        if not self._has_listed:
+            for scheme in self._schemes or (None,):
+                changed.update(self._workspace.graph.uris(scheme=scheme))
+            self._has_listed = True
+        return changed
 
     def _note(self, uris: Iterable[Uri]) -> None:
         if ours := [uri for uri in uris if uri.startswith(self._starts)]:

@@ -24,7 +24,6 @@ class TaskFiles:
         self._workspace, self._lock = workspace, threading.Lock()
         self._tasks: dict[str, dict[Uri, None]] = {}
         self._paths: dict[Uri, tuple[str, ...]] = {}
-        self._is_loaded = False
         self._changed = Changed(workspace, SCHEME)
 
     @classmethod
@@ -40,11 +39,7 @@ class TaskFiles:
             return {path: sorted(found) for path in paths if (found := self._tasks.get(path))}
 
     def _refresh(self) -> None:
-        changed = self._changed.take()
-        if not self._is_loaded:
-            changed.update(self._workspace.graph.uris(scheme=SCHEME))
-            self._is_loaded = True
-        for uri in changed:
+        for uri in self._changed.unread():
             for path in self._paths.pop(uri, ()):
                 del self._tasks[path][uri]
             node = self._workspace.readable(uri)

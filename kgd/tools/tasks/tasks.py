@@ -170,7 +170,6 @@ class Board:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace, self._lock = workspace, threading.Lock()
         self._lines: dict[Uri, Line] = {}
-        self._is_loaded = False
         self._changed = Changed(workspace, SCHEME)
 
     @classmethod
@@ -198,11 +197,7 @@ class Board:
             return {one.type for one in self._lines.values()}
 
     def _refresh(self) -> None:
-        changed = self._changed.take()
-        if not self._is_loaded:
-            changed.update(self._workspace.graph.uris(scheme=SCHEME))
-            self._is_loaded = True
-        for uri in changed:
+        for uri in self._changed.unread():
             self._lines.pop(uri, None)
             if line := self._read(uri):
                 self._lines[uri] = line
