@@ -200,12 +200,11 @@ def code_beside(visit: Visit, uri: str) -> list[dict[str, Any]]:
         return []
 
 
-def open_conflicts(visit: Visit, node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the first open conflicts of a node; none if the visitor may not see them, or they cannot be read."""
-    if not node.get("conflicts"):
-        return ()
+def open_conflicts(visit: Visit, uri: str) -> Sequence[Mapping[str, Any]]:
+    """Return the first open conflicts of a node; none if it is deleted, the visitor may not see them, or they cannot be
+    read."""
     try:
-        found: Sequence[Mapping[str, Any]] = visit.call("conflicts", uri=node["uri"], limit=MOST_CONFLICTS)["conflicts"]
+        found: Sequence[Mapping[str, Any]] = visit.call("conflicts", uri=uri, limit=MOST_CONFLICTS)["conflicts"]
     except KgdError:
         return ()
     return found
@@ -214,7 +213,7 @@ def open_conflicts(visit: Visit, node: Mapping[str, Any]) -> Sequence[Mapping[st
 def version_authors(visit: Visit, node: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return the authors of the versions of a node in conflict, with the time of each, newest first; empty if the
     visitor may not see the conflicts, or they cannot be read."""
-    return authors_of(open_conflicts(visit, node))
+    return authors_of(open_conflicts(visit, node["uri"])) if node.get("conflicts") else []
 
 
 def authors_of(conflicts: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
@@ -292,7 +291,7 @@ def listed(visit: Visit, found: Sequence[Mapping[str, Any]]) -> list[Row]:
     known = titles(visit, (uri for one in nodes.values() for uri in _targets(one) if scheme_of(uri) == AREA))
     rows |= {uri: _with_details(visit, rows[uri], node, known) for uri, node in nodes.items() if uri in rows}
     for uri in [uri for uri, row in rows.items() if row.conflicts][:MOST_CONFLICTS]:
-        conflicts = open_conflicts(visit, nodes[uri])
+        conflicts = open_conflicts(visit, nodes[uri]["uri"])
         authors = authors_of(conflicts)
         rows[uri] = replace(
             rows[uri],

@@ -151,7 +151,7 @@ def _cards(visit: Visit, code: Mapping[str, Any], items: Sequence[Mapping[str, A
     found.sort(key=lambda one: begins.get(one["uri"], inf))
     numbers = {one["uri"]: number for number, one in enumerate(found, 1) if one["uri"] in begins}
     stamps = _stamps(visit, [one["uri"] for one in found if "updated" not in notes.get(one["uri"], {})])
-    conflicts = {one["uri"]: open_conflicts(visit, one) for one in found}
+    conflicts = {one["uri"]: open_conflicts(visit, one["uri"]) if one.get("conflicts") else () for one in found}
     cards = [
         Card(
             one,

@@ -10,7 +10,7 @@ from kgd.errors import Advice, Do, KgdError, NotFound
 from kgd.model.uri import name_of
 from kgd.ui.changes import VERIFIED, description_of, rows
 from kgd.ui.node_reading import listed as listed_rows
-from kgd.ui.node_reading import names, titles, way_to
+from kgd.ui.node_reading import names, open_conflicts, titles, way_to
 from kgd.ui.pages.conflicts import known_sides, listed
 from kgd.ui.reports import reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit, own
@@ -19,7 +19,7 @@ COMMITS = 20
 REVIEWED = 200
 """Largest number of nodes of a commit that are approved at once."""
 DISPUTED = 5
-"""Largest number of nodes of a commit whose conflicts its page shows, and of conflicts of a node."""
+"""Largest number of nodes of a commit whose conflicts its page shows."""
 UNKNOWN = "A change"
 """Title of a commit without a message whose differences are not known."""
 
@@ -50,7 +50,7 @@ def history(visit: Visit) -> Handled:
     shown = [{**commit, "title": title(commit, uri), "changes": rows(commit["diff"])} for commit in answer["commits"]]
     if not shown and not visit.query.get("cursor") and not period:
         raise NotFound("no commit has changed this node", at=uri, next="Check its URI.")
-    conflicts = _open_conflicts(visit, uri)
+    conflicts = open_conflicts(visit, uri)
     sides = _sides(conflicts)
     return Page(
         "node_history.html",
@@ -268,16 +268,7 @@ def _disputes(visit: Visit, commit: Mapping[str, Any]) -> list[tuple[Mapping[str
     """Return the open conflicts of the commit's nodes, each with whether the commit wrote one of the sides."""
     found: list[tuple[Mapping[str, Any], bool]] = []
     for uri in commit["nodes"][:DISPUTED]:
-        found += [(one, commit["commit"] in _commits_of(one)) for one in _open_conflicts(visit, uri)]
-    return found
-
-
-def _open_conflicts(visit: Visit, uri: str) -> Sequence[Mapping[str, Any]]:
-    """Return the first open conflicts of a node; none if it is deleted, or the visitor may not see them."""
-    try:
-        found: Sequence[Mapping[str, Any]] = visit.call("conflicts", uri=uri, limit=DISPUTED)["conflicts"]
-    except KgdError:
-        return ()
+        found += [(one, commit["commit"] in _commits_of(one)) for one in open_conflicts(visit, uri)]
     return found
 
 
