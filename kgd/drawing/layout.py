@@ -15,7 +15,7 @@ from math import ceil, cos, floor, log10, pi, sin
 
 from kgd.drawing.looks import place_of
 from kgd.drawing.packing import Place, layout_groups
-from kgd.drawing.routing import Curve, bend, route
+from kgd.drawing.routing import Curve, bend, lead, route
 from kgd.drawing.scene import Dot, Line, Scene
 
 APART = 17.0
@@ -32,6 +32,9 @@ BETWEEN = 0.5
 """Gap between neighbours of different types, in leaves."""
 ROUNDS = 3
 """Number of passes that order the dots of a type by their lines to other dots."""
+INNER, OUTER, ROW_HIGH = 40.0, 84.0, 40.0
+"""In a tall picture, around starts: the distances of the nearest and the furthest dots from the middle, and the height
+of a row."""
 STEP_RIGHT, STEP_DOWN = 200.0, 90.0
 """Distance from each node of a path to the next: to the right or, in a tall picture, below."""
 ROW = 24
@@ -69,8 +72,8 @@ class Layout:
 
 @lru_cache(maxsize=KEPT)
 def layout_scene(scene: Scene, *, tall: bool = False) -> Layout:
-    """Positions of all dots of a scene; paths and groups have others in a tall window. The last layouts are kept,
-    because a page and its SVG file show the same scene."""
+    """Positions of all dots of a scene; they differ in a tall window. The last layouts are kept, because a page and its
+    SVG file show the same scene."""
     if scene.arrangement == "path":
         right, down = (0.0, STEP_DOWN) if tall else (STEP_RIGHT, 0.0)
         points = {dot.uri: Point(n * right, n * down, 0.0) for n, dot in enumerate(scene.dots)}
@@ -80,6 +83,8 @@ def layout_scene(scene: Scene, *, tall: bool = False) -> Layout:
         places = {uri: Place(*(round(number, 1) for number in place)) for uri, place in found.items()}
         points = {uri: Point(place.x, place.y, 0.0) for uri, place in places.items()}
         return Layout(points, places=places, curves=route(scene.lines, scene.dots, places))
+    if tall:
+        return _columns(scene.dots, scene.lines)
     layout = layout_dots(scene.dots, scene.lines)
     spots = {uri: (point.x, point.y) for uri, point in layout.points.items()}
     return replace(layout, curves=bend(scene.lines, spots))
@@ -95,8 +100,7 @@ def layout_dots(dots: Sequence[Dot], lines: Sequence[Line] = ()) -> Layout:
     step = _step([dot.cost for dot in dots])
     rings: dict[float, list[Dot]] = defaultdict(list)
     for dot in dots:
-        is_start = not dot.parent and dot.cost == 0 and dot.shape != "missing"
-        rings[-1.0 if is_start else _ring(dot.cost, step)].append(dot)
+        rings[-1.0 if _is_start(dot) else _ring(dot.cost, step)].append(dot)
     dearest = max([0.0, *rings]) or 1.0
     points: dict[str, Point] = {}
     circles: list[float] = []
@@ -112,6 +116,33 @@ def layout_dots(dots: Sequence[Dot], lines: Sequence[Line] = ()) -> Layout:
         if cost >= 0:
             circles.append(radius)
     return Layout(points, tuple(circles))
+
+
+def _is_start(dot: Dot) -> bool:
+    return not dot.parent and dot.cost == 0 and dot.shape != "missing"
+
+
+def _columns(dots: Sequence[Dot], lines: Sequence[Line]) -> Layout:
+    """Positions for a tall window: the starts in the middle, and all others at their right or left, clockwise in the
+    order of their angles. Each has a row of its own, so that its label, outside, is beside no other; a higher cost is
+    further from the middle. Lines lead through the middle, where no label is."""
+    angles = _angles(dots, lines)
+    starts = [dot for dot in dots if _is_start(dot)]
+    others = sorted((dot for dot in dots if not _is_start(dot)), key=lambda dot: (angles[dot.uri] - TOP) % (2 * pi))
+    step = _step([dot.cost for dot in dots])
+    costs = sorted({_ring(dot.cost, step) for dot in others})
+    right, left = others[: len(others) // 2], others[: len(others) // 2 - 1 if len(others) > 1 else None : -1]
+    above = len(right) // 2
+    points: dict[str, Point] = {}
+    # The labels of the starts are in rows between those at the right.
+    for side, rows in ((1.0, [*right[:above], *starts, *right[above:]]), (-1.0, left)):
+        for number, dot in enumerate(rows):
+            down = (number - (len(rows) - 1) / 2) * ROW_HIGH
+            share = 0.0 if dot in starts else costs.index(_ring(dot.cost, step)) / max(1, len(costs) - 1)
+            away = 0.0 if dot in starts else INNER + (OUTER - INNER) * share
+            points[dot.uri] = Point(round(side * away, 1), round(down, 1), angles[dot.uri])
+    spots = {uri: (point.x, point.y) for uri, point in points.items()}
+    return Layout(points, curves=lead(lines, spots))
 
 
 def _angles(dots: Sequence[Dot], lines: Sequence[Line]) -> dict[str, float]:

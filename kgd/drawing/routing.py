@@ -21,6 +21,8 @@ MOST_BENT = 400
 AROUND = (0.0, 0.1, -0.1, 0.18, -0.18, 0.28, -0.28, 0.4, -0.4)
 """Distances of a control point from the middle of a line around starts, as shares of its length, in the order of
 trial."""
+THROUGH = 0.3
+"""Distance from the middle of a control point between two dots of one side, by that of the nearer one."""
 NEAR = 12.0
 """Gap between the middle of a dot and a line around starts."""
 
@@ -107,6 +109,20 @@ def bend(lines: Sequence[Line], spots: Mapping[str, Spot]) -> dict[tuple[str, st
                     found[ends] = a, over, b
             if not least:
                 break
+    return found
+
+
+def lead(lines: Sequence[Line], spots: Mapping[str, Spot]) -> dict[tuple[str, str], Curve]:
+    """The curves between dots in columns beside a middle at 0: each reaches the further dot along its row."""
+    found: dict[tuple[str, str], Curve] = {}
+    for line in lines:
+        a, b = spots[line.source], spots[line.target]
+        near, far = sorted((a, b), key=lambda spot: abs(spot[0]))
+        is_beside = near[0] * far[0] > 0  # both at one side
+        over = (THROUGH * near[0] if is_beside else 0.0, far[1])
+        if near[0] == far[0]:
+            over = -THROUGH * near[0], (near[1] + far[1]) / 2
+        found[line.source, line.target] = a, over, b
     return found
 
 

@@ -162,7 +162,7 @@ def draw(scene: Scene, *, link: Link = lambda dot: "", title: str = "", alone: b
     filled = {dot.parent for dot in others if dot.shape != "group"}
     lines = {is_inside: [line for line in scene.lines if line.has_arrow == is_inside] for is_inside in (False, True)}
     ends = {dot.uri: (number, dot) for number, dot in enumerate([*opened, *others])}
-    tall = layout_scene(scene, tall=True) if scene.arrangement != "rings" and not alone else None
+    tall = None if alone else layout_scene(scene, tall=True)
     arrow = PATH_ARROW if scene.arrangement == "path" else ARROW
     share = min(1.0, MOST_SHAPES / max(1, sum(count for dot in others for _, count in dot.parts)))
     return "".join(
@@ -199,13 +199,14 @@ def sample(type: str, marks: tuple[Mark, ...] = (), tone: str = "") -> str:
     return f'<svg viewBox="-12 -12 24 24" class="drawing sample" aria-hidden="true">{figure(dot, size)}</svg>'
 
 
-def badge_sample(mark: Mark) -> str:
-    """The number of nodes with a mark, as on a group, for a legend."""
+def badge_sample(mark: Mark, number: str = "") -> str:
+    """The sign of a mark or, with a letter for the number of nodes, its badge on a group, for a legend."""
+    half = 12 if number else 8
     return (
         f'<svg viewBox="-12 -12 24 24" class="drawing sample" aria-hidden="true"><g class="mark {mark}">'
-        f'<rect x="-12" y="-9" width="24" height="18" rx="9" fill="{HUES[mark]}"/>'
-        f'<text dy=".35em" text-anchor="middle" font-size="10" font-weight="700" fill="{PAPER}">{SIGNS[mark]} n</text>'
-        "</g></svg>"
+        f'<rect x="{-half}" y="-9" width="{2 * half}" height="18" rx="9" fill="{HUES[mark]}"/><text dy=".35em" '
+        f'text-anchor="middle" font-size="{10 if number else 13}" font-weight="700" fill="{PAPER}">'
+        f"{' '.join(filter(None, (SIGNS[mark], number)))}</text></g></svg>"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from math import hypot
 from time import process_time
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kgd.drawing.labels import LENGTHS, LONGEST, Box, box, place_labels
-from kgd.drawing.layout import APART, MOST_RINGS, TALL, WIDE, Point, layout_dots, layout_scene
+from kgd.drawing.layout import APART, INNER, MOST_RINGS, OUTER, ROW_HIGH, TALL, WIDE, Point, layout_dots, layout_scene
 from kgd.drawing.looks import KNOWN, OTHERS, OUTLINES, look_of
 from kgd.drawing.packing import Place
 from kgd.drawing.routing import along
@@ -52,6 +53,25 @@ def test_dearer_nodes_are_never_nearer(scene: Scene) -> None:
     few_costs = len({dot.cost for dot in scene.dots}) <= MOST_RINGS
     for near, far in zip(scene.dots, scene.dots[1:], strict=False):
         assert far.cost == near.cost or not few_costs or away[near.uri] < away[far.uri]
+
+
+@settings(max_examples=20, deadline=None)
+@given(scenes())
+def test_in_a_tall_picture_each_node_has_a_row_beside_the_start_and_dearer_ones_are_further_outside(
+    scene: Scene,
+) -> None:
+    layout = layout_scene(scene, tall=True)
+    spots = [(point.x, point.y) for point in layout.points.values()]
+    for side in (-1, 1):
+        rows = sorted(down for right, down in spots if right * side > 0)
+        assert all(low - high >= ROW_HIGH for high, low in pairwise(rows))
+        assert rows == sorted({*rows} - {down for right, down in spots if side > 0 and not right})
+    others = [dot for dot in scene.dots if dot.cost or dot.parent]
+    few_costs = len({dot.cost for dot in scene.dots}) <= MOST_RINGS
+    for near, far in pairwise(others):
+        away, further = abs(layout.points[near.uri].x), abs(layout.points[far.uri].x)
+        assert INNER <= away <= further <= OUTER
+        assert far.cost == near.cost or not few_costs or away < further
 
 
 @settings(max_examples=20, deadline=None)

@@ -257,7 +257,7 @@ def _around(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     return {
         "wanted": wanted,
         "title": title,
-        "hint": f"{counted(len(scene.dots), 'node')}. Nearer the middle is more closely related.",
+        "hint": f"{counted(len(scene.dots), 'node')}, the most related in the middle.",
         "edges": _offered(edges, wanted.hidden_edges),
         "starts": _starts(visit, wanted, scene),
         "neighbours": _neighbours(visit, wanted, scene, answer),

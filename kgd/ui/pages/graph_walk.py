@@ -32,6 +32,8 @@ NONE = "-"
 """A type without nodes."""
 NAMED = 60
 """Largest number of lines of which the unusual ones have names and dashes, as in `graph.js`."""
+SPARE = "spare"
+"""Class of the parts of a legend that a phone leaves out."""
 BUDGET = 2_000_000
 """Token budget, larger than any answer; further pages are fetched by cursor."""
 
@@ -261,11 +263,12 @@ def legend_of(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]
     legend += _line_styles(scene) if scene.arrangement == "rings" else []
 
     def figure(mark: Mark) -> str:
-        of_groups = is_grouped and mark in HUES
-        return badge_sample(mark) if of_groups else sample(kind.get(mark, "concept"), (mark,), tone)
+        if mark in HUES:
+            return badge_sample(mark, "n" if is_grouped else "")
+        return sample(kind.get(mark, "concept"), (mark,), tone)
 
     return legend + [
-        _entry(figure(mark), MEANINGS[mark] + f" {count:,}" * (mark != "start"))
+        _entry(figure(mark), MEANINGS[mark] + f" {count:,}" * (mark != "start"), kind=SPARE * (mark == "start"))
         for mark, count in scene.marks.items()
         if mark not in named
     ]
@@ -275,16 +278,16 @@ def _line_styles(scene: Scene) -> list[dict[str, Any]]:
     """Return the meanings of the lines around starts; scripts draw the lines of unusual relations with dashes."""
     has_both = len({line.is_path for line in scene.lines}) > 1
     styles = [
-        _entry(style_sample("path"), "shortest path"),
-        _entry(style_sample("other"), "other relation"),
+        _entry(style_sample("path"), "shortest path", kind=SPARE),
+        _entry(style_sample("other"), "other relation", kind=SPARE),
     ] * has_both
     if len(scene.lines) <= NAMED and any(", ".join(line.types) != scene.usual for line in scene.lines):
-        styles.append(_entry(style_sample("unusual"), f"not “{scene.usual}”") | {"is_scripted": True})
+        styles.append(_entry(style_sample("unusual"), f"not “{scene.usual}”", kind=f"{SPARE} scripted-only"))
     return styles
 
 
-def _entry(figure: str, words: str, link: str = "", is_hidden: bool = False) -> dict[str, Any]:
-    return {"figure": Markup(figure), "words": words, "link": link, "is_hidden": is_hidden}
+def _entry(figure: str, words: str, link: str = "", is_hidden: bool = False, kind: str = "") -> dict[str, Any]:
+    return {"figure": Markup(figure), "words": words, "link": link, "is_hidden": is_hidden, "kind": kind}
 
 
 def without(answer: Mapping[str, Any], hidden: Sequence[str]) -> Mapping[str, Any]:

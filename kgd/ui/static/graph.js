@@ -7,10 +7,13 @@
   const LENGTHS = [26, 14], LONGEST = [90, 64, 56, 48, 42, 37, 33, 29];  // to which labels are cut, and to which they grow if there is room
   const LINES = [4, 3, 2, 1];  // of the label of a node in a group, which are as wide as its column and keep to its row
   const TITLE = [10, 16];  // of a box
-  const TWO_LINES = 180;  // width of a name in two lines
+  const BLOCKS = [[180, 2], [150, 3], [240, 2]];  // width and number of the lines of a long name
   const EDGE = 0.76, SMALL = 34;  // distance of a badge by the size of its group; radius of a group that badges would cover
   const CROSSED = 400;  // largest number of lines that labels avoid
   const BENDS = [0.06, -0.06, 0.12, -0.12, 0.2, -0.2, 0.3, -0.3];  // offsets of a line around labels, as shares of its length
+  const SPACE = { start: 0, middle: 2, end: 4 };  // by which a space moves the text before it
+  const WIDEST = 240;  // largest width of a name beside a column
+  const ROW = 40, PHONE = 390;  // height of a row, and width of a window, in which columns have their own size
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
   const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
   // Of a path: least width of a step in a row, width of its text in a row and in a column, height in a column, room below;
@@ -39,6 +42,8 @@
     const isBeside = over.width < area.width / 2;
     return [isBeside ? wide() - over.width / scale : wide(), isBeside || !above ? high() : within((over.top - area.top) / scale, 60, high())];
   }
+  // Around starts in a tall window, nodes are in columns beside the middle, with their labels outside.
+  const inColumns = () => kind === "rings" && isTall;
   const set = (element, values) => { for (const name in values) element.setAttribute(name, values[name]); };
 
   function read() {
@@ -68,6 +73,7 @@
   const wantsTall = () => (kind === "path" ? free()[0] * scale < STEP_WIDE * dots.length : wide() < high());
   function arrange() {
     isTall = wantsTall();
+    svg.classList.toggle("columns", inColumns());
     for (const dot of dots) {
       const { tall, wide } = dot.link.dataset, [x, y, first, second, deep] = ((isTall && tall) || wide).split(" ").map(Number);
       const sizes = dot.open ? { size: Math.min(first, second) / 2, wide: first, high: second } : { size: first, room: second, deep };
@@ -80,6 +86,7 @@
       box.left = Math.min(box.left, x - w); box.right = Math.max(box.right, x + w);
       box.top = Math.min(box.top, y - h); box.bottom = Math.max(box.bottom, y + h + (group && !open ? HIGH + GAP : 0));
     }
+    if (inColumns()) box.right = -(box.left = Math.min(box.left, -box.right));  // the labels of both sides have the same room
   }
 
   // Paints every place again: text and figures keep their size at each zoom.
@@ -182,6 +189,7 @@
   function sides(dot) {
     if (dot.open) return ["title"];
     if (kind === "groups") return ["below", "above", "right", "left"];
+    if (inColumns()) return [dot.x < 0 ? "left" : "right"];
     return dot.x < -1e-9 ? ["left", "right", "below", "above"] : ["right", "left", "below", "above"];
   }
   function around(dot, side, text = dot.text) {
@@ -211,7 +219,6 @@
     }
     const crossed = kind === "rings" && lines.length <= CROSSED ? crossings() : new Taken();
     const isFit = fitted || near() <= 1.01, [across, down] = free();
-    if (isFit) for (const area of buttons()) taken.take(area);
     const hasRoom = (dot, [left, top, right, bottom]) => {
       if (isFit && (left < view.x || right > view.x + across || top < view.y || bottom > view.y + down)) return false;
       const beside = dot.badges.reduce((sum, badge) => sum + badgeWidth(badge) + GAP, TITLE[0]);
@@ -231,8 +238,13 @@
       const rows = Math.max(1, (dot.deep * view.ky - 2 * (dot.size + GAP)) / HIGH);
       const lines = (dot.room ? LINES.filter((most) => most <= rows) : []).map((most) => wrapped(dot.full, dot.room * view.kx, most).join("\n"))
         .filter((text) => !text.slice(0, -1).includes("…"));  // a column may be too narrow for a word
-      // Around starts, a long name has two lines; a place that no line crosses is preferred.
-      const whole = kind === "rings" && dot.full.length > LENGTHS[0] ? [wrapped(dot.full, TWO_LINES, 2).join("\n")] : [];
+      if (inColumns()) {
+        const text = inRows(dot).find((one) => hasRoom(dot, around(dot, sides(dot)[0], one)));
+        if (text) show(dot, text, sides(dot)[0]);
+        continue;
+      }
+      // Around starts, a long name has two or three lines; a place that no line crosses is preferred.
+      const whole = kind === "rings" && dot.full.length > LENGTHS[0] ? BLOCKS.map((block) => wrapped(dot.full, ...block).join("\n")) : [];
       const texts = [...new Set([...lines, ...whole, ...LENGTHS.map((long) => cut(dot.full, long, dot.group))])];
       const every = texts.flatMap((text) => (lines.includes(text) ? ["below"] : sides(dot)).map((side) => [text, side]))
         .filter(([text, side]) => hasRoom(dot, around(dot, side, text)));
@@ -240,12 +252,13 @@
       const apart = every.filter(([text, side]) => kind !== "rings" || taken.hasRoom(beyond(side, around(dot, side, text)), dot, dot.label));
       const places = apart.length ? apart : every;
       const isClear = (...own) => ([text, side]) => text.length > LENGTHS[1] && crossed.hasRoom(around(dot, side, text), ...own);
-      const [text, side] = places.find(isClear()) || places.find(isClear(dot)) || places[0] || [];
+      const clear = (some) => some.find(isClear()) || some.find(isClear(dot));
+      const [text, side] = clear(places.filter(([text]) => !text.includes("…"))) || clear(places) || places[0] || [];
       if (side) show(dot, text, side);
     }
     for (const dot of ordered) {
       if (!dot.side || !dot.text.includes("…")) continue;
-      const longer = [dot.full, ...LONGEST.map((long) => cut(dot.full, long, dot.group))]
+      const longer = (inColumns() ? inRows(dot, 1) : [dot.full, ...LONGEST.map((long) => cut(dot.full, long, dot.group))])
         .find((text) => text.length > dot.text.length && hasRoom(dot, around(dot, dot.side, text)) && crossed.hasRoom(around(dot, dot.side, text), dot));
       if (longer) show(dot, longer, dot.side);
     }
@@ -264,6 +277,12 @@
     }
     listUnnamed(dots.filter((dot) => !dot.side));
     name();
+  }
+  // The name of a node in a column, in as many lines as its row has, or more.
+  function inRows(dot, more = 0) {
+    const beside = free()[0] / 2 - Math.abs(at(dot)[0]) - size(dot) - 2 * GAP - dot.marks;
+    const room = fitted ? within(beside, LEAST_PAD, WIDEST) : WIDEST;
+    return LINES.filter((most) => most * HIGH <= Math.max(HIGH, ROW * view.ky) + more * HIGH).map((most) => wrapped(dot.full, room, most).join("\n"));
   }
   // Bends a line that crosses a label, or the figure of another node, as little as possible.
   function bendAround(line) {
@@ -304,6 +323,7 @@
   }
   // Keeps the elements if it can: a double click needs two clicks on the same one.
   function rewrite(label, rows, x) {
+    const anchor = label.getAttribute("text-anchor");
     const { childNodes, childElementCount } = label, inRows = rows.length > 1 ? rows.length : 0;
     // The first line of the drawing's own label is not in an element.
     if (childElementCount !== inRows || (inRows && childNodes.length !== inRows)) label.replaceChildren(...(rows.length > 1 ? inLines(rows, x, HIGH) : rows));
@@ -332,23 +352,24 @@
       const [, top] = block(names.length + (summary || []).length), anchor = isTall ? "start" : "middle", at0 = isTall ? away : 0;
       Object.assign(dot, { text: names.join(" "), side: summary ? "step" : "" });
       set(dot.label, { "text-anchor": anchor, x: at0, y: top - y + LINE / 2 });
-      dot.label.replaceChildren(...inLines(names, at0));
+      dot.label.replaceChildren(...inLines(names, at0, LINE, anchor));
       showLabel(dot);
       if (!summary) continue;
       taken.take(block(names.length + summary.length), dot);
       if (!summary.length) continue;
       const text = write("told", "", x + at0, top + (names.length + 0.5) * LINE);
       text.setAttribute("text-anchor", anchor);
-      text.append(...inLines(summary, x + at0));
+      text.append(...inLines(summary, x + at0, LINE, anchor));
     }
     listUnnamed(dots.filter((dot) => !dot.side));
     name();
   }
-  function inLines(lines, x, apart = LINE) {
+  // A space between two lines has a width, too.
+  function inLines(lines, x, apart = LINE, anchor = "start") {
     return lines.map((line, number) => {
-      const made = document.createElementNS("http://www.w3.org/2000/svg", "tspan");
-      made.textContent = line + (number < lines.length - 1 ? " " : "");
-      set(made, { x, dy: number ? apart : ".35em" });
+      const made = document.createElementNS("http://www.w3.org/2000/svg", "tspan"), space = number < lines.length - 1 ? " " : "";
+      made.textContent = line + space;
+      set(made, { x: Number(x) + (space && SPACE[anchor]), dy: number ? apart : ".35em" });
       return made;
     });
   }
@@ -417,15 +438,8 @@
     return !names ? "" : isTall ? `${names} ${from < to ? "↓" : "↑"}` : from < to ? `${names} →` : `← ${names}`;
   }
 
-  // The area of the buttons over the picture.
-  function buttons() {
-    const zoom = document.querySelector(".zoom");
-    if (getComputedStyle(zoom).position !== "absolute") return [];
-    const { left, top, right, bottom } = zoom.getBoundingClientRect(), { x, y } = svg.getBoundingClientRect();
-    return [[left, top, right, bottom].map((edge, number) => (edge - (number % 2 ? y : x)) / scale + (number % 2 ? view.y : view.x))];
-  }
-  // Whether a button lies over the upper edge of the picture.
-  const isCovered = () => [".side", ".zoom"].some((part) => getComputedStyle(document.querySelector(part)).position === "absolute");
+  // Whether the folded controls lie over the upper edge of the picture.
+  const isCovered = () => getComputedStyle(document.querySelector(".side")).position === "absolute";
 
   function all() {
     if (isTall !== wantsTall()) arrange();
@@ -441,7 +455,7 @@
     const w = Math.max(60, across - 2 * pad), h = Math.max(60, down - above - below);
     let kx = Math.min(w / Math.max(1, box.right - box.left), LARGEST), ky = Math.min(h / Math.max(1, box.bottom - box.top), LARGEST);
     if (isRow) kx = Math.min(kx, Math.min(0.8 * across, APART * (dots.length - 1)) / Math.max(1, box.right - box.left));
-    kx = Math.min(kx, ky * STRETCH[kind]);
+    kx = Math.min(inColumns() ? across / PHONE : kx, ky * STRETCH[kind]);
     ky = Math.min(ky, kx * STRETCH[kind]);
     fit = kx;
     fitted = true;
