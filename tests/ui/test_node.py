@@ -346,7 +346,7 @@ def test_the_form_counts_the_summary_and_lists_similar_facts(desk: Desk, page: P
     expect(similar).to_be_hidden()
     page.get_by_label("Summary").fill("Bread")
     expect(page.locator(".counter")).to_have_text("5 / 100")
-    expect(similar).to_contain_text("Similar facts: ")
+    expect(similar.get_by_role("heading")).to_have_text("Similar facts")
     expect(similar.get_by_role("link")).to_have_count(3)
     assert axe(page) == []
     page.get_by_label("Summary").fill("x" * 101)
@@ -355,6 +355,44 @@ def test_the_form_counts_the_summary_and_lists_similar_facts(desk: Desk, page: P
     at(page, "node/new?summary=Bread+is+baked")
     similar.get_by_role("link", name="Bread is baked at six").click()
     expect(page.locator("h1")).to_have_text("Bread is baked at six")
+
+
+def test_beside_the_form_are_its_cited_code_and_other_facts(desk: Desk, page: Page) -> None:
+    uri, file = "gotcha://shop/totals", "file://shop/src/checkout.py"
+    desk.put(uri, name="Totals", summary="Totals of a checkout are in cents", data={"cites": ["src/checkout.py"]})
+    about = [{"type": "about", "target": target} for target in (uri, file)]
+    desk.put("insight://shop/rounding", name="Rounding", summary="Once, at the end", relations=about)
+    desk.put("atom://shop/checkouts", name="Totals of a checkout", data={"paths": ["src/checkout.py"]})
+    until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))
+    at(page, f"node/edit?uri={uri}")
+    beside = page.get_by_role("complementary", name="Help with this fact")
+    expect(beside.locator(".cited pre").first).to_contain_text("from src.auth import session")
+    expect(beside.locator("section", has_text="Referenced by 1")).to_contain_text("Rounding Once, at the end")
+    page.get_by_label("Summary").fill("Totals of a checkout")
+    expect(beside.locator("#similar")).to_be_hidden()  # neither the fact itself nor an area
+    at(page, "node/new?about=file://shop/src/checkout.py")
+    expect(beside.locator("section", has_text="Known about this code")).to_contain_text("Rounding")
+    at(page, "node/new?about=./src/checkout.py")
+    expect(beside.locator("section", has_text="Known about this code")).to_contain_text("Rounding")
+    assert axe(page) == []
+
+
+def test_on_a_phone_the_form_shows_the_whole_summary_and_the_chosen_type(desk: Desk, page: Page) -> None:
+    desk.put("insight://shop/dough-rests", name="Dough rests", summary="Dough rests for a night in the cold room")
+    until(lambda: at_rest(desk.call("status")), say=lambda: desk.call("status"))
+    page.set_viewport_size({"width": 390, "height": 844})
+    at(page, "node/new?summary=Dough+rests+for+a+night,+since+its+taste+needs+the+cold+and+the+time")
+    summary, similar = page.get_by_label("Summary"), page.locator("#similar")
+    assert summary.evaluate("one => one.scrollHeight <= one.clientHeight && one.scrollWidth <= one.clientWidth")
+    expect(page.get_by_role("radio", name="insight")).to_be_in_viewport()
+    expect(similar.get_by_role("link")).to_have_text(["Dough rests"])
+    below, above, name = (one.bounding_box() for one in (similar, summary, page.get_by_label("Name", exact=True)))
+    assert below
+    assert above
+    assert name
+    assert above["y"] + above["height"] <= below["y"] < name["y"]
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert axe(page) == []
 
 
 def test_the_form_offers_facts_after_brackets_and_in_lines_of_relations(desk: Desk, page: Page) -> None:

@@ -17,7 +17,7 @@ from kgd.model.uri import CODE_TREE, build, from_path, scheme_of
 from kgd.tools import addressing
 from kgd.tools.write.put import uri_of_fact
 from kgd.ui.changes import Mark, is_cut, mapping_of, mapping_text, marked
-from kgd.ui.node_reading import Missing, below, links, way_to, whole
+from kgd.ui.node_reading import Missing, below, cited, links, others_about_code, way_to, whole
 from kgd.ui.reports import NOTHING, reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
@@ -149,7 +149,7 @@ def _line(data: Mapping[str, Any], key: str) -> str:
 
 TYPES = {
     "insight": "a fact worth knowing",
-    "decision": "what was chosen, and why",
+    "decision": "a choice, and why",
     "gotcha": "surprises the next person",
     "pattern": "how the team does things",
     "concept": "explains a term or a part",
@@ -164,6 +164,8 @@ ABOUT_COST = 0.5
 LIKE_A_FILE = re.compile(r"[^:./][^:]*\.[A-Za-z]\w{0,7}\Z").match
 """Matches a path from the top of the code to a file with an extension."""
 MESSAGE_LIMIT = 4_000
+CITED, FEW = 2, 5
+"""Largest numbers of citations, and of other nodes, beside the form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +327,24 @@ def _about_now(visit: Visit, uri: str) -> list[tuple[str, str]]:
     return []
 
 
+def _beside(visit: Visit, written: Written) -> dict[str, Any]:
+    """Return the content beside a form: the code that a stored node cites and the nodes that lead to it, or what is
+    known about the files that a new node is about."""
+    with suppress(KgdError):  # the form works without it
+        if written.version:
+            found = [one for one in cited(visit, written.uri) if one["lines"]]
+            return {"cites": found[:CITED], "incoming": links(visit, written.uri, "incoming")}
+        files = [_file(visit, line) for line in tags_of(written.about)]
+        return {"others": others_about_code(visit, {"uri": ""}, [{"file": uri} for uri in files if uri])}
+    return {}
+
+
+def _file(visit: Visit, line: str) -> str:
+    """Return the URI of the file that a line names; empty if it names none."""
+    path = line.removeprefix("./")
+    return line if line.startswith("file://") else from_path("file", visit.workspace, path) * bool(LIKE_A_FILE(path))
+
+
 def _late(visit: Visit, written: Written, error: Stale) -> Handled:
     """Show both versions after a concurrent change, with the form rebased on the newer version."""
     uri = written.uri or error.at
@@ -366,6 +386,8 @@ def _form(visit: Visit, written: Written, **told: Any) -> Page:
             "types": TYPES,
             "other_types": OTHER_TYPES,
             "about_now": _about_now(visit, written.uri) if written.version else [],
+            **_beside(visit, written),
+            "others_shown": FEW,
             "further": FURTHER,
             "one_line": LINES,
             "refused": None,

@@ -44,21 +44,36 @@
     count();
   }
 
-  const similar = document.getElementById("similar");
-  if (similar) {
-    const field = document.getElementById(similar.dataset.like);
-    const ask = asker((found) => {
-      const links = found.slice(0, SIMILAR).flatMap(({ uri, name, summary }, number) => {
-        const href = `${form.dataset.node}?${new URLSearchParams({ uri })}`;
-        const link = Object.assign(document.createElement("a"), { href, textContent: name, title: summary });
-        return number ? [", ", link] : [link];
-      });
-      similar.replaceChildren(...(links.length ? ["Similar facts: ", ...links] : []));
-      similar.hidden = !links.length;
-    });
-    field.addEventListener("input", () => ask(field.value));
-    ask(field.value);
-  }
+  // In a narrow window, similar facts are below the summary, otherwise beside the form.
+  const similar = document.getElementById("similar"), like = document.getElementById(similar.dataset.like);
+  const beside = similar.parentElement, narrow = matchMedia("(max-width: 63.99rem)");
+  const move = () => (narrow.matches ? like.parentElement.after(similar) : beside.prepend(similar));
+  narrow.addEventListener("change", move);
+  move();
+  const made = (tag, ...content) => {
+    const element = document.createElement(tag);
+    element.append(...content);
+    return element;
+  };
+  const isOther = ({ uri }) => uri !== similar.dataset.but && !/^(atom|molecule|file|dir|symbol|chunk):/.test(uri);
+  const ask = asker((found) => {
+    const others = found.filter(isOther).slice(0, SIMILAR), list = made("ul", ...others.map(({ uri, name, summary }) => {
+      const link = Object.assign(made("a", name), { href: `${form.dataset.node}?${new URLSearchParams({ uri })}`, title: summary });
+      return made("li", link, Object.assign(made("span", ` ${summary}`), { className: "aside" }));
+    }));
+    list.className = "plain";
+    similar.replaceChildren(...(others.length ? [made("h2", "Similar facts"), list] : []));
+    similar.hidden = !others.length;
+  });
+  like.addEventListener("input", () => ask(like.value));
+  ask(like.value);
+
+  // A field of one line ends with Enter, as an input does.
+  form.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing || !event.target.matches(".line")) return;
+    event.preventDefault();
+    form.requestSubmit(form.querySelector(".confirm button"));
+  });
 
   // The words that the cursor follows: after "[[", or of its line.
   const WORDS = {
