@@ -110,6 +110,27 @@ def test_few_lines_cross_a_name(page: Page, area: str, most: int) -> None:
     assert len(page.evaluate(CROSSED)) <= most
 
 
+def test_facts_about_an_area_that_the_picture_lacks_are_counted_and_listed(page: Page) -> None:
+    opened(page, LAPTOP, "graph?from=atom://shop/payments")
+    page.get_by_role("link", name="1 of 14 facts not drawn").click()
+    expect(page.get_by_role("list", name="Not drawn 1")).to_have_text(re.compile("Refund a single line"))
+    expect(page.locator("#undrawn")).to_be_in_viewport()
+    page.get_by_role("link", name="Refund a single line").click()
+    expect(page.locator("#card h2")).to_have_text("Refund a single line")
+
+
+def test_the_largest_distance_says_what_it_sums_what_lies_beyond_and_the_usual_value(page: Page) -> None:
+    opened(page, LAPTOP, "graph?from=atom://shop/payments")
+    reach = page.locator("#reach")
+    expect(reach).to_have_text("Sum of the costs on the way. 27 relations lead further.")
+    page.get_by_label("Largest distance", exact=True).fill("0.25")
+    page.get_by_label("Largest distance", exact=True).press("Enter")
+    expect(reach).to_contain_text("(usually 1)")
+    assert axe(page) == []
+    reach.get_by_role("link").click()
+    expect(page.get_by_label("Largest distance", exact=True)).to_have_value("1")
+
+
 def test_a_type_is_hidden_and_shown_again_by_its_name_below_the_whole_workspace(page: Page) -> None:
     opened(page, LAPTOP, "graph")
     insight = page.locator(".legend").get_by_role("link", name=re.compile("^insight"))
@@ -363,7 +384,7 @@ def test_colours_show_what_is_in_trouble_or_old_and_are_kept_by_links(page: Page
 def test_a_phone_lists_the_relations_by_type_below_the_picture_and_folds_the_controls(page: Page) -> None:
     opened(page, PHONE, "graph?from=atom://shop/payments")
     near = page.locator("#near")
-    expect(near.locator("h3")).to_have_text(["Is the subject of 13", "Depends on 3"])
+    expect(near.locator("h3")).to_have_text(["Is the subject of 13", "Depends on 3", "Not drawn 1"])
     expect(near.locator("li", has_text="One retry")).to_contain_text("conflict")
     box, picture = near.bounding_box(), page.locator("#drawing").bounding_box()
     assert box

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,12 +22,12 @@ from kgd.drawing.scene import (
     shown_type,
 )
 from kgd.drawing.svg import draw, sample
-from kgd.errors import NotFound
+from kgd.errors import KgdError, NotFound
 from kgd.model.uri import is_owned, path_of
 from kgd.tools.read.grouping import OUTSIDE
 from kgd.tools.read.traverse import MOST_NODES
 from kgd.ui.pages.areas import coverage_of
-from kgd.ui.pages.graph_address import COLOURS, DEAREST, DIRECTIONS, GROUPINGS, MOST_OFF, TYPE, Wanted
+from kgd.ui.pages.graph_address import COLOURS, COST, DEAREST, DIRECTIONS, GROUPINGS, MOST_OFF, TYPE, Wanted
 from kgd.ui.pages.graph_walk import begun, card_of, found, legend_of, marked, paths, similar, walk, without
 from kgd.ui.relation_words import verb_of, words_of
 from kgd.ui.rendering import counted
@@ -42,6 +43,8 @@ BADGES: Mapping[Mark, str] = {
 """Marks of nodes in the list beside the picture."""
 ROWS = 50
 """Number of rows that the list shows at first."""
+FACTS = 100
+"""Largest number of facts about an area that are compared with the picture."""
 NEIGHBOURS = 20
 """Largest number of nodes of one relation in the list beside the picture."""
 
@@ -52,7 +55,13 @@ def graph(visit: Visit) -> Handled:
         return Redirect(wanted.address(visit))  # an address that can be shared
     shown = _whole if wanted.is_whole else _path if wanted.to else _around
     told: dict[str, Any] = {"most": MOST_NODES, "dearest": DEAREST, "directions": DIRECTIONS, "groupings": GROUPINGS}
-    told |= {"colours": COLOURS, "shown_neighbours": NEIGHBOURS, "wanted": wanted, **WORDING} | shown(visit, wanted)
+    told |= {
+        "colours": COLOURS,
+        "shown_neighbours": NEIGHBOURS,
+        "usual_cost": f"{COST:g}",
+        "wanted": wanted,
+        **WORDING,
+    } | shown(visit, wanted)
     told["ends"] = _ends(visit, told["wanted"])
     return Page("graph.html", {"card": card_of(visit, told["wanted"]), **told})
 
@@ -254,10 +263,16 @@ def _around(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     answer, edges = walk(visit, wanted)
     scene = scene_of_walk(answer)
     title = _title(scene)
+    facts, undrawn = _undrawn(visit, wanted, scene)
+    further = sum(cut["count"] for cut in answer["cut"] if cut["limit"] == "max_cost")
     return {
         "wanted": wanted,
         "title": title,
         "hint": f"{counted(len(scene.dots), 'node')}, the most related in the middle.",
+        "undrawn": undrawn,
+        "not_drawn": f"{len(undrawn):,} of {counted(facts, 'fact')} not drawn",
+        "further": f"{counted(further, 'relation')} {'lead' if further != 1 else 'leads'} further." if further else "",
+        "usual": "" if wanted.cost == COST else replace(wanted, cost=COST).address(visit),
         "edges": _offered(edges, wanted.hidden_edges),
         "starts": _starts(visit, wanted, scene),
         "neighbours": _neighbours(visit, wanted, scene, answer),
@@ -285,6 +300,21 @@ def _neighbours(visit: Visit, wanted: Wanted, scene: Scene, answer: Mapping[str,
         }
         for (type, is_incoming), near in sorted(found.items(), key=lambda one: min(one[1].values()))
     ]
+
+
+def _undrawn(visit: Visit, wanted: Wanted, scene: Scene) -> tuple[int, list[dict[str, Any]]]:
+    """Return the number of facts about the start, if it is an area, and those that the picture lacks: a task, for
+    example, belongs to the area of its files, but has no relation to it."""
+    area = wanted.starts[0] if len(wanted.starts) == 1 else ""
+    drawn = {dot.uri for dot in scene.dots}
+    with suppress(KgdError):  # the picture is complete without them
+        if area.startswith("atom://") and not wanted.as_of:
+            answer = visit.call("area_facts", area=area, limit=FACTS)
+            left = [one for one in answer["facts"] if one["uri"] not in drawn and one["type"] not in wanted.hidden]
+            return answer["total"], [
+                _neighbour(visit, wanted, Dot(one["uri"], one["name"], shown_type(one), 0.0)) for one in left
+            ]
+    return 0, []
 
 
 def _in_order(dot: Dot) -> tuple[Any, ...]:
