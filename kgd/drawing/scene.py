@@ -48,7 +48,8 @@ class Dot:
 
     `told` replaces the cost in pictures without costs. `size` is the radius of its figure. `tone` is the class that
     gives it its colour, instead of its type. `parts` has the number of a group's nodes by type or, in a picture with
-    classes, by class; `counts` the numbers of its nodes with marks.
+    classes, by class; `counts` the numbers of its nodes with marks, and
+    `first` the names of some of its nodes.
     """
 
     uri: str
@@ -64,6 +65,7 @@ class Dot:
     tone: str = ""
     parts: tuple[tuple[str, int], ...] = ()
     counts: tuple[tuple[Mark, int], ...] = ()
+    first: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,7 @@ def scene_of_groups(answer: Mapping[str, Any]) -> Scene:
         type = kind if is_uri and answer.get("grouping") == "area" else ""
         shown: dict[str, Any] = {"parts": parts, "counts": tuple(one for one in counts if one[1])}
         shown |= {"tone": UNKNOWN} if tones is not None else {}
+        shown["first"] = tuple(one["name"] for one in group.get("first", ()))
         dots.append(Dot(uri, name, type, cost, parent, "group", told=told, size=round(size, 1), **shown))
         for node in group.get("members", ()):
             marks = tuple(mark for mark, flag in FLAGS.items() if node.get(flag))

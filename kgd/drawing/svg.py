@@ -377,6 +377,7 @@ def _dot(
     kind = "dot group" if dot.shape == "group" else "dot"
     kind += (" open filled" if is_filled else " open") if layout.is_box(dot.uri) else ""
     name = f' data-name="{escaped(dot.name or dot.uri)}"' if {"…", "\n"} & set(label.text) else ""
+    name += f' data-first="{"&#10;".join(map(escaped, dot.first))}"' if dot.first and tall else ""
     high = f' data-tall="{_place(dot, tall)}"' if tall else ""
     current = ' aria-current="true"' if is_selected else ""
     return (

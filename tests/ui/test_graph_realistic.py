@@ -154,6 +154,24 @@ def test_relations_other_than_most_have_their_names_and_cross_no_label(page: Pag
     assert crossing([*areas(names), *shown(page)]) == []
 
 
+@pytest.mark.parametrize("size", [LAPTOP, (1440, 900)])
+def test_the_groups_of_the_whole_workspace_name_some_of_their_nodes_where_there_is_room(
+    page: Page, size: tuple[int, int]
+) -> None:
+    opened(page, size, "graph")
+    named = page.locator("#drawing .first")
+    texts = [*areas(named), *shown(page)]
+    assert len(texts) >= 30
+    assert crossing([*texts, *page.evaluate(CIRCLES), *areas(page.locator("#drawing .relation"))]) == []
+    assert "Refunds take five days" in named.all_text_contents()
+    assert "Payments" not in named.all_text_contents()
+    assert named.first.evaluate("one => parseFloat(getComputedStyle(one).fontSize)") >= 12
+    assert page.evaluate(CROSSED.replace(".dot > .label:not([display])", ".first")) == []
+    assert axe(page) == []
+    page.locator(".legend").get_by_role("link", name=re.compile("^insight")).click()
+    expect(named.filter(has_text="Refunds take five days")).to_have_count(0)
+
+
 @pytest.mark.parametrize("size", [LAPTOP, PHONE])
 def test_the_whole_workspace_fills_the_window_and_no_label_covers_an_edge(page: Page, size: tuple[int, int]) -> None:
     opened(page, size, "graph")

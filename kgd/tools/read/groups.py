@@ -42,6 +42,9 @@ from kgd.workspace.workspace import Workspace
 
 SHOWN = 40
 """Largest number of groups in an answer; the others are one group."""
+FIRST, SAYING = 4, (12, 26)
+"""Largest number of nodes that a closed group names, and the lengths of names that come first: they say something, and
+a picture has room for them."""
 MEMBERS, MEMBERS_IN_ALL = 60, 240
 """Largest number of nodes of an opened group in an answer, and of all opened groups: those with the most relations."""
 LINKS = 150
@@ -66,12 +69,18 @@ class Member(TypedDict):
     is_proposed: NotRequired[bool]
 
 
+class First(TypedDict):
+    type: str
+    name: str
+
+
 class GroupShown(TypedDict):
     """A group of nodes; an area is one of the nodes of its group.
 
     `types` counts its nodes by type, the most frequent first, and `tones` by class. `conflicts`, `stale` and `proposed`
     count nodes too; open proposals change the `proposed` ones. `inside` is the group that contains this one, and
-    `members` are the shown nodes of an opened group.
+    `members` are the shown nodes of an opened group. Of another group, `first` has some of the nodes with the most
+    relations.
     """
 
     id: str
@@ -84,6 +93,7 @@ class GroupShown(TypedDict):
     proposed: NotRequired[int]
     inside: NotRequired[str]
     members: NotRequired[list[Member]]
+    first: NotRequired[list[First]]
 
 
 class GroupLink(TypedDict):
@@ -220,6 +230,8 @@ def _found(
         if id in with_members:
             group["members"] = [_member(workspace, uri, marked) for uri in ranked[:most]]
             visible += ranked[:most]
+        elif first := _first(workspace, ranked, name):
+            group["first"] = first
         answer.append(group)
     answer += _containers(answer, counts, workspace, sees) if grouping == "area" else []
     result: GroupsResult = {
@@ -234,6 +246,18 @@ def _found(
     if colour != "type":
         result["tones"] = {uri: tones.get(uri, UNKNOWN) for uri in visible}
     return _Found(result, *_counted(read, ids), ids, division.group_of)
+
+
+def _first(workspace: Workspace, ranked: Sequence[Uri], group: str) -> list[First]:
+    """Up to `FIRST` of the nodes with the most relations, those with names of a suitable length first. A name that the
+    name of the group has already says nothing."""
+    found: list[First] = [
+        {"type": type_of(workspace, uri), "name": name}
+        for uri in ranked[: 4 * FIRST]
+        if (name := _title(workspace, uri)).casefold() not in group.casefold()
+    ]
+    least, most = SAYING
+    return sorted(found, key=lambda node: not least <= len(node["name"]) <= most)[:FIRST]
 
 
 def _closed(containers: Mapping[str, str], opened: Sequence[str]) -> set[str]:

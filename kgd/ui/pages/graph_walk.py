@@ -300,5 +300,7 @@ def without(answer: Mapping[str, Any], hidden: Sequence[str]) -> Mapping[str, An
         groups.append({**group, "types": types} if "types" in group else dict(group))
         if "members" in group:
             groups[-1]["members"] = [one for one in group["members"] if shown_type(one) not in hidden]
+        if "first" in group:
+            groups[-1]["first"] = [one for one in group["first"] if one["type"] not in hidden]
     # The counts of a sample are rounded, so a difference may be negative.
     return {**answer, "groups": [{**one, "count": max(0, one["count"] - left[one["id"]])} for one in groups]}

@@ -8,6 +8,8 @@
   const LINES = [4, 3, 2, 1];  // of the label of a node in a group, which are as wide as its column and keep to its row
   const TITLE = [10, 16];  // of a box
   const BLOCKS = [[180, 2], [150, 3], [240, 2]];  // width and number of the lines of a long name
+  const FIRST = 2, WIDEST_FIRST = 160;  // number of lines below a group that name some of its nodes, and their largest width
+  const SMALLER = 0.87;  // width of their text, by that of a label
   const EDGE = 0.76, SMALL = 34;  // distance of a badge by the size of its group; radius of a group that badges would cover
   const CROSSED = 400;  // largest number of lines that labels avoid
   const BENDS = [0.06, -0.06, 0.12, -0.12, 0.2, -0.2, 0.3, -0.3];  // offsets of a line around labels, as shares of its length
@@ -56,7 +58,7 @@
       return { link, label, uri: link.dataset.uri, text, full: link.dataset.name || text, figure, hue: figure.classList[1],
         parts: link.querySelector(".parts"), badges: [], told: link.querySelector("title").textContent.split("\n")[1], group: link.classList.contains("group"),
           open: link.classList.contains("open"),
-        said: link.ariaLabel?.replace(/, shown as .*$/, ""), isStart: label.hasAttribute("font-weight"), marks: link.querySelector(".mark") ? 4 : 0 };
+        first: link.dataset.first?.split("\n") || [], said: link.ariaLabel?.replace(/, shown as .*$/, ""), isStart: label.hasAttribute("font-weight"), marks: link.querySelector(".mark") ? 4 : 0 };
     });
     lines = [...svg.querySelectorAll(".lines path")].map((path) => {
       const [a, b] = path.dataset.ends.split(" ").map((number) => dots[number]);
@@ -275,8 +277,28 @@
       } else rewrite(dot.label, dot.text.split("\n"), right);
       showLabel(dot);
     }
+    if (kind === "groups") nameFirst();
     listUnnamed(dots.filter((dot) => !dot.side));
     name();
+  }
+  // Names some of the nodes of a group below it, where no line passes.
+  function nameFirst() {
+    svg.querySelectorAll(".first").forEach((text) => text.remove());
+    const crossed = crossings(), [across, down] = free();
+    for (const dot of dots) {
+      let [, , , y] = dot.side === "below" && size(dot) >= SMALL ? around(dot, "below") : [];
+      const end = y + FIRST * HIGH, [x] = at(dot);
+      for (const full of y ? dot.first : []) {
+        const rows = wrapped(full, WIDEST_FIRST / SMALLER, FIRST), half = Math.max(...rows.map(width)) * SMALLER / 2, area = [x - half, y, x + half, y + rows.length * HIGH];
+        const isInside = !fitted || (x - half > view.x && x + half < view.x + across && area[3] < view.y + down);
+        if (area[3] > end || !isInside || !taken.hasRoom(area) || !crossed.hasRoom(area)) continue;
+        taken.take(area, full);
+        for (const row of rows) {
+          write("first", row, x, y + HIGH / 2);
+          y += HIGH;
+        }
+      }
+    }
   }
   // The name of a node in a column, in as many lines as its row has, or more.
   function inRows(dot, more = 0) {
