@@ -471,7 +471,7 @@ def test_the_graph_can_be_read_and_filtered_without_scripts(desk: Desk, context:
     assert "session.py" not in names(reader)
     at(reader, "graph?group=type")
     reader.locator("svg .group", has_text="insight").click()
-    assert "Tokens are renewed at minute 12" in names(reader)
+    expect(reader.locator("main tbody")).to_contain_text("Tokens are renewed at minute 12")
     plain.close()
 
 

@@ -291,13 +291,29 @@ def test_a_path_leads_from_left_to_right_or_from_top_to_bottom_with_all_of_its_n
     assert box
     assert picture
     if size == LAPTOP:
-        assert 500 < box["width"] < 641
+        assert 650 < box["width"] < 760, "a short path is enlarged"
         assert 0.25 < (box["y"] - picture["y"]) / picture["height"] < 0.55, "the row and its texts are in the middle"
     else:
         assert box["height"] > 0.6 * picture["height"]
     assert min(box["width"], box["height"]) < 30
     assert page.evaluate("document.documentElement.scrollWidth") == size[0]
     assert axe(page) == []
+
+
+def test_a_long_path_names_each_relation_on_a_phone_and_paths_differ_by_their_names(page: Page) -> None:
+    opened(page, PHONE, "graph?from=decision://shop/round-half-to-even&to=insight://shop/capture-is-idempotent")
+    dots = page.locator("#drawing .dot").count()
+    assert dots == 9
+    assert page.locator("#drawing .relation").count() == dots - 1
+    texts = areas(page.locator("#drawing .dot > .label, #drawing .relation, #drawing .told"))
+    assert crossing(texts) == []
+    names = page.locator(".alternatives b").all_text_contents()
+    assert len(set(names)) == len(names) == 3
+    assert not [name for name in names if "Pricing" in name]
+    page.locator("#near").scroll_into_view_if_needed()
+    opened(page, PHONE, f"graph?from={NODE}&to={RETRY}")
+    expect(page.locator(".alternatives a").first).to_be_in_viewport()
+    assert page.locator("#drawing").evaluate("one => getComputedStyle(one).touchAction") == "pan-y pinch-zoom"
 
 
 def test_a_path_explains_itself_and_can_be_reversed(page: Page) -> None:

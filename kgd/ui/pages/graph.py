@@ -166,6 +166,7 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     title = _title(scene)
     steps = counted(len(scene.dots) - 1, "step")
     costs = {(edge["source"], edge["target"], edge["type"]): edge["weight"] for edge in answer["edges"]}
+    shared = set.intersection(*({node["uri"] for node in one["nodes"]} for one in alternatives))
     return {
         "wanted": wanted,
         "title": title,
@@ -176,7 +177,8 @@ def _path(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         "alternatives": [
             (
                 one["nodes"][-1]["cost"],
-                [node["name"] for node in one["nodes"][1:-1]],
+                len(one["nodes"]) - 1,
+                [node["name"] for node in one["nodes"] if node["uri"] not in shared],
                 wanted.with_alternative(visit, number),
             )
             for number, one in enumerate(alternatives)

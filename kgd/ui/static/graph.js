@@ -19,7 +19,7 @@
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
   const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
   // Of a path: least width of a step in a row, width of its text in a row and in a column, height in a column, room below;
-  // largest scale of a column, and largest width of a step in a row.
+  // largest scale, and largest width of a step in a row.
   const STEP_WIDE = 200, STEP_TEXT = 240, COLUMN_TEXT = 480, STEP_HIGH = 96, BELOW_STEPS = 140, ENLARGED = 1.7, APART = 320;
   const LARGER = 1.16, LINE = 18;  // size of its text, by that of other labels, and height of a line
   const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9];  // places of a text on a line between groups
@@ -467,8 +467,9 @@
     if (isTall !== wantsTall()) arrange();
     const isRow = kind === "path" && !isTall;
     const [wholeWidth, wholeHeight] = free().map((size) => size * scale);
-    const larger = Math.min(wholeWidth / (COLUMN_TEXT + 80), wholeHeight / (STEP_HIGH * dots.length));
-    scale = kind === "path" && isTall ? within(larger, 1, ENLARGED) : 1;
+    const larger = isRow ? wholeWidth / (APART * (dots.length - 1) + STEP_TEXT)
+      : Math.min(wholeWidth / (COLUMN_TEXT + 80), wholeHeight / (STEP_HIGH * dots.length));
+    scale = kind === "path" ? within(larger, 1, ENLARGED) : 1;
     const [across, down] = free();
     const pad = kind === "groups" ? 8 : isRow ? STEP_TEXT / 2 + 8 : kind === "path" ? across / 2 - 40 : within(across / 8, LEAST_PAD, 140);
     const margin = { groups: 8, path: 56, rings: BELOW }[kind];
@@ -566,6 +567,7 @@
     const drawing = document.querySelector("#picture svg.drawing#drawing");
     if (!drawing || drawing.dataset.painted) return;
     svg = drawing;
+    document.documentElement.style.setProperty("--steps", svg.querySelectorAll(":scope > .dot").length);
     svg.dataset.painted = "yes";
     const before = seenAt;
     seenAt = read();
