@@ -69,7 +69,7 @@ additional word, so that an error message is found verbatim."""
 COVERED_FIRST = 10
 """Maximum number of files for which the share of the query is computed."""
 ADDED = 10
-"""Maximum number of files that quote the query to add to those found by words."""
+"""Maximum number of files that quote the query to add to the files found by words."""
 PATH_WEIGHT = 6.0
 RANK_DIGITS = 9
 
@@ -395,7 +395,7 @@ def _phrases(asked: Sequence[str], selecting: Collection[str] | None) -> list[st
 def _with_quoted(
     connection: Connection, rows: list[tuple[str, float, int]], quoted: Collection[int]
 ) -> list[tuple[str, float, int]]:
-    """The files found, those that quote the query first; and some that were not found by its words."""
+    """The files found, files that quote the query first; and some that were not found by its words."""
     missing = sorted(set(quoted).difference(id for *_, id in rows))
     sql = f"SELECT path, 0.0, id FROM files WHERE id IN ({placeholders(missing)}) ORDER BY path LIMIT {ADDED}"
     more = connection.execute(sql, missing).fetchall() if missing else []
