@@ -253,11 +253,11 @@ def main() -> int:
     options = parser.parse_args()
     logging.disable(logging.WARNING)
     if not options.data:
-        print("skipped: `make bench-retrieval DATA=DIR` takes a folder of .jsonl or .jsonl.gz files (docs/search.md).")
+        print("skipped: `make bench-retrieval DATA=DIR` takes a folder of .jsonl or .jsonl.gz files (docs/ranking.md).")
         return 0
     found = list(sets(Path(options.data)))
     if not found:
-        parser.error(f"{options.data} has no sets: .jsonl or .jsonl.gz files of documents and queries (docs/search.md)")
+        parser.error(f"{options.data} has no sets: .jsonl or .jsonl.gz files of documents and queries (docs/ranking.md)")
     embedders = ("off", "builtin") if options.embedder == "both" else (options.embedder,)
     kept = []
     for one in found:

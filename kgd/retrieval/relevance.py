@@ -2,7 +2,7 @@
 
 `add_nearest` measures similarities: of the nearest texts of each lane, and of the nearest sentences of the best notes.
 `score` ranks notes. `evidence` decides whether any note answers the question, and which notes are hits. `python -m
-bench.finding.fitting` checks the weights; `docs/search.md` describes how they were found.
+bench.finding.fitting` checks the weights; `docs/ranking.md` describes how they were found.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Spreading of scores along edges: neighbours in a conversation, speakers, and relations.
 
 Scores spread by one hop: the best units pass a part of their scores along their edges, and each node keeps the largest
-part that it receives. More hops did not improve results (docs/search.md), so nodes further away are only context.
+part that it receives. More hops did not improve results (docs/ranking.md), so nodes further away are only context.
 """
 
 from __future__ import annotations
