@@ -13,8 +13,8 @@ BUGS = {
     "29-name": Bug(
         "the unit of the hub installs the unrelated package",
         "deploy/kgd-hub.service",
-        "install kgd-daemon",
-        "install kgd",
+        "pip install .",
+        "pip install kgd",
         ("tests/release/test_package.py::test_no_document_tells_anyone_to_install_the_unrelated_package",),
     ),
     "40-newer-tokens": Bug(
