@@ -42,8 +42,11 @@ class TaskFiles:
         for uri in self._changed.unread():
             for path in self._paths.pop(uri, ()):
                 del self._tasks[path][uri]
-            node = self._workspace.readable(uri)
-            listed = (normalise(one, None, workspace=self._workspace.id) for one in parsed(node).files) if node else ()
+                if not self._tasks[path]:
+                    del self._tasks[path]
+            if (node := self._workspace.readable(uri)) is None:
+                continue
+            listed = (normalise(one, None, workspace=self._workspace.id) for one in parsed(node).files)
             self._paths[uri] = tuple(dict.fromkeys(filter(None, listed)))
             for path in self._paths[uri]:
                 self._tasks.setdefault(path, {})[uri] = None
