@@ -58,7 +58,8 @@
       return { link, label, uri: link.dataset.uri, text, full: link.dataset.name || text, figure, hue: figure.classList[1],
         parts: link.querySelector(".parts"), badges: [], told: link.querySelector("title").textContent.split("\n")[1], group: link.classList.contains("group"),
           open: link.classList.contains("open"),
-        first: link.dataset.first?.split("\n") || [], said: link.ariaLabel?.replace(/, shown as .*$/, ""), isStart: label.hasAttribute("font-weight"), marks: link.querySelector(".mark") ? 4 : 0 };
+        first: link.dataset.first?.split("\n") || [],
+        said: link.ariaLabel?.replace(/, shown as .*$/, ""), isStart: label.hasAttribute("font-weight"), marks: link.querySelector(".mark") ? 4 : 0 };
     });
     lines = [...svg.querySelectorAll(".lines path")].map((path) => {
       const [a, b] = path.dataset.ends.split(" ").map((number) => dots[number]);
@@ -289,7 +290,8 @@
       let [, , , y] = dot.side === "below" && size(dot) >= SMALL ? around(dot, "below") : [];
       const end = y + FIRST * HIGH, [x] = at(dot);
       for (const full of y ? dot.first : []) {
-        const rows = wrapped(full, WIDEST_FIRST / SMALLER, FIRST), half = Math.max(...rows.map(width)) * SMALLER / 2, area = [x - half, y, x + half, y + rows.length * HIGH];
+        const rows = wrapped(full, WIDEST_FIRST / SMALLER, FIRST), half = Math.max(...rows.map(width)) * SMALLER / 2;
+        const area = [x - half, y, x + half, y + rows.length * HIGH];
         const isInside = !fitted || (x - half > view.x && x + half < view.x + across && area[3] < view.y + down);
         if (area[3] > end || !isInside || !taken.hasRoom(area) || !crossed.hasRoom(area)) continue;
         taken.take(area, full);
