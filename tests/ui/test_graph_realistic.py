@@ -485,3 +485,14 @@ def test_the_page_of_a_person_tells_their_facts_from_those_of_their_agents(page:
     expect(lead).to_contain_text(re.compile(r"\d stale facts, \d conflicts?\."))
     expect(page.locator(".node-row", has_text="· with ").first).to_be_visible()
     assert axe(page) == []
+
+
+def test_the_form_of_a_stale_fact_names_the_numbers_that_its_code_lost(page: Page) -> None:
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    at(page, "node/edit?uri=insight://shop/batches-of-200-at-night")
+    note = page.get_by_role("note")
+    expect(note).to_have_text("Stale: the cited code has changed and no longer has 200. See the change")
+    note.get_by_role("link").click()
+    expect(page.locator(".form-page .diff ins").first).to_be_in_viewport()
+    expect(page.locator(".form-page .diff ins").first).to_contain_text("BATCH = 80")
+    assert axe(page) == []

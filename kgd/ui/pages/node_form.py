@@ -18,6 +18,7 @@ from kgd.tools import addressing
 from kgd.tools.write.put import uri_of_fact
 from kgd.ui.changes import Mark, is_cut, mapping_of, mapping_text, marked
 from kgd.ui.node_reading import Missing, below, cited, links, others_about_code, way_to, whole
+from kgd.ui.pages.attention import contradicted
 from kgd.ui.reports import NOTHING, reported
 from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
@@ -333,7 +334,10 @@ def _beside(visit: Visit, written: Written) -> dict[str, Any]:
     with suppress(KgdError):  # the form works without it
         if written.version:
             found = [one for one in cited(visit, written.uri) if one["lines"]]
-            return {"cites": found[:CITED], "incoming": links(visit, written.uri, "incoming")}
+            changed = [one for one in found if one.get("state") == "changed"]
+            gone = contradicted(" ".join(written.texts.get(name, "") for name in SCALARS), changed)
+            beside = {"cites": found[:CITED], "has_changed": bool(changed), "gone": gone.split()}
+            return {**beside, "incoming": links(visit, written.uri, "incoming")}
         files = [_file(visit, line) for line in tags_of(written.about)]
         return {"others": others_about_code(visit, {"uri": ""}, [{"file": uri} for uri in files if uri])}
     return {}
