@@ -119,7 +119,7 @@ def test_facts_about_an_area_that_the_picture_lacks_are_counted_and_listed(page:
     expect(page.locator("#card h2")).to_have_text("Refund a single line")
 
 
-def test_the_largest_distance_says_what_it_sums_what_lies_beyond_and_the_usual_value(page: Page) -> None:
+def test_the_largest_distance_is_explained_with_the_relations_beyond_and_its_usual_value(page: Page) -> None:
     opened(page, LAPTOP, "graph?from=atom://shop/payments")
     reach = page.locator("#reach")
     expect(reach).to_have_text("Sum of the costs on the way. 27 relations lead further.")
