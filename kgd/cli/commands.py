@@ -174,7 +174,9 @@ _LOCAL: tuple[Verb, ...] = (
             _arg("--bytes-per-day", type=int, help="mint: bytes per day (default: 1 GiB)", metavar="N"),
             _arg("--nodes-per-day", type=int, help="mint: nodes per day (default: 20000)", metavar="N"),
             _arg("--pending-proposals", type=int, help="mint: open proposals at a time (default: 100)", metavar="N"),
-            _arg("--limit", type=int, help="log: maximum number of lines (default: 50)", metavar="N"),
+            _arg(
+                "-n", "--limit", dest="limit", type=int, help="log: maximum number of lines (default: 50)", metavar="N"
+            ),
         ),
         own="hub.token",
         place=90,
@@ -274,7 +276,14 @@ _LOCAL: tuple[Verb, ...] = (
             _many("--depends", "TASK", "add: a task to finish first; may be repeated"),
             _words("--tags", "TAG", "add: a tag; may be repeated"),
             _arg("--status", help="list: only pending, in-progress, completed or cancelled", metavar="STATUS"),
-            _arg("--limit", type=int, help="list: maximum number of results (default: 20)", metavar="N"),
+            _arg(
+                "-n",
+                "--limit",
+                dest="limit",
+                type=int,
+                help="list: maximum number of results (default: 20)",
+                metavar="N",
+            ),
             _arg("--notes", help="start, done, cancel: notes for the next person or agent", metavar="TEXT"),
             _many("--pattern", "TEXT", "done: a pattern, kept as a node; may be repeated"),
             _many("--gotcha", "TEXT", "done: a gotcha, kept as a node; may be repeated"),
@@ -306,7 +315,14 @@ _LOCAL: tuple[Verb, ...] = (
         "list the areas of the code, or show one: rules, facts, files, changes",
         (
             _arg("area", nargs="?", help="an area or a group, by name or URI", metavar="AREA"),
-            _arg("--limit", type=int, help="list: maximum number of results (default: 50)", metavar="N"),
+            _arg(
+                "-n",
+                "--limit",
+                dest="limit",
+                type=int,
+                help="list: maximum number of results (default: 50)",
+                metavar="N",
+            ),
         ),
         own="areas.areas",
         place=95,

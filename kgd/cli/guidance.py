@@ -66,9 +66,17 @@ def missing(answer: dict[str, Any]) -> None:
             close = ", ".join(one["similar"])
             said, then = (
                 f"{_nothing_at(one['uri'])} ({one['uri']})",
-                f"Did you mean {close}?" if close else "Find it with `kgd search`.",
+                f"Did you mean {close}?" if close else _found_with(one["uri"]),
             )
         complain(said, then)
+
+
+def _found_with(uri: str) -> str:
+    """The next step for a missing node. Its name may be meant as a commit."""
+    name = uri.rpartition("/")[2]
+    if uri.startswith("concept://") and 7 <= len(name) <= 40 and not name.strip("0123456789abcdef"):
+        return f"`kgd history --commit {name} --diff` shows a commit; `kgd search` finds a node."
+    return "Find it with `kgd search`."
 
 
 def _nothing_at(uri: str) -> str:

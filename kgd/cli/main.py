@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NoReturn
 
 from kgd import __version__
@@ -40,6 +41,7 @@ _NO_NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: (.*)").full
 _NO_CHOICE = re.compile(r"argument (\S+): invalid choice: (.*) \(choose from (.*)\)").fullmatch
 _NO_VALUE = re.compile(r"argument (\S+): expected (?:at least )?one argument").fullmatch
 """Sentences of argparse that are reworded."""
+_IS_COUNT = re.compile(r"-\d+").fullmatch
 _IN_SIGHT = "does not belong on the command line, where others can see it"
 LIKE_AN_OPTION = 0.65
 """Lowest similarity, without dashes, at which an unknown option counts as a misspelling."""
@@ -218,11 +220,11 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str, then: str = "") -> Any:
         then = then or f"See `{self.prog} --help`."
         if wrong := _NO_NUMBER(message):
-            message = f"{wrong[1]} must be a {'whole ' if wrong[2] == 'int' else ''}number, not {wrong[3]}"
+            message = f"{_long(wrong[1])} must be a {'whole ' if wrong[2] == 'int' else ''}number, not {wrong[3]}"
         elif wrong := _NO_CHOICE(message):
-            message = f"{wrong[1]} must be one of {wrong[3].replace(chr(39), '')}, not {wrong[2]}"
+            message = f"{_long(wrong[1])} must be one of {wrong[3].replace(chr(39), '')}, not {wrong[2]}"
         elif wrong := _NO_VALUE(message):
-            message = f"{wrong[1].rpartition('/')[2]} needs a value"
+            message = f"{_long(wrong[1])} needs a value"
         if _TOKEN(message):  # never shown again
             message = f"a token {_IN_SIGHT}"
             then = "Pipe it in, as in `kgd join URL < FILE`, or type it when you are asked."
@@ -231,6 +233,11 @@ class _Parser(argparse.ArgumentParser):
             needed = f"one of {', '.join(choices)}" if choices else missing
             message = f"`{self.prog}` needs {needed}"
         _refuse(message, then)
+
+
+def _long(flags: str) -> str:
+    """The long name of an option: ``-n/--limit`` is ``--limit``."""
+    return flags.rpartition("/")[2]
 
 
 def _refuse(message: str, then: str) -> NoReturn:
@@ -244,6 +251,7 @@ def _read(argv: Sequence[str]) -> dict[str, Any]:
     """The options of a command line. Errors point to the help of the command."""
     if argv[:1] == ["help"]:
         argv = [*argv[1:2], "--help"]
+    argv = _with_limit(argv)
     parser = _parser(argv)
     if not argv:
         sys.stdout.write(_first_commands())
@@ -255,6 +263,15 @@ def _read(argv: Sequence[str]) -> dict[str, Any]:
     if not options.verb:
         parser.error(f"{_MISSING}COMMAND")
     return vars(options)
+
+
+def _with_limit(argv: Sequence[str]) -> list[str]:
+    """The command line with ``-3`` as ``-n 3`` in a list of commits, as git takes it."""
+    options = argv[: argv.index("--")] if "--" in argv else argv
+    names = {one.name for one in VERBS}
+    is_list = next((word for word in options if word in names), "") in ("log", "history")
+    found = (["-n", word[1:]] if is_list and _IS_COUNT(word) else [word] for word in options)
+    return [*chain.from_iterable(found), *argv[len(options) :]]
 
 
 def _parser(argv: Sequence[str]) -> _Parser:

@@ -87,7 +87,8 @@ def text(value: Any) -> str:
 
 
 def short(commit: str | None) -> str:
-    return (commit or "")[:12]
+    """The id of a commit as in messages of merges, reasons of stale facts, and on pages."""
+    return (commit or "")[:10]
 
 
 def by(commit: dict[str, Any]) -> str:

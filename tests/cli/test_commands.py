@@ -155,6 +155,23 @@ def test_a_task_that_is_done_is_not_done_again(kgd: Kgd) -> None:
     assert later.partition("recorded 1 node:")[2].count("gotcha://") == 1
 
 
+def test_the_length_of_a_log_is_written_as_for_git(kgd: Kgd) -> None:
+    for number in range(3):
+        kgd("put", "length", "--summary", f"{number} m")
+    two = kgd("log", "--limit", "2")
+    assert len(two.splitlines()) == 2
+    assert two == kgd("log", "-n", "2") == kgd("log", "-2") == kgd("-w", "shop", "log", "-2")
+    assert len(kgd.json("history", "length", "-1")["commits"]) == 1
+
+
+def test_a_commit_in_place_of_a_node_names_the_command_that_shows_it(kgd: Kgd) -> None:
+    commit = kgd.json("put", "width", "--summary", "2 m")["commit"]
+    error = kgd.run("show", commit[:10]).stderr
+    assert (told := f"kgd history --commit {commit[:10]} --diff") in error
+    assert "+ summary: 2 m" in kgd(*told.split()[1:])
+    assert "history" not in kgd.run("show", "decade").stderr
+
+
 @pytest.mark.slow
 def test_the_past_is_shown_compared_and_taken_back(kgd: Kgd) -> None:
     kgd("put", "price", "--summary", "in cents")
@@ -166,9 +183,9 @@ def test_the_past_is_shown_compared_and_taken_back(kgd: Kgd) -> None:
     assert "- summary: in cents" in compared
     assert "+ summary: in euros" in compared
     then = kgd("get", "price", "--as-of", commits[1]["commit"])
-    assert then.startswith(f"concept://shop/price  concept, as of {commits[1]['commit'][:12]}\n")
+    assert then.startswith(f"concept://shop/price  concept, as of {commits[1]['commit'][:10]}\n")
     assert "in cents" in then
-    assert f"reverts {commits[0]['commit'][:12]}: euros it is ({commits[0]['author']})\n" in kgd(
+    assert f"reverts {commits[0]['commit'][:10]}: euros it is ({commits[0]['author']})\n" in kgd(
         "revert", commits[0]["commit"]
     )
     assert kgd.json("get", "price")["nodes"][0]["summary"] == "in cents"

@@ -289,7 +289,7 @@ def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_f
     assert said.splitlines() == [
         "src/a.py:3",
         "  | x = 1",
-        "  2026-11-21 cccccccccccc Ann: Round once",
+        "  2026-11-21 cccccccccc Ann: Round once",
         "Gotchas",
         "  Cents  gotcha://shop/cents",
         "    cites it",
@@ -322,4 +322,4 @@ def test_a_resolved_conflict_names_its_node_once_on_a_terminal(
     uri = "insight://shop/a"
     settled = [{"uri": uri, "fields": {"summary": "Ten"}}]
     printing_sharing.resolve({"commit": "c" * 40, "nodes": [{"uri": uri, "version": 4}], "settled": settled})
-    assert capsys.readouterr().out == f"commit {'c' * 12}\n  {uri}  version 4\n    summary: Ten\n"
+    assert capsys.readouterr().out == f"commit {'c' * 10}\n  {uri}  version 4\n    summary: Ten\n"

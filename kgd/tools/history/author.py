@@ -342,7 +342,7 @@ AUTHOR = Operation(
                     "a person or an agent, such as 'Ann Person' or claude-code; part of a name, if one author has it",
                     "NAME",
                 ),
-                option("--limit", "maximum number of nodes"),
+                option("-n --limit", "maximum number of nodes", dest="limit"),
                 CURSOR,
             ),
             place=75,

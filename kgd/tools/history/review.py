@@ -532,7 +532,7 @@ REVIEW = Operation(
                 MESSAGE,
                 option("--commit", "only the changes of this commit", "COMMIT"),
                 option("--until", "only up to this commit or date", "WHEN"),
-                option("--limit", "maximum number of nodes"),
+                option("-n --limit", "maximum number of nodes", dest="limit"),
                 CURSOR,
             ),
             place=70,
