@@ -113,6 +113,7 @@ _LOCAL: tuple[Verb, ...] = (
         own="local.down",
         alone=True,
         place=30,
+        examples=(("kgd down", "after an upgrade of kgd"),),
     ),
     Verb(
         "mcp",
@@ -127,6 +128,7 @@ _LOCAL: tuple[Verb, ...] = (
         ),
         own="local.mcp",
         place=70,
+        examples=(("kgd mcp --tools tasks", "with the task tools"),),
     ),
     Verb(
         "serve",
@@ -147,6 +149,7 @@ _LOCAL: tuple[Verb, ...] = (
         own="local.serve",
         alone=True,
         place=80,
+        examples=(("kgd serve --listen 127.0.0.1:8750 -w infra", "a hub of the workspace infra, for this machine"),),
     ),
     Verb(
         "token",
@@ -180,6 +183,10 @@ _LOCAL: tuple[Verb, ...] = (
         ),
         own="hub.token",
         place=90,
+        examples=(
+            ("kgd token mint infra --name billing-agent --verbs read,propose", "a token that may read and propose"),
+            ("kgd token list", "every token, without its secret"),
+        ),
     ),
     Verb(
         "hub",
@@ -197,6 +204,7 @@ _LOCAL: tuple[Verb, ...] = (
         own="hub.hub",
         alone=True,
         place=85,
+        examples=(("kgd hub top", "requests and latencies, while they happen"),),
     ),
     Verb(
         "service",
@@ -206,6 +214,7 @@ _LOCAL: tuple[Verb, ...] = (
         own="local.service",
         alone=True,
         place=100,
+        examples=(("kgd service systemd", "a unit for ~/.config/systemd/user"),),
     ),
     Verb(
         "agents",
@@ -225,6 +234,10 @@ _LOCAL: tuple[Verb, ...] = (
         own="agents.agents",
         alone=True,
         place=110,
+        examples=(
+            ("kgd agents install", "every client found here"),
+            ("kgd agents show", "the settings for any other program"),
+        ),
         writes=True,
     ),
     Verb(
@@ -235,8 +248,16 @@ _LOCAL: tuple[Verb, ...] = (
         own="local.completion",
         alone=True,
         place=120,
+        examples=(("kgd completion bash", "source its output in ~/.bashrc"),),
     ),
-    Verb("config", "Running", "print paths and settings", own="local.config", alone=True, place=130),
+    Verb(
+        "config",
+        "Running",
+        "print paths and settings, and where to set them",
+        own="local.config",
+        alone=True,
+        place=130,
+    ),
     Verb(
         "install",
         "Running",
@@ -256,6 +277,7 @@ _LOCAL: tuple[Verb, ...] = (
         ),
         own="editing.edit",
         place=30,
+        examples=(("kgd edit services/auth", "all fields as one file"),),
         writes=True,
     ),
     Verb(
@@ -326,6 +348,10 @@ _LOCAL: tuple[Verb, ...] = (
         ),
         own="areas.areas",
         place=95,
+        examples=(
+            ("kgd areas", "every area with its paths"),
+            ("kgd areas Authentication", "its rules, facts and files"),
+        ),
         carries_out=(
             ("query_graph with operation=search", "areas"),
             ("query_graph with operation=get", "areas NAME"),

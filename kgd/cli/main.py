@@ -59,7 +59,7 @@ def run(argv: Sequence[str]) -> int:
     """Carry out one command and return its exit code. Expected errors never print a traceback."""
     options: dict[str, Any] = {}
     try:
-        options = _read(argv)
+        options = read(argv)
         _refuse_empty(verb(options["verb"]), options)
         _refuse_input(verb(options["verb"]), options)
         _go_to(options.get("directory"))
@@ -247,7 +247,7 @@ def _refuse(message: str, then: str) -> NoReturn:
     sys.exit(EXIT_CODES["VALIDATION_ERROR"][0])
 
 
-def _read(argv: Sequence[str]) -> dict[str, Any]:
+def read(argv: Sequence[str]) -> dict[str, Any]:
     """The options of a command line. Errors point to the help of the command."""
     if argv[:1] == ["help"]:
         argv = [*argv[1:2], "--help"]

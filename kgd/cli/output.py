@@ -64,7 +64,8 @@ def spoken(error: KgdError, chosen: Verb, given: dict[str, Any]) -> tuple[str, s
         return error.message, error.at, error.next
     flags = _flags(chosen)
     message, place = _reworded(error.message, flags), _place(error.at, flags, given)
-    return message, "" if f"`{place}`" in message else place, _reworded(_said(error.next), flags)
+    then = _reworded(_said(error.next), flags)
+    return message, "" if f"`{place}`" in message or f"`{place}`" in then else place, then
 
 
 def _flags(verb: Verb) -> dict[str, str]:

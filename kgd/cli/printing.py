@@ -47,6 +47,8 @@ _LEFT_OUT = {
     "alternatives": ("paths", ""),
 }
 """Nouns for the things that a limit of a walk leaves out, and the prefix of their count; other limits: relations."""
+_OPTIONS = ("max_cost", "max_depth", "max_nodes")
+"""Limits of a walk that are options."""
 NOTHING_KNOWN = "Nothing is known about this."
 """The beginning of the hint in an answer without knowledge."""
 HIGHEST_LIMIT = 100
@@ -263,7 +265,8 @@ def _cut(answer: Answer) -> None:
     for cut in answer["cut"]:
         what, most = _LEFT_OUT.get(cut["limit"], ("relations", ""))
         left = words.counted(cut["count"], f"more {what}")
-        say(f"   cut by {cut['limit']}, first at {address(cut['at'])}: {most}{left}")
+        limit = f"--{cut['limit'].replace('_', '-')}" if cut["limit"] in _OPTIONS else cut["limit"]
+        say(f"   cut by {limit}, first at {address(cut['at'])}: {most}{left}")
 
 
 def _reached(node: Answer) -> None:

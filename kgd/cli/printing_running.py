@@ -223,6 +223,7 @@ def verify_history(answer: Answer) -> None:
         who = one.get("by") or one["author"]
         say(f"{commit(one['commit'])} {one['state']:<9}{who}{printing.tail(one.get('reason'))}", hang=4)
     counts = ", ".join(f"{count} {state}" for state, count in sorted(answer["counts"].items()))
+    counts = counts.replace(" pure", " pure (made by kgd alone, and the same when made again)")
     say(f"{words.counted(answer['commits'], 'commits')}: {counts}")
     for signer in answer["signers"]:
         say(f"{signer['commits']:>8}  {signer['by']}")
@@ -276,6 +277,7 @@ def config(answer: Answer) -> None:
         say(f"{name:<18}{value or (faint('not set') if is_terminal() else '')}".rstrip())
     for id, path in answer["workspaces"].items():
         say(f"workspace {bold(id)} in {path}")
+    say("Set a value under `settings:` in the registry file, such as `log_level: debug`.")
 
 
 def code(answer: dict[str, Any]) -> None:

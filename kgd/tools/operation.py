@@ -170,7 +170,11 @@ UNTIL = option("--until", "not after this date", "DATE")
 BELOW = option("--path", "only nodes at or below this path, and nodes about code there; may be repeated", "PATH")
 LIMIT = option("-n --limit", "maximum number of results", dest="limit")
 TYPES = names("--types", "only nodes of this type, such as insight, file or dir; may be repeated", "TYPE")
-EDGE_TYPES = names("--edge-types", "only relations of this type; may be repeated", "TYPE")
+EDGE_TYPES = names(
+    "--edge-types",
+    "only relations of this type, such as depends_on; MENTIONS are names found in texts; may be repeated",
+    "TYPE",
+)
 REF = option("--ref", "the ref on the remote (default: refs/heads/main; in a code repository refs/heads/kgd)", "REF")
 TOKEN = option("--token", "the credential for https: env:NAME, keyring:NAME or file:PATH", "REFERENCE")
 SECONDS = option("--sync", "seconds between two fetches; 0 for manual sync only", "SECONDS", type="float")

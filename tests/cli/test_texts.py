@@ -301,7 +301,7 @@ def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_f
         "  Cents  gotcha://shop/cents",
         "    cites it",
         "Recent changes",
-        "  2026-11-21 dddddddddddd Something else",
+        "  2026-11-21 dddddddddd Something else",
         "left out to fit the budget: 2 gotchas; raise --budget to see more",
     ]
 

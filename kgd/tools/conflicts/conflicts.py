@@ -217,6 +217,7 @@ CONFLICTS = Operation(
                 CURSOR,
             ),
             place=100,
+            examples=(("kgd conflicts services/auth", "the sides of the conflicts of one node"),),
             print="printing_history.conflicts",
         ),
     ),

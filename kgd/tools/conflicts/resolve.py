@@ -422,6 +422,10 @@ RESOLVE = Operation(
                 MESSAGE,
             ),
             place=110,
+            examples=(
+                ("kgd resolve services/auth --take a", "keep side a"),
+                ('kgd resolve services/auth --fields \'{"summary": "Checks tokens"}\'', "write a value of your own"),
+            ),
             print="printing_sharing.resolve",
             also="resolve_conflicts",
         ),

@@ -160,6 +160,7 @@ EXPORT = Operation(
                 option("--replace", "overwrite files that kgd did not write"),
             ),
             place=40,
+            examples=(("kgd export notes --to vault", "Markdown files, as for Obsidian"),),
             print="printing_sharing.exported",
         ),
     ),

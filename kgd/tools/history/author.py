@@ -51,7 +51,7 @@ class AuthorParams(Params):
 class WrittenNode(Brief):
     """`at` and `commit` belong to the author's last change to the node, and `client` is the agent's program that made
     it. `changed_by` is the author of the node's newest change, unless it is this author. `disputed` are the fields in
-    conflict; `name` and `summary` are then those that this author wrote."""
+    conflict; `name` and `summary` are then this author's own."""
 
     at: str
     commit: str
@@ -346,6 +346,10 @@ AUTHOR = Operation(
                 CURSOR,
             ),
             place=75,
+            examples=(
+                ("kgd author claude-code", "the facts that an agent wrote"),
+                ("kgd author ann", "part of a name is enough"),
+            ),
             print="printing_history.author",
         ),
     ),

@@ -195,6 +195,7 @@ BLAME = Operation(
             "show the author and commit of each line of a node's content",
             (URI, BUDGET, CURSOR),
             place=20,
+            examples=(("kgd blame services/auth", "who wrote each line of its content"),),
             print="printing_history.blame",
         ),
     ),

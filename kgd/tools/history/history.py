@@ -421,6 +421,10 @@ DIFF = Operation(
                 option("uri", "only this node", "URI", nargs="?"),
             ),
             place=40,
+            examples=(
+                ("kgd diff HEAD", "the changes of the newest commit"),
+                ("kgd diff HEAD~1..HEAD services/auth", "the changes of one node between two commits"),
+            ),
             print="printing_history.diff",
         ),
     ),
@@ -438,6 +442,9 @@ REVERT = Operation(
             "undo one commit; later changes are kept",
             (option("commit", "the commit", "COMMIT"), MESSAGE),
             place=50,
+            examples=(
+                ('kgd revert 3f2a91c0de -m "The host was wrong"', "the opposite of one commit, as a new commit"),
+            ),
             print="printing.put",
         ),
     ),

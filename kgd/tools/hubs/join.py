@@ -274,6 +274,7 @@ JOIN = Operation(
                 option("--replace", "replace workspaces with the same ids from elsewhere"),
             ),
             place=80,
+            examples=(("kgd join https://kgd.example.com", "sign in, and use the workspaces of this hub"),),
             own="local.join",
         ),
     ),

@@ -321,6 +321,10 @@ INGEST = Operation(
                 option("--uri", "the URI of its node, or the URL of its source", "URI"),
             ),
             place=20,
+            examples=(
+                ("kgd ingest docs/handbook.pdf", "a document, in chunks that search finds"),
+                ("kgd ingest chats --kind conversation", "a folder of conversations"),
+            ),
             own="local.ingest",
         ),
     ),

@@ -259,6 +259,9 @@ SUBMIT_SUBGRAPH = Operation(
             ),
             name="submit",
             place=110,
+            examples=(
+                ('kgd submit infra --roots services/auth -m "Tokens end early"', "propose this node to another team"),
+            ),
             print="printing_sharing.submitted",
             rehearsal="would_submit",
         ),

@@ -478,6 +478,7 @@ GET = Operation(
             (URI, AS_OF, CURSOR),
             name="show",
             place=70,
+            examples=(("kgd show services/auth", "with incoming relations and history"),),
             print="printing.get",
         ),
     ),

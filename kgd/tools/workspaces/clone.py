@@ -132,6 +132,9 @@ CLONE = Operation(
                 option("--bare", "without a work tree, for a hub"),
             ),
             place=70,
+            examples=(
+                ("kgd clone git@example.com:team/infra.git", "another team's workspace, in a folder of its own"),
+            ),
             ask="place",
             print="printing_running.init",
         ),

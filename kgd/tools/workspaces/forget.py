@@ -176,6 +176,7 @@ FORGET = Operation(
                 option("--push"),
             ),
             place=66,
+            examples=(("kgd forget < secret.txt", "remove the secret in this file; with --dry-run, only look"),),
             print="printing_running.forget",
             secret="Pipe it in, as in `kgd forget < FILE`, or type it when you are asked.",
         ),

@@ -515,6 +515,10 @@ UP = Operation(
                 option("--replace", "replace another repository registered under this id"),
             ),
             place=10,
+            examples=(
+                ("kgd up", "in a code repository: create its workspace, or take the team's"),
+                ("kgd up --id billing", "under another name than the repository's"),
+            ),
             ask="place",
             print="printing_running.up",
         ),
@@ -529,6 +533,7 @@ UP = Operation(
             ),
             name="init",
             place=20,
+            examples=(("kgd -C infra init", "a workspace without code, in the folder infra"),),
             ask="place",
             print="printing_running.init",
         ),

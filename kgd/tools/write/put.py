@@ -307,6 +307,12 @@ PUT = Operation(
             (URI, option("text", "the paragraph; - reads standard input", "TEXT"), *WRITE),
             name="append",
             place=20,
+            examples=(
+                (
+                    'kgd append services/auth "Tokens are checked before the cache."',
+                    "the paragraph follows the present content",
+                ),
+            ),
             print="printing.put",
         ),
         Command(
@@ -315,6 +321,7 @@ PUT = Operation(
             (URIS, VERSION, *WRITE),
             name="rm",
             place=40,
+            examples=(("kgd rm services/old --dry-run", "the effect of a deletion"),),
             print="printing.put",
         ),
         Command(
@@ -323,6 +330,7 @@ PUT = Operation(
             (URI, option("to", "the new URI", "TO"), *WRITE),
             name="mv",
             place=50,
+            examples=(("kgd mv services/auth services/sign-in", "links to the old name still work"),),
             print="printing.moved",
         ),
         Command(
@@ -355,6 +363,7 @@ PUT = Operation(
             ),
             name="unlink",
             place=70,
+            examples=(("kgd unlink services/auth services/keys --type depends_on", "the opposite of kgd link"),),
             print="printing.put",
         ),
         Command(
@@ -363,6 +372,10 @@ PUT = Operation(
             (URI, option("tags", "the tags", "TAG", nargs="+"), flag("--remove", "remove the tags"), *WRITE),
             name="tag",
             place=80,
+            examples=(
+                ("kgd tag services/auth security", "add a tag"),
+                ("kgd tag services/auth security --remove", "and remove it"),
+            ),
             print="printing.put",
         ),
     ),
