@@ -266,11 +266,13 @@ def read(argv: Sequence[str]) -> dict[str, Any]:
 
 
 def _with_limit(argv: Sequence[str]) -> list[str]:
-    """The command line with ``-3`` as ``-n 3`` in a list of commits, as git takes it."""
+    """The command line with ``-3`` as ``-n 3``, as git's log takes it, unless the command takes a list of words."""
     options = argv[: argv.index("--")] if "--" in argv else argv
-    names = {one.name for one in VERBS}
-    is_list = next((word for word in options if word in names), "") in ("log", "history")
-    found = (["-n", word[1:]] if is_list and _IS_COUNT(word) else [word] for word in options)
+    commands = {one.name: one for one in VERBS}
+    arguments = next((commands[word].arguments for word in options if word in commands), ())
+    is_list = any(one.dest == "limit" for one in arguments)
+    takes_words = any(one.is_positional and one.options.get("nargs") in ("*", "+") for one in arguments)
+    found = (["-n", word[1:]] if is_list and not takes_words and _IS_COUNT(word) else [word] for word in options)
     return [*chain.from_iterable(found), *argv[len(options) :]]
 
 
