@@ -131,11 +131,9 @@ def test_another_directory_gets_no_output_although_there_is_only_one_workspace(
     assert call(elsewhere, "prime", {"workspace": "shop"})["workspace"] == "shop"
 
 
-def test_a_node_without_a_name_is_called_by_its_uri(ask: Ask, session: Session) -> None:
+def test_a_fact_without_a_name_is_called_by_its_summary(ask: Ask, session: Session) -> None:
     ask.put(changes=[{"op": "upsert", "uri": "pattern:retry-twice", "summary": "With a pause between."}])
-    assert sections(session)["Patterns, newest first"] == [
-        "- retry-twice: With a pause between. (pattern://shop/retry-twice)"
-    ]
+    assert sections(session)["Patterns, newest first"] == ["- With a pause between. (pattern://shop/retry-twice)"]
 
 
 def test_markup_of_an_areas_knowledge_is_omitted_from_its_one_line(ask: Ask, session: Session) -> None:

@@ -48,7 +48,7 @@ def test_rules_and_traps_come_first_and_merely_related_nodes_last(known: Ask) ->
         "Clocks differ",
         "Keys",
         "JWT",
-        "latency",
+        "Signing takes 2 ms.",
         "Gateway",
     ]
     assert [one["kind"] for one in answer["items"]] == [
@@ -74,7 +74,7 @@ def test_each_item_says_why_it_was_selected(known: Ask) -> None:
         "Clocks differ": f"about {SESSION}",
         "Keys": "applies to Auth",
         "JWT": "about src/auth/",
-        "latency": "mentions auth/session.py",
+        "Signing takes 2 ms.": "mentions auth/session.py",
         "Gateway": "depends on JWT",
     }
 
@@ -208,7 +208,7 @@ def test_a_path_outside_the_code_is_unmatched_and_no_error(known: Ask) -> None:
 def test_a_directory_stands_for_its_files(known: Ask) -> None:
     answer = known.context(paths=["src/", "docs"])
     assert item(answer, "Auth")["paths"] == ["src/auth/keys.py", SESSION]
-    assert {"Clocks differ", "elsewhere"} <= set(names(answer))
+    assert {"Clocks differ", "Nothing to do with it."} <= set(names(answer))
     assert answer["unmatched_paths"] == ["docs/My File.md"]
 
 
@@ -341,7 +341,9 @@ def test_every_area_of_many_brings_its_memories(ask: Ask) -> None:
         ]
     )
     answer = ask.context(paths=[f"lib/{number}.py" for number in range(20)], budget=6_000)
-    assert {one["name"] for one in answer["items"] if one["kind"] == "gotcha"} == {f"g{number}" for number in range(20)}
+    assert {one["name"] for one in answer["items"] if one["kind"] == "gotcha"} == {
+        f"Trap {number}" for number in range(20)
+    }
     tight = ask.context(paths=[f"lib/{number}.py" for number in range(15)])
     assert [one["kind"] for one in tight["items"]].count("gotcha") == 15
     assert tight["cut"] == []
@@ -398,7 +400,7 @@ def test_memories_about_the_file_are_kept_before_memories_about_its_area(ask: As
         ]
     )
     answer = ask.context(paths=SESSION, budget=1_000)
-    assert [names(answer)[0], names(answer)[-1]] == ["own", "this"]
+    assert [names(answer)[0], names(answer)[-1]] == ["own", "Of this very file."]
     assert {"what": "decision", "count": 11} in answer["cut"], "the best of each kind is kept"
 
 
@@ -468,8 +470,7 @@ def test_of_a_memory_with_a_long_detail_the_summary_comes_and_the_rest_when_aske
             detail="# Webhooks\n\n" + "Because of reasons. " * 50,
         )
     )
-    found = item(known.context(task="make the webhook idempotent"), "webhook")
-    assert found["summary"] == "Three times."
+    found = item(known.context(task="make the webhook idempotent"), "Three times.")
     assert "reasons" not in found.get("text", "")
     (node,) = known.get(**found["more"], include=["content"])["nodes"]
     assert "Because of reasons." in node["detail"]["text"]
@@ -644,17 +645,17 @@ def test_stale_facts_are_marked_and_come_later(known: Ask, code: Path, ws: Works
     freshness = Freshness.of(ws)
     assert freshness.settle()
     answer = known.context(paths=SESSION)
-    assert "unverified" not in item(answer, "a-first")
-    assert item(answer, "a-first")["why"] == f"cites {SESSION}"
+    assert "unverified" not in item(answer, "Signing is slow.")
+    assert item(answer, "Signing is slow.")["why"] == f"cites {SESSION}"
     (code / SESSION).write_text("def sign(token, key):\n    return key\n")
     freshness.files_changed([SESSION])
     assert freshness.settle()
     answer = known.context(paths=SESSION)
-    assert SESSION in item(answer, "a-first")["unverified"]["reason"]
+    assert SESSION in item(answer, "Signing is slow.")["unverified"]["reason"]
     traps = [one["name"] for one in answer["items"] if one["kind"] == "gotcha"]
-    assert traps[-1] == "a-first"
+    assert traps[-1] == "Signing is slow."
     known.put(changes={"op": "verify", "uri": "gotcha:a-first"})
-    assert "unverified" not in item(known.context(paths=SESSION), "a-first")
+    assert "unverified" not in item(known.context(paths=SESSION), "Signing is slow.")
 
 
 @pytest.fixture
@@ -709,7 +710,7 @@ def test_an_issue_leads_to_the_areas_that_were_written_for_it(ask: Ask) -> None:
     ask.manage_graph(operation="create", entityType="atom", name="Auth", paths=["src/auth/**"], createdByTaskId=issue)
     ask.put(changes=upsert("gotcha:g", summary="s", relations=[{"type": "connected_to", "target": issue}]))
     answer = ask.context(task=issue)
-    assert names(answer) == ["Auth", "g"]
+    assert names(answer) == ["Auth", "s"]
     assert answer["items"][0]["why"] == "written for the task"
 
 
@@ -738,7 +739,9 @@ def test_a_content_that_begins_with_the_summary_does_not_repeat_it(ask: Ask) -> 
         changes=[upsert(f"gotcha:{n}", summary="Retry once", content=text, **about) for n, text in contents.items()]
     )
     items = ask.context(paths=[SESSION])["items"]
-    texts = {one["name"]: (one.get("text"), "more" in one) for one in items if one["kind"] == "gotcha"}
+    texts = {
+        one["uri"].rpartition("/")[2]: (one.get("text"), "more" in one) for one in items if one["kind"] == "gotcha"
+    }
     assert texts == {
         "same": (None, False),
         "more": ("Twice charges twice.", False),
