@@ -178,14 +178,20 @@ def entry(node: Answer, why: str = "", indent: str = "") -> str:
 
 
 def position(node: Answer) -> str:
-    """A symbol as path, line and name, as `kgd why` and editors take it; otherwise the address."""
-    place = _place(node)
-    return f"{painted(place, 'address')}  {_title(node)}" if place else address(node["uri"])
+    """A line of the code as path and line, as `kgd why` and editors take it, with the symbol's name; otherwise the
+    address."""
+    place, is_symbol = _place(node), node["uri"].startswith("symbol:")
+    if not place:
+        return address(node["uri"])
+    return "  ".join(filter(None, (painted(place, "address"), _title(node) if is_symbol else "")))
 
 
 def _place(node: Answer) -> str:
-    """The path and line of a symbol, as in `src/app.py:12`; empty for other nodes."""
-    return f"{unquote(node['uri'].split('/', 3)[3].rpartition('/')[0])}:{node['line']}" if "line" in node else ""
+    """The path and line, as in `src/app.py:12`, of a symbol or file with a line; empty for other nodes."""
+    if "line" not in node:
+        return ""
+    path = node["uri"].split("/", 3)[3]
+    return f"{unquote(path.rpartition('/')[0] if node['uri'].startswith('symbol:') else path)}:{node['line']}"
 
 
 def headline(node: Answer) -> str:

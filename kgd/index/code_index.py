@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kgd.index import quoted_text, words
 from kgd.index.database import Database, Schema, placeholders
+from kgd.index.quoted_text import Quote
 
 VERSION = 2
 APPLICATION = 0x6B676363
@@ -113,12 +114,14 @@ class EdgeRow(NamedTuple):
 
 class FileHit(NamedTuple):
     """A file found by its full text. `covered` is the weighted share of the query's words that the file has; rare words
-    weigh more. `quoted`: the file has the query, or at least half of it, as one run of words."""
+    weigh more. `quoted`: the file has the query, or at least half of it, as one run of words. `quote` is the place of
+    this run, for the first files."""
 
     path: str
     score: float
     covered: float
     quoted: bool = False
+    quote: Quote | None = None
 
 
 class StoredReading(NamedTuple):
@@ -263,7 +266,9 @@ class CodeIndex(Database):
             quoted = quoted_text.quoting(connection, query[: words.MAX_QUERY], selecting)
             rows = _with_quoted(connection, rows, quoted)
             covered = _covered(connection, [id for *_, id in rows[: max(COVERED_FIRST, len(quoted))]], weights)
-        return [FileHit(path, score, covered.get(id, 0.0), id in quoted) for path, score, id in rows], known
+            quotes = {id: _quote(connection, id, quoted[id]) for *_, id in rows[:ADDED] if id in quoted}
+        hits = [FileHit(path, score, covered.get(id, 0.0), id in quoted, quotes.get(id)) for path, score, id in rows]
+        return hits, known
 
     # Writing
 
@@ -282,7 +287,7 @@ class CodeIndex(Database):
     def _drop_body(self, connection: Connection, id: int) -> None:
         row = connection.execute("SELECT body FROM bodies WHERE file = ?", (id,)).fetchone()
         if row:
-            path, _, body = zlib.decompress(row[0]).decode().partition("\0")
+            path, body = _body_of(row[0])
             connection.execute(
                 "INSERT INTO body_text (body_text, rowid, path, body) VALUES ('delete', ?, ?, ?)", (id, path, body)
             )
@@ -400,6 +405,17 @@ def _with_quoted(
     sql = f"SELECT path, 0.0, id FROM files WHERE id IN ({placeholders(missing)}) ORDER BY path LIMIT {ADDED}"
     more = connection.execute(sql, missing).fetchall() if missing else []
     return sorted([*rows, *more], key=lambda row: row[2] not in quoted)
+
+
+def _quote(connection: Connection, id: int, run: Sequence[str]) -> Quote | None:
+    row = connection.execute("SELECT body FROM bodies WHERE file = ?", (id,)).fetchone()
+    return quoted_text.quote_of(connection, id, run, _body_of(row[0])[1]) if row else None
+
+
+def _body_of(packed: bytes) -> tuple[str, str]:
+    """The searchable words of a file's path, and its text followed by parts of words."""
+    path, _, body = zlib.decompress(packed).decode().partition("\0")
+    return path, body
 
 
 def _covered(connection: Connection, ids: Sequence[int], weights: Mapping[str, float]) -> dict[int, float]:

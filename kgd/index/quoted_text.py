@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import chain
 from sqlite3 import Connection
+from typing import NamedTuple
 
 from kgd.index import words
 from kgd.index.database import placeholders
@@ -21,6 +22,8 @@ MOST_QUOTED, TELLING, SHORTEST_QUOTE = 24, 2, 3
 stop words nor weak; and minimum number of words in a query that is not a name."""
 MANY_QUOTE = 50
 """A run in more than this number of files says little about any of them."""
+LONGEST_LINE = 200
+"""Maximum number of characters of a quoted line."""
 _VALUE = re.compile(r"(?<!\S)\S*[0-9/]\S*|'[^']*'|\"[^\"]*\"|`[^`]*`")
 """A value in a message: an address, a path, a number or a quoted text."""
 
@@ -31,20 +34,41 @@ def selects(run: Sequence[str], selecting: Collection[str] | None) -> bool:
     return selecting is None or any(word.casefold() in selecting for word in run)
 
 
-def quoting(connection: Connection, query: str, selecting: Collection[str] | None) -> frozenset[int]:
-    """The files with the longest run of a query's words: all words of a name, at least half of another query. If no
-    file has it, the query may be a message with values, and only the words between them count."""
+class Quote(NamedTuple):
+    """The first line with a run of words: its number, from 1, and its text; and the innermost symbol around it, empty
+    if there is none."""
+
+    line: int
+    text: str
+    symbol: str
+
+
+def quote_of(connection: Connection, file: int, run: Sequence[str], text: str) -> Quote | None:
+    """The place of a run of words in the text of a file; None if it has the words only in other forms."""
+    found = re.search(r"[\W_]+".join(map(re.escape, run)), text, re.IGNORECASE)
+    if found is None:
+        return None
+    line = text.count("\n", 0, found.start()) + 1
+    sql = "SELECT name FROM symbols WHERE file = ? AND line <= ? AND end >= ? ORDER BY line DESC, end LIMIT 1"
+    around = connection.execute(sql, (file, line, line)).fetchone()
+    said = text[text.rfind("\n", 0, found.start()) + 1 :].partition("\n")[0].strip()
+    return Quote(line, said[:LONGEST_LINE], around[0] if around else "")
+
+
+def quoting(connection: Connection, query: str, selecting: Collection[str] | None) -> dict[int, Sequence[str]]:
+    """The files with the longest run of a query's words, and the run: all words of a name, at least half of another
+    query. If no file has it, the query may be a message with values, and only the words between them count."""
     if not any(map(str.isspace, query.strip())):
         name = words.words_of(query)
         is_run = 2 <= len(name) <= MOST_QUOTED
-        return _with_run(connection, [name], len(name), 0, selecting) if is_run else frozenset()
+        return _with_run(connection, [name], len(name), 0, selecting) if is_run else {}
     between = _VALUE.split(query)
     for said in [[query]] if len(between) == 1 else [[query], between]:
         parts = [words.words_of(part)[:MOST_QUOTED] for part in said]
         least = max(SHORTEST_QUOTE, (sum(map(len, parts)) + 1) // 2)
         if found := _with_run(connection, parts, least, TELLING, selecting):
             return found
-    return frozenset()
+    return {}
 
 
 def _with_run(
@@ -53,11 +77,11 @@ def _with_run(
     least: int,
     telling: int,
     selecting: Collection[str] | None,
-) -> frozenset[int]:
-    """The files with the longest run of words within any of these parts: at least `least` words, of which `telling` are
-    neither stop words nor weak."""
+) -> dict[int, Sequence[str]]:
+    """The files with the longest run of words within any of these parts, and the run. It has at least `least` words, of
+    which `telling` are neither stop words nor weak."""
     common = words.STOPWORDS | words.WEAK
-    best, longest = frozenset[int](), least
+    best, longest = dict[int, Sequence[str]](), least
     for asked in parts:
         if len(asked) < longest:
             continue
@@ -67,10 +91,11 @@ def _with_run(
         for end, having in enumerate(_having(connection, runs, selecting), size):
             running = {id: running.get(id, size - 1) + 1 for id in having}
             most = max(running.values(), default=0)
-            if most < longest or sum(word.casefold() not in common for word in asked[end - most : end]) < telling:
+            run = asked[end - most : end]
+            if most < longest or sum(word.casefold() not in common for word in run) < telling:
                 continue
-            files = frozenset(id for id, length in running.items() if length == most)
-            best, longest = (best | files if most == longest else files), most
+            files = {id: run for id, length in running.items() if length == most}
+            best, longest = (files | best if most == longest else files), most
     return best
 
 

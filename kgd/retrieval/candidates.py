@@ -16,15 +16,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kgd.errors import KgdError
 from kgd.index import exact_names, ranking
 from kgd.index.code_index import FileHit
 from kgd.index.doc_texts import whole_of
 from kgd.index.exact_names import Sees
+from kgd.index.quoted_text import Quote
 from kgd.index.ranking import Found
 from kgd.index.text import TextIndex
 from kgd.index.words import NAME_SHARE, WEAK, WEAK_SHARE, parts_of, terms, words_of
 from kgd.model.dates import DAY, Named, Span, named_in
-from kgd.model.uri import Lane, Uri, is_owned, name_of, scheme_of
+from kgd.model.uri import Lane, Uri, build, is_owned, name_of, scheme_of, segments_of, workspace_of
 from kgd.retrieval import relevance
 from kgd.retrieval.query import Question, Step
 from kgd.retrieval.relevance import anybody
@@ -67,12 +69,13 @@ less than 1."""
 
 
 class Listed(NamedTuple):
-    """A hit in the code; `unit` is None for a file by itself."""
+    """A hit in the code; `unit` is None for a file, and for the symbol around a `quote` of the query."""
 
     uri: Uri
     score: float
     found: Found
     unit: Unit | None
+    quote: Quote | None = None
 
 
 def listed(
@@ -88,7 +91,8 @@ def listed(
 
     Args:
         units: Symbols and chunks, with the node that represents each, and their scores, 0..1.
-        texts: Files found by their full text, with scores on any scale. Those that quote the query come first.
+        texts: Files found by their full text, with scores on any scale. Those that quote the query come first, as the
+            symbol with the quoted line.
         paths: Files and directories found by the words of their paths.
         past: Files changed by past commits with similar messages, with scores, 0..1.
         noted: Files that the best notes are about.
@@ -115,8 +119,13 @@ def listed(
             bonus /= 2
         if past:
             score = (score + PAST_WEIGHT * past.get(file, 0.0)) / (1 + PAST_WEIGHT)
+        quote = texts[file].quote if file in texts else None
+        if quote:
+            uri = symbol_of(file, quote.symbol) if quote.symbol else file
+            hits.append(Listed(uri, score + bonus, Found(0.0, uri, 0, ranking.FILE), None, quote))
+            own, bonus = [one for one in own if one[1] != uri], 0.0
         shown = own if best >= FITS else []
-        if not shown and score >= LEAST and scheme_of(file) in ("file", "dir"):
+        if not shown and not quote and score >= LEAST and scheme_of(file) in ("file", "dir"):
             hits.append(Listed(file, score + bonus, found.get(file) or Found(0.0, file, 0, ranking.FILE), None))
         for number, (_, uri, unit) in enumerate(shown[:MOST_PARTS]):
             part = score * NEXT_PART**number if number else score + bonus
@@ -129,6 +138,14 @@ def file_of(uri: Uri) -> Uri:
     if is_owned(uri) and scheme_of(uri) in ("symbol", "chunk"):
         return Uri(f"file{uri[uri.index(':') :].rpartition('/')[0]}")
     return uri
+
+
+def symbol_of(file: Uri, name: str) -> Uri:
+    """The symbol of this name in a file of the code tree; the file if no URI can hold the name."""
+    try:
+        return build("symbol", workspace_of(file) or "", [*segments_of(file), name.encode()])
+    except (KgdError, UnicodeEncodeError):
+        return file
 
 
 def is_aside(uri: Uri) -> bool:

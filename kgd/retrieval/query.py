@@ -64,7 +64,8 @@ class Answered(NamedTuple):
     """One hit. `path` leads to it from the node that matched the query; if the hit matched directly, `path` has only
     the hit.
 
-    `lex` and `vec` are 0..1 within this answer; `similarity` is the cosine, None without vectors.
+    `lex` and `vec` are 0..1 within this answer; `similarity` is the cosine, None without vectors. `line` is the line of
+    the code that quotes the query, otherwise 0; `snippet` is then its text.
     """
 
     uri: Uri
@@ -76,6 +77,7 @@ class Answered(NamedTuple):
     vec: float = 0.0
     similarity: float | None = None
     steps: tuple[Step, ...] = ()
+    line: int = 0
 
 
 class Link(NamedTuple):

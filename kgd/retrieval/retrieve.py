@@ -13,6 +13,7 @@ from kgd.graph.edges import EdgeSource, card_of
 from kgd.index import exact_names, ranking
 from kgd.index.code_index import FileHit
 from kgd.index.exact_names import Sees
+from kgd.index.quoted_text import Quote
 from kgd.index.ranking import Found, Hit
 from kgd.model.node import ranks_behind
 from kgd.model.uri import KNOWLEDGE, Lane, Uri, from_path, scheme_of
@@ -45,7 +46,7 @@ FILES = 60
 """Maximum number of files to rank by full text or path."""
 
 
-ALONE = "meaning alone"
+ALONE, QUOTED = "meaning alone", "quoted text"
 """The reason for a hit that has no words of the query, no requested name and no relation."""
 ABOUT_PATH = "about this path"
 """The reason for a hit that is about the path that is the query."""
@@ -67,6 +68,8 @@ class Ranked(NamedTuple):
     unit: Unit | None
     reason: str = ""
     """The reason for a hit without a unit, if its text is not the reason."""
+    quote: Quote | None = None
+    """The place of the query's words in the code of this hit."""
 
 
 def retrieve(
@@ -261,7 +264,17 @@ def _by_file(workspace: Workspace, pool: Pool, order: Sequence[Ranked], sees: Se
     ]
     past = {uri: score for uri, score in pool.past.items() if question.covers(uri)}
     hits = candidates.listed(units, texts, paths, past, pool.noted, question.query, candidates.file_of)
-    return [Ranked(one.uri, round(min(1.0, one.score), SCORE_DIGITS), one.found, one.unit) for one in hits]
+    return [
+        Ranked(
+            one.uri,
+            round(min(1.0, one.score), SCORE_DIGITS),
+            one.found,
+            one.unit,
+            QUOTED if one.quote else "",
+            one.quote,
+        )
+        for one in hits
+    ]
 
 
 def _nearest(pool: Pool) -> list[Uri]:
@@ -388,7 +401,8 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
         past = ("past commits",) if candidates.file_of(one.uri) in pool.past else ()
         if unit is None:
             reasons = tuple(filter(None, (one.reason, *hit.why, *past))) or ("text",)
-            answers.append(Answered(one.uri, one.score, hit.snippet, reasons, (one.uri,)))
+            line, said = (one.quote.line, one.quote.text) if one.quote else (0, hit.snippet)
+            answers.append(Answered(one.uri, one.score, said, reasons, (one.uri,), line=line))
             continue
         steps = unit.steps
         is_alone = not (hit.why or past or steps or unit.helped or unit.named)

@@ -40,8 +40,8 @@ notes the result depends more on the notes than on the embedder."""
 BETTER, WORDS = 2.5, 1 / 3
 """How fast the weight of words falls with a contrast better than the built-in model has, and its minimum."""
 ZERO_SHARE, LEAST_SHARE = 0.1, 0.8
-"""Share of the similarities that are below the similarity of relevance 0 and of relevance 1. `docs/ranking.md` describes
-how they were found."""
+"""Share of the similarities that are below the similarity of relevance 0 and of relevance 1. `docs/ranking.md` says how
+they were found."""
 _DIGITS = 6
 """Decimal places that do not depend on the machine."""
 _NO_LETTERS = re.compile(r"[\W\d_]+")

@@ -255,6 +255,11 @@ def test_files_that_quote_the_question_come_first_with_their_source_before_a_tes
     assert files(f"ERROR 7: {said}")[:2] == ["shop/pump.py", "tests/test_lease.py"]
     assert files("ERR_VAN_TOO_LARGE")[0] == files("err-van-too-large")[0] == "shop/keys.py"
     assert files("Van https://a.example/vans/7 was not unloaded at the ramp /srv/ramps/b2/front")[0] == "shop/keys.py"
+    first = call(session, "search", {"query": said})["code"][0]
+    assert (first["uri"], first["line"]) == ("symbol://shop/shop/pump.py/run", 2)
+    assert (first["why"][0], first["snippet"]) == ("quoted text", f"raise ValueError({said!r})")
+    code_of_context = call(session, "context", {"question": said})["code"][0]
+    assert (code_of_context["uri"], code_of_context["line"]) == ("symbol://shop/shop/pump.py/run", 2)
     quoting = {hit.path for hit in workspace_of(session).files_with("the has of the expired", 9)[0] if hit.quoted}
     assert quoting == set(), "no file has these words in a row"
 

@@ -141,7 +141,7 @@ class Findings:
             found.paths += [path for path in map(printable, paths) if path not in found.paths]
         return found
 
-    def add_code(self, uri: Uri, why: str) -> None:
+    def add_code(self, uri: Uri, why: str, line: int = 0) -> None:
         """Add a node of the code tree that is not stored, unless it was added before."""
         if uri in self.code or uri in self._left_out or not self.may_see(uri):
             return
@@ -149,8 +149,8 @@ class Findings:
         if card is None:
             return
         answer: CodeAnswer = {"uri": uri, "name": card.name or name_of(uri), "why": fenced_line(printable(why), 160)}
-        if card.line:
-            answer["line"] = card.line
+        if line := line or card.line:
+            answer["line"] = line
         if card.summary and card.summary != answer["name"]:
             answer["summary"] = card.summary
         elif scheme_of(uri) == "chunk" and (overlay := overlay_of(self.workspace)) and (node := overlay.node(uri)):
@@ -321,7 +321,7 @@ def by_keywords(findings: Findings, text: str) -> None:
             if findings.closeness(answer.uri) > close:
                 findings.add(answer.uri, close, _found(answer), number)
         for answer in answers.code[:CODE_HITS]:
-            findings.add_code(answer.uri, _found(answer))
+            findings.add_code(answer.uri, _found(answer), answer.line)
 
 
 def note_question(findings: Findings, question: str) -> None:
@@ -342,7 +342,7 @@ def by_question(findings: Findings, question: str) -> None:
     for number, hit in enumerate(answers.hits):
         findings.add(hit.uri, ANSWER, _found(hit), number)
     for hit in answers.code[:CODE_HITS]:
-        findings.add_code(hit.uri, _found(hit))
+        findings.add_code(hit.uri, _found(hit), hit.line)
     findings.nearest = answers.nearest
     hits = [one for one in findings.ordered() if one.closeness == ANSWER]
     for one in hits:

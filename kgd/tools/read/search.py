@@ -100,7 +100,8 @@ class SearchParams(Params):
 
 class HitAnswer(TypedDict):
     """`path` leads here from a node that matched by words or meaning; direct matches have no path. `lex` and `vec` are
-    the scores of words and meaning, relative to the best; `line` is the first line of a symbol."""
+    the scores of words and meaning, relative to the best; `line` is the first line of a symbol, or the line that
+    quotes the query."""
 
     uri: str
     type: str
@@ -345,8 +346,8 @@ def _answer(sources: Sequence[EdgeSource], hit: Answered) -> HitAnswer | None:
         "score": hit.score,
         "why": list(hit.why),
     }
-    if card.line:
-        answer["line"] = card.line
+    if line := hit.line or card.line:
+        answer["line"] = line
     if hit.lex:
         answer["lex"] = hit.lex
     if hit.vec:
