@@ -257,7 +257,7 @@ def main() -> int:
         return 0
     found = list(sets(Path(options.data)))
     if not found:
-        parser.error(f"{options.data} has no sets: .jsonl or .jsonl.gz files of documents and queries (docs/ranking.md)")
+        parser.error(f"{options.data} has no .jsonl or .jsonl.gz files of documents and queries (docs/ranking.md)")
     embedders = ("off", "builtin") if options.embedder == "both" else (options.embedder,)
     kept = []
     for one in found:
