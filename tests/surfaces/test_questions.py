@@ -129,9 +129,11 @@ def test_questions_survive_a_restart_and_a_damaged_file_starts_again(ask: Ask, w
     assert Questions(ws).listed(ws.now(), 30) == []
 
 
-def test_a_question_from_outside_the_workspace_is_not_kept(ask: Ask, tmp_path: Path) -> None:
+def test_a_question_from_outside_the_workspace_is_kept_only_if_it_names_the_workspace(ask: Ask, tmp_path: Path) -> None:
     outside = Ask(replace(ask.session, cwd=tmp_path, found=None))
     for one in (outside, ask):
         assert one.search(query=f"zeppelin mooring {one is ask}")["hint"]
         one.context(question=f"where is the zeppelin {one is ask}")
     assert texts(ask) == ["where is the zeppelin True", "zeppelin mooring True"]
+    outside.search(query="airship mast", workspace="shop")
+    assert texts(ask)[0] == "airship mast"

@@ -148,7 +148,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     if params.question.strip() and not asked.findings.ordered() and workspace.meaning.catch_up(EMBEDDED_WITHIN):
         asked = _gathered(session, workspace, params)  # texts written a moment ago may match by meaning now
     if params.question.strip():
-        gathering.note_question(asked.findings, params.question)
+        gathering.note_question(asked.findings, params.question, named=params.workspace is not None)
     found = asked.findings.dated()
     answer: dict[str, Any] = {
         "workspace": workspace.id,

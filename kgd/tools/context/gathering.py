@@ -324,12 +324,12 @@ def by_keywords(findings: Findings, text: str) -> None:
             findings.add_code(answer.uri, _found(answer), answer.line)
 
 
-def note_question(findings: Findings, question: str) -> None:
+def note_question(findings: Findings, question: str, *, named: bool) -> None:
     """Record whether the search of `by_question` found an answer."""
     found = any(one.closeness == ANSWER for one in findings.ordered())
     if found or not findings.workspace.meaning.is_partial:
         asked = Question(question, since=findings.since, until=findings.until)
-        questions.note(findings.session, findings.workspace, asked, found=found)
+        questions.note(findings.session, findings.workspace, asked, found=found, named=named)
 
 
 def by_question(findings: Findings, question: str) -> None:

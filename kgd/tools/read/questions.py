@@ -89,12 +89,12 @@ def questions(session: Session, params: QuestionsParams) -> QuestionsResult:
     return answer
 
 
-def note(session: Session, workspace: Workspace, question: Question, *, found: bool) -> None:
+def note(session: Session, workspace: Workspace, question: Question, *, found: bool, named: bool = False) -> None:
     """Record that a search of a user of this machine found nothing, or that its question now has an answer.
 
     A narrowed search is not recorded, since its filters may be the reason; nor is a search of depth 0, which
-    suggestions during typing use, nor one that only refreshes an answer, nor one from a directory outside the
-    workspace, which may be about anything.
+    suggestions during typing use, nor one that only refreshes an answer. A question from a directory outside the
+    workspace may be about anything; it is recorded only if the workspace was `named`.
     """
     if session.principal is not None or not question.query.strip():
         return
@@ -103,7 +103,7 @@ def note(session: Session, workspace: Workspace, question: Question, *, found: b
     elif (
         question.max_depth
         and not session.is_refresh
-        and (session.cwd is None or addressing.own_workspace(session) is workspace)
+        and (named or session.cwd is None or addressing.own_workspace(session) is workspace)
         and not any(
             (question.types, question.tags, question.namespace, question.since, question.until, question.min_score)
         )

@@ -233,7 +233,7 @@ def _hints(
             return {"hint": hint}
         if params.query.strip():
             if not workspace.meaning.is_partial:
-                questions.note(session, workspace, wanted, found=False)
+                questions.note(session, workspace, wanted, found=False, named=params.workspace is not None)
             is_unsearched = sees is None and workspace.meaning.is_behind
             hint = UNSEARCHED if is_unsearched else "Nothing is known about this."
             return {"hint": hint, **paging.present(nearest=list(found.nearest))}
