@@ -177,3 +177,4 @@ def _fact(fact: Answer) -> None:
         printing.entry(fact, ", ".join(fact["files"]), "  ")
     if mark := fact.get("unverified"):
         say(alert(f"    ! stale: {mark['reason']}"))
+    printing.superseded(fact, "    ")

@@ -30,7 +30,9 @@ from kgd.model.escaping import fenced, fenced_line
 Answer = dict[str, Any]
 _OF_AN_IMPORT = ("imported", "vault", "orchestrator", "rule")
 """Keys of `data` by which imports and exports recognize nodes; they are of no use to a reader."""
-_IN_OTHER_LINES = frozenset({"uri", "type", "name", "asked", "summary", "aliases", "content", "lapsed", "proposals"})
+_IN_OTHER_LINES = frozenset(
+    {"uri", "type", "name", "asked", "summary", "aliases", "content", "lapsed", "proposals", "superseded_by"}
+)
 """Fields of a node that are part of other lines, or are not printed."""
 _IN_CODE = frozenset({"file", "dir", "symbol"})
 """Schemes of nodes whose address says more than their name."""
@@ -153,6 +155,13 @@ def _hits(hits: list[Answer]) -> None:
             say(f"    {faint('; '.join(why) if is_terminal() else words.listed(why))}")
         if doubt := hit.get("unverified"):
             say(alert(f"    ! stale: {doubt['reason']}"))
+        superseded(hit, "    ")
+
+
+def superseded(node: Answer, indent: str) -> None:
+    """Print the successor of a superseded node."""
+    if found := node.get("superseded_by"):
+        say(f"{indent}{alert('! superseded by')} {address(found['uri'])}", hang=len(indent) + 2)
 
 
 def _rest_of(snippet: str, summary: str) -> str:
@@ -223,6 +232,7 @@ def traverse(answer: Answer) -> None:
             say(faint(f"        {path}"))
         if doubt := node.get("unverified"):
             say(alert(f"        ! stale: {doubt['reason']}"))
+        superseded(node, "        ")
     _unreached(answer)
     _cut(answer)
     for link in answer["broken_links"]:
@@ -388,6 +398,7 @@ def _alerts(node: Answer) -> None:
                 say(f"    {side['side']}: {side['value']}{shown}", hang=7)
     if doubt := node.get("unverified"):
         say(alert(f"  ! stale: {doubt['reason']}; `kgd stale --verify {short(node['uri'])}` after a check"))
+    superseded(node, "  ")
     if node.get("lapsed"):
         say(alert(f"  ! {node['lapsed']}"))
     if invalid := node.get("invalid_file"):

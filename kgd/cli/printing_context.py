@@ -191,6 +191,7 @@ def _item(item: Answer) -> None:
         say(f"    {faint(_one_line(item['why']))}", hang=6)
     if stale := item.get("unverified"):
         say(alert(f"    ! stale: {_one_line(stale['reason'])}"))
+    printing.superseded(item, "    ")
     if item.get("conflicts"):
         say(alert(f"    ! open conflict: {', '.join(item['conflicts'])}"))
     if item.get("summary") and item["summary"] != title:

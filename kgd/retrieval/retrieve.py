@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kgd.errors import Advice, Do, Unavailable
 from kgd.graph.edges import EdgeSource, card_of
+from kgd.graph.succession import newest
 from kgd.index import exact_names, ranking
 from kgd.index.code_index import FileHit
 from kgd.index.exact_names import Sees
 from kgd.index.quoted_text import Quote
 from kgd.index.ranking import Found, Hit
-from kgd.model.node import ranks_behind
 from kgd.model.uri import KNOWLEDGE, Lane, Uri, from_path, scheme_of
 from kgd.retrieval import candidates, spreading
 from kgd.retrieval.candidates import COVERED_STRANGE, Pool, Unit, filters_of, gather
@@ -179,12 +179,14 @@ def _filled(workspace: Workspace, question: Question, around: Surroundings, sees
 
 
 def _ahead(workspace: Workspace, pool: Pool, around: Surroundings, first: Sequence[Uri]) -> list[Ranked]:
-    """These nodes as hits, without sources, code and facts that do not hold now."""
+    """These nodes as hits, superseded ones last, without sources, code and facts that do not hold now."""
     if not first or pool.question.min_similarity > 0:
         return []
     texts = {found.uri: found for found in around.find(first) if found.lane is Lane.NOTES}
     lapsed = candidates.lapses(texts, workspace.text_so_far(), pool.question.now)
-    return [Ranked(uri, 1.0, texts[uri], None, ABOUT_PATH) for uri in first if uri in texts and uri not in lapsed]
+    holding = [uri for uri in first if uri in texts and uri not in lapsed]
+    holding.sort(key=lambda uri: newest(around.stored, uri) is not None)
+    return [Ranked(uri, 1.0, texts[uri], None, ABOUT_PATH) for uri in holding]
 
 
 def _knowledge(
@@ -297,15 +299,20 @@ def _only_similar(pool: Pool) -> None:
 def _in_order(
     pool: Pool, units: Sequence[Unit], around: Surroundings, doubted: Collection[Uri]
 ) -> Iterator[tuple[Unit, float]]:
-    """Units with their final scores. Whether a node is superseded is looked up only when it reaches the top."""
+    """Units with their final scores. Whether a node is superseded is looked up only when it reaches the top. A
+    superseded node follows its successor, unless the query is its name or the successor does not hold now."""
     scored = ((_scored(unit, pool, doubted), unit) for unit in units)
-    heap = [(_place(unit, pool), -score, unit.key, False) for score, unit in scored if score]
+    known = {unit.key: (_place(unit, pool), -score) for score, unit in scored if score}
+    heap = [(*at, False, key) for key, at in known.items()]
     heapq.heapify(heap)
     while heap:
-        place, minus, key, is_known = heap[0]
-        if not is_known and any(ranks_behind(edge.type) for edge in around.stored.out(key)):
+        place, minus, is_lower, key = heap[0]
+        if not is_lower and (last := newest(around.stored, key)) is not None:
+            before = known.get(last)
             lower = round(minus * ranking.DOUBTED_SHARE, SCORE_DIGITS)
-            heapq.heapreplace(heap, (place, lower, key, True))
+            if before is not None and before[0][:2] == place[:2]:
+                place, lower = max(place, before[0]), max(lower, before[1])
+            heapq.heapreplace(heap, (place, lower, True, key))
         else:
             heapq.heappop(heap)
             yield pool.units[key], -minus

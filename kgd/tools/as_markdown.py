@@ -19,13 +19,13 @@ Answer = Mapping[str, Any]
 _NODE = frozenset(
     """
     uri type name version continued summary tags created updated origin content content_cut detail detail_cut relations
-    relations_cut incoming incoming_cut history mentions citations messages
+    relations_cut incoming incoming_cut history mentions citations messages superseded_by
     """.split()
 )
 
 _SIGNS = frozenset(",;")
 """Signs that divide a text, so that a list of such texts would be ambiguous without quotes."""
-_CONTEXT_ITEM = frozenset({"uri", "kind", "name", "why", "summary", "text", "more"})
+_CONTEXT_ITEM = frozenset({"uri", "kind", "name", "why", "summary", "text", "more", "superseded_by"})
 _CONTEXT_CODE = frozenset({"uri", "name", "why", "line", "summary", "text"})
 _CONTEXT_LISTS = {
     "lines": "requested lines",
@@ -79,6 +79,12 @@ def titled(node: Mapping[str, Any], home: str) -> str:
     return f"{shown}{kind}" if is_in_address else f"{shown}{kind} {name}"
 
 
+def superseded(node: Mapping[str, Any], home: str) -> Iterator[str]:
+    """A line with the successor of a superseded node."""
+    if found := node.get("superseded_by"):
+        yield f"superseded by {titled(found, home)}"
+
+
 def rest(answer: Mapping[str, Any], known: Collection[str]) -> Iterator[str]:
     """One line for each remaining field, so that no field is missing."""
     for name, value in answer.items():
@@ -110,6 +116,7 @@ def _node(node: Answer, home: str) -> Iterator[str]:
     if summary := node.get("summary"):
         yield line(summary)
     yield "; ".join(_state(node, home))
+    yield from superseded(node, home)
     if tags := node.get("tags"):
         yield f"tags: {', '.join(map(line, tags))}"
     yield from rest(node, _NODE)
@@ -215,7 +222,9 @@ def _missing(answer: Answer, home: str) -> Iterator[str]:
         yield "; ".join([f"missing: `{one['uri']}`{why}", *also, *rest(one, ("uri", "similar", "reason"))])
 
 
-_REACHED = frozenset({"uri", "type", "name", "cost", "via", "path", "summary", "stored", "unverified", "origin"})
+_REACHED = frozenset(
+    {"uri", "type", "name", "cost", "via", "path", "summary", "stored", "unverified", "superseded_by", "origin"}
+)
 _PLAIN = frozenset({"uri", "type", "name", "cost", "via", "summary"})
 _WALK = frozenset({"workspace", "nodes", "edges", "cut", "broken_links", "conflicts", "unreached", "alternatives"})
 
@@ -262,6 +271,7 @@ def _reached(node: Answer, home: str) -> str:
         notes.append("not stored")
     if doubt := node.get("unverified"):
         notes.append(f"stale: {'; '.join(rest(doubt, ()))}")
+    notes += superseded(node, home)
     if origin := node.get("origin"):
         notes.append(f"of workspace {'; '.join(rest(origin, ())).removeprefix('workspace: ')}")
     if not node.keys() <= _REACHED:
@@ -281,7 +291,9 @@ def _step(step: Answer, home: str) -> str:
     return f"{start} <- {type}" if "direction" in step else f"{start} {type} ->"
 
 
-_HIT = frozenset({"uri", "type", "name", "line", "score", "lex", "vec", "why", "summary", "snippet", "path"})
+_HIT = frozenset(
+    {"uri", "type", "name", "line", "score", "lex", "vec", "why", "summary", "snippet", "path", "superseded_by"}
+)
 _FOUND = ("workspace", "hits", "code", "edges", "nearest", "absent", "hint")
 
 
@@ -303,6 +315,7 @@ def hits(answer: Answer) -> str:
 def _hit(hit: Answer, home: str) -> Iterator[str]:
     reasons = "; ".join((f"{hit['score']:.2g}", *hit["why"]))
     yield f"- {titled(hit, home)}{_at(hit)} ({line(reasons)})"
+    yield from (f"  {text}" for text in superseded(hit, home))
     summary, snippet = hit.get("summary", ""), hit.get("snippet", "")
     for text in ("" if summary in snippet else summary, snippet):
         if text and text != hit["name"]:
@@ -333,6 +346,7 @@ def briefing(answer: Answer) -> str:
 def _context_item(item: Answer, home: str) -> Iterator[str]:
     yield f"## {address(item['uri'], home)} ({line(item['kind'])}) {line(item['name'])}"
     yield f"why: {line(item['why'])}"
+    yield from superseded(item, home)
     if summary := item.get("summary"):
         yield line(summary)
     yield from rest(item, _CONTEXT_ITEM)

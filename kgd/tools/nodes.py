@@ -11,10 +11,11 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do
 from kgd.git.objects import LAST_MOMENT
 from kgd.graph.edges import Edge
+from kgd.graph.succession import successor
 from kgd.model.conflict import Conflict
 from kgd.model.fields import field_of, plain_weight
 from kgd.model.node import SCALARS, SETS, Node, Relation, Source, with_plain_fields
-from kgd.model.uri import Uri, name_of, scheme_of
+from kgd.model.uri import Uri, name_of, scheme_of, workspace_of
 from kgd.overlay.overlay import Overlay
 from kgd.resolution import sides_of
 from kgd.tools.visibility import Sees
@@ -131,6 +132,13 @@ class UnverifiedAnswer(TypedDict):
     commit: NotRequired[str]
 
 
+class SuccessorAnswer(TypedDict):
+    """The node that supersedes or sums up another one."""
+
+    uri: str
+    name: str
+
+
 class CitationAnswer(TypedDict):
     """Cited code. `state` compares the code with its last verification: verified, changed (for `reason`, `since`, with
     the `diff` if it is known), unverified (never verified) or absent. A symbol that is not found has a `reason` too.
@@ -228,6 +236,7 @@ class NodeAnswer(TypedDict):
     invalid_file: NotRequired[InvalidAnswer]
     unverified: NotRequired[UnverifiedAnswer]
     lapsed: NotRequired[str]
+    superseded_by: NotRequired[SuccessorAnswer]
 
 
 """`NodeAnswer` is a node in full, without empty fields. At `version` 0 the node is in the code tree and not stored.
@@ -302,6 +311,13 @@ def brief(workspace: Workspace, uri: Uri) -> Brief:
     if card and card.summary:
         found["summary"] = card.summary
     return found
+
+
+def successor_of(workspace: Workspace, uri: Uri, sees: Sees | None) -> SuccessorAnswer | None:
+    """The node that supersedes a node of this workspace, if the caller may see it."""
+    if workspace_of(uri) not in (None, workspace.id) or (found := successor(workspace.graph, uri, sees)) is None:
+        return None
+    return {"uri": found, "name": title_of(workspace, found)}
 
 
 def overlay_of(workspace: Workspace) -> Overlay | None:

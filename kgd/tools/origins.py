@@ -19,7 +19,7 @@ from kgd.model.change import Upsert
 from kgd.model.escaping import fenced_value
 from kgd.model.uri import CODE_TREE, Uri, scheme_of
 from kgd.tools.addressing import similar
-from kgd.tools.nodes import Trust, UnverifiedAnswer, moment
+from kgd.tools.nodes import Trust, UnverifiedAnswer, moment, successor_of
 
 if TYPE_CHECKING:
     from kgd.freshness.citations import Unverified
@@ -80,11 +80,20 @@ def marks(workspace: Workspace, uris: Iterable[Uri], sees: Sees | None = None) -
 
 
 def mark(workspace: Workspace, answers: Sequence[Any], sees: Sees | None = None) -> None:
-    """Set `unverified` in the answers about unverified nodes of this workspace; see `marks`."""
+    """Set `unverified` in the answers about unverified nodes of this workspace (see `marks`), and `superseded_by` in
+    those about superseded ones."""
+    mark_superseded(workspace, answers, sees)
     if found := marks(workspace, (answer["uri"] for answer in answers), sees):
         for answer in answers:
             if one := found.get(answer["uri"]):
                 answer["unverified"] = one
+
+
+def mark_superseded(workspace: Workspace, answers: Sequence[Any], sees: Sees | None = None) -> None:
+    """Set `superseded_by` in the answers about superseded nodes of this workspace."""
+    for answer in answers:
+        if found := successor_of(workspace, answer["uri"], sees):
+            answer["superseded_by"] = found
 
 
 def unverified_answer(one: Unverified) -> UnverifiedAnswer:

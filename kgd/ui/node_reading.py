@@ -82,7 +82,7 @@ class Row:
     `areas`; each is a path or name with its URI. `updated` is its last change, as in the answer of `get`. For a node in
     conflict, `version_authors` are the authors of its versions, `summaries` are the versions of its summary if they
     differ, and `updated` has the time of the newest version. The macro `states` renders the marks:
-    `unverified`, `conflicts`, `lapsed` and the ids of open `proposals`.
+    `unverified`, `conflicts`, `lapsed`, the successor (`superseded_by`) and the ids of open `proposals`.
     """
 
     uri: str
@@ -99,6 +99,7 @@ class Row:
     version_authors: tuple[str, ...] = ()
     summaries: tuple[DisputedSummary, ...] = ()
     lapsed: str = ""
+    superseded_by: Mapping[str, str] | None = None
     proposals: tuple[str, ...] = ()
 
 
@@ -319,6 +320,7 @@ def _row(found: Mapping[str, Any]) -> Row:
         updated=found.get("updated", {}),
         unverified=found.get("unverified"),
         lapsed=found.get("lapsed", ""),
+        superseded_by=found.get("superseded_by"),
     )
 
 

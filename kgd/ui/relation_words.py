@@ -16,6 +16,10 @@ INCOMING = {
     "part_of": "consists of",
     "related_to": "is related to",
     "replaces": "is replaced by",
+    "summarised_by": "summarises",
+    "summarises": "is summarised by",
+    "superseded_by": "supersedes",
+    "supersedes": "is superseded by",
     "uses": "is used by",
     "works_on": "is worked on by",
 }
@@ -29,6 +33,8 @@ VERBS = {
     "part_of": "is part of",
     "related_to": "is related to",
     "signed_with": "is signed with",
+    "summarised_by": "is summarised by",
+    "superseded_by": "is superseded by",
 }
 """Phrases for relations whose words have no verb."""
 

@@ -506,3 +506,16 @@ def test_the_nodes_of_an_author_have_their_text_above_their_address(kgd: Kgd) ->
     name = kgd.json("log", "--limit", "1")["commits"][0]["author"]
     shown = kgd.on_terminal("author", name, NO_COLOR="1")
     assert "  The cellar door sticks in winter.\n    insight:the-cellar-door-sticks-in-winter" in shown
+
+
+def test_each_list_of_nodes_names_the_successor(capsys: pytest.CaptureFixture[str]) -> None:
+    node = {"uri": "decision://shop/old", "type": "decision", "name": "Old", "kind": "decision", "why": "", "cost": 0}
+    node |= {"superseded_by": {"uri": "decision://shop/new", "name": "New"}, "files": [], "version": 1, "origin": {}}
+    printing.search({"hits": [{**node, "why": [], "score": 1}]})
+    printing.traverse({"nodes": [node], "cut": [], "broken_links": []})
+    printing.get({"nodes": [node], "missing": []})
+    printing_context.context(
+        {**dict.fromkeys(("changed_together", "known_by", "unmatched_paths", "cut"), ()), "items": [node]}
+    )
+    printed = capsys.readouterr().out
+    assert printed.count("! superseded by decision://shop/new\n") == 4, printed

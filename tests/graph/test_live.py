@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgd.errors import Damaged
-from kgd.graph.arrays import Arrays
+from kgd.graph.arrays import Arrays, Row
 from kgd.graph.edges import BrokenLink, Card, Edge
 from kgd.graph.live_graph import LiveGraph
+from kgd.graph.succession import newest, successor
 from kgd.model.node import Relation
 from kgd.model.uri import Uri
 from tests.graph.folding import fold
@@ -357,3 +358,25 @@ def test_bytes_that_are_no_arrays_are_refused(cut: int) -> None:
     put(graph, "a", ("t", "b", 1))
     with pytest.raises(Damaged):
         Arrays(b"".join(graph.freeze().parts())[:cut])
+
+
+@pytest.mark.parametrize("count", [3, 300])
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_the_successor_of_a_node_is_found_among_many_relations(count: int, is_stored: bool) -> None:
+    graph = LiveGraph()
+    put(graph, "a", ("supersedes", "a", 1.0))
+    for number in range(count):
+        put(graph, f"n{number}", ("uses", "a", 0.1))
+    if is_stored:
+        graph.load(graph.freeze().arrays())
+        assert isinstance(graph.into(uri("a")), Row) == (count > 64)
+    assert successor(graph, uri("a")) is None
+    put(graph, "new", ("Supersedes", "a", 1.0))
+    if is_stored:
+        graph.load(graph.freeze().arrays())
+    assert successor(graph, uri("a")) == uri("new")
+    put(graph, "newer", ("supersedes", "new", 1.0))
+    assert newest(graph, uri("a")) == uri("newer")
+    put(graph, "newer", ("supersedes", "new", 1.0), ("superseded_by", "a", 1.0))
+    put(graph, "a", ("superseded_by", "newer", 1.0))
+    assert newest(graph, uri("a")) == uri("newer"), "a circle ends"

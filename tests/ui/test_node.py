@@ -54,6 +54,24 @@ def test_a_node_is_edited_by_keyboard_and_the_user_is_the_author(desk: Desk, pag
     assert axe(page) == []
 
 
+def test_a_superseded_node_leads_to_its_successor(desk: Desk, page: Page) -> None:
+    desk.put("decision://shop/ledger-on-paper", name="Ledger on paper", summary="The ledger is a paper book")
+    relations = [{"type": "supersedes", "target": "decision://shop/ledger-on-paper"}]
+    desk.put(
+        "decision://shop/ledger-on-disk", name="Ledger on disk", summary="The ledger is a file", relations=relations
+    )
+    at(page, "search?q=ledger+paper+book")
+    mark = page.locator(".hit", has_text="Ledger on paper").get_by_role("link", name="superseded by Ledger on disk")
+    expect(mark).to_be_visible()
+    assert axe(page) == []
+    page.locator(".hit").get_by_role("link", name="Ledger on paper", exact=True).click()
+    expect(page.get_by_role("note")).to_have_text("Superseded by Ledger on disk.")
+    expect(page.locator(".relations dt")).to_have_text("is superseded by")
+    page.get_by_role("note").get_by_role("link").click()
+    expect(page.locator("h1")).to_have_text("Ledger on disk")
+    expect(page.locator("dd .badge.warn")).to_have_text("superseded by Ledger on disk")
+
+
 def test_text_between_backticks_is_code_in_summaries_everywhere(desk: Desk, page: Page) -> None:
     desk.put("gotcha://shop/ticks", name="Ticks", summary="Call `flush_all` before the end")
     for place, code in (

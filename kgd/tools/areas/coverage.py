@@ -21,9 +21,19 @@ from kgd.overlay.facts import readable
 from kgd.tools import addressing, file_paths, paging
 from kgd.tools.areas import ids
 from kgd.tools.areas.task_files import TaskFiles
-from kgd.tools.nodes import Brief, LastChange, UnverifiedAnswer, brief, moment, overlay_of, title_of, updated
+from kgd.tools.nodes import (
+    Brief,
+    LastChange,
+    SuccessorAnswer,
+    UnverifiedAnswer,
+    brief,
+    moment,
+    overlay_of,
+    title_of,
+    updated,
+)
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
-from kgd.tools.origins import marks
+from kgd.tools.origins import mark_superseded, marks
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
 from kgd.workspace.answers import Version
@@ -339,6 +349,7 @@ class FactAnswer(Brief):
     more_files: NotRequired[int]
     updated: NotRequired[LastChange]
     unverified: NotRequired[UnverifiedAnswer]
+    superseded_by: NotRequired[SuccessorAnswer]
 
 
 class AuthorAnswer(TypedDict):
@@ -404,6 +415,7 @@ def area_facts(session: Session, params: AreaFactsParams) -> AreaFactsResult:
         "known_files": found.known,
         "authors": _authors(versions.values()),
     }
+    mark_superseded(workspace, answer["facts"])
     for one in answer["facts"]:
         if doubt := doubts.get(Uri(one["uri"])):
             one["unverified"] = doubt

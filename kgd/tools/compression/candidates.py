@@ -15,11 +15,12 @@ from kgd.compression import redundancy
 from kgd.compression.redundancy import Pruned, Superseded
 from kgd.compression.summaries import SUMMARY, Change, Group, Old, clusters
 from kgd.graph.edges import Edge
+from kgd.graph.succession import successor
 from kgd.mentions.candidates import may_be_double, merged
 from kgd.mentions.mentions import Mentions
 from kgd.model.access import Verb, may
 from kgd.model.change import Edit, Unrelate
-from kgd.model.node import SUPERSEDES, Node, ranks_behind
+from kgd.model.node import SUPERSEDES, Node
 from kgd.model.uri import Uri, is_owned, scheme_of, workspace_of
 from kgd.tools import visibility
 from kgd.tools.session import Session
@@ -304,7 +305,7 @@ class Looking:
             if card is None or uri in recent or uri in self._taken or not _may_be_summed_up(uri, card.type):
                 continue
             updated = self._updated(uri)
-            if updated >= self._before or any(ranks_behind(edge.type) for edge in self._out(uri)):
+            if updated >= self._before or successor(self._workspace.graph, uri, self._sees):
                 continue
             node = self._node(uri)
             text = _text(node) if node else ""

@@ -27,7 +27,7 @@ from kgd.tools import addressing, visibility
 from kgd.tools.context.lines import is_served
 from kgd.tools.context.recent import history_of
 from kgd.tools.file_paths import above
-from kgd.tools.nodes import LastChange, UnverifiedAnswer, moment, overlay_of, printable, updated
+from kgd.tools.nodes import LastChange, SuccessorAnswer, UnverifiedAnswer, moment, overlay_of, printable, updated
 from kgd.tools.operation import ADDRESS, Hints, Operation, Reflects
 from kgd.tools.origins import mark
 from kgd.tools.parameters import Params
@@ -78,6 +78,7 @@ class NoteAnswer(TypedDict):
     places: list[PlaceAnswer]
     updated: NotRequired[LastChange]
     unverified: NotRequired[UnverifiedAnswer]
+    superseded_by: NotRequired[SuccessorAnswer]
 
 
 class SymbolAnswer(TypedDict):

@@ -30,7 +30,7 @@ from kgd.retrieval import candidates
 from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.tools import visibility
 from kgd.tools.file_paths import Places, above
-from kgd.tools.nodes import overlay_of, printable, title_of
+from kgd.tools.nodes import SuccessorAnswer, overlay_of, printable, successor_of, title_of
 from kgd.tools.read import questions
 from kgd.tools.read.search import answered
 from kgd.tools.session import Session
@@ -78,6 +78,7 @@ class Found:
     reasons: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     """For an area: the requested paths that it owns."""
+    superseded_by: SuccessorAnswer | None = None
 
     def order(self, doubted: Collection[Uri]) -> tuple[object, ...]:
         """The sort key. Nodes in `doubted` come after the other nodes of their kind."""
@@ -204,7 +205,8 @@ class Findings:
         return sorted(self._found.values(), key=lambda one: one.order(doubted))
 
     def dated(self) -> list[Found]:
-        """The nodes of the period in reading order; nodes that are no longer valid come last, with the reason."""
+        """The nodes of the period in reading order; nodes that are superseded or not valid now come last, with the
+        successor or the reason."""
         index, found = self.workspace.text(), self.ordered()
         if self.since is not None or self.until is not None:
             passing = index.passing([one.uri for one in found], since=self.since, until=self.until)
@@ -214,7 +216,8 @@ class Findings:
         for one in found:
             if one.uri in lapses and lapses[one.uri] not in one.reasons:
                 one.reasons.insert(0, lapses[one.uri])
-        return sorted(found, key=lambda one: one.uri in lapses)
+            one.superseded_by = successor_of(self.workspace, one.uri, self.sees)
+        return sorted(found, key=lambda one: one.uri in lapses or one.superseded_by is not None)
 
     def __contains__(self, uri: object) -> bool:
         return uri in self._found

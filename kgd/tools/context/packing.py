@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from kgd.model.uri import Uri, scheme_of
 from kgd.tools.context.gathering import ANSWER, AREAS, FAR, Found
-from kgd.tools.nodes import UnverifiedAnswer, overlay_of
+from kgd.tools.nodes import SuccessorAnswer, UnverifiedAnswer, overlay_of
 from kgd.tools.paging import HARD_LIMIT, fitting, size_of
 from kgd.tools.visibility import Sees
 from kgd.workspace.workspace import Workspace
@@ -64,6 +64,7 @@ class ItemAnswer(TypedDict):
     paths: NotRequired[list[str]]
     conflicts: NotRequired[list[str]]
     unverified: NotRequired[UnverifiedAnswer]
+    superseded_by: NotRequired[SuccessorAnswer]
     more: NotRequired[More]
 
 
@@ -269,6 +270,8 @@ def _brief(one: Found, text: str, size: int) -> ItemAnswer:
         answer["summary"] = one.card.summary
     elif text and size and not one.card.summary:
         answer["text"] = _cut(text, size)
+    if one.superseded_by:
+        answer["superseded_by"] = one.superseded_by
     if one.paths and (len(one.paths) > 1):
         answer["paths"] = one.paths[:5]
     return answer

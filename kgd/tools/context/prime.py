@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 from kgd.areas.atlas import Atlas, Atom, Molecule
 from kgd.errors import NotFound
 from kgd.freshness.freshness import Freshness
+from kgd.graph.succession import successor
 from kgd.memories.tasks import TERMINAL, status_of
 from kgd.model.node import cut_at_word
 from kgd.model.uri import Uri, name_of
@@ -36,7 +37,7 @@ FIRST = 3
 """Number of lines of each list before any list gets more."""
 LISTED = 12
 LOOKED_AT = 40
-"""Number of newest tasks to check for an open status."""
+"""Number of newest tasks to check for an open status, and of newest nodes of other types to check for a successor."""
 AREAS = 60
 LINE = 220
 """Largest number of characters of a line; the node has the rest."""
@@ -184,8 +185,10 @@ def _knowledge(workspace: Workspace) -> Iterator[_Section]:
 
 
 def _newest(workspace: Workspace, type: str) -> Iterator[str]:
+    """A line for each of the newest nodes of a type, without superseded ones."""
     doubted = Freshness.of(workspace).doubted
-    for uri in workspace.text().newest(type, LISTED):
+    found = (uri for uri in workspace.text().newest(type, LOOKED_AT) if successor(workspace.graph, uri) is None)
+    for uri in islice(found, LISTED):
         card = workspace.graph.card(uri)
         if card is not None:
             yield _entry(card.name or name_of(uri), card.summary, uri) + (" [stale]" if uri in doubted else "")

@@ -30,7 +30,7 @@ from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import retrieve, tagged
 from kgd.tools import addressing, as_markdown, file_paths, origins, paging, visibility
 from kgd.tools.areas import ids
-from kgd.tools.nodes import LastChange, UnverifiedAnswer, printable, updated
+from kgd.tools.nodes import LastChange, SuccessorAnswer, UnverifiedAnswer, printable, updated
 from kgd.tools.operation import (
     BUDGET,
     CURSOR,
@@ -115,6 +115,7 @@ class HitAnswer(TypedDict):
     summary: NotRequired[str]
     snippet: NotRequired[str]
     unverified: NotRequired[UnverifiedAnswer]
+    superseded_by: NotRequired[SuccessorAnswer]
     updated: NotRequired[LastChange]
 
 

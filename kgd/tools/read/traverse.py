@@ -21,7 +21,7 @@ from kgd.model.uri import Uri, name_of, workspace_of
 from kgd.model.usage import Link as Counted
 from kgd.tools import addressing, as_markdown, nodes, paging, visibility
 from kgd.tools.model_decisions import Resolved, on_the_way
-from kgd.tools.nodes import ConflictAnswer, UnverifiedAnswer
+from kgd.tools.nodes import ConflictAnswer, SuccessorAnswer, UnverifiedAnswer
 from kgd.tools.operation import (
     ADDRESS,
     AS_OF,
@@ -116,6 +116,7 @@ class Reached(TypedDict):
     origin: NotRequired[Origin]
     origins: NotRequired[list[Origin]]
     unverified: NotRequired[UnverifiedAnswer]
+    superseded_by: NotRequired[SuccessorAnswer]
     asked: NotRequired[list[str]]
 
 

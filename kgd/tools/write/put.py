@@ -17,7 +17,7 @@ from kgd.memories.keywords import first_words, memory
 from kgd.model.access import Verb
 from kgd.model.change import VERIFY, ChangeSet, Upsert
 from kgd.model.fields import CITES
-from kgd.model.node import PLAIN, NodeField, Relation, Shape
+from kgd.model.node import PLAIN, SUPERSEDES, NodeField, Relation, Shape
 from kgd.model.uri import Uri, build, scheme_of, scheme_of_type
 from kgd.tools import addressing, file_paths
 from kgd.tools.areas import ids
@@ -164,6 +164,7 @@ class RememberParams(Params):
     cites: Annotated[Many[str], Field(description="path#symbol of the code that it is about")] = Field(
         default_factory=list
     )
+    supersedes: Many[str] = Field(default_factory=list)
     tags: Many[str] = Field(default_factory=list)
     type: str = "insight"
     detail: Annotated[str | None, Field(description="Markdown, kept as a file of its own")] = None
@@ -181,15 +182,18 @@ def _subject(session: Session, workspace: Workspace, text: str, at: str) -> Uri:
 
 
 def remember(session: Session, params: RememberParams) -> PutResult:
-    """Store one fact, with a relation to each node or path it is about. Repeating a fact changes nothing."""
+    """Store one fact, with a relation to each node or path it is about, and to each node that it supersedes. Repeating
+    a fact changes nothing."""
     text = params.text.strip()
     if not text:
         raise Invalid("the text is empty", at="text")
-    workspace = addressing.choose(session, params.workspace, params.about, writing=True)
-    relations = tuple(
-        Relation("about", _subject(session, workspace, target, f"about[{index}]"), 0.5)
-        for index, target in enumerate(params.about)
+    named = [*params.about, *params.supersedes]
+    workspace = addressing.choose(session, params.workspace, named, writing=True)
+    about = (_subject(session, workspace, one, f"about[{at}]") for at, one in enumerate(params.about))
+    old = (
+        addressing.spell(session, workspace, one, at=f"supersedes[{at}]") for at, one in enumerate(params.supersedes)
     )
+    relations = (*(Relation("about", one, 0.5) for one in about), *(Relation(SUPERSEDES, one) for one in old))
     cites = [placed(text, partial(file_paths.locate_existing, session, workspace)) for text in params.cites]
     author = session.author(workspace)
     while True:
@@ -209,7 +213,7 @@ def remember(session: Session, params: RememberParams) -> PutResult:
                 raise
         else:
             answer = answer_of(workspace, outcome, dry_run=params.dry_run)
-            answer["warnings"] += addressing.guesses(session, workspace, params.about)
+            answer["warnings"] += addressing.guesses(session, workspace, named)
             return answer
 
 
@@ -395,6 +399,7 @@ REMEMBER = Operation(
                 option("text", "the fact, in one sentence; - reads standard input", "TEXT"),
                 option("--about", "a node or path the fact is about; may be repeated", "URI"),
                 option("--cites", "code the fact depends on: stale once that changes; may be repeated", "PATH#SYMBOL"),
+                option("--supersedes", "a node that the fact replaces; may be repeated", "URI"),
                 names("--tags", "a tag; may be repeated (default: keywords of the text)", "TAG"),
                 option("--type", "its type: decision, pattern, gotcha, ...", "TYPE"),
                 DETAIL,
@@ -407,6 +412,10 @@ REMEMBER = Operation(
                     "every agent that asks about src/auth gets it",
                 ),
                 ('kgd remember "renew() is idempotent." --cites src/auth/session.py#renew', "stale once renew changes"),
+                (
+                    'kgd remember --type decision "Sessions are in Postgres." --supersedes decision:sessions-in-redis',
+                    "the old decision stays, marked and ranked lower",
+                ),
             ),
         ),
     ),

@@ -27,7 +27,8 @@ DETAIL = "detail"
 LIST_CONFLICTS = Advice("List the open conflicts with ", Do("conflicts"), ".")
 RELATION_TYPES = (
     *("about", "calls", "contains", "depends_on", "implemented_in", "imports", "made", "mentions", "owns", "part_of"),
-    *("related_to", "relates_to", "replaces", "uses", "works_on"),
+    *("related_to", "relates_to", "replaces", "summarised_by", "summarises", "superseded_by", "supersedes", "uses"),
+    "works_on",
 )
 """Relation types that kgd writes, its manual shows, or many others use. Any other type is allowed."""
 LIKE_A_TYPE = 0.8

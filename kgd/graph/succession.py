@@ -1,0 +1,52 @@
+"""Succession: which node supersedes or sums up another one, by relations in either direction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from kgd.graph.arrays import Row
+from kgd.graph.edges import Edge, EdgeSource
+from kgd.model.node import SUPERSEDES, ranks_behind
+from kgd.model.uri import Uri
+
+LONGEST = 50
+"""Maximum number of successions to follow from one node."""
+
+
+def successor(source: EdgeSource, uri: Uri, sees: Callable[[Uri], bool] | None = None) -> Uri | None:
+    """The node that supersedes a node or sums it up; None if there is none that `sees` covers.
+
+    A node that declares this itself (`superseded_by`, `summarised_by`) decides; otherwise the closest node that
+    `supersedes` it. Two nodes that supersede each other are both valid. O(relations of the node, and relations to it).
+    """
+    return next((one for one in _successors(source, uri) if sees is None or sees(one)), None)
+
+
+def newest(source: EdgeSource, uri: Uri) -> Uri | None:
+    """The last of a node's successors; None if it has none. Of a circle, the one before the node itself."""
+    known = [uri]
+    while len(known) <= LONGEST and (following := successor(source, known[-1])) and following not in known:
+        known.append(following)
+    return known[-1] if len(known) > 1 else None
+
+
+def _successors(source: EdgeSource, uri: Uri) -> Iterator[Uri]:
+    own = source.out(uri)
+    yield from (edge.target for edge in own if ranks_behind(edge.type) and edge.target != uri)
+    for edge in _superseding(source.into(uri)):
+        if edge.target != uri and not any(_supersedes(one) and one.target == edge.target for one in own):
+            yield edge.target
+
+
+def _superseding(edges: Sequence[Edge]) -> Iterator[Edge]:
+    if isinstance(edges, Row):
+        return edges.of_type(_is_superseding)
+    return filter(_supersedes, edges)
+
+
+def _supersedes(edge: Edge) -> bool:
+    return _is_superseding(edge.type)
+
+
+def _is_superseding(type: str) -> bool:
+    return type.lower() == SUPERSEDES

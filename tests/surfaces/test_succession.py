@@ -1,0 +1,140 @@
+"""Superseded nodes: one meaning in every answer, whichever end declares the succession."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kgd.model.access import Principal, Scope
+from kgd.tools import EVERY
+from kgd.tools.session import Session
+from tests.surfaces.conftest import Ask, upsert
+
+OLD, NEW = "decision://shop/keep-redis", "decision://shop/keep-postgres"
+ABOUT = [{"type": "about", "target": "./src/auth/session.py"}]
+
+
+def relate(source: str, target: str, type: str) -> dict[str, Any]:
+    return {"op": "relate", "source": source, "target": target, "type": type}
+
+
+def uris(found: list[dict[str, Any]], *among: str) -> list[str]:
+    return [one["uri"] for one in found if one["uri"] in (among or (OLD, NEW))]
+
+
+def successors(found: list[dict[str, Any]]) -> dict[str, str]:
+    return {one["uri"]: one["superseded_by"]["uri"] for one in found if "superseded_by" in one}
+
+
+def decide(ask: Ask) -> None:
+    ask.put(
+        changes=[
+            upsert(
+                OLD, type="decision", summary="Sessions are in Redis.", content="For thirty minutes.", relations=ABOUT
+            ),
+            upsert(NEW, type="decision", name="Keep Postgres", summary="Sessions are in Postgres.", relations=ABOUT),
+        ]
+    )
+
+
+@pytest.fixture(
+    params=[relate(NEW, OLD, "Supersedes"), relate(OLD, NEW, "superseded_by"), relate(OLD, NEW, "summarised_by")],
+    ids=lambda one: one["type"],
+)
+def replaced(ask: Ask, request: pytest.FixtureRequest) -> Ask:
+    decide(ask)
+    assert uris(ask.search(query="sessions in redis")["hits"])[0] == OLD
+    ask.put(changes=request.param)
+    return ask
+
+
+@pytest.mark.parametrize("query", ["redis sessions", "why are sessions in redis for thirty minutes"])
+def test_a_superseded_node_follows_its_successor_and_is_marked(replaced: Ask, query: str) -> None:
+    for tool in (replaced.search, replaced.recall):
+        hits = tool(query=query)["hits"]
+        assert uris(hits) == [NEW, OLD]
+        assert successors(hits) == {OLD: NEW}
+    assert next(one["superseded_by"]["name"] for one in hits if one["uri"] == OLD) == "Keep Postgres"
+    items = replaced.context(question=query)["items"]
+    assert uris(items) == [NEW, OLD]
+    assert successors(items) == {OLD: NEW}
+
+
+def test_every_list_of_nodes_marks_it(replaced: Ask) -> None:
+    about = replaced.search(query="src/auth/session.py")["hits"]
+    assert uris(about) == [NEW, OLD]
+    items = replaced.context(paths=["src/auth/session.py"])["items"]
+    assert uris(items) == [NEW, OLD]
+    notes = replaced.code_file(uri="./src/auth/session.py")["notes"]
+    walk = replaced.traverse(start=[NEW], max_cost=2, direction="both")["nodes"]
+    nodes = replaced.get(uris=[OLD, NEW])["nodes"]
+    for found in (about, items, notes, walk, nodes):
+        assert successors(found) == {OLD: NEW}
+
+
+def test_a_session_starts_without_superseded_nodes(replaced: Ask) -> None:
+    lines = [line for section in replaced.prime()["sections"] for line in section["lines"]]
+    assert any(NEW in line for line in lines)
+    assert not any(OLD in line for line in lines)
+
+
+def test_markdown_names_the_successor(replaced: Ask) -> None:
+    said = "superseded by `decision:keep-postgres`"
+    for tool, arguments in (
+        ("search", {"query": "redis"}),
+        ("context", {"question": "redis"}),
+        ("get", {"uris": [OLD]}),
+        ("traverse", {"start": [OLD]}),
+    ):
+        text = EVERY[tool].text
+        assert text is not None
+        shown = text(getattr(replaced, tool)(**arguments))
+        assert said in shown, tool
+        assert '"uri"' not in shown, tool
+
+
+def test_the_name_of_a_superseded_node_still_finds_it_first(replaced: Ask) -> None:
+    replaced.put(changes=upsert(NEW, summary="Sessions are in Postgres, see keep-redis."))
+    assert uris(replaced.search(query="keep-redis")["hits"])[0] == OLD
+
+
+def test_a_chain_ends_at_the_newest_and_a_circle_decides_nothing(ask: Ask) -> None:
+    decide(ask)
+    last = upsert("decision://shop/keep-sqlite", type="decision", summary="Sessions are in SQLite.")
+    ask.put(changes=[last, relate(NEW, OLD, "supersedes"), relate(last["uri"], NEW, "supersedes")])
+    hits = ask.search(query="sessions in redis or postgres")["hits"]
+    assert uris(hits, OLD, NEW, last["uri"])[0] == last["uri"]
+    assert successors(hits) == {OLD: NEW, NEW: last["uri"]}
+    ask.put(changes=relate(OLD, NEW, "supersedes"))
+    assert successors(ask.get(uris=[OLD, NEW])["nodes"]) == {NEW: last["uri"]}
+
+
+def test_a_hidden_successor_has_no_influence(replaced: Ask) -> None:
+    principal = Principal("tok00001", "reader", "agent", (Scope.of("shop", ["read"], ["/keep-redis"]),))
+    narrow = Ask(Session(replaced.session.daemon, client="x", principal=principal))
+    for found in (narrow.search(query="redis")["hits"], narrow.get(uris=[OLD])["nodes"]):
+        assert uris(found) == [OLD]
+        assert not successors(found)
+    wide = Ask(Session(replaced.session.daemon, client="x", principal=Principal("t", "r", "agent", WIDE)))
+    assert successors(wide.search(query="redis")["hits"]) == {OLD: NEW}
+    assert successors(wide.context(question="redis")["items"]) == {OLD: NEW}
+
+
+WIDE = (Scope.of("shop", ["read"], ["/keep-*"]),)
+
+
+def test_remember_replaces_a_decision(ask: Ask) -> None:
+    decide(ask)
+    [new] = ask.remember(text="Sessions are in SQLite.", type="decision", supersedes=[OLD])["created"]
+    assert successors(ask.get(uris=[OLD, NEW])["nodes"]) == {OLD: new}
+    assert uris(ask.recall(query="sessions")["hits"])[-1] == OLD
+    told = ask.remember(text="Sessions are nowhere.", supersedes=["decision:keep-rediss"])["warnings"]
+    assert "keep-rediss" in " ".join(told)
+
+
+@pytest.mark.parametrize("type", ["superseeds", "superceded_by", "summarized_by"])
+def test_a_misspelt_succession_warns(ask: Ask, type: str) -> None:
+    decide(ask)
+    [told] = ask.put(changes=relate(NEW, OLD, type), dry_run=True)["warnings"]
+    assert "did you mean s" in told
