@@ -106,6 +106,7 @@ class Arrays:
         self._mask = len(self.table) - 1
         self.cards: dict[int, Card] = {}
         """Cached cards."""
+        self._chosen: dict[Callable[[str], bool], frozenset[int]] = {}
         self._check()
 
     def _check(self) -> None:
@@ -127,6 +128,15 @@ class Arrays:
         return len(self.types)
 
     # Nodes
+
+    def has_any(self, number: int, wanted: Callable[[str], bool]) -> bool:
+        """Whether a relation of these types leaves or enters a node. Reads the types of its relations, if any relation
+        has one of these types."""
+        if (chosen := self._chosen.get(wanted)) is None:
+            chosen = frozenset(number for number, label in enumerate(self.labels) if wanted(label))
+            self._chosen[wanted] = chosen
+        rows = ((self.out[2], self.out_at), (self.into[2], self.in_at)) if chosen else ()
+        return any(not chosen.isdisjoint(types[at[number] : at[number + 1]]) for types, at in rows)
 
     def find(self, uri: str) -> int:
         """The number of a URI, or -1."""
@@ -263,12 +273,6 @@ class Row(Sequence[Edge]):
         uri, labels, make = self._arrays.uri, self._arrays.labels, tuple.__new__
         for end, weight, type in zip(*(column[self.start : self.end] for column in self._columns), strict=True):
             yield make(Edge, (weight / UNIT, uri(end), labels[type]))
-
-    def of_type(self, wanted: Callable[[str], bool]) -> Iterator[Edge]:
-        """The relations of these types. Reads the others' types only; O(1) if the graph has no such type."""
-        labels = {number for number, label in enumerate(self._arrays.labels) if wanted(label)}
-        types = self._columns[2][self.start : self.end] if labels else ()
-        return (self[position] for position, type in enumerate(types) if type in labels)
 
     def __eq__(self, other: object) -> bool:
         return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented

@@ -104,6 +104,10 @@ class Layers(NamedTuple):
                 return -1
         return self.arrays.find(uri)
 
+    def is_changed(self, uri: Uri) -> bool:
+        """Whether a row of the URI has changed since the arrays."""
+        return any(uri in layer.succ or uri in layer.pred for layer in self.changed)
+
     def states(self, prefix: str = "") -> Iterator[tuple[Uri, bool]]:
         """Every node and missing target, and whether it is a node; concurrent writes may or may not be included."""
         arrays = self.arrays

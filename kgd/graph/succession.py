@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
-from kgd.graph.arrays import Row
 from kgd.graph.edges import Edge, EdgeSource
+from kgd.graph.live_graph import LiveGraph
 from kgd.model.node import SUPERSEDES, ranks_behind
 from kgd.model.uri import Uri
 
@@ -17,8 +17,11 @@ def successor(source: EdgeSource, uri: Uri, sees: Callable[[Uri], bool] | None =
     """The node that supersedes a node or sums it up; None if there is none that `sees` covers.
 
     A node that declares this itself (`superseded_by`, `summarised_by`) decides; otherwise the closest node that
-    `supersedes` it. Two nodes that supersede each other are both valid. O(relations of the node, and relations to it).
+    `supersedes` it. Two nodes that supersede each other are both valid. O(relations of the node, and relations to it);
+    for a node without such relations, a look at their types.
     """
+    if isinstance(source, LiveGraph) and not source.may_have(uri, _is_succession):
+        return None
     return next((one for one in _successors(source, uri) if sees is None or sees(one)), None)
 
 
@@ -33,20 +36,13 @@ def newest(source: EdgeSource, uri: Uri) -> Uri | None:
 def _successors(source: EdgeSource, uri: Uri) -> Iterator[Uri]:
     own = source.out(uri)
     yield from (edge.target for edge in own if ranks_behind(edge.type) and edge.target != uri)
-    for edge in _superseding(source.into(uri)):
-        if edge.target != uri and not any(_supersedes(one) and one.target == edge.target for one in own):
-            yield edge.target
+    known = {uri, *(edge.target for edge in own if _supersedes(edge))}
+    yield from (edge.target for edge in source.into(uri) if _supersedes(edge) and edge.target not in known)
 
 
-def _superseding(edges: Sequence[Edge]) -> Iterator[Edge]:
-    if isinstance(edges, Row):
-        return edges.of_type(_is_superseding)
-    return filter(_supersedes, edges)
+def _is_succession(type: str) -> bool:
+    return ranks_behind(type) or type.lower() == SUPERSEDES
 
 
 def _supersedes(edge: Edge) -> bool:
-    return _is_superseding(edge.type)
-
-
-def _is_superseding(type: str) -> bool:
-    return type.lower() == SUPERSEDES
+    return edge.type.lower() == SUPERSEDES
