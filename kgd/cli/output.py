@@ -91,6 +91,10 @@ def _with_command(row: Any) -> Any:
     return {**row, "next": _said(row["next"])} if isinstance(row, dict) and "next" in row else _said(row)
 
 
+_NAMES = {"move": "mv", "delete": "rm", "relate": "link", "unrelate": "unlink"}
+"""The commands for changes of `put` that have another name."""
+
+
 def command(do: Do) -> str:
     """The command that carries out an operation, or the operation's name if there is none."""
     composed = next((words for one in VERBS for name, words in one.carries_out if name == do.as_tool()), "")
@@ -98,6 +102,7 @@ def command(do: Do) -> str:
         return f"`kgd {composed}`"
     known = [one for one in VERBS if do.operation in (one.call, one.also) and one.group]
     values = list(do.arguments.values())
+    values += [_NAMES[value] for value in values if value in _NAMES]
     chosen = next((one for one in known if one.name in values), None) or min(
         known, key=lambda one: one.place, default=None
     )
@@ -110,7 +115,7 @@ def command(do: Do) -> str:
 
 def _given(argument: Argument, value: str) -> str:
     if argument.is_positional:
-        return value
+        return f"'{value}'" if " " in value and "'" not in value else value
     return argument.flags[-1] if "action" in argument.options and value == "true" else f"{argument.flags[-1]} {value}"
 
 

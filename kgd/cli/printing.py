@@ -34,7 +34,7 @@ _IN_OTHER_LINES = frozenset(
     {"uri", "type", "name", "asked", "summary", "aliases", "content", "lapsed", "proposals", "superseded_by"}
 )
 """Fields of a node that are part of other lines, or are not printed."""
-_IN_CODE = frozenset({"file", "dir", "symbol"})
+IN_CODE = frozenset({"file", "dir", "symbol"})
 """Schemes of nodes whose address says more than their name."""
 _IN_SUMMARY = frozenset(
     ("file_type", "extension", "size_bytes", "line_count", "node_type", "file_count", "total_size", "depth")
@@ -62,6 +62,11 @@ STEPS = 5
 def moved(answer: Answer) -> None:
     """Print the outcome of a move in one line instead of a new and a deleted node."""
     created, deleted = answer.get("created", []), answer.get("deleted", [])
+    if answer.get("moved"):
+        put(answer)
+        for one in answer["moved"]:
+            say(f"{words.counted(one['facts'], 'facts')} moved from {one['path']} to {one['to']}")
+        return
     if len(created) != 1 or len(deleted) != 1:
         put(answer)
         return
@@ -205,7 +210,7 @@ def _place(node: Answer) -> str:
 
 def headline(node: Answer) -> str:
     """The name, or the summary if the name adds nothing; empty for files, folders and symbols of the code."""
-    if node["uri"].partition(":")[0] in _IN_CODE:
+    if node["uri"].partition(":")[0] in IN_CODE:
         return ""
     if is_telling(node):
         return _title(node)

@@ -256,10 +256,15 @@ def broken(answer: Answer) -> None:
         say(address(missing["uri"]))
         for link in missing["links"]:
             say(f"    {link['type']} from {address(link['source'])}")
+        if moved := missing.get("next"):
+            say(f"    {moved.strip()}", hang=4)
+    left = [one["uri"].partition(":")[0] in printing.IN_CODE for one in answer["broken"] if "next" not in one]
     if not answer["broken"]:
         say("no broken links")
-    else:
+    elif not all(left):
         say("Write the missing node with `kgd put`, or remove the relation with `kgd unlink`.")
+    elif left:
+        say("After a rename, `kgd mv OLD NEW` moves the facts of a file; `kgd unlink` removes a relation.")
 
 
 def questions(answer: Answer) -> None:

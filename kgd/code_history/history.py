@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock
@@ -44,6 +46,10 @@ LEAST_TOGETHER, LEAST_SHARE = 3, 0.2
 """Minimum number of commits in common with a companion, and their minimum share of all commits of the given paths."""
 TESTED = 200
 """Number of candidates whose significance is tested, most frequent first."""
+FORMER = 20
+"""Maximum number of former paths of a file."""
+RENAMED = 1_000
+"""Maximum number of renamed files of a folder to compare."""
 
 log = logging.getLogger("kgd.history")
 T = TypeVar("T")
@@ -166,6 +172,25 @@ class CodeHistory:
             return next(iter(_told(index, [(row.number, 0.0) for row in index.with_ids([id]).values()])), None)
 
         return self._ask(told, None)
+
+    def renamed(self, path: str) -> str:
+        """The current path of a file or folder that was renamed; empty if it was not, or exists now.
+
+        A folder was renamed if most of its files that were renamed kept their place in another one. Chains of renames
+        are followed (`commit_index.STEPS`).
+        """
+        return self._ask(lambda index: _renamed(index, path), "") if self._is_gone(path) else ""
+
+    def former(self, paths: Collection[str]) -> dict[str, list[str]]:
+        """The former paths of each of these files, at most `FORMER`, as far as nothing exists there now."""
+        found = self._ask(lambda index: index.former(paths), dict[str, list[str]]())
+        gone = ((path, [was for was in some[:FORMER] if self._is_gone(was)]) for path, some in found.items())
+        return {path: some for path, some in gone if some}
+
+    def _is_gone(self, path: str) -> bool:
+        """Whether the work tree has nothing at a path."""
+        top = self._code.top if self._code is not None else None
+        return top is not None and not os.path.lexists(top / path)
 
     def count(self) -> int:
         """The number of commits that were read."""
@@ -358,6 +383,15 @@ def _companions(index: CommitIndex, paths: Sequence[str], limit: int) -> list[Co
             if is_significant(chance, len(counted)):
                 answer.append(Companion(path, -less, len(numbers), chance))
     return answer[:limit]
+
+
+def _renamed(index: CommitIndex, path: str) -> str:
+    if found := index.renamed([path]):
+        return found[path]
+    below = index.renamed_below(path, RENAMED)
+    folders = Counter(now.removesuffix(rest) for was, now in below.items() if now.endswith(rest := was[len(path) :]))
+    folder, count = folders.most_common(1)[0] if folders else ("", 0)
+    return folder if 2 * count > len(below) else ""
 
 
 def _experts(index: CommitIndex, paths: Sequence[str], limit: int) -> list[Expert]:

@@ -60,6 +60,19 @@ def placed(text: str, locate: Callable[[str], str | None]) -> str:
     return f"{path}{text.strip()[found.end('path') :]}" if found and path else text
 
 
+def led(text: str, workspace: str, to: Callable[[str], str | None]) -> str:
+    """The citation with the path that `to` returns for its path; unchanged if it returns None.
+
+    The commit is left out, since the code of that commit has the former path.
+    """
+    one = parse(text, workspace)
+    path = to(one.path) if one else None
+    if one is None or path is None:
+        return text
+    slash = "/" if text.strip().endswith("/") else ""
+    return f"{path}#{one.symbol}" if one.symbol else f"{path}{slash}"
+
+
 def may_cite(data: bytes) -> bool:
     """Whether the file of a node may have a citation; other files need not be parsed."""
     return any(word in data for word in _SIGNS)
@@ -157,12 +170,14 @@ class Unverified:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A citation whose current content has not been verified. `change` is a predicate: ``changed in 85a9cf0f09``."""
+    """A citation whose current content has not been verified. `change` is a predicate: ``changed in 85a9cf0f09``.
+    `is_gone` if nothing exists at its path."""
 
     citation: Citation
     since_commit: str
     since: int | None
     change: str
+    is_gone: bool = False
 
     @property
     def reason(self) -> str:
@@ -180,9 +195,10 @@ def judge(citation: Citation, verified: Iterable[str], code: Code, *, deep: bool
     if not known or not now.known or now.id in known or now.id == FOLDER:
         return None
     is_not_found = bool(now.id and citation.symbol and not now.has_symbol)
-    change = "is gone" if not now.id else "is not found, and the file changed" if is_not_found else "changed"
+    is_gone = not now.id
+    change = "is gone" if is_gone else "is not found, and the file changed" if is_not_found else "changed"
     if not deep or FOLDER in known:
-        return Finding(citation, "", now.changed_at or None, change)
+        return Finding(citation, "", now.changed_at or None, change, is_gone)
     revisions = code.history(citation.path)
     after = None
     for number, (one, id) in enumerate(
@@ -192,12 +208,13 @@ def judge(citation: Citation, verified: Iterable[str], code: Code, *, deep: bool
             if is_not_found and one.blob and id != one.blob[:ID]:
                 change = "is gone"  # the verified version had the symbol
             if after is None:
-                return Finding(citation, "", now.changed_at or None, f"{change}, not committed yet")
-            return Finding(citation, after.commit, after.at, f"{change} in {after.commit[:10]}")
+                return Finding(citation, "", now.changed_at or None, f"{change}, not committed yet", is_gone)
+            return Finding(citation, after.commit, after.at, f"{change} in {after.commit[:10]}", is_gone)
         if number >= READ and citation.symbol:
             break
         after = one
-    return Finding(citation, "", None, f"{change}; the verified version is not in the history of this checkout")
+    change = f"{change}; the verified version is not in the history of this checkout"
+    return Finding(citation, "", None, change, is_gone)
 
 
 def summed_up(findings: Sequence[Finding]) -> Unverified | None:

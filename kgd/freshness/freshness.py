@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgd.code_history.history import CodeHistory
 from kgd.codec import documents
 from kgd.errors import Advice, Do, Invalid, KgdError, NotFound
 from kgd.freshness import areas, citations
@@ -57,6 +58,8 @@ class Freshness:
         self._at: dict[tuple[str, str, str], str | None] = {}
         self._dirty: set[Uri] = set()
         self._by_citation: dict[Uri, Unverified] = {}
+        self._gone: dict[Uri, list[Finding]] = {}
+        """The findings of stale nodes that cite a missing file."""
         self._by_area: dict[Uri, Unverified] = {}
         self._doubted: frozenset[Uri] = frozenset()
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -126,7 +129,23 @@ class Freshness:
         found = {uri: mark for uri in asked if (mark := self._by_citation.get(uri) or self._by_area.get(uri))}
         if any(not mark.since_commit for mark in found.values()):
             self._look_again(found)
-        return found
+        return found | {
+            uri: mark
+            for uri in found
+            if (gone := self._gone.get(uri)) and (mark := summed_up(list(map(self._with_new_path, gone))))
+        }
+
+    def renamed(self, uri: Uri) -> dict[str, str]:
+        """The new paths of files and folders that a stale node cites, by their former paths."""
+        paths = {one.citation.path for one in self._gone.get(uri, ()) if one.is_gone}
+        history = CodeHistory.of(self._workspace)
+        return {path: now for path in sorted(paths) if (now := history.renamed(path))}
+
+    def _with_new_path(self, one: Finding) -> Finding:
+        """The finding with the new path of a renamed file. It is looked up for each answer, since the history of the
+        code may be read after the node was checked."""
+        now = CodeHistory.of(self._workspace).renamed(one.citation.path) if one.is_gone else ""
+        return replace(one, change=f"{one.change}, now {now}") if now else one
 
     @property
     def doubted(self) -> frozenset[Uri]:
@@ -147,6 +166,12 @@ class Freshness:
         """The nodes known to cite a file, sorted. Takes one look-up."""
         with self._lock:
             return sorted(self._by_path.get(path, ()))
+
+    def citing_below(self, path: str) -> list[Uri]:
+        """The nodes known to cite a file or folder or anything in it, sorted. O(cited paths)."""
+        with self._lock:
+            paths = [one for one in self._by_path if one == path or one.startswith(f"{path}/")]
+            return sorted(set().union(*(self._by_path[one] for one in paths)))
 
     def citations(self, uri: Uri) -> tuple[Citation, ...]:
         """The known citations of a node. Takes one look-up, unless the node was just written."""
@@ -185,6 +210,7 @@ class Freshness:
             if (finding := judge(one, ids, self.code, deep=False)) is not None:
                 self.code.look()
                 finding = judge(one, ids, self.code, deep=True)
+            finding = finding and self._with_new_path(finding)
             answer.append(Checked(one, frozenset(ids), finding))
         return answer
 
@@ -284,10 +310,13 @@ class Freshness:
                 return  # written in the meantime: the job of that write checks the new version
             self._dirty.discard(uri)  # not earlier: until now, readers had to check for themselves
             self._index(uri, cited)
+            self._gone.pop(uri, None)
             if mark is None:
                 self._by_citation.pop(uri, None)
             else:
                 self._by_citation[uri] = mark
+            if any(one.is_gone for one in findings):
+                self._gone[uri] = findings
 
     def _blob(self, uri: Uri) -> bytes | None:
         card = self._workspace.graph.card(uri)

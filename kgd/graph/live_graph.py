@@ -133,6 +133,11 @@ class LiveGraph:
         """The existing nodes whose URIs start with `prefix`. O(found nodes and changes since the snapshot)."""
         return (uri for uri, is_node in self._layers.states(prefix) if is_node)
 
+    def named(self, prefix: str) -> list[Uri]:
+        """The existing nodes and the missing targets whose URIs start with `prefix`. O(found URIs and changes since the
+        snapshot)."""
+        return [uri for uri, _ in self._layers.states(prefix)]
+
     def twin(self, uri: Uri) -> Uri | None:
         """Another node whose name is equal on some file systems. The first call is O(nodes)."""
         with self.lock:

@@ -68,6 +68,8 @@ CREATE INDEX renamed_by ON renames (number);
 _MESSAGE = "messages, 2.0, 1.0, 1.0"
 """Weights of the subject, the body, and the parts of identifiers."""
 _PATH = "path_words, 2.0, 1.0"
+_RENAMED = "paths AS was JOIN paths AS now ON now.id = was.current WHERE now.id <> was.id"
+"""Former paths that the tree no longer has, and the current path of each."""
 
 
 class NewCommit(NamedTuple):
@@ -264,6 +266,23 @@ class CommitIndex(Database):
         """The number of commits from number `since` on that touched at least one and at most `NARROW` paths."""
         sql = "SELECT count(*) FROM commits WHERE files BETWEEN 1 AND ? AND number >= ?"
         return int(self.column(sql, NARROW, since)[0])
+
+    def renamed(self, paths: Collection[str]) -> dict[str, str]:
+        """The current path of each of these former paths of files."""
+        sql = f"SELECT was.path, now.path FROM {_RENAMED} AND was.path IN ({{}})"
+        return dict(self.rows_in(sql, paths))
+
+    def renamed_below(self, folder: str, limit: int) -> dict[str, str]:
+        """The current paths of files that were renamed, by their former path in this folder."""
+        sql = f"SELECT was.path, now.path FROM {_RENAMED} AND was.path > ? AND was.path < ? LIMIT ?"
+        return dict(self.rows(sql, f"{folder}/", f"{folder}0", limit))
+
+    def former(self, paths: Collection[str]) -> dict[str, list[str]]:
+        """The former paths of each of these files that was renamed, sorted."""
+        found: dict[str, list[str]] = {}
+        for was, now in self.rows_in(f"SELECT was.path, now.path FROM {_RENAMED} AND now.path IN ({{}})", paths):
+            found.setdefault(now, []).append(was)
+        return {now: sorted(some) for now, some in found.items()}
 
     def is_present(self, paths: Collection[str]) -> set[str]:
         """The paths among these that exist in the tree."""

@@ -17,8 +17,12 @@ from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.origins import unverified_answer, verified
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
+from kgd.tools.write.code_moves import after_rename
 from kgd.tools.write.put import PutResult, answer_of
 from kgd.workspace.workspace import Workspace
+
+MOVED = 3
+"""Largest number of renamed files in the next step."""
 
 
 class StaleParams(Params):
@@ -62,7 +66,7 @@ def stale(session: Session, params: StaleParams) -> StaleResult:
         "workspace": workspace.id,
         "total": len(ordered),
         "nodes": [{**brief(workspace, uri), "unverified": unverified_answer(found[uri])} for uri in page],
-        "next": _next_step(workspace, freshness, ordered),
+        "next": _next_step(workspace, freshness, ordered, page),
     }
     if written is not None:
         answer["verified"] = written
@@ -80,13 +84,15 @@ def _verify(session: Session, workspace: Workspace, params: StaleParams) -> PutR
     return answer_of(workspace, session.submit(workspace, changes, dry_run=params.dry_run), dry_run=params.dry_run)
 
 
-def _next_step(workspace: Workspace, freshness: Freshness, found: list[Uri]) -> str:
+def _next_step(workspace: Workspace, freshness: Freshness, found: list[Uri], page: list[Uri]) -> str:
     if freshness.code is None:
         return "This workspace has no code tree here, so nothing can be checked."
     if not found:
         return "no stale facts"
     verify, put = Do("stale", verify="URI"), Do("put")
-    return Advice("Read the code. If a node still holds, run ", verify, "; if not, correct it with ", put, ".")
+    told = ("Read the code. If a node still holds, run ", verify, "; if not, correct it with ", put, ".")
+    moved = {was: now for uri in page for was, now in freshness.renamed(uri).items()}
+    return Advice(*told, *(part for was, now in list(moved.items())[:MOVED] for part in after_rename(was, now)))
 
 
 STALE = Operation(

@@ -7,11 +7,17 @@ from typing import Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from kgd.code_history.history import CodeHistory
+from kgd.errors import Advice
+from kgd.freshness.moving import SCHEMES
 from kgd.model.fields import plain_weight
+from kgd.model.uri import Uri, path_of, scheme_of, workspace_of
 from kgd.tools import addressing, paging
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
+from kgd.tools.write.code_moves import after_rename
+from kgd.workspace.workspace import Workspace
 
 
 class BrokenParams(Params):
@@ -27,10 +33,13 @@ class MissingLink(TypedDict):
 
 
 class MissingNode(TypedDict):
-    """A missing node to which relations lead."""
+    """A missing node to which relations lead. `moved` is the new path of a renamed file or folder of the code, and
+    `next` moves its facts there."""
 
     uri: str
     links: list[MissingLink]
+    moved: NotRequired[str]
+    next: NotRequired[str]
 
 
 class BrokenResult(TypedDict):
@@ -53,7 +62,7 @@ def broken(session: Session, params: BrokenParams) -> BrokenResult:
     answer: BrokenResult = {"workspace": workspace.id, "links": len(found), "broken": []}
     for one in rest[: params.limit]:
         if not answer["broken"] or answer["broken"][-1]["uri"] != one.target:
-            answer["broken"].append({"uri": one.target, "links": []})
+            answer["broken"].append(_missing(session, workspace, one.target))
         answer["broken"][-1]["links"].append(
             {"source": one.source, "type": one.type, "weight": plain_weight(one.weight)}
         )
@@ -61,6 +70,18 @@ def broken(session: Session, params: BrokenParams) -> BrokenResult:
         last = rest[params.limit - 1]
         answer["cursor"] = paging.write("broken", workspace.id, [last.target, last.source, last.type])
     return answer
+
+
+def _missing(session: Session, workspace: Workspace, uri: Uri) -> MissingNode:
+    missing: MissingNode = {"uri": uri, "links": []}
+    if scheme_of(uri) not in SCHEMES or workspace_of(uri) != workspace.id or session.principal is not None:
+        return missing
+    path, history = path_of(uri), CodeHistory.of(workspace)
+    if scheme_of(uri) == "symbol":
+        path = path.rpartition("/")[0]
+    if now := history.renamed(path):
+        missing["moved"], missing["next"] = now, Advice(*after_rename(path, now))
+    return missing
 
 
 BROKEN = Operation(

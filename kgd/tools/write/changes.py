@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
@@ -16,6 +17,7 @@ from kgd.model.uri import Uri
 from kgd.tools import addressing, visibility
 from kgd.tools.origins import verified
 from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many
+from kgd.tools.write.code_moves import MovedCode, code_move
 from kgd.workspace.writing.edits import NoSuchNode
 
 if TYPE_CHECKING:
@@ -245,8 +247,11 @@ ChangesAsInPut = Annotated[
 """`Changes` with a short schema, for tools that are offered together with `put`, which has the full schema."""
 
 
-def edits(session: Session, workspace: Workspace, changes: Sequence[Any]) -> tuple[model.Edit, ...]:
-    """Translate changes into edits of this workspace, in their order. Writes nothing.
+def edits(
+    session: Session, workspace: Workspace, changes: Sequence[Any], moved: list[MovedCode] | None = None
+) -> tuple[model.Edit, ...]:
+    """Translate changes into edits of this workspace, in their order. Writes nothing. Moves of code are added to
+    `moved`.
 
     Raises:
         KgdError: The first wrong change, with its place, such as ``changes[2].weight``.
@@ -258,13 +263,16 @@ def edits(session: Session, workspace: Workspace, changes: Sequence[Any]) -> tup
     def spell(text: str, at: str) -> Uri:
         return addressing.spell(session, workspace, text, at=at)
 
-    def edit(change: Any) -> model.Edit:
+    def made(change: Any) -> tuple[model.Edit, ...]:
         if isinstance(change, Verify):
-            return verified(session, workspace, own(change.uri, "uri"))
-        made: model.Edit = _checked(change).edit(spell, own, workspace.id)
-        return made
+            return (verified(session, workspace, own(change.uri, "uri")),)
+        if isinstance(change, Move) and (move := code_move(session, workspace, change.uri, change.to)):
+            if moved is not None:
+                moved.append(move.told)
+            return move.edits
+        return (_checked(change).edit(spell, own, workspace.id),)
 
-    return tuple(_each(changes, edit, "changes"))
+    return tuple(chain.from_iterable(_each(changes, made, "changes")))
 
 
 @contextmanager

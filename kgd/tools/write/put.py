@@ -15,7 +15,7 @@ from kgd.errors import Advice, Do, Invalid, Stale
 from kgd.freshness.citations import placed
 from kgd.memories.keywords import first_words, memory
 from kgd.model.access import Verb
-from kgd.model.change import VERIFY, ChangeSet, Upsert
+from kgd.model.change import VERIFY, ChangeSet, Upsert, subject_from
 from kgd.model.fields import CITES
 from kgd.model.node import PLAIN, SUPERSEDES, NodeField, Relation, Shape
 from kgd.model.uri import Uri, build, scheme_of, scheme_of_type
@@ -44,6 +44,7 @@ from kgd.tools.parameters import Many, Message, Params, RequestId
 from kgd.tools.session import Session
 from kgd.tools.write import write_conflicts
 from kgd.tools.write.changes import Changes, addresses, edits, naming_similar
+from kgd.tools.write.code_moves import MovedCode
 from kgd.workspace.answers import Outcome
 from kgd.workspace.workspace import Workspace
 
@@ -82,6 +83,7 @@ class PutResult(TypedDict):
     deleted: NotRequired[list[str]]
     reverted: NotRequired[CommitLine]
     resolved: NotRequired[list[Resolved]]
+    moved: NotRequired[list[MovedCode]]
     repeated: NotRequired[bool]
     dry_run: NotRequired[bool]
 
@@ -89,20 +91,26 @@ class PutResult(TypedDict):
 def put(session: Session, params: PutParams) -> PutResult:
     """Apply all changes as one commit, or none of them."""
     workspace = addressing.choose(session, params.workspace, _first_uris(params.changes), writing=True)
-
+    moved: list[MovedCode] = []
     changes = ChangeSet(
-        edits(session, workspace, params.changes),
+        edits(session, workspace, params.changes, moved),
         author=session.author(workspace),
-        message=params.message,
+        message=params.message or _moves(params.changes, moved),
         request_id=params.request_id,
         operation=VERIFY if params.changes and all(one.op == VERIFY for one in params.changes) else "put",
     )
     outcome, resolved = written(session, workspace, changes, conflicts=params.conflicts, dry_run=params.dry_run)
     answer = answer_of(workspace, outcome, dry_run=params.dry_run)
     answer["warnings"] += addressing.guesses(session, workspace, addresses(params.changes))
-    if resolved:
-        answer["resolved"] = resolved
+    answer |= present(resolved=resolved, moved=moved)
     return answer
+
+
+def _moves(changes: list[Any], moved: list[MovedCode]) -> str:
+    """The subject of a commit that only leads facts to moved code; otherwise empty."""
+    if not moved or len(moved) < len(changes):
+        return ""
+    return subject_from("move", moved[0]["path"], "to", moved[0]["to"], more=len(moved) - 1)
 
 
 def written(
@@ -334,7 +342,10 @@ PUT = Operation(
             (URI, option("to", "the new URI", "TO"), *WRITE),
             name="mv",
             place=50,
-            examples=(("kgd mv services/auth services/sign-in", "links to the old name still work"),),
+            examples=(
+                ("kgd mv services/auth services/sign-in", "links to the old name still work"),
+                ("kgd mv src/old.py src/new.py", "after git mv: the facts cite the new file"),
+            ),
             print="printing.moved",
         ),
         Command(

@@ -1,0 +1,111 @@
+"""Facts about moved code: the edits that lead them from the former path of a file or folder to its new one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kgd.freshness.citations import VERIFIED, led, note
+from kgd.freshness.freshness import SETTLED_WITHIN, Checked, Freshness
+from kgd.model.change import Delete, Edit, Move, difference
+from kgd.model.fields import CITES
+from kgd.model.node import Json, Node
+from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, uri_at, workspace_of
+
+if TYPE_CHECKING:
+    from kgd.workspace.workspace import Workspace
+
+SCHEMES = (*CODE_TREE, "symbol")
+
+
+def is_moved(workspace: Workspace, old: str, new: str) -> bool:
+    """Whether the code tree on this machine has a file or folder at `new`, and nothing at `old`."""
+    code = Freshness.of(workspace).code
+    if code is None:
+        return False
+    was = code.present(old)
+    return was.known and not was.id and bool(code.shareable(new).id)
+
+
+def led_to(workspace: Workspace, old: str, new: Uri) -> tuple[tuple[Edit, ...], int]:
+    """The edits that lead citations and relations of all facts from the path `old` to the file or folder `new`, and the
+    number of these facts.
+
+    Verified content stays verified: it is recorded under the new citation. Nodes stored for the former path, and for
+    paths below it, move as well, unless the new path has one; nodes that only a relation created are deleted.
+    """
+    freshness = Freshness.of(workspace)
+    freshness.settle(SETTLED_WITHIN)
+    to, graph = _Lead(workspace.id, old, new), workspace.graph
+    edits: list[Edit] = []
+    bare: list[Edit] = []
+    sources = set(freshness.citing_below(old))
+    for target in _targets(workspace, old):
+        sources.update(edge.target for edge in graph.into(target))
+        if (stored := workspace.node(target)) is not None and stored.is_bare:
+            bare.append(Delete(target))
+        elif stored is not None and (there := to.uri(target)) and graph.card(there) is None:
+            edits.append(Move(target, there))
+    facts = 0
+    for uri in sorted(sources):
+        if (before := workspace.node(uri)) is not None and (made := difference(before, to.node(before, freshness))):
+            edits += made
+            facts += 1
+    return (*edits, *bare), facts
+
+
+def _targets(workspace: Workspace, old: str) -> Iterator[Uri]:
+    """The nodes and missing targets of relations at a path of the code tree, or below it."""
+    for scheme in SCHEMES:
+        if uri := uri_at(scheme, workspace.id, old):
+            yield from (one for one in workspace.graph.named(uri) if one == uri or one.startswith(f"{uri}/"))
+
+
+class _Lead:
+    """Former paths, URIs and nodes, with the new path instead."""
+
+    def __init__(self, workspace: str, old: str, new: Uri) -> None:
+        self._workspace, self._old, self._new, self._path = workspace, old, new, path_of(new)
+
+    def path(self, path: str) -> str | None:
+        """The new path; None for other paths."""
+        rest = path.removeprefix(self._old)
+        return self._path + rest if rest != path and rest[:1] in ("", "/") else None
+
+    def uri(self, uri: Uri) -> Uri | None:
+        scheme = scheme_of(uri)
+        path = self.path(path_of(uri)) if scheme in SCHEMES and workspace_of(uri) == self._workspace else None
+        if path is None or path == self._path:
+            return None if path is None else self._new
+        return uri_at(scheme, self._workspace, path)
+
+    def node(self, node: Node, freshness: Freshness) -> Node:
+        """The node that cites the new path, and is related to it."""
+        cites = node.data.get(CITES)
+        data: dict[str, Json] = dict(node.data)
+        if isinstance(cites, str):
+            data[CITES] = self._text(cites)
+        elif isinstance(cites, list):
+            data[CITES] = list(dict.fromkeys(self._text(one) if isinstance(one, str) else one for one in cites))
+        if notes := self._notes(node, freshness.checked(node.uri, node)):
+            data[VERIFIED] = notes
+        kept = [one for one in node.relations if not self.uri(one.target)]
+        known = {one.key for one in kept}
+        moved = [replace(one, target=there) for one in node.relations if (there := self.uri(one.target))]
+        relations = (*kept, *(one for one in moved if one.key not in known))
+        return replace(node, data=data, relations=relations)
+
+    def _text(self, text: str) -> str:
+        return led(text, self._workspace, self.path)
+
+    def _notes(self, node: Node, checked: list[Checked]) -> dict[str, Json]:
+        """The verifications, with those of the former path under the new citation."""
+        given = node.data.get(VERIFIED)
+        notes: dict[str, Json] = dict(given) if isinstance(given, dict) else {}
+        for one in checked:
+            if (text := self._text(one.citation.text)) != one.citation.text:
+                for id in one.verified:
+                    notes.pop(note(one.citation.text, id), None)
+                    notes[note(text, id)] = True
+        return notes

@@ -1,0 +1,82 @@
+"""Moves of code: a `move` between two paths of the code tree leads the facts about the former path to the new one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from typing_extensions import TypedDict
+
+from kgd.errors import Advice, Do, Invalid, NotFound
+from kgd.freshness.freshness import Freshness
+from kgd.freshness.moving import is_moved, led_to
+from kgd.model.uri import CODE_TREE, OWNED, Uri, path_of, scheme_of, workspace_of
+from kgd.tools import addressing, file_paths
+from kgd.tools.nodes import printable
+
+if TYPE_CHECKING:
+    from kgd.model.change import Edit
+    from kgd.tools.session import Session
+    from kgd.workspace.workspace import Workspace
+
+
+class MovedCode(TypedDict):
+    """A file or folder of the code that was renamed, and the number of facts that now name its new path."""
+
+    path: str
+    to: str
+    facts: int
+
+
+class CodeMove(NamedTuple):
+    told: MovedCode
+    edits: tuple[Edit, ...]
+
+
+def code_move(session: Session, workspace: Workspace, given: str, new: str) -> CodeMove | None:
+    """The edits for a move between two paths; None if `given` is a node to move, or the caller holds a token.
+
+    Raises:
+        Invalid: The former path still exists, or the new one does not.
+        NotFound: No fact names the former path.
+    """
+    if session.principal is not None:
+        return None
+    to = addressing.resolve(session, workspace, new, at="to")
+    if scheme_of(to) not in CODE_TREE or workspace_of(to) != workspace.id:
+        return None
+    uri = addressing.resolve(session, workspace, given)
+    is_stored = workspace.graph.card(uri) is not None
+    if scheme_of(uri) in CODE_TREE:
+        olds = [path_of(uri)]
+    elif is_stored or given.partition(":")[0] in OWNED:
+        return None
+    else:  # a path from the top, or from the caller's folder
+        found = (file_paths.locate(session, workspace, text) for text in (given, f"./{given}"))
+        olds = [path.rstrip("/") for path in dict.fromkeys(found) if path]
+    for old in olds:
+        if is_moved(workspace, old, path_of(to)):
+            edits, facts = led_to(workspace, old, to)
+            if edits:
+                return CodeMove({"path": printable(old), "to": printable(path_of(to)), "facts": facts}, edits)
+    if not is_stored and olds:
+        _refuse(workspace, olds[0], to)
+    return None
+
+
+def after_rename(was: str, now: str) -> tuple[str | Do, ...]:
+    """The sentence that leads the facts about a renamed file to its new path, as parts of an `Advice`."""
+    do = Do("put", op="move", uri=was, to=now)
+    return f" {printable(was)} was renamed; ", do, " moves its facts."
+
+
+def _refuse(workspace: Workspace, old: str, to: Uri) -> None:
+    code = Freshness.of(workspace).code
+    if code is None:
+        return
+    if code.present(old).id:
+        first = "Rename it there first, for example with `git mv`."
+        raise Invalid(f"{old[:200]} is still in the code tree", at="uri", next=first)
+    if not code.shareable(path_of(to)).id:
+        raise Invalid(f"{path_of(to)[:200]} is not in the code tree", at="to", next="Name the new path.")
+    advice = Advice("List stale facts with ", Do("stale"), ".")
+    raise NotFound(f"no fact cites {old[:200]} or is related to it", at="uri", next=advice)

@@ -1,0 +1,183 @@
+"""After a file or folder of the code is renamed: its facts name the new path, are found by it, and move there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.errors import Invalid, NotFound
+from kgd.freshness.citations import led
+from kgd.model.access import Principal, Scope
+from kgd.tools import call
+from kgd.tools.session import Session
+from tests.freshness.conftest import SESSION, becomes_stale, commit, stale
+from tests.surfaces.conftest import Ask, git, upsert
+from tests.waiting import until
+
+LOGIN = "src/auth/login.py"
+CITING, RELATED, OTHER = "gotcha://shop/citing", "insight://shop/related", "insight://shop/other"
+
+
+def rename(code: Path, old: str = SESSION, new: str = LOGIN) -> str:
+    """Rename a path of the code in a commit; the commit."""
+    (code / new).parent.mkdir(parents=True, exist_ok=True)
+    git(code, "mv", old, new)
+    git(code, "commit", "-qm", f"rename {old}")
+    return git(code, "rev-parse", "HEAD").strip()
+
+
+@pytest.fixture
+def facts(ask: Ask) -> None:
+    """A fact that cites a definition, one that is about the file, and one about another file."""
+    relation = {"type": "about", "target": f"./{SESSION}", "weight": 0.5, "data": {"reason": "its tokens"}}
+    ask.put(
+        changes=[
+            upsert(CITING, summary="tokens are unsigned", data={"cites": [f"{SESSION}#sign", "README.md"]}),
+            upsert(RELATED, summary="sessions last a day", relations=[relation]),
+            upsert(OTHER, summary="keys are empty", data={"cites": ["src/auth/keys.py"]}),
+        ]
+    )
+
+
+def node(ask: Ask, uri: str) -> Any:
+    return ask.get(uris=uri)["nodes"][0]
+
+
+def move(ask: Ask, old: str = f"./{SESSION}", new: str = f"./{LOGIN}", **more: Any) -> Any:
+    return ask.put(changes=[{"op": "move", "uri": old, "to": new}], **more)
+
+
+@pytest.mark.usefixtures("facts")
+def test_a_stale_mark_and_a_broken_link_name_the_new_path_and_its_repair(ask: Ask, code: Path) -> None:
+    renamed = rename(code)
+    found = becomes_stale(ask, CITING)["unverified"]
+    assert found["reason"] == f"sign in {SESSION} is gone in {renamed[:10]}, now {LOGIN}"
+    repair = f"put with op=move, uri={SESSION}, to={LOGIN}"
+    assert repair in ask.stale()["next"]
+    assert node(ask, CITING)["unverified"]["reason"] == found["reason"]
+    [broken] = ask.broken()["broken"]
+    assert broken["moved"] == LOGIN
+    assert repair in broken["next"]
+    cited = ask.get(uris=CITING, include=["citations"])["nodes"][0]["citations"][0]
+    assert cited["reason"].endswith(f", now {LOGIN}")
+
+
+@pytest.mark.usefixtures("facts")
+def test_a_move_leads_citations_and_relations_to_the_new_file_in_one_commit(ask: Ask, code: Path) -> None:
+    rename(code)
+    becomes_stale(ask, CITING)
+    tried = move(ask, dry_run=True)
+    assert tried["moved"] == [{"path": SESSION, "to": LOGIN, "facts": 2}]
+    assert node(ask, CITING)["data"]["cites"] == [f"{SESSION}#sign", "README.md"]
+    done = move(ask)
+    assert done["moved"] == tried["moved"]
+    assert {one["uri"] for one in done["nodes"]} == {CITING, RELATED}
+    assert node(ask, CITING)["data"]["cites"] == [f"{LOGIN}#sign", "README.md"]
+    assert not any(SESSION in key for key in node(ask, CITING)["data"]["verified"])
+    [relation] = ask.get(uris=RELATED, include=["relations"])["nodes"][0]["relations"]
+    assert (relation["target"], relation["weight"]) == (f"file://shop/{LOGIN}", 0.5)
+    assert relation["data"] == {"reason": "its tokens"}
+    assert stale(ask) == []
+    assert ask.broken()["broken"] == []
+    with pytest.raises(NotFound, match=f"no fact cites {SESSION}"):
+        move(ask)
+    ask.put(changes=[{"op": "revert", "commit": done["commit"]}])
+    assert node(ask, CITING)["data"]["cites"] == [f"{SESSION}#sign", "README.md"]
+    assert becomes_stale(ask, CITING)
+    assert move(ask)["moved"] == tried["moved"]
+    assert node(ask, f"file://shop/{LOGIN}")["version"] == 0  # the file that the reverted relation created is gone
+
+
+@pytest.mark.usefixtures("facts")
+def test_a_definition_that_changed_in_the_move_stays_stale(ask: Ask, code: Path) -> None:
+    rename(code)
+    commit(code, LOGIN, "def sign(token):\n    return hmac(token)\n")
+    becomes_stale(ask, CITING)
+    move(ask)
+    assert f"sign in {LOGIN} changed" in becomes_stale(ask, CITING)["unverified"]["reason"]
+
+
+def test_a_verified_commit_and_a_citation_of_a_symbol_move(ask: Ask, code: Path) -> None:
+    head = git(code, "rev-parse", "HEAD").strip()
+    symbol = {"type": "about", "target": f"symbol://shop/{SESSION}/sign"}
+    ask.put(
+        changes=[
+            upsert(CITING, data={"cites": [f"{SESSION}@{head[:12]}"]}),
+            upsert(RELATED, relations=[symbol]),
+        ]
+    )
+    rename(code)
+    until(lambda: set(stale(ask)) == {CITING, RELATED})
+    assert move(ask)["moved"][0]["facts"] == 2
+    assert node(ask, CITING)["data"]["cites"] == [LOGIN]
+    [relation] = ask.get(uris=RELATED, include=["relations"])["nodes"][0]["relations"]
+    assert relation["target"] == f"symbol://shop/{LOGIN}/sign"
+    assert stale(ask) == []
+    commit(code, LOGIN, "def sign(token):\n    return hmac(token)\n")
+    until(lambda: set(stale(ask)) == {CITING, RELATED})
+
+
+@pytest.mark.usefixtures("facts")
+def test_a_renamed_folder_moves_with_all_facts_below_it(ask: Ask, code: Path) -> None:
+    ask.put(changes=[upsert("insight://shop/folder", data={"cites": ["src/auth/"]}, relations=_about("./src/auth"))])
+    rename(code, "src/auth", "src/signing")
+    until(lambda: len(stale(ask)) == 3, say=lambda: ask.stale())
+    reasons = {one["uri"]: one["unverified"]["reason"] for one in ask.stale()["nodes"]}
+    assert reasons["insight://shop/folder"] == "src/auth is gone, now src/signing"
+    assert move(ask, "src/auth", "src/signing")["moved"] == [{"path": "src/auth", "to": "src/signing", "facts": 4}]
+    assert node(ask, "insight://shop/folder")["data"]["cites"] == ["src/signing/"]
+    assert node(ask, OTHER)["data"]["cites"] == ["src/signing/keys.py"]
+    assert stale(ask) == []
+    assert ask.broken()["broken"] == []
+
+
+def _about(target: str) -> list[dict[str, str]]:
+    return [{"type": "about", "target": target}]
+
+
+@pytest.mark.usefixtures("facts")
+def test_chains_of_renames_lead_to_the_last_path(ask: Ask, code: Path) -> None:
+    rename(code)
+    rename(code, LOGIN, "src/last.py")
+    assert becomes_stale(ask, CITING)["unverified"]["reason"].endswith(", now src/last.py")
+
+
+@pytest.mark.usefixtures("facts")
+def test_a_node_stored_for_the_former_path_moves_too(ask: Ask, code: Path) -> None:
+    ask.put(changes=[upsert(f"file://shop/{SESSION}", summary="signs sessions")])
+    rename(code)
+    becomes_stale(ask, CITING)
+    assert move(ask)["moved"][0]["facts"] == 2
+    assert node(ask, f"file://shop/{LOGIN}")["summary"] == "signs sessions"
+
+
+@pytest.mark.usefixtures("facts")
+def test_a_move_of_code_is_refused_unless_the_code_moved(ask: Ask, code: Path) -> None:
+    with pytest.raises(Invalid, match=f"{SESSION} is still in the code tree"):
+        move(ask)
+    rename(code)
+    with pytest.raises(Invalid, match=r"src/nowhere.py is not in the code tree"):
+        move(ask, new="./src/nowhere.py")
+
+
+@pytest.mark.usefixtures("facts")
+def test_the_holder_of_a_token_moves_no_code(ask: Ask, code: Path, session: Session) -> None:
+    rename(code)
+    becomes_stale(ask, CITING)
+    scope = Scope.of("shop", ["read", "write"], ["/**"])
+    guest = Session(session.daemon, principal=Principal("tok1", "bot", "agent", (scope,)))
+    change = {"op": "move", "uri": f"file://shop/{SESSION}", "to": f"file://shop/{LOGIN}"}
+    with pytest.raises(NotFound):
+        call(guest, "put", {"changes": [change]})
+
+
+def test_a_path_is_led_without_its_commit() -> None:
+    to = {"a.py": "b.py", "a": "b"}.get
+    assert led("a.py#Class.method", "shop", to) == "b.py#Class.method"
+    assert led("a.py@1a2b3c4d#f", "shop", to) == "b.py#f"
+    assert led("file://shop/a.py", "shop", to) == "b.py"
+    assert led("a/", "shop", to) == "b/"
+    assert led("other.py@1a2b3c4d", "shop", to) == "other.py@1a2b3c4d"
+    assert led("https://example.org/a.py", "shop", to) == "https://example.org/a.py"
