@@ -13,6 +13,7 @@ from kgd.errors import Advice, Do
 from kgd.ui import error_words, rendering
 from kgd.ui.pages.attention import Waiting
 from kgd.ui.pages.overview import unread
+from tests.surfaces.conftest import git
 from tests.ui.conftest import Desk, Watched, at, axe
 from tests.waiting import at_rest, until
 
@@ -359,3 +360,19 @@ def test_recent_changes_are_beside_pending_work_on_a_wide_screen_and_below_it_on
     page.set_viewport_size({"width": 400, "height": 800})
     assert place(recent)[0] == place(work)[0]
     assert place(recent)[1] > place(page.locator(".pending").last)[1]
+
+
+@pytest.mark.slow
+@browser
+def test_a_link_to_a_renamed_file_moves_with_one_button(desk: Desk, page: Page) -> None:
+    old, new = "src/auth/session.py", "src/auth/login.py"
+    desk.put("concept://shop/a", name="A fact.", relations=[{"type": "about", "target": f"file://shop/{old}"}])
+    git(desk.code, "mv", old, new)
+    git(desk.code, "commit", "-qm", "rename")
+    until(lambda: desk.call("broken")["links"] == 1)
+    at(page, "broken")
+    expect(page.locator("main")).to_contain_text(f"Renamed to {new}.")
+    assert axe(page) == []
+    page.get_by_role("button", name="Move facts").click()
+    expect(page.locator("main")).to_contain_text("No broken links.")
+    expect(page.locator("body")).to_contain_text(f"Moved 1 fact to {new} with commit")

@@ -11,7 +11,7 @@ from typing import Any
 
 from kgd.errors import KgdError, NotFound
 from kgd.model.access import Verb
-from kgd.model.uri import name_of, scheme_of
+from kgd.model.uri import Uri, name_of, path_of, scheme_of
 from kgd.ui.changes import reasons_of, rows, titled
 from kgd.ui.node_reading import cited, lead, names
 from kgd.ui.node_reading import listed as listed_rows
@@ -375,6 +375,17 @@ def broken(visit: Visit) -> Handled:
     return Page("broken.html", told | {"name_of": name_of, "scheme_of": scheme_of})
 
 
+def move(visit: Visit) -> Handled:
+    """Move the facts about a renamed file or folder of the code to its new path."""
+    uri = Uri(visit.required("uri"))
+    was, to = path_of(uri), visit.required("to")
+    if scheme_of(uri) == "symbol":
+        was = was.rpartition("/")[0]
+    done = visit.call("put", changes=[{"op": "move", "uri": was, "to": to}])
+    facts = sum(one["facts"] for one in done.get("moved", ()))
+    return reported(visit.to("broken"), done, f"Moved {counted(facts, 'fact')} to {to}", "Moved already.")
+
+
 def _by_source(found: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
     """Return missing nodes by the source and the type of their first link."""
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
@@ -408,5 +419,6 @@ ENTRIES = (
     Entry("overview", "stale", stale),
     Entry("overview", "stale", verify, ("POST",)),
     Entry("overview", "broken", broken),
+    Entry("overview", "broken", move, ("POST",)),
     Entry("overview", "unreadable", unreadable),
 )
