@@ -14,10 +14,11 @@ from typing import Annotated
 from pydantic import Field
 
 from kgd.areas.paths import normalise
+from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, KgdError, Limit
 from kgd.git.discovery import find_place
 from kgd.model.globs import Glob, place_of
-from kgd.model.uri import CODE_TREE, OWNED, Uri, path_of, scheme_of, uri_at
+from kgd.model.uri import CODE_TREE, OWNED, Uri, from_path, path_of, scheme_of, uri_at
 from kgd.overlay.tree import Directory, below
 from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import QUOTES
@@ -197,6 +198,17 @@ def is_directory(workspace: Workspace, path: str) -> bool:
     """Whether the code tree has a directory at a path from its top."""
     uri = uri_at("dir", workspace.id, path)
     return uri is not None and workspace.in_overlay(uri)
+
+
+def former(session: Session, workspace: Workspace, paths: Sequence[str]) -> dict[str, list[str]]:
+    """The paths that each of these files had before it was renamed; none for a caller who may not see the code's
+    history. Facts that name a former path are about the file."""
+    return CodeHistory.of(workspace).former(paths) if session.sees_code_history(workspace) else {}
+
+
+def symbol_in(workspace: Workspace, path: str, symbol: Uri) -> Uri:
+    """The URI of a definition as if it were in the file at another path."""
+    return Uri(f"{from_path('symbol', workspace.id, path)}/{symbol.rpartition('/')[2]}")
 
 
 def named(session: Session, workspace: Workspace, text: str) -> list[Uri]:

@@ -120,13 +120,14 @@ def test_a_verified_commit_and_a_citation_of_a_symbol_move(ask: Ask, code: Path)
 
 
 @pytest.mark.usefixtures("facts")
-def test_a_renamed_folder_moves_with_all_facts_below_it(ask: Ask, code: Path) -> None:
+def test_a_renamed_folder_moves_with_all_facts_below_it(ask: Ask, code: Path, session: Session) -> None:
     ask.put(changes=[upsert("insight://shop/folder", data={"cites": ["src/auth/"]}, relations=_about("./src/auth"))])
     rename(code, "src/auth", "src/signing")
     until(lambda: len(stale(ask)) == 3, say=lambda: ask.stale())
     reasons = {one["uri"]: one["unverified"]["reason"] for one in ask.stale()["nodes"]}
     assert reasons["insight://shop/folder"] == "src/auth is gone, now src/signing"
-    assert move(ask, "src/auth", "src/signing")["moved"] == [{"path": "src/auth", "to": "src/signing", "facts": 4}]
+    elsewhere = Ask(Session(session.daemon))  # as of a page, which has no directory
+    assert move(elsewhere, "src/auth", "src/signing", workspace="shop")["moved"] == [{"path": "src/auth", "to": "src/signing", "facts": 4}]
     assert node(ask, "insight://shop/folder")["data"]["cites"] == ["src/signing/"]
     assert node(ask, OTHER)["data"]["cites"] == ["src/signing/keys.py"]
     assert stale(ask) == []
@@ -171,6 +172,53 @@ def test_the_holder_of_a_token_moves_no_code(ask: Ask, code: Path, session: Sess
     change = {"op": "move", "uri": f"file://shop/{SESSION}", "to": f"file://shop/{LOGIN}"}
     with pytest.raises(NotFound):
         call(guest, "put", {"changes": [change]})
+
+
+@pytest.mark.usefixtures("facts")
+def test_context_of_a_renamed_file_has_the_facts_about_its_former_path(ask: Ask, code: Path) -> None:
+    rename(code)
+    rename(code, LOGIN, "src/last.py")
+    found = {one["uri"]: one["why"] for one in ask.context(paths="src/last.py")["items"]}
+    assert found == {CITING: f"cites {SESSION}, now src/last.py", RELATED: f"about {SESSION}, now src/last.py"}
+    assert ask.context(paths="src/last.py")["described"] == ["src/last.py"]
+    assert {one["uri"] for one in ask.context(paths="src/")["items"]} == {CITING, RELATED, OTHER}
+    until(lambda: ask.code_file(uri="./src/last.py")["symbols"])
+    line = ask.context(paths="src/last.py:1")["items"]
+    assert line[0]["why"].startswith("cites sign, which contains the line")
+
+
+@pytest.mark.usefixtures("facts")
+def test_the_page_and_the_area_of_a_renamed_file_have_the_facts_about_its_former_path(ask: Ask, code: Path) -> None:
+    symbol = _about(f"symbol://shop/{SESSION}/sign")
+    ask.put(changes=[upsert("insight://shop/symbol", summary="signs", relations=symbol)])
+    rename(code)
+    until(lambda: ask.code_file(uri=f"./{LOGIN}")["state"] == "text" and ask.code_file(uri=f"./{LOGIN}")["symbols"])
+    notes = {one["uri"]: one for one in ask.code_file(uri=f"./{LOGIN}")["notes"]}
+    assert notes.keys() == {CITING, RELATED, "insight://shop/symbol"}
+    assert notes[CITING]["why"] == f"cites {SESSION}, now {LOGIN}"
+    assert notes[CITING]["places"] == [{"symbol": "sign", "first": 1, "last": 2}]
+    area = {"entityType": "atom", "name": "Login", "paths": [LOGIN], "createdByTaskId": "https://example.org/1"}
+    uri = ask.manage_graph(operation="create", **area)["data"]["atom"]["id"]
+    facts = ask.area_facts(area=uri)["facts"]
+    assert {one["uri"] for one in facts} == notes.keys()
+    assert facts[0]["files"] == [LOGIN]
+    assert ask.coverage(area=uri)["files"][0]["facts"] == 3
+
+
+@pytest.mark.usefixtures("facts")
+def test_context_of_a_file_of_a_renamed_folder_has_the_facts_about_the_folder(ask: Ask, code: Path) -> None:
+    ask.put(changes=[upsert("insight://shop/folder", summary="all of it signs", relations=_about("./src/auth"))])
+    rename(code, "src/auth", "src/signing")
+    items = {one["uri"]: one["why"] for one in ask.context(paths="src/signing/keys.py")["items"]}
+    assert items["insight://shop/folder"] == "about src/auth/, the former folder of src/signing/keys.py"
+
+
+@pytest.mark.usefixtures("facts")
+def test_a_path_that_exists_again_keeps_its_facts(ask: Ask, code: Path) -> None:
+    rename(code)
+    commit(code, SESSION, "SESSIONS = {}\n", "another file of this name")
+    assert not ask.context(paths=LOGIN)["items"]
+    assert {one["uri"] for one in ask.context(paths=SESSION)["items"]} == {CITING, RELATED}
 
 
 def test_a_path_is_led_without_its_commit() -> None:

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from kgd.areas.atlas import ATOM, MOLECULE, STEPS, Atlas
 from kgd.areas.coverage import Coverage, Tally
+from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, Limit, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.model.change import Author
@@ -225,11 +226,13 @@ class _Told:
         """A page of the files of an area."""
         answer["total"] = self._known.top.files_of(area)
         answer["area"] = self._share(area, answer["total"])
-        for path in self._known.files_of(area, start, limit):
+        paths = self._known.files_of(area, start, limit)
+        former = CodeHistory.of(self._workspace).former(paths)
+        for path in paths:
             folder, _, name = path.rpartition("/")
             tally = self._known.at(folder)
             file = self._file(path, sorted(self._known.owners(tally, name)) if tally else [area])
-            answer["files"].append({**file, "facts": len(facts_of(self._workspace, path))})
+            answer["files"].append({**file, "facts": len(facts_of(self._workspace, path, former.get(path, ())))})
 
     def overlaps(self, answer: CoverageResult) -> None:
         found = self._known.overlaps()
@@ -425,13 +428,15 @@ def area_facts(session: Session, params: AreaFactsParams) -> AreaFactsResult:
     return answer
 
 
-def facts_of(workspace: Workspace, path: str) -> list[Uri]:
-    """The nodes that cite a file or are related to it, and the tasks that list it, without areas and nodes of the code
-    tree. Costs three look-ups."""
-    uri = uri_at("file", workspace.id, path)
-    related = [edge.target for edge in workspace.graph.into(uri)] if uri is not None else []
+def facts_of(workspace: Workspace, path: str, former: Iterable[str] = ()) -> list[Uri]:
+    """The nodes that cite a file or are related to it, under its path or a `former` one, and the tasks that list it,
+    without areas and nodes of the code tree. Costs two look-ups for each path, and one for the tasks."""
+    paths = (path, *former)
+    citing = chain.from_iterable(map(Freshness.of(workspace).citing, paths))
+    uris = filter(None, (uri_at("file", workspace.id, one) for one in paths))
+    related = [edge.target for uri in uris for edge in workspace.graph.into(uri)]
     tasks = TaskFiles.of(workspace).listing([path]).get(path, ())
-    return [one for one in dict.fromkeys([*Freshness.of(workspace).citing(path), *related, *tasks]) if _is_fact(one)]
+    return [one for one in dict.fromkeys([*citing, *related, *tasks]) if _is_fact(one)]
 
 
 def _files(workspace: Workspace, area: Uri) -> tuple[Sequence[str], int]:
@@ -444,15 +449,16 @@ def _files(workspace: Workspace, area: Uri) -> tuple[Sequence[str], int]:
         return known.files_of(area, 0, FILES), known.top.files_of(area)
 
 
-def _found(workspace: Workspace, area: Uri, paths: Iterable[str]) -> _Facts:
+def _found(workspace: Workspace, area: Uri, paths: Sequence[str]) -> _Facts:
     """The facts related to the area or its folders and the tasks that list these folders, then the facts about its
     files."""
     folders = _folders(workspace, area, paths)
     related = [edge.target for one in (area, *folders) for edge in workspace.graph.into(one)]
     tasks = TaskFiles.of(workspace).listing([f"{path_of(one)}/" for one in folders])
     found = _Facts({one: [] for one in (*related, *chain.from_iterable(tasks.values())) if _is_fact(one)})
+    former = CodeHistory.of(workspace).former(paths)
     for path in paths:
-        mine = facts_of(workspace, path)
+        mine = facts_of(workspace, path, former.get(path, ()))
         found.known += bool(mine)
         for uri in mine:
             found.paths.setdefault(uri, []).append(path)

@@ -6,8 +6,9 @@ shows the history of the code to them: other lines of the work tree are not shar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
@@ -23,7 +24,7 @@ from kgd.memories.tasks import TERMINAL, parsed
 from kgd.model.access import Verb
 from kgd.model.node import Node
 from kgd.model.uri import CODE_TREE, KNOWLEDGE, Uri, from_path, name_of, path_of, scheme_of
-from kgd.tools import addressing, visibility
+from kgd.tools import addressing, file_paths, visibility
 from kgd.tools.context.lines import is_served
 from kgd.tools.context.recent import history_of
 from kgd.tools.file_paths import above
@@ -170,7 +171,9 @@ def code_text(session: Session, params: CodeParams) -> CodeResult:
         answer["lines"], answer["first"] = len(lines), params.first
         answer["text"] = printable("\n".join(lines[params.first - 1 : params.first - 1 + params.limit]))
     symbols = _symbols(workspace, path) if text is not None else []
-    _add_notes(answer, workspace, path, text, symbols, sees)
+    former = file_paths.former(session, workspace, [path]).get(path, [])
+    about = [_about(workspace, path, symbols, sees), *(_about_former(workspace, path, was, symbols) for was in former)]
+    _add_notes(answer, workspace, path, text, chain.from_iterable(about), sees)
     if text is not None and shown.state == "text" and session.principal is None:
         answer["symbols"] = [_symbol(one) for one in symbols[:SYMBOLS]]
         if len(symbols) > SYMBOLS:
@@ -223,11 +226,16 @@ def _even(data: bytes) -> bytes:
 
 
 def _add_notes(
-    answer: CodeResult, workspace: Workspace, path: str, text: str | None, symbols: Sequence[Node], sees: Sees | None
+    answer: CodeResult,
+    workspace: Workspace,
+    path: str,
+    text: str | None,
+    about: Iterable[tuple[Uri, str, list[str]]],
+    sees: Sees | None,
 ) -> None:
     found: dict[Uri, NoteAnswer] = {}
     more = set[Uri]()
-    for uri, why, cited in _about(workspace, path, symbols, sees):
+    for uri, why, cited in about:
         if scheme_of(uri) in CODE_TREE or (sees is not None and not sees(uri)):
             continue
         if uri not in found and len(found) == NOTES:
@@ -283,6 +291,21 @@ def _about(
         task = parsed(node) if (node := workspace.readable(hit.uri)) else None
         if task and task.status not in TERMINAL and path in (normalise(one, None) for one in task.files):
             yield hit.uri, "lists the file under Context Files", []
+
+
+def _about_former(
+    workspace: Workspace, path: str, was: str, symbols: Sequence[Node]
+) -> Iterator[tuple[Uri, str, list[str]]]:
+    """Yield the nodes that cite a former path of the file or are related to it, like `_about`."""
+    freshness = Freshness.of(workspace)
+    for uri in freshness.citing(was):
+        cited = [one.symbol for one in freshness.citations(uri) if one.path == was and one.symbol]
+        yield uri, f"cites {was}, now {path}", cited
+    for edge in workspace.graph.into(from_path("file", workspace.id, was)):
+        yield edge.target, f"{edge.type} {was}, now {path}", []
+    for symbol in symbols:
+        for edge in workspace.graph.into(file_paths.symbol_in(workspace, was, symbol.uri)):
+            yield edge.target, f"{edge.type} {was}, now {path}", [name_of(symbol.uri)]
 
 
 def _in_order(note: NoteAnswer) -> tuple[int, str]:

@@ -9,7 +9,7 @@ decisions, then other nodes. Nodes about the subject itself come before nodes th
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NotRequired
@@ -28,7 +28,7 @@ from kgd.model.node import cut_at_word
 from kgd.model.uri import CODE_TREE, KNOWLEDGE, Uri, name_of, path_of, scheme_of, uri_at, workspace_of
 from kgd.retrieval import candidates
 from kgd.retrieval.query import Answered, Question, Retrieved
-from kgd.tools import visibility
+from kgd.tools import file_paths, visibility
 from kgd.tools.file_paths import Places, above
 from kgd.tools.nodes import SuccessorAnswer, overlay_of, printable, successor_of, title_of
 from kgd.tools.read import questions
@@ -266,8 +266,11 @@ def by_paths(findings: Findings, places: Places) -> Covered:
     files = [path for path in places.files if _may_see_file(findings, path)]
     asked = [path for path in places.asked if _may_see_file(findings, path)]
     matched = _areas(findings, [*dict.fromkeys([*asked, *files])])
-    named = {path for path in dict.fromkeys([*asked, *files]) if _naming(findings, path)}
+    paths = list(dict.fromkeys([*asked, *files]))
+    former = file_paths.former(findings.session, workspace, paths)
+    named = {path for path in paths if _naming(findings, path) | _naming_former(findings, path, former.get(path, ()))}
     _above(findings, asked)
+    _above_former(findings, former)
     areas = findings.of_kind(*AREAS)[:AREAS_FOLLOWED]
     _hanging_on(findings, areas)
     _mentioning(findings, [path for path in asked if path and not path.endswith("/")][:MENTIONS])
@@ -402,25 +405,47 @@ def _areas(findings: Findings, paths: Sequence[str], closeness: int = DIRECT) ->
     return set(paths) - set(matches.unmatched)
 
 
-def _naming(findings: Findings, path: str) -> bool:
-    """Add nodes related to the file, with the file's own node. Returns whether there are any."""
+def _naming(findings: Findings, path: str, now: str = "") -> bool:
+    """Add nodes related to the file, with the file's own node. Returns whether there are any.
+
+    If `path` is a former path of a file, `now` is its current one.
+    """
     if path.endswith("/") or not path:
         return False
     uri = uri_at("file", findings.workspace.id, path)
     if uri is None:
         return False
-    known = False
+    known, told = False, f"{path}, now {now}" if now else path
     for edge in _incoming(findings, uri):
         if scheme_of(edge.target) not in AREAS:
-            known |= findings.add(edge.target, DIRECT, f"{in_words(edge.type)} {path}", edge.weight) is not None
+            known |= findings.add(edge.target, DIRECT, f"{in_words(edge.type)} {told}", edge.weight) is not None
     for citing in Freshness.of(findings.workspace).citing(path)[:RELATIONS]:
         if scheme_of(citing) not in AREAS:
-            known |= findings.add(citing, DIRECT, f"cites {path}", 0.0) is not None
+            known |= findings.add(citing, DIRECT, f"cites {told}", 0.0) is not None
     if findings.workspace.graph.card(uri) is not None:
         node = findings.workspace.readable(uri)
         if node is not None and (node.summary or node.content):
             known |= findings.add(uri, DIRECT, "recorded about the file itself") is not None
     return known
+
+
+def _naming_former(findings: Findings, path: str, former: Iterable[str]) -> bool:
+    """Add nodes that name former paths of a file. Returns whether there are any."""
+    known = [_naming(findings, was, path) for was in former]
+    return any(known)
+
+
+def _above_former(findings: Findings, former: Mapping[str, Iterable[str]]) -> None:
+    """Add nodes related to former folders of the files, which no longer exist."""
+    folders = {folder: path for path, some in former.items() for was in some for folder in above(was) if folder}
+    for folder, path in folders.items():
+        uri = uri_at("dir", findings.workspace.id, folder)
+        if uri is None or findings.workspace.in_overlay(uri):
+            continue
+        for one in filter(None, (uri, uri_at("file", findings.workspace.id, folder))):
+            for edge in _incoming(findings, one):
+                told = f"{in_words(edge.type)} {folder}/, the former folder of {path}"
+                findings.add(edge.target, DIRECT, told, 1 + edge.weight)
 
 
 def _above(findings: Findings, paths: Iterable[str]) -> None:

@@ -116,18 +116,21 @@ def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
     overlay = overlay_of(workspace)
     if overlay is None or overlay.inside is None:
         return
+    former = file_paths.former(findings.session, workspace, [one.path for one in asked])
     for one in asked:
         symbols = {}
+        paths = (one.path, *former.get(one.path, ()))
         for node in overlay.inside.nodes(one.path):
             if scheme_of(node.uri) == "symbol" and _overlaps(one, node.data.get("line"), node.data.get("end_line")):
                 symbols[node.name] = node
-                for edge in workspace.graph.into(node.uri):
-                    told = f"{in_words(edge.type)} {node.name}, which contains the line"
-                    findings.add(edge.target, DIRECT, told, -1.0)
+                told = f"{node.name}, which contains the line"
+                for path in paths:
+                    for edge in workspace.graph.into(file_paths.symbol_in(workspace, path, node.uri)):
+                        findings.add(edge.target, DIRECT, f"{in_words(edge.type)} {told}", -1.0)
         freshness = Freshness.of(workspace)
-        for uri in freshness.citing(one.path):
+        for uri in (uri for path in paths for uri in freshness.citing(path)):
             for cited in freshness.citations(uri) if scheme_of(uri) not in AREAS else ():
-                if cited.path == one.path and cited.symbol in symbols:
+                if cited.path in paths and cited.symbol in symbols:
                     findings.add(uri, DIRECT, f"cites {cited.symbol}, which contains the line", -1.0)
 
 
