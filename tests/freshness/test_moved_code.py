@@ -156,6 +156,13 @@ def test_a_node_stored_for_the_former_path_moves_too(ask: Ask, code: Path) -> No
 
 
 @pytest.mark.usefixtures("facts")
+def test_facts_move_at_once_after_a_rename_without_a_commit(ask: Ask, code: Path) -> None:
+    git(code, "mv", SESSION, LOGIN)
+    done = move(ask, SESSION, LOGIN)
+    assert (done["moved"][0]["facts"], done["warnings"], done["created"]) == (2, [], [])
+
+
+@pytest.mark.usefixtures("facts")
 def test_a_move_of_code_is_refused_unless_the_code_moved(ask: Ask, code: Path) -> None:
     with pytest.raises(Invalid, match=f"{SESSION} is still in the code tree"):
         move(ask)
@@ -182,7 +189,7 @@ def test_context_of_a_renamed_file_has_the_facts_about_its_former_path(ask: Ask,
     found = {one["uri"]: one["why"] for one in ask.context(paths="src/last.py")["items"]}
     assert found == {CITING: f"cites {SESSION}, now src/last.py", RELATED: f"about {SESSION}, now src/last.py"}
     assert ask.context(paths="src/last.py")["described"] == ["src/last.py"]
-    assert {one["uri"] for one in ask.context(paths="src/")["items"]} == {CITING, RELATED, OTHER}
+    until(lambda: {one["uri"] for one in ask.context(paths="src/")["items"]} == {CITING, RELATED, OTHER})
     until(lambda: ask.code_file(uri="./src/last.py")["symbols"])
     line = ask.context(paths="src/last.py:1")["items"]
     assert line[0]["why"].startswith("cites sign, which contains the line")

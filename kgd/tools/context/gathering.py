@@ -440,7 +440,7 @@ def _above_former(findings: Findings, former: Mapping[str, Iterable[str]]) -> No
     folders = {folder: path for path, some in former.items() for was in some for folder in above(was) if folder}
     for folder, path in folders.items():
         uri = uri_at("dir", findings.workspace.id, folder)
-        if uri is None or findings.workspace.in_overlay(uri):
+        if uri is None or file_paths.is_known(findings.session, findings.workspace, folder):
             continue
         for one in filter(None, (uri, uri_at("file", findings.workspace.id, folder))):
             for edge in _incoming(findings, one):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from typing_extensions import TypedDict
@@ -9,7 +10,7 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.freshness.moving import is_moved, led_to
-from kgd.model.uri import CODE_TREE, OWNED, Uri, path_of, scheme_of, workspace_of
+from kgd.model.uri import CODE_TREE, OWNED, Uri, from_path, path_of, scheme_of, workspace_of
 from kgd.tools import addressing, file_paths
 from kgd.tools.nodes import printable
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from kgd.model.change import Edit
     from kgd.tools.session import Session
     from kgd.workspace.workspace import Workspace
+
+NOTICED_WITHIN = 2.0
+"""Seconds to wait for the watch of the code tree."""
 
 
 class MovedCode(TypedDict):
@@ -41,7 +45,7 @@ def code_move(session: Session, workspace: Workspace, given: str, new: str) -> C
     """
     if session.principal is not None:
         return None
-    to = addressing.resolve(session, workspace, new, at="to")
+    to = _target(session, workspace, new)
     if scheme_of(to) not in CODE_TREE or workspace_of(to) != workspace.id:
         return None
     uri = addressing.resolve(session, workspace, given)
@@ -55,12 +59,29 @@ def code_move(session: Session, workspace: Workspace, given: str, new: str) -> C
         olds = [path.rstrip("/") for path in dict.fromkeys(found) if path]
     for old in olds:
         if is_moved(workspace, old, path_of(to)):
+            _await(workspace, to)
             edits, facts = led_to(workspace, old, to)
             if edits:
                 return CodeMove({"path": printable(old), "to": printable(path_of(to)), "facts": facts}, edits)
     if not is_stored and olds:
         _refuse(workspace, olds[0], to)
     return None
+
+
+def _target(session: Session, workspace: Workspace, new: str) -> Uri:
+    """The node at the new address. A path that was just renamed may be missing in the overlay, but not on disk."""
+    to, root = addressing.resolve(session, workspace, new, at="to"), workspace.layout.code_tree
+    if root is None or ":" in new or workspace.exists(to):
+        return to
+    path = file_paths.locate_existing(session, workspace, new)
+    return from_path("dir" if (root / path).is_dir() else "file", workspace.id, path.rstrip("/")) if path else to
+
+
+def _await(workspace: Workspace, uri: Uri) -> None:
+    """Wait until the watch has noticed a new file: a relation to an unnoticed one would store a node for it."""
+    end = time.monotonic() + NOTICED_WITHIN
+    while not workspace.in_overlay(uri) and time.monotonic() < end:
+        time.sleep(NOTICED_WITHIN / 100)
 
 
 def after_rename(was: str, now: str) -> tuple[str | Do, ...]:
