@@ -31,6 +31,18 @@ LINES_OF_FILE = re.compile(
 """Matches ``FILE:LINE``, ``FILE:FIRST-LAST``, and ``FILE:LINE:COLUMN`` as compilers print it. Takes linear time, since
 the text may be long and untrusted."""
 
+
+def lines_of(text: str) -> tuple[str, int, int] | None:
+    """The path, the first and the last line of ``FILE:LINE``, ``FILE:FIRST-LAST`` or ``FILE:LINE:COLUMN``; None for
+    other texts. The lines may be out of order."""
+    found = LINES_OF_FILE(text)
+    if found is None:
+        return None
+    first = int(found["first"])
+    is_range = found["last"] is not None and text[found.end("first")] == "-"
+    return found["path"], first, int(found["last"]) if is_range else first
+
+
 BESIDE, ALIKE = 500, 0.75
 """Largest number of nodes of a folder to compare with a missing name, and the lowest `difflib` ratio of similar names.
 """
@@ -319,10 +331,24 @@ def spell(session: Session, workspace: Workspace, text: str, *, at: str = "uri")
     if text in workspace.graph:  # a stored URI is canonical
         return Uri(text)
     try:
-        return _in_this_tree(session, workspace, text) or _spell(session, workspace, _plain(text))
+        return _in_this_tree(session, workspace, text) or _or_symbol(session, workspace, _plain(text))
     except Invalid as error:
         error.at = at
         raise
+
+
+def _or_symbol(session: Session, workspace: Workspace, text: str) -> Uri:
+    """Like `_spell`, but ``src/app.py#Shop.open``, which names no node, is that symbol if the code tree has it."""
+    found = _spell(session, workspace, text)
+    path, sign, name = text.partition("#")
+    if not (path and sign and name) or "://" in text or workspace.exists(found):
+        return found
+    file = _spell(session, workspace, path)
+    if scheme_of(file) != "file":
+        return found
+    segments = [*uris.segments_of(file), name.encode("utf-8", "surrogateescape")]
+    symbol = uris.build("symbol", workspace.id, segments)
+    return symbol if workspace.in_overlay(symbol) else found
 
 
 def _spell(session: Session, workspace: Workspace, text: str) -> Uri:

@@ -19,7 +19,6 @@ from kgd.git.discovery import Place, find_place
 from kgd.git.program import GitFailed
 from kgd.model.uri import from_path, scheme_of
 from kgd.tools import addressing, file_paths
-from kgd.tools.addressing import LINES_OF_FILE
 from kgd.tools.context.gathering import AREAS, DIRECT, Findings, in_words
 from kgd.tools.context.recent import history_of
 from kgd.tools.nodes import moment, overlay_of, printable
@@ -81,22 +80,20 @@ def separated(session: Session, workspace: Workspace, texts: Sequence[str]) -> t
             plain.append(text)
             continue
         text = text.strip().rstrip(":") or text  # compilers and grep print a colon after the line
-        found = LINES_OF_FILE(text)
+        found = addressing.lines_of(text)
         if found is None:
             _refuse_line(session, workspace, text)
             plain.append(text)
             continue
-        first = int(found["first"])
-        is_range = found["last"] is not None and text[found.end("first")] == "-"
-        last = int(found["last"]) if is_range else first
+        path, first, last = found
         if not 1 <= first <= last < first + LINES:
             raise Invalid(
                 f"a range has at most {LINES} lines, begins at line 1 or later, and names its first line first",
                 at="paths",
                 next="Write them as in FILE:12-20.",
             )
-        plain.append(found["path"])
-        asked.append(AskedLines(found["path"], first, last))
+        plain.append(path)
+        asked.append(AskedLines(path, first, last))
     return plain, asked
 
 

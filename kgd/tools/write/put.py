@@ -5,22 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, Stale
-from kgd.freshness.citations import placed
 from kgd.memories.keywords import first_words, memory
 from kgd.model.access import Verb
 from kgd.model.change import VERIFY, ChangeSet, Upsert, subject_from
 from kgd.model.fields import CITES
 from kgd.model.node import PLAIN, SUPERSEDES, NodeField, Relation, Shape
-from kgd.model.uri import Uri, build, scheme_of, scheme_of_type
-from kgd.tools import addressing, file_paths
+from kgd.model.uri import Uri, build, scheme_of_type
+from kgd.tools import addressing
 from kgd.tools.areas import ids
+from kgd.tools.cited_lines import cited, subject, without_lines
 from kgd.tools.model_decisions import Resolved, settle
 from kgd.tools.nodes import CommitLine
 from kgd.tools.operation import (
@@ -120,11 +119,14 @@ def written(
 
     `conflicts` is ``resolve`` if models may settle conflicts that the changes encounter.
     """
+    told: list[str] = []
     if not workspace.repeated(session.request(changes.request_id)):
         ids.check_molecules(session, workspace, changes.edits)
+        given, told = without_lines(session, workspace, changes.edits)
+        changes = replace(changes, edits=given)
     with naming_similar(session, workspace):
         outcome, resolved = _carried_out(session, workspace, changes, conflicts, dry_run)
-    warnings = ids.warnings(changes.edits, outcome.created)
+    warnings = [*told, *ids.warnings(changes.edits, outcome.created)]
     return replace(outcome, warnings=(*outcome.warnings, *warnings)) if warnings else outcome, resolved
 
 
@@ -180,15 +182,6 @@ class RememberParams(Params):
     workspace: str | None = None
 
 
-def _subject(session: Session, workspace: Workspace, text: str, at: str) -> Uri:
-    """The address that a fact is about. Of a line of a file, as in ``src/app.py:12``, it is the file."""
-    if "://" not in text and (found := addressing.LINES_OF_FILE(text.strip())):
-        uri = addressing.spell(session, workspace, found["path"], at=at)
-        if scheme_of(uri) == "file":
-            return uri
-    return addressing.spell(session, workspace, text, at=at)
-
-
 def remember(session: Session, params: RememberParams) -> PutResult:
     """Store one fact, with a relation to each node or path it is about, and to each node that it supersedes. Repeating
     a fact changes nothing."""
@@ -197,12 +190,11 @@ def remember(session: Session, params: RememberParams) -> PutResult:
         raise Invalid("the text is empty", at="text")
     named = [*params.about, *params.supersedes]
     workspace = addressing.choose(session, params.workspace, named, writing=True)
-    about = (_subject(session, workspace, one, f"about[{at}]") for at, one in enumerate(params.about))
-    old = (
-        addressing.spell(session, workspace, one, at=f"supersedes[{at}]") for at, one in enumerate(params.supersedes)
-    )
-    relations = (*(Relation("about", one, 0.5) for one in about), *(Relation(SUPERSEDES, one) for one in old))
-    cites = [placed(text, partial(file_paths.locate_existing, session, workspace)) for text in params.cites]
+    subjects = [subject(session, workspace, one, at=f"about[{n}]") for n, one in enumerate(params.about)]
+    old = [addressing.spell(session, workspace, one, at=f"supersedes[{n}]") for n, one in enumerate(params.supersedes)]
+    relations = (*(Relation("about", uri, 0.5) for uri, _ in subjects), *(Relation(SUPERSEDES, uri) for uri in old))
+    citations = [cited(session, workspace, one, at=f"cites[{n}]") for n, one in enumerate(params.cites)]
+    cites = [text for text, _ in citations]
     author = session.author(workspace)
     while True:
         uri, is_new = uri_of_fact(workspace, params.type, text)
@@ -221,6 +213,7 @@ def remember(session: Session, params: RememberParams) -> PutResult:
                 raise
         else:
             answer = answer_of(workspace, outcome, dry_run=params.dry_run)
+            answer["warnings"] += [warning for _, warning in (*subjects, *citations) if warning]
             answer["warnings"] += addressing.guesses(session, workspace, named)
             return answer
 
@@ -408,8 +401,13 @@ REMEMBER = Operation(
             "remember one fact; `kgd recall` finds it",
             (
                 option("text", "the fact, in one sentence; - reads standard input", "TEXT"),
-                option("--about", "a node or path the fact is about; may be repeated", "URI"),
-                option("--cites", "code the fact depends on: stale once that changes; may be repeated", "PATH#SYMBOL"),
+                option("--about", "a node, path or PATH#SYMBOL the fact is about; may be repeated", "URI"),
+                option(
+                    "--cites",
+                    "code the fact depends on: stale once that changes; PATH:LINE is the symbol around the line; "
+                    "may be repeated",
+                    "PATH#SYMBOL",
+                ),
                 option("--supersedes", "a node that the fact replaces; may be repeated", "URI"),
                 names("--tags", "a tag; may be repeated (default: keywords of the text)", "TAG"),
                 option("--type", "its type: decision, pattern, gotcha, ...", "TYPE"),

@@ -1,0 +1,125 @@
+"""Lines of code in citations and subjects: the symbol that encloses them is stored instead, because lines move."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from kgd.errors import Invalid
+from kgd.freshness.citations import placed
+from kgd.freshness.code import spans_of
+from kgd.freshness.freshness import Freshness
+from kgd.model.change import Edit, Upsert
+from kgd.model.fields import CITES
+from kgd.model.uri import Uri, name_of, scheme_of
+from kgd.tools import addressing, file_paths
+from kgd.tools.nodes import overlay_of, printable
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
+
+_OF_A_PAGE = re.compile(r"(?P<path>[^#\n]+)#L(?P<first>\d{1,7})(?:-L?(?P<last>\d{1,7}))?").fullmatch
+"""Lines as hosts of repositories write them, such as ``src/app.py#L12-L20``."""
+
+
+def cited(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple[str, str]:
+    """The citation to store for a text, from the top of the code tree, and a warning if it named lines.
+
+    ``src/app.py:12-20`` becomes the innermost symbol that has the lines or, if no symbol has them, the file.
+
+    Raises:
+        Invalid: The file does not have the lines.
+    """
+    locate = partial(file_paths.locate_existing, session, workspace)
+    asked = _lines_in(session, workspace, text)
+    path = locate(asked[0]) if asked else None
+    if asked is None or path is None or file_paths.is_directory(workspace, path):
+        return placed(text, locate), ""
+    _, first, last = asked
+    lines = f"line {first}" if first == last else f"lines {first}-{last}"
+    code = Freshness.of(workspace).code if session.principal is None else None
+    source = code.text(path) if code is not None else None
+    if source is not None:
+        length = len(source.splitlines())
+        if not 1 <= first <= last <= length:
+            raise Invalid(
+                f"{path} has {length} line{'' if length == 1 else 's'}, and no {lines}",
+                at=at,
+                next="Give lines of the file, its first line first, or PATH#SYMBOL.",
+            )
+        if symbol := _enclosing(workspace, path, source, first, last):
+            return f"{path}#{symbol}", printable(f"cites {path}#{symbol}, which has {lines}")
+    return path, printable(f"cites {path} as a whole: no known symbol has {lines}, and line numbers are not kept")
+
+
+def without_lines(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> tuple[tuple[Edit, ...], list[str]]:
+    """The edits with symbols instead of lines in ``data.cites``, and the warnings.
+
+    Raises:
+        Invalid: A file does not have the lines.
+    """
+    made, warnings = list[Edit](), list[str]()
+    for number, edit in enumerate(edits):
+        given = edit.data.get(CITES) if isinstance(edit, Upsert) else None
+        texts = [given] if isinstance(given, str) else given if isinstance(given, list) else []
+        if isinstance(edit, Upsert) and any(_is_with_lines(session, workspace, text) for text in texts):
+            found = [
+                cited(session, workspace, text, at=f"changes[{number}].data.cites")
+                if _is_with_lines(session, workspace, text)
+                else (text, "")
+                for text in texts
+            ]
+            warnings += [warning for _, warning in found if warning]
+            edit = replace(edit, data={**edit.data, CITES: list(dict.fromkeys(text for text, _ in found))})
+        made.append(edit)
+    return tuple(made), warnings
+
+
+def subject(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple[Uri, str]:
+    """The address that a fact is about, and a warning if the text named lines or an unknown symbol of a file."""
+    if "://" in text or not (_lines_in(session, workspace, text) or "#" in text):
+        return addressing.spell(session, workspace, text, at=at), ""
+    citation, warning = cited(session, workspace, text, at=at)
+    path, _, symbol = citation.partition("#")
+    uri = addressing.spell(session, workspace, citation, at=at)
+    if scheme_of(uri) == "concept" and symbol and file_paths.locate_existing(session, workspace, path):
+        uri = addressing.spell(session, workspace, path, at=at)
+        warning = printable(f"{symbol[:80]} was not found in {path[:200]}; the fact is about the whole file")
+    return uri, warning.replace("cites ", "is about ", 1)
+
+
+def _is_with_lines(session: Session, workspace: Workspace, text: object) -> bool:
+    return isinstance(text, str) and _lines_in(session, workspace, text) is not None
+
+
+def _lines_in(session: Session, workspace: Workspace, text: str) -> tuple[str, int, int] | None:
+    """The path, the first line and the last line of a text; None if it names no lines, or is the path of a file."""
+    text = text.strip()
+    found = None if "://" in text else addressing.lines_of(text)
+    if found is None and (page := _OF_A_PAGE(text)):
+        found = page["path"], int(page["first"]), int(page["last"] or page["first"])
+        place = file_paths.locate_existing(session, workspace, page["path"])
+        if place is not None and _symbols(workspace, place).keys() & {text.rpartition("#")[2]}:
+            return None  # a symbol called L1
+    return None if found is None or file_paths.is_known(session, workspace, text) else found
+
+
+def _symbols(workspace: Workspace, path: str) -> dict[str, tuple[int, int]]:
+    """The first and the last line of each symbol of a file in the code index."""
+    overlay = overlay_of(workspace)
+    nodes = overlay.inside.nodes(path) if overlay is not None and overlay.inside is not None else []
+    found = {name_of(node.uri): node.data for node in nodes if scheme_of(node.uri) == "symbol"}
+    pairs = {name: (data.get("line"), data.get("end_line")) for name, data in found.items()}
+    return {name: (a, b) for name, (a, b) in pairs.items() if isinstance(a, int) and isinstance(b, int)}
+
+
+def _enclosing(workspace: Workspace, path: str, source: str, first: int, last: int) -> str:
+    """The innermost symbol that has the lines, by the index and by the search of citations; empty without one.
+
+    Of two definitions of one name, a citation finds only one.
+    """
+    around = {name: b - a for name, (a, b) in _symbols(workspace, path).items() if a <= first and last <= b}
+    spans = spans_of(source, around, path)
+    found = (name for name, (a, b) in spans.items() if a < first and last <= b)
+    return min(found, key=lambda name: (around[name], name), default="")

@@ -1,0 +1,92 @@
+"""Lines in citations and subjects: the symbol that encloses them is stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgd.errors import Invalid
+from kgd.workspace.workspace import Workspace
+from tests.surfaces.conftest import Ask, ask, code, daemon, session, upsert, ws
+from tests.waiting import until
+
+__all__ = ["ask", "code", "daemon", "session", "ws"]
+
+KEYS = "src/auth/keys.py"
+TEXT = "import os\n\n\ndef sign(token):\n    return token\n\n\nclass Keys:\n    def rotate(self):\n        pass\n"
+
+
+@pytest.fixture(autouse=True)
+def keys(code: Path, ask: Ask, ws: Workspace) -> None:
+    (code / KEYS).write_text(TEXT)
+    until(lambda: [one["uri"] for one in ask.get(uris=f"symbol://shop/{KEYS}/Keys.rotate")["nodes"]])
+
+
+def stored(ask: Ask, answer: Any) -> Any:
+    return ask.get(uris=answer["nodes"][0]["uri"])["nodes"][0]
+
+
+@pytest.mark.parametrize(
+    ("given", "cited", "warning"),
+    [
+        (f"{KEYS}:10", f"{KEYS}#Keys.rotate", f"cites {KEYS}#Keys.rotate, which has line 10"),
+        (f"{KEYS}:9-10", f"{KEYS}#Keys.rotate", f"cites {KEYS}#Keys.rotate, which has lines 9-10"),
+        (f"{KEYS}:8-10", f"{KEYS}#Keys", f"cites {KEYS}#Keys, which has lines 8-10"),
+        (f"./{KEYS}:5:9", f"{KEYS}#sign", f"cites {KEYS}#sign, which has line 5"),
+        (f"{KEYS}#L4-L5", f"{KEYS}#sign", f"cites {KEYS}#sign, which has lines 4-5"),
+        (f"{KEYS}:1", KEYS, f"cites {KEYS} as a whole: no known symbol has line 1, and line numbers are not kept"),
+        (f"{KEYS}:5-8", KEYS, f"cites {KEYS} as a whole: no known symbol has lines 5-8, and line numbers are not kept"),
+        (
+            "README.md:1",
+            "README.md",
+            "cites README.md as a whole: no known symbol has line 1, and line numbers are not kept",
+        ),
+        (f"{KEYS}#sign", f"{KEYS}#sign", ""),
+        ("a book:12", "a book:12", ""),
+    ],
+)
+def test_lines_are_stored_as_the_innermost_symbol(ask: Ask, given: str, cited: str, warning: str) -> None:
+    fact = ask.remember(text="Keys rotate daily.", cites=[given])
+    assert (stored(ask, fact)["data"]["cites"], fact["warnings"]) == ([cited], [warning] if warning else [])
+    node = ask.put(changes=upsert("put", data={"cites": [given, "a paper"]}))
+    assert stored(ask, node)["data"]["cites"] == [cited.removeprefix("./"), "a paper"]
+    assert [one for one in node["warnings"] if one.startswith("cites")] == ([warning] if warning else [])
+
+
+@pytest.mark.parametrize("lines", ["11", "9-11", "10-9", "0", "99999"])
+def test_lines_that_the_file_does_not_have_are_refused(ask: Ask, lines: str) -> None:
+    with pytest.raises(Invalid, match=f"{KEYS} has 10 lines, and no lines? {lines}") as refused:
+        ask.remember(text="Keys rotate daily.", cites=["README.md", f"{KEYS}:{lines}"])
+    assert refused.value.at == "cites[1]"
+    with pytest.raises(Invalid, match="has 10 lines") as refused:
+        ask.remember(text="Keys rotate daily.", about=[f"{KEYS}:{lines}"])
+    assert refused.value.at == "about[0]"
+    with pytest.raises(Invalid, match="has 10 lines") as refused:
+        ask.put(changes=[upsert("a"), upsert("b", data={"cites": f"{KEYS}:{lines}"})])
+    assert refused.value.at == "changes[1].data.cites"
+
+
+def test_a_fact_about_lines_or_a_symbol_of_a_file_is_about_the_symbol(ask: Ask) -> None:
+    def subject(text: str) -> tuple[str, list[str]]:
+        answer = ask.remember(text=f"About {text}.", about=[text])
+        (relation,) = stored(ask, answer)["relations"]
+        return relation["target"], answer["warnings"]
+
+    rotate = f"symbol://shop/{KEYS}/Keys.rotate"
+    assert subject(f"{KEYS}#Keys.rotate") == (rotate, [])
+    assert subject(f"./{KEYS}#Keys.rotate") == (rotate, [])
+    assert subject(f"{KEYS}:9-10") == (rotate, [f"is about {KEYS}#Keys.rotate, which has lines 9-10"])
+    whole = f"is about {KEYS} as a whole: no known symbol has line 1, and line numbers are not kept"
+    assert subject(f"{KEYS}:1") == (f"file://shop/{KEYS}", [whole])
+    assert subject(f"{KEYS}#Kees") == (
+        f"file://shop/{KEYS}",
+        [f"Kees was not found in {KEYS}; the fact is about the whole file"],
+    )
+
+
+def test_a_symbol_of_a_file_is_an_address_of_every_call(ask: Ask) -> None:
+    assert ask.get(uris=f"{KEYS}#sign")["nodes"][0]["uri"] == f"symbol://shop/{KEYS}/sign"
+    ask.put(changes=upsert("a", relations=[{"type": "about", "target": f"./{KEYS}#sign"}]))
+    assert ask.get(uris="a")["nodes"][0]["relations"][0]["target"] == f"symbol://shop/{KEYS}/sign"
