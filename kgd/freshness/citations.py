@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kgd.errors import KgdError
 from kgd.freshness.code import FOLDER, ID, READ, Code
@@ -71,6 +71,11 @@ def led(text: str, workspace: str, to: Callable[[str], str | None]) -> str:
         return text
     slash = "/" if text.strip().endswith("/") else ""
     return f"{path}#{one.symbol}" if one.symbol else f"{path}{slash}"
+
+
+def looks_like_a_path(text: str) -> bool:
+    """Whether a text looks like a path; papers and books can be cited as well."""
+    return " " not in text and ("/" in text or "." in text)
 
 
 def may_cite(data: bytes) -> bool:
@@ -151,6 +156,7 @@ def _relative(text: str, workspace: str) -> str | None:
     return path
 
 
+ABSENT = "is not in the code tree"
 NAMED = 3
 """Maximum number of citations listed in a reason; the others are only counted."""
 
@@ -185,13 +191,15 @@ class Finding:
 
 
 def judge(citation: Citation, verified: Iterable[str], code: Code, *, deep: bool) -> Finding | None:
-    """The problem of a citation; None if the citation is current, was never verified, or has an unknown state. A folder
-    is current if it exists.
+    """The problem of a citation; None if the citation is current, or has an unknown state. A folder is current if it
+    exists, and so is a file that was never verified.
 
     Without `deep`, commits are not searched and git is not run.
     """
     known = set(verified)
     now = code.present(citation.path, citation.symbol)
+    if not known and is_missing(citation, code):
+        return Finding(replace(citation, symbol=""), "", None, ABSENT)
     if not known or not now.known or now.id in known or now.id == FOLDER:
         return None
     is_not_found = bool(now.id and citation.symbol and not now.has_symbol)
@@ -215,6 +223,12 @@ def judge(citation: Citation, verified: Iterable[str], code: Code, *, deep: bool
         after = one
     change = f"{change}; the verified version is not in the history of this checkout"
     return Finding(citation, "", None, change, is_gone)
+
+
+def is_missing(citation: Citation, code: Code) -> bool:
+    """Whether the citation looks like a path, and the code tree, which is here, has nothing there."""
+    now = code.present(citation.path)
+    return not now.id and now.known and looks_like_a_path(citation.path) and not code.has(citation.path)
 
 
 def summed_up(findings: Sequence[Finding]) -> Unverified | None:

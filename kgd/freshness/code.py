@@ -107,6 +107,13 @@ class Code:
                 self._known.popitem(last=False)
         return answer
 
+    def has(self, path: str) -> bool:
+        """Whether there is anything at the path, even what is never read, such as a file behind a link."""
+        try:
+            return os.path.lexists(self.root / path)
+        except ValueError:
+            return False
+
     def shareable(self, path: str, symbol: str = "") -> Present:
         """The content to record in a verification that others will read; empty for an ignored file, which others do not
         have."""

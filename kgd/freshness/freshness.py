@@ -430,7 +430,7 @@ def verification(workspace: Workspace, uri: Uri) -> Upsert:
         if one := citations.by_relation(relation, workspace.id):
             cited.setdefault(one.text, one)
     data: dict[str, Json] = {}
-    if marks := dict(_verified_now(code, node, cited)):
+    if marks := dict(_verified_now(code, workspace.id, node, cited)):
         data[VERIFIED] = marks
     if isinstance(node.data.get("paths"), list) and (head := code.look()):
         older = {note("", commit): None for commit in citations.confirmed_at(node)}
@@ -442,14 +442,15 @@ def verification(workspace: Workspace, uri: Uri) -> Upsert:
     return Upsert(current, data=data)
 
 
-def _verified_now(code: Code, node: Node, cited: Mapping[str, Citation]) -> Iterator[tuple[str, Json]]:
-    notes = notes_of(node)
+def _verified_now(code: Code, workspace: str, node: Node, cited: Mapping[str, Citation]) -> Iterator[tuple[str, Json]]:
+    notes, own = notes_of(node), {one.text for one in citations.of(node, workspace)}
     for text, one in cited.items():
         now = code.shareable(one.path, one.symbol)
-        if not now.id and not one.at and text not in notes:
+        is_outside = text not in own or not citations.is_missing(one, code)
+        if not now.id and not one.at and text not in notes and is_outside:
             continue  # not a file of this tree, but a book or code elsewhere
         if not now.id:
-            why = "is not in the code tree" if now.known else "cannot be read here"
+            why = citations.ABSENT if now.known else "cannot be read here"
             raise Invalid(
                 f"{one.path[:200]} {why}",
                 at=node.uri,
@@ -481,7 +482,7 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
             warnings.append(f"{one.text[:200]} has an unknown commit or blob, so changes cannot be detected")
             continue
         if not now.id:
-            if now.known and one.text in texts and _looks_like_a_path(one.path):
+            if now.known and one.text in texts and citations.looks_like_a_path(one.path):
                 cure = "; cite a file or PATH#SYMBOL, without line numbers" if _LINE(one.text) else ""
                 warnings.append(f"{one.text[:200]} is cited, but the code tree has no such file{cure}")
             continue
@@ -500,8 +501,3 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
 def _about_symbol(relation: Relation, workspace: str) -> Citation | None:
     is_about = relation.type == "about" and scheme_of(relation.target) == "symbol"
     return citations.by_relation(relation, workspace) if is_about else None
-
-
-def _looks_like_a_path(text: str) -> bool:
-    """Whether a text looks like a path; papers and books can be cited as well."""
-    return " " not in text and ("/" in text or "." in text)

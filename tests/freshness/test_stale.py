@@ -264,6 +264,7 @@ def test_citations_outside_the_tree_are_ignored(ask: Ask, code: Path) -> None:
         "src/none.py is cited, but the code tree has no such file",
         "src/a.py:2-5 is cited, but the code tree has no such file; cite a file or PATH#SYMBOL, without line numbers",
     ]
+    ask.put(changes=upsert(FACT, data={"cites": list(outside)}))
     ask.put(changes=upsert("odd", data={"cites": ["x" * 500], "verified": ["no", 3]}))
     ask.put(changes=upsert("one", data={"cites": SESSION}))
     assert stale(ask) == []
@@ -364,3 +365,16 @@ def test_a_fact_about_a_symbol_goes_stale_with_it(ask: Ask, code: Path, change: 
     commit(code, SESSION, "def sign(token):\n    return hmac(token)\n")
     found = becomes_stale(ask, FACT if change["op"] == "upsert" else "concept://shop/note")
     assert SESSION in found["unverified"]["reason"]
+
+
+def test_a_fact_that_cites_a_missing_file_is_stale_until_the_file_is_there(ask: Ask, code: Path) -> None:
+    cite(ask, "src/pay.py#Pay", "a book", "README.md")
+    assert becomes_stale(ask, FACT)["unverified"]["reason"] == "src/pay.py is not in the code tree"
+    (node,) = ask.get(uris=FACT, include=["citations"])["nodes"]
+    assert [(one["state"], one.get("reason")) for one in node["citations"][:1]] == [
+        ("absent", "is not in the code tree")
+    ]
+    with pytest.raises(Invalid, match=r"src/pay\.py is not in the code tree"):
+        ask.put(changes={"op": "verify", "uri": FACT})
+    (code / "src/pay.py").write_text("class Pay:\n    pass\n")
+    until(lambda: stale(ask) == [], say=lambda: ask.stale())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgd.freshness.citations import Citation, of
+from kgd.freshness.citations import ABSENT, Citation, of
 from kgd.freshness.code import FOLDER, Code, spans_of
 from kgd.freshness.freshness import Checked, Freshness
 from kgd.model.text_merge import Run, common_parts
@@ -63,7 +63,8 @@ def _with_code(named: CitationAnswer, one: Checked, code: Code) -> CitationAnswe
     answer = named.copy()
     present = code.present(one.citation.path, one.citation.symbol)
     if one.finding is not None:
-        answer["state"], answer["reason"] = "changed", one.finding.change
+        answer["state"] = "absent" if one.finding.change == ABSENT else "changed"
+        answer["reason"] = one.finding.change
         if one.finding.since is not None:
             answer["since"] = moment(one.finding.since)
     elif present.id == FOLDER:
