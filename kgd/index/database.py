@@ -23,7 +23,7 @@ from kgd.model.node import NODE_FIELDS
 
 APPLICATION = 0x6B676431
 """The application id in the header of the file: `kgd1`."""
-SCHEMA_VERSION = 14
+SCHEMA_VERSION = 15
 IDLE_READERS = 4
 CACHE_KB = 8_000
 """Page cache of a connection in KB; SQLite's default of 2 MB is too small for the inner pages of 100,000 documents."""

@@ -339,3 +339,10 @@ def test_the_type_concept_finds_no_directories(ask: Ask) -> None:
     assert uris(ask.search(query="auth", types="concept")) == ["concept://shop/auth"]
     assert uris(ask.search(tags="seen", types="concept")) == []
     assert "dir://shop/src/auth" in uris(ask.search(query="auth", types=["concept", "dir"], lanes="one"))
+
+
+def test_a_word_of_kgds_own_records_in_the_data_of_a_node_does_not_find_it(ask: Ask) -> None:
+    data = {"cites": ["src/checkout.py"], "paid": True, "region": "Lisbon", "submitted_from": {"commit": "Porto"}}
+    ask.put(changes=upsert("insight:fact", summary="Sessions end early.", data=data))
+    found = {word: ask.search(query=word)["hits"] for word in ("true", "Porto", "Lisbon")}
+    assert [len(found[word]) for word in found] == [0, 0, 1], found

@@ -48,7 +48,7 @@ def doc(node: Node, detail: str, updated: int) -> Doc:
         " ".join(_said(node, "summary")),
         content,
         node.tags,
-        " ".join([*_people(node), *_said(node, "data"), *_texts(node.data)]),
+        " ".join([*_people(node), *_said(node, "data"), *_texts(_without_records(node.data))]),
         updated,
         node.source,
         people=_people(node),
@@ -84,6 +84,12 @@ _IS_METADATA = re.compile(
     r"(?:.*(?:_|-|[a-z](?=[A-Z])))?(?:[Ii]ds?|ID|[Uu]r[il]|UR[IL]|hash|sha|commit|etag|token|workspace|[Aa]t)\Z"
 ).match
 """Keys whose values are identifiers, not text."""
+_RECORDS = frozenset({"implied", "imported", "senderType", "submitted_from", "verified", "written"})
+"""Keys of a node's data in which kgd keeps its own records."""
+
+
+def _without_records(data: Mapping[str, Json]) -> Mapping[str, Json]:
+    return {key: value for key, value in data.items() if key not in _RECORDS}
 
 
 def _is_address(text: str) -> bool:
@@ -111,8 +117,8 @@ def _aliases(data: Mapping[str, Json]) -> tuple[str, ...]:
 
 
 def _texts(value: Json, are_said: bool = False) -> Iterator[str]:
-    """The words in a node's data, without metadata: keys, addresses, and ids of tasks, commits and other systems.
-    Observations are words even if they are addresses, since agents look for any part of them."""
+    """The words in a node's data, without metadata: keys, addresses, ids of tasks, commits and other systems, and the
+    values true and false. Observations are words even if they are addresses, since agents look for any part of them."""
     if isinstance(value, str):
         if are_said or not _is_address(value):
             yield value
@@ -123,7 +129,7 @@ def _texts(value: Json, are_said: bool = False) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from _texts(inner, are_said)
-    elif value is not None:
+    elif value is not None and not isinstance(value, bool):
         yield str(value)
 
 
