@@ -249,9 +249,7 @@ def _refuse(message: str, then: str) -> NoReturn:
 
 def read(argv: Sequence[str]) -> dict[str, Any]:
     """The options of a command line. Errors point to the help of the command."""
-    if argv[:1] == ["help"]:
-        argv = [*argv[1:2], "--help"]
-    argv = _with_limit(argv)
+    argv = _with_limit(_with_help(argv))
     parser = _parser(argv)
     if not argv:
         sys.stdout.write(_first_commands())
@@ -263,6 +261,15 @@ def read(argv: Sequence[str]) -> dict[str, Any]:
     if not options.verb:
         parser.error(f"{_MISSING}COMMAND")
     return vars(options)
+
+
+def _with_help(argv: Sequence[str]) -> Sequence[str]:
+    """The command line with ``help COMMAND`` as ``COMMAND --help``, also after global options."""
+    with_value = {flag for one in GLOBAL if "action" not in one.options for flag in one.flags}
+    at = 0
+    while at < len(argv) and argv[at].startswith("-"):
+        at += 2 if argv[at] in with_value else 1
+    return [*argv[:at], *argv[at + 1 : at + 2], "--help"] if argv[at : at + 1] == ["help"] else argv
 
 
 def _with_limit(argv: Sequence[str]) -> list[str]:

@@ -641,6 +641,9 @@ def test_without_arguments_the_first_commands_are_printed(kgd: Kgd) -> None:
     assert (ROOT / "docs/cli.md").read_text().startswith("# The command line\n\nTen commands ")
     assert kgd("--help") == kgd("help") != kgd()
     assert kgd("help", "get") == kgd("get", "--help")
+    for options in (["-q"], ["-C", ".", "-w", "shop"], ["--directory=.", "--json"]):
+        assert kgd(*options, "help", "get") == kgd("get", "--help")
+        assert kgd(*options, "help") == kgd("--help")
 
 
 def test_the_help_of_an_option_names_its_default(kgd: Kgd) -> None:
