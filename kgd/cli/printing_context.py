@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kgd.cli import printing, words
@@ -36,10 +37,7 @@ _OF_THE_FILE = ("code", "changes", "changed_together", "known_by", "unmatched_pa
 def context(answer: Answer) -> None:
     _lines(answer)
     _items(answer)
-    if code := answer.get("code"):
-        _section("In the code")
-        for one in code:
-            _code(one)
+    _in_the_code(answer.get("code", ()))
     _changes(answer)
     if answer.get("likely_files"):
         _section("Likely files")
@@ -59,6 +57,13 @@ def context(answer: Answer) -> None:
         say(missing["message"])
     for uri in answer.get("nearest", ()):
         say(f"  nearest: {address(uri)}")
+
+
+def _in_the_code(found: Sequence[Answer]) -> None:
+    if found:
+        _section("In the code")
+        for one in found:
+            _code(one)
 
 
 def _code(one: Answer) -> None:
@@ -97,10 +102,11 @@ def why(answer: Answer) -> None:
         _cut([one for one in answer["cut"] if one["what"] not in _OF_THE_FILE])
     elif not unknown_lines and (answer["changes"] or not unknown_paths):
         _items(answer)
+        _in_the_code([one for one in answer.get("code", ()) if one["why"].startswith("found ")])
         _changes(answer)
         _known_by(answer)
         _cut([one for one in answer["cut"] if one["what"] not in ("code", "unmatched_paths", "described")])
-        if not (answer["items"] or answer["changes"]):
+        if not (answer["items"] or answer["changes"] or answer.get("code")):
             say("nothing is known about it, and its history has no commits")
     for one in dict.fromkeys((*unknown_lines, *unknown_paths)):
         complain(one, "" if "no code tree" in one else _after(one))

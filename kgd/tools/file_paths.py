@@ -18,7 +18,7 @@ from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, KgdError, Limit
 from kgd.git.discovery import find_place
 from kgd.model.globs import Glob, place_of
-from kgd.model.uri import CODE_TREE, OWNED, Uri, from_path, path_of, scheme_of, uri_at
+from kgd.model.uri import CODE_TREE, OWNED, Uri, from_path, name_of, path_of, scheme_of, uri_at
 from kgd.overlay.tree import Directory, below
 from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import QUOTES
@@ -40,6 +40,9 @@ PathFilter = Annotated[
     Many[str], Field(description="only nodes below this path, such as /services, or about code there")
 ]
 """The parameter `path` of lists; `PathMatcher` applies it."""
+SYMBOLS_LOOKED = 20
+"""Number of symbols to compare with a name."""
+_NAME = re.compile(r"[^\W\d][\w$]*(?:(?:\.|::)[\w$]+)*").fullmatch
 _SEPARATORS = re.compile(r"[,\n]")
 
 
@@ -182,6 +185,28 @@ def sentences(session: Session, workspace: Workspace, texts: Sequence[str]) -> l
         return caller.other is not None and not caller.misses(place)
 
     return [text for text in texts if _is_sentence(text) and not is_path(text)]
+
+
+def names(session: Session, workspace: Workspace, texts: Sequence[str]) -> dict[str, bool]:
+    """The texts that are names, such as ``sign`` or ``Session.renew``, and whether the code has a symbol of the name.
+
+    A name is one word without a slash, at which the code tree has nothing; with a dot, only the name of a symbol.
+    """
+    caller = _Caller.of(session, workspace)
+    sees = visibility.sight(session, workspace.id)
+
+    def is_symbol(name: str) -> bool:
+        found = workspace.text_so_far().search(name, types=["symbol"], limit=SYMBOLS_LOOKED, files=False, sees=sees)
+        written = (name_of(hit.uri).partition("~")[0] for hit in found)
+        return any(one == name or one.endswith(f".{name}") for one in written)
+
+    found = dict[str, bool]()
+    for text in texts if caller.root is not None else ():
+        name = text.strip().strip(QUOTES).rstrip("?").removesuffix("()")
+        place = caller.place(text) if _NAME(name) else None
+        if place and caller.misses(place) and ((known := is_symbol(name)) or "." not in name):
+            found[text] = known
+    return found
 
 
 def is_known(session: Session, workspace: Workspace, path: str) -> bool:

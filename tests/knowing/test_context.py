@@ -747,3 +747,28 @@ def test_a_content_that_begins_with_the_summary_does_not_repeat_it(ask: Ask) -> 
         "more": ("Twice charges twice.", False),
         "other": ("Retry once.5 s are over.", False),
     }
+
+
+def test_a_name_among_the_paths_is_a_question_about_the_symbol(ask: Ask, code: Path) -> None:
+    (code / SESSION).write_text("class Session:\n    def renew_early(self):\n        pass\n")
+    symbol = f"symbol://shop/{SESSION}/Session.renew_early"
+    until(lambda: ask.get(uris=symbol)["nodes"])
+    ask.put(changes=upsert("gotcha:renewal", summary="renew_early must stay idempotent."))
+    for asked in ("renew_early", "renew_early()", "Session.renew_early", "`renew_early`", "renew_early?"):
+        until(lambda asked=asked: ask.context(paths=[asked]).get("code"))  # type: ignore[misc]
+        answer = ask.context(paths=[asked])
+        assert answer["code"][0]["uri"] == symbol
+        assert [one["uri"] for one in answer["items"]] == ["gotcha://shop/renewal"]
+        assert answer.keys().isdisjoint({"unknown_paths", "missing"})
+    both = ask.context(paths=["README.md", "renew_early"])
+    assert both["code"][0]["uri"] == symbol
+    assert both["unmatched_paths"] == ["README.md"]
+
+
+def test_a_word_that_is_neither_a_path_nor_a_symbol_is_asked_about_too(ask: Ask) -> None:
+    ask.put(changes=upsert("gotcha:renewal", summary="Frobnication is idempotent."))
+    answer = ask.context(paths=["frobnication"])
+    assert [one["uri"] for one in answer["items"]] == ["gotcha://shop/renewal"]
+    assert answer["unknown_paths"] == ["there is no file or folder frobnication in the code tree"]
+    assert "missing" not in answer
+    assert "not in the code tree yet" in ask.context(paths=["sesion.py"])["missing"]["message"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -22,7 +22,7 @@ from kgd.tools.context.gathering import CodeAnswer, Findings
 from kgd.tools.context.lines import AskedLines, LineAnswer
 from kgd.tools.context.packing import CutAnswer, ItemAnswer
 from kgd.tools.context.recent import ChangeAnswer, KnownByAnswer, LikelyFileAnswer, TogetherAnswer
-from kgd.tools.file_paths import Places, common_directory, places, sentences
+from kgd.tools.file_paths import Places, common_directory, names, places, sentences
 from kgd.tools.nodes import printable
 from kgd.tools.operation import BUDGET, CONTEXT_ID, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin, marks
@@ -143,7 +143,8 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     _check_asked(params)
     texts = [*params.paths, *([params.task] if "://" in params.task[:40] and " " not in params.task else [])]
     workspace = addressing.choose(session, params.workspace, texts)
-    params = _with_sentences_asked(session, workspace, params)
+    named = names(session, workspace, params.paths)
+    params = _with_sentences_asked(session, workspace, params, named)
     asked = _gathered(session, workspace, params)
     if params.question.strip() and not asked.findings.ordered() and workspace.meaning.catch_up(EMBEDDED_WITHIN):
         asked = _gathered(session, workspace, params)  # texts written a moment ago may match by meaning now
@@ -164,14 +165,15 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         answer["missing"] = missing
         if size_of(answer) > params.budget * packing.BYTES_PER_TOKEN // 2:
             answer["missing"] = {"message": missing["message"]}
+    unknown = [text for text, is_symbol in named.items() if not is_symbol]
     sides: dict[str, Sequence[Any]] = {
         "unmatched_paths": list(map(printable, asked.covered.unmatched)),
         "described": list(map(printable, asked.covered.described)),
         "code": list(asked.findings.code.values())[:MOST_CODE],
         "lines": lines.answers(session, workspace, asked.lines),
         "unknown_lines": lines.unknown(session, workspace, asked.lines),
-        "unknown_paths": lines.unknown_paths(session, workspace, asked.places.absent, asked.lines)
-        if asked.places.asked
+        "unknown_paths": lines.unknown_paths(session, workspace, [*asked.places.absent, *unknown], asked.lines)
+        if asked.places.asked or unknown
         else [],
         **recent.sides(asked.findings, asked.places.asked, asked.places.files, asked.query),
     }
@@ -207,13 +209,16 @@ def _check_asked(params: ContextParams) -> None:
         )
 
 
-def _with_sentences_asked(session: Session, workspace: Workspace, params: ContextParams) -> ContextParams:
-    """The parameters; without a question, sentences among the paths become the question."""
-    found = [] if params.question.strip() else sentences(session, workspace, params.paths)
+def _with_sentences_asked(
+    session: Session, workspace: Workspace, params: ContextParams, named: Collection[str]
+) -> ContextParams:
+    """The parameters; names among the paths and, without a question, sentences become the question."""
+    question = params.question.strip()
+    found = [*named, *([] if question else sentences(session, workspace, params.paths))]
     if not found:
         return params
     paths = [text for text in params.paths if text not in found]
-    return params.model_copy(update={"paths": paths, "question": " ".join(found)})
+    return params.model_copy(update={"paths": paths, "question": " ".join(filter(None, [*found, question]))})
 
 
 def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> _Asked:
@@ -408,7 +413,7 @@ CONTEXT = Operation(
             "Reading",
             "show the team's knowledge about files, a task or a question",
             (
-                option("paths", "files or directories of the code, or a question", "PATH", nargs="*"),
+                option("paths", "files or directories of the code, a symbol, or a question", "PATH", nargs="*"),
                 option("--task", "a task's URI or name, or its text", "TASK"),
                 option("--question", "a question in words", "TEXT"),
                 SINCE,
