@@ -98,6 +98,11 @@ class Visit:
         """Whether the visitor is the user of this machine, who may call every tool."""
         return self.record is None
 
+    @property
+    def status_of_missing(self) -> int:
+        """The status of a page about a thing that does not exist. A script does not show an answer of 404."""
+        return 200 if self.is_refresh else 404
+
     def can(self, tool: str) -> bool:
         """Whether the visitor may call a tool; the tool checks the scope itself."""
         if self.record is None:

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, expect, sync_playwright
 
 from kgd.client.connection import Connection
 from kgd.config import Home
@@ -156,7 +156,7 @@ def context(chromium: Browser, browsers: list[BrowserContext], watched: Watched)
         made.new_page()
     made = browsers[0]
     listeners: dict[str, Callable[..., None]] = {
-        "console": lambda said: watched.troubles.append(said.text) if said.type == "error" else None,
+        "console": lambda said: _note_error(said, watched),
         "weberror": lambda error: watched.troubles.append(str(error.error)),
         "request": lambda asked: _note_other_host(asked.url, watched),
         "close": lambda _: browsers.clear(),
@@ -172,6 +172,13 @@ def context(chromium: Browser, browsers: list[BrowserContext], watched: Watched)
             page.close()
     assert not watched.elsewhere
     assert not watched.troubles
+
+
+def _note_error(said: ConsoleMessage, watched: Watched) -> None:
+    """Note an error of the console, except that a whole page answered 404: it is about a thing that does not exist."""
+    is_page = said.page is not None and said.location["url"] == said.page.url
+    if said.type == "error" and not (is_page and "status of 404" in said.text):
+        watched.troubles.append(said.text)
 
 
 @pytest.fixture

@@ -291,6 +291,25 @@ def test_the_path_of_a_folder_shows_the_folder(shop: Desk, page: Page) -> None:
     expect(page.locator("main")).to_contain_text("There is no such file in the code.")
 
 
+@pytest.mark.parametrize(
+    ("place", "status", "words"),
+    [
+        ("file?path=nope.py", 404, "There is no such file in the code."),
+        ("file?path=../../etc/passwd", 404, "This is not a file of the code tree"),
+        ("file?path=a//b.py", 404, "This is not a file of the code tree"),
+        (f"file?path={ORDERS}", 200, "Never divide a price"),
+        ("node?uri=nope", 404, "This fact does not exist"),
+        ("node/delete?uri=concept://shop/nope", 404, "This fact does not exist"),
+        ("proposal?id=nope", 404, "This proposal is not open"),
+    ],
+)
+def test_a_page_about_a_missing_thing_answers_404(shop: Desk, page: Page, place: str, status: int, words: str) -> None:
+    answer = page.goto(page.url.rpartition("/ui/")[0] + f"/ui/w/shop/{place}")
+    assert answer is not None
+    assert answer.status == status
+    expect(page.locator("main")).to_contain_text(words)
+
+
 def test_a_file_without_text_says_why(shop: Desk, page: Page) -> None:
     at(page, "file?path=logo.bin")
     expect(page.locator("main")).to_contain_text("A binary file of 3 Bytes")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
 from markupsafe import Markup
 
-from kgd.errors import KgdError, NotFound
+from kgd.errors import Invalid, KgdError, NotFound
 from kgd.model.change import Author
 from kgd.model.uri import build, from_path, name_of, path_of, scheme_of, segments_of, workspace_of
 from kgd.ui.changes import mapping_text
@@ -87,7 +88,7 @@ def file(visit: Visit) -> Handled:
         "writes": visit.may("put"),
         "fact": _fact(visit, code),
     }
-    return Page("file.html", known)
+    return Page("file.html", known, visit.status_of_missing if code["state"] == "absent" else 200)
 
 
 def redirected(visit: Visit) -> Redirect | None:
@@ -122,8 +123,9 @@ def _workspace_of_code(uri: str) -> str | None:
 def _asked(visit: Visit) -> str:
     """Return the URI of the file in the address, which names it by URI or by path."""
     if path := visit.query.get("path", "").strip("/"):
-        return from_path("file", visit.workspace, path)
-    uri = visit.required("uri")
+        with suppress(Invalid):
+            return from_path("file", visit.workspace, path)
+    uri = path or visit.required("uri")
     if _workspace_of_code(uri) is None or scheme_of(uri) != "file":
         raise NotFound("this is not a file of the code tree", at=uri[:100], next="Open it from the list of folders.")
     return uri

@@ -222,6 +222,7 @@ def missing(visit: Visit, lacking: Missing, as_of: str | None) -> Handled:
             "writes": visit.may("put"),
             "name": unquote(lacking.uri.rpartition("/")[2]),
         },
+        200 if lacking.invalid_file else visit.status_of_missing,
     )
 
 

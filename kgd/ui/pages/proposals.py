@@ -183,7 +183,8 @@ def _is_over(visit: Visit, id: str, error: KgdError) -> Handled:
         found = visit.call("proposals", name=name)["proposals"]
     except KgdError:
         found = []
-    return Page("proposal_over.html", {"error": error, "id": id, "now": found[0] if found else None})
+    known = {"error": error, "id": id, "now": found[0] if found else None}
+    return Page("proposal_over.html", known, 200 if found else visit.status_of_missing)
 
 
 def _groups(
