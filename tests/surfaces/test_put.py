@@ -381,8 +381,9 @@ def test_a_blank_text_is_refused(ask: Ask, text: str) -> None:
 def test_a_type_like_a_known_one_gets_a_warning_when_the_node_is_new(ask: Ask) -> None:
     (told,) = ask.remember(text="Never cache a key.", type="gotch")["warnings"]
     assert told == "concept://shop/never-cache-a-key has the type gotch; did you mean gotcha?"
-    for type in ("service", "gotcha"):
-        assert ask.put(changes={"op": "upsert", "type": type, "name": f"a {type}"})["warnings"] == []
+    assert ask.put(changes={"op": "upsert", "type": "gotcha", "name": "a gotcha"})["warnings"] == []
+    other = ask.put(changes={"op": "upsert", "type": "service", "name": "a service"})["warnings"]
+    assert other == ["concept://shop/a%20service is the first node of the type service"]
     assert ask.put(changes=upsert("never-cache-a-key", summary="Keys change."))["warnings"] == []
 
 
@@ -411,3 +412,30 @@ def test_a_dry_run_names_nodes_similar_to_a_new_one(ask: Ask) -> None:
     would = ask.put(changes=change, dry_run=True)
     assert would["similar"] == [{"uri": "concept://shop/two", "like": ["concept://shop/one"]}]
     assert would["similar"] == ask.put(changes=change)["similar"]
+
+
+def test_a_new_type_is_reported_once_with_similar_types_in_use(ask: Ask) -> None:
+    first = ask.put(changes=upsert("a", type="incident", summary="The daemon stopped."))
+    assert first["warnings"] == ["concept://shop/a is the first node of the type incident"]
+    until(lambda: "incident" in str(ask.search(query="daemon")["hits"]))
+    assert ask.put(changes=upsert("b", type="incident", summary="The disk was full."))["warnings"] == []
+    meant = ask.remember(text="Keys were lost.", type="incidnet")
+    assert meant["warnings"] == [
+        "concept://shop/keys-were-lost is the first node of the type incidnet; did you mean incident?"
+    ]
+    own = ask.remember(text="Keys were stolen.", type="gotchha")["warnings"]
+    assert own == ["concept://shop/keys-were-stolen has the type gotchha; did you mean gotcha?"]
+
+
+def test_an_area_whose_pattern_matches_no_file_gets_a_warning(ask: Ask) -> None:
+    area = upsert("atom:auth", content="Rules.", data={"paths": ["src/auth/**", "src/nope/**", "*.bin"]})
+    assert ask.put(changes=area)["warnings"] == ["atom://shop/auth: no file of the code tree matches src/nope/**"]
+    made = ask.manage_graph(
+        operation="create",
+        entityType="atom",
+        name="Nope",
+        paths=["nope/**"],
+        knowledge="Rules.",
+        createdByTaskId="https://tracker.example/1",
+    )
+    assert "no file of the code tree matches nope/**" in str(made)

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Literal
 
 from kgd.areas.atlas import ATOM, MOLECULE
-from kgd.areas.patterns import check_pattern
+from kgd.areas.patterns import Matcher, check_pattern
 from kgd.errors import Advice, Do, Invalid, InvariantViolation, KgdError, Limit, NotFound
 from kgd.model.access import Verb
 from kgd.model.change import Edit, Upsert
 from kgd.model.node import Json
-from kgd.model.uri import MAX_SEGMENT_BYTES, OWNED, Uri, build, is_external, is_owned, scheme_of, workspace_of
+from kgd.model.uri import MAX_SEGMENT_BYTES, OWNED, Uri, build, is_external, is_owned, path_of, scheme_of, workspace_of
 from kgd.model.uri import parse as parse_uri
 from kgd.tools import addressing, visibility
+from kgd.tools.nodes import overlay_of
 from kgd.tools.parameters import refuse_unseen
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
@@ -25,6 +27,10 @@ from kgd.workspace.workspace import Workspace
 
 Kind = Literal["atom", "molecule"]
 TASK = "task"
+FILES_LOOKED = 50_000
+"""Largest number of files to compare with new patterns."""
+STEPS = 1_000_000
+"""Largest cost of this comparison, roughly in microseconds."""
 
 
 def project(
@@ -205,6 +211,35 @@ def _of(edit: Upsert, is_new: bool) -> Iterator[str]:
             check_pattern(text if isinstance(text, str) else "", "paths")
         except Invalid as error:
             yield f"{edit.uri}: a path pattern matches nothing: {error.message}"
+
+
+def unmatched(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> list[str]:
+    """Warnings about well-formed patterns that match no file of the code tree. None for the holder of a token, nor for
+    a tree of more than `FILES_LOOKED` files."""
+    overlay = overlay_of(workspace) if session.principal is None else None
+    atoms = [edit for edit in edits if isinstance(edit, Upsert) and scheme_of(edit.uri) == ATOM]
+    given = [(edit.uri, text) for edit in atoms for text in _patterns(edit)]
+    tree = overlay.view.root if overlay is not None else None
+    if overlay is None or tree is None or not given or tree.file_count > FILES_LOOKED:
+        return []
+    matcher = Matcher((Uri(text), [text]) for _, text in given)
+    left: set[str] = {text for _, text in given}
+    try:
+        for uri in overlay.view.uris():
+            if not left:
+                break
+            if scheme_of(uri) == "file":
+                left.difference_update(matcher.matches(path_of(uri), STEPS))
+    except Limit:  # patterns that are slow on purpose
+        return []
+    return [f"{uri}: no file of the code tree matches {text}" for uri, text in given if text in left]
+
+
+def _patterns(edit: Upsert) -> Iterator[str]:
+    paths: Json = edit.data.get("paths")
+    for text in paths if isinstance(paths, list) else ():
+        with suppress(Invalid):
+            yield check_pattern(text if isinstance(text, str) else "", "paths")
 
 
 def check_molecules(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> None:

@@ -259,7 +259,8 @@ def _submit(session: Session, workspace: Workspace, message: str, edits: tuple[E
     """Commit the edits; returns `warnings` if there are any."""
     changes = ChangeSet(edits, session.author(workspace), message=message, operation="manage_graph")
     outcome = session.submit(workspace, changes)
-    return {"warnings": list(outcome.warnings)} if outcome.warnings else {}
+    warnings = [*outcome.warnings, *ids.unmatched(session, workspace, edits)]
+    return {"warnings": warnings} if warnings else {}
 
 
 _OPERATIONS = {"create": _create, "update": _update, "delete": _delete}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
@@ -13,10 +14,10 @@ from typing_extensions import TypedDict
 from kgd.errors import Advice, Do, Invalid, Stale
 from kgd.memories.keywords import first_words, memory
 from kgd.model.access import Verb
-from kgd.model.change import VERIFY, ChangeSet, Upsert, subject_from
+from kgd.model.change import VERIFY, ChangeSet, Edit, Upsert, subject_from
 from kgd.model.fields import CITES
 from kgd.model.node import PLAIN, SUPERSEDES, NodeField, Relation, Shape
-from kgd.model.uri import Uri, build, scheme_of_type
+from kgd.model.uri import OWNED, Uri, build, scheme_of_type
 from kgd.tools import addressing
 from kgd.tools.areas import ids
 from kgd.tools.cited_lines import cited, subject, without_lines
@@ -124,10 +125,34 @@ def written(
         ids.check_molecules(session, workspace, changes.edits)
         given, told = without_lines(session, workspace, changes.edits)
         changes = replace(changes, edits=given)
+    unknown = unknown_types(session, workspace, changes.edits)
     with naming_similar(session, workspace):
         outcome, resolved = _carried_out(session, workspace, changes, conflicts, dry_run)
-    warnings = [*told, *ids.warnings(changes.edits, outcome.created)]
+    warnings = [
+        *told,
+        *ids.warnings(changes.edits, outcome.created),
+        *ids.unmatched(session, workspace, changes.edits),
+        *new_types(unknown, changes.edits, outcome),
+    ]
     return replace(outcome, warnings=(*outcome.warnings, *warnings)) if warnings else outcome, resolved
+
+
+def unknown_types(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> dict[str, list[str]]:
+    """The types that no node has yet, each with the similar types in use; none for the holder of a token."""
+    given = {edit.type for edit in edits if isinstance(edit, Upsert) and edit.type and edit.type not in OWNED}
+    known = set(workspace.text_so_far().types()) if given and session.principal is None else given
+    return {type: get_close_matches(type, known - OWNED, n=3, cutoff=0.75) for type in sorted(given - known)}
+
+
+def new_types(unknown: Mapping[str, list[str]], edits: Sequence[Edit], outcome: Outcome) -> Iterator[str]:
+    """A warning for the first created node of each new type, unless the write has warned of its type already."""
+    upserts = (edit for edit in reversed(edits) if isinstance(edit, Upsert))
+    first = {edit.type: edit.uri for edit in upserts if edit.uri in outcome.created}
+    for type, like in unknown.items():
+        uri = first.get(type)
+        if uri and not any(text.startswith(f"{uri} has ") for text in outcome.warnings):
+            meant = f"; did you mean {' or '.join(like)}?" if like else ""
+            yield f"{uri} is the first node of the type {type[:60]}{meant}"
 
 
 def _carried_out(
@@ -196,6 +221,7 @@ def remember(session: Session, params: RememberParams) -> PutResult:
     citations = [cited(session, workspace, one, at=f"cites[{n}]") for n, one in enumerate(params.cites)]
     cites = [text for text, _ in citations]
     author = session.author(workspace)
+    unknown = unknown_types(session, workspace, [Upsert(Uri(""), type=params.type)])
     while True:
         uri, is_new = uri_of_fact(workspace, params.type, text)
         if is_new:
@@ -214,6 +240,7 @@ def remember(session: Session, params: RememberParams) -> PutResult:
         else:
             answer = answer_of(workspace, outcome, dry_run=params.dry_run)
             answer["warnings"] += [warning for _, warning in (*subjects, *citations) if warning]
+            answer["warnings"] += new_types(unknown, (edit,), outcome)
             answer["warnings"] += addressing.guesses(session, workspace, named)
             return answer
 
