@@ -65,6 +65,16 @@ class Advice(str):
     def of(cls, parts: list[Any]) -> Advice:
         return cls(*(one if isinstance(one, str) else Do(one[0], **one[1]) for one in parts))
 
+    @classmethod
+    def received(cls, text: str, parts: object) -> str:
+        """The advice that another machine sent as `text` and its parts; the text alone if the two differ, or if the
+        text has characters that must not reach a terminal."""
+        try:
+            made = cls.of(parts) if isinstance(parts, list) and text.isprintable() else text
+        except MALFORMED:
+            return text
+        return made if made == text else text
+
 
 class KgdError(Exception):
     """A refusal as the caller sees it: one sentence, the place, and the next step.

@@ -61,7 +61,7 @@ def _id(workspace: Any) -> str:
 def spoken(error: KgdError, chosen: Verb, given: dict[str, Any]) -> tuple[str, str, str]:
     """(message, place, next step) in the terms of the command line; `given` are the options that were typed."""
     if given.get("changes"):  # a file of changes uses the names of the operation's parameters
-        return error.message, error.at, error.next
+        return error.message, error.at, _said(error.next)
     flags = _flags(chosen)
     message, place = _reworded(error.message, flags), _place(error.at, flags, given)
     then = _reworded(_said(error.next), flags)

@@ -55,6 +55,7 @@ _PROBLEM = {
         "code": {"enum": sorted([*BY_CODE, Stale.code])},
         "at": {"type": "string", "description": "place of the error"},
         "next": {"type": "string", "description": "next step"},
+        "advice": {"type": "array", "description": "next in parts: texts, and [operation, arguments]", "items": {}},
         "current_version": {"type": "integer", "description": "with CONFLICT"},
     },
     "additionalProperties": False,

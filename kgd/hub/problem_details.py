@@ -9,7 +9,7 @@ import orjson
 from starlette.responses import Response
 
 from kgd.daemon.tokens import TooMuch
-from kgd.errors import Invalid, KgdError
+from kgd.errors import Advice, Invalid, KgdError
 
 TITLE = {
     400: "Bad request",
@@ -53,4 +53,6 @@ def problem(error: KgdError, *, status: int = 0, request_id: str = "") -> Respon
 def details(error: KgdError, status: int) -> Mapping[str, Any]:
     known = error.as_dict()
     message = known.pop("message")
+    if isinstance(error.next, Advice):
+        known["advice"] = error.next.as_list()
     return {"type": "about:blank", "title": TITLE[status], "status": status, "detail": message, **known}

@@ -26,7 +26,7 @@ from typing import Any, Literal
 import anyio.to_thread
 
 from kgd.daemon.daemon import Daemon
-from kgd.errors import MALFORMED, Damaged, Forbidden, Invalid, KgdError, Limit, Unavailable
+from kgd.errors import MALFORMED, Advice, Damaged, Forbidden, Invalid, KgdError, Limit, Unavailable
 from kgd.git.objects import ObjectId
 from kgd.git.refs import PROPOSALS, RefMoved, move_ref
 from kgd.git.staging import Staging
@@ -37,6 +37,7 @@ from kgd.hooks.push_check import LIMITS, Pushed, check_push
 from kgd.hub.authentication import Gate
 from kgd.model.access import Principal, Verb
 from kgd.model.token import TokenRecord
+from kgd.tools import entries
 from kgd.workspace.history import pushers
 from kgd.workspace.proposals import records
 from kgd.workspace.proposals.deciding import drop_merged
@@ -141,7 +142,7 @@ class Receiving:
                 return {"refused": "", "results": [self._execute(push, words, said) for words in updates], "say": said}
         except KgdError as refusal:
             self._daemon.tokens.refused(push.record.holder.id, "push", refusal, push.workspace.id)
-            return {"refused": str(refusal)}
+            return {"refused": told(refusal)}
         except Exception:
             log.exception("a push could not be judged")
             return {"refused": "kgd failed because of a defect and accepted no commit; the hub's log has the details"}
@@ -177,7 +178,7 @@ class Receiving:
             return self._propose(push, update, said)
         except KgdError as refusal:
             self._daemon.tokens.refused(push.record.holder.id, "push", refusal, push.workspace.id)
-            said.append(str(refusal))
+            said.append(told(refusal))
             return [f"ng {ref} {refusal.message[:120]}"]
 
     def _merge(self, push: Push, update: Update, said: list[str]) -> list[str]:
@@ -386,3 +387,10 @@ def _check_free(name: str, waiting: Iterable[str]) -> None:
                 at=name,
                 next="Push it under another name, or to the branch.",
             )
+
+
+def told(refusal: KgdError) -> str:
+    """The refusal for the terminal of the person who pushed: with pages and commands instead of operations."""
+    if isinstance(refusal.next, Advice):
+        refusal.next = refusal.next.said(lambda do: entries()[do.operation]["page"])
+    return str(refusal)

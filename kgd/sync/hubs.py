@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from kgd.errors import BY_CODE, KgdError, Stale, Unauthorized, Unavailable, from_dict
+from kgd.errors import BY_CODE, Advice, KgdError, Stale, Unauthorized, Unavailable, from_dict
 from kgd.git.objects import is_id
 from kgd.http_client import Address, HttpClient, Response
 from kgd.model.uri import is_workspace_id
@@ -232,6 +232,8 @@ class HubClient:
             code = fallback
         version = said.get("current_version")
         told = {name: said[name] for name in ("at", "next") if isinstance(said.get(name), str)}
+        if "next" in told:
+            told["next"] = Advice.received(told["next"], said.get("advice"))
         words = next(
             (said[n] for n in ("message", "detail", "title") if isinstance(said.get(n), str)), "the hub refused"
         )

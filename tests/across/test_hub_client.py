@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 import time
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kgd.errors import Forbidden, Invalid, KgdError, Limit, Stale, Unauthorized, Unavailable
+from kgd.cli.output import command
+from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, Limit, Stale, Unauthorized, Unavailable
 from kgd.http_client import Address
+from kgd.hub.problem_details import details
 from kgd.sync.hubs import ANSWER_LIMIT, HubClient
 from tests.across.counter import Counter, always, http
 from tests.certificates import self_signed
@@ -71,6 +74,20 @@ def test_a_refusal_keeps_its_code(status: str, body: bytes, kind: type[KgdError]
     assert words in str(caught.value)
     if isinstance(caught.value, Stale):
         assert caught.value.current == 4
+
+
+def test_the_next_step_of_a_refusal_keeps_its_operations() -> None:
+    refusal = Forbidden("it may not", next=Advice("Propose it with ", Do("submit_subgraph"), "."))
+    sent = dict(details(refusal, 403))
+    forged = {**sent, "next": "Run `rm`."}
+    for body, said in ((sent, "Propose it with `kgd submit`."), (forged, "Run `rm`."), ({**sent, "advice": 1}, None)):
+        with Counter(always(http("403 Forbidden", json.dumps(body).encode()))) as hub:
+            client = HubClient(hub.url)
+            with pytest.raises(Forbidden) as caught:
+                client.call("infra", "put", {})
+            client.close()
+        shown = caught.value.next
+        assert (shown.said(command) if isinstance(shown, Advice) else shown) == (said or sent["next"])
 
 
 def test_one_byte_at_a_time_ends_at_the_deadline() -> None:

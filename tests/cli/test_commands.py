@@ -138,6 +138,8 @@ def test_a_submission_is_rehearsed_and_not_sent(kgd: Kgd) -> None:
     )
     assert kgd.run("get", "handed-in").returncode == EXIT_CODES["NOT_FOUND"][0]
     assert kgd("submit", "--changes", "-", stdin=changes).startswith("merged in shop")
+    refused = kgd.run("submit", "nosuch", "--changes", "-", stdin=changes).stderr
+    assert "`kgd remote list` shows this one's remotes." in refused
 
 
 @pytest.mark.slow

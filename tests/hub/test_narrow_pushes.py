@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
+from kgd.errors import Advice, Do, Forbidden
+from kgd.hub.push_execution import told
 from tests.hub.conftest import Hub
 from tests.hub.test_git import CHECKOUT, Clone, clone, summary_of
 from tests.waiting import until
@@ -136,3 +138,8 @@ def test_a_difference_from_a_text_that_is_guessed_is_no_object(hub: Hub, clone: 
         "and one more"
         in hub.call("get", workspace="infra", uris=["concept://infra/services/large"])["nodes"][0]["content"]
     )
+
+
+def test_a_refused_push_names_commands_and_pages() -> None:
+    refusal = Forbidden("it may not", next=Advice("Propose it with ", Do("submit_subgraph"), "."))
+    assert told(refusal) == "it may not. Propose it with `kgd submit`."
