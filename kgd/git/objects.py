@@ -171,6 +171,12 @@ def signature(author: Author, when: int) -> Signature:
     return Signature(author.signed, author.email, when)
 
 
+def as_committed(author: Author) -> Author:
+    """The author as `Author.of` reads it from their commits."""
+    name = Author.of(_clean(author.signed))
+    return Author(name.name, _address(author.email), name.client)
+
+
 def commit_body(
     tree: ObjectId, parents: Iterable[ObjectId], author: Signature, committer: Signature, message: str
 ) -> bytes:
@@ -262,8 +268,11 @@ def with_trailers(message: str, added: Iterable[tuple[str, str]]) -> str:
 
 
 def _identity(who: Signature) -> bytes:
-    name, email = _clean(who.name) or "unknown", _clean(who.email).replace(" ", "")
-    return raw(f"{name} <{email}> {max(0, who.time)} {who.zone}")
+    return raw(f"{_clean(who.name) or 'unknown'} <{_address(who.email)}> {max(0, who.time)} {who.zone}")
+
+
+def _address(email: str) -> str:
+    return _clean(email).replace(" ", "")
 
 
 def _clean(part: str) -> str:

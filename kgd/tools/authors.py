@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from itertools import islice
 
 from kgd.git import program
+from kgd.git.objects import as_committed
 from kgd.tools import file_paths
 from kgd.tools.nodes import is_agent, is_by
 from kgd.tools.session import Session
@@ -84,6 +85,25 @@ def is_commit_by(by: str | None, entry: Entry) -> bool:
 def is_own(entry: Entry, person: str) -> bool:
     """Whether a person made a commit without an agent."""
     return entry.author == person and not by_agent(entry)
+
+
+def is_callers(session: Session, workspace: Workspace) -> Callable[[Entry], bool]:
+    """Predicate for the commits that the caller made or accepted, as far as their authors can be trusted.
+
+    Commits by this machine's user include those of their agents; for an agent, only commits by the same program count.
+    The holder of a token made no commit that was pushed: its author is only a claim.
+    """
+    me = as_committed(session.author(workspace))
+
+    def is_by_caller(entry: Entry) -> bool:
+        if entry.accepted_by and not (session.by_agent or session.principal):
+            return entry.accepted_by == session.author(workspace).name
+        if entry.accepted_by not in ("", entry.author) or (session.principal and entry.pushed_by):
+            return False
+        is_same_program = not session.by_agent or entry.client == me.client
+        return (entry.author, entry.email) == (me.name, me.email) and is_same_program
+
+    return is_by_caller
 
 
 def by_agent(entry: Entry) -> bool:

@@ -252,7 +252,7 @@ def reason_of(commit: Mapping[str, Any]) -> str:
     if commit.get("operation") not in WITH_REASONS or not nodes or message == UNSEEN_MESSAGE:
         return ""
     if commit["operation"] == "revert":  # the rest names the reverted commits
-        message = "" if message.startswith("revert: ") else message.partition("\n\n")[0]
+        message = "" if message.startswith(("revert: ", "restore: ")) else message.partition("\n\n")[0]
     is_generated = any(message.startswith(f"{verb} {uri}"[:100]) for verb in GENERATED for uri in nodes)
     return "" if is_generated or any(_relation_in(message, uri) for uri in nodes) else message
 

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,6 +148,49 @@ def test_undo_reverts_one_change_after_the_other(told: Ask) -> None:
     assert told.get(uris="b")["nodes"] == []
     told.undo()
     assert told.get(uris="a")["nodes"][0]["summary"] == "one"
+
+
+def by_another(ask: Ask, name: str, **fields: Any) -> str:
+    """The id of a commit of another author, as it comes by sync."""
+    edits = builders.upsert("concept://shop/other", **fields)
+    ws = ask.session.daemon.workspace("shop")
+    return str(ws.submit(builders.change(edits, author=Author(name, f"{name}@example.org"))).commit)
+
+
+def test_undo_leaves_newer_changes_of_others_alone(told: Ask) -> None:
+    by_another(told, "Omar", summary="one")
+    newer = by_another(told, "Bob", summary="two")
+    assert told.undo(dry_run=True)["reverted"]["message"] == "third"
+    undone = told.undo()
+    assert undone["reverted"]["message"] == "third"
+    assert f"left alone: {newer[:10]} by Bob, newer, and 1 more" in undone["warnings"]
+    assert told.get(uris="other")["nodes"][0]["summary"] == "two"
+    assert [told.undo()["reverted"]["message"] for _ in range(2)] == ["second", "first"]
+    with pytest.raises(NotFound, match=f"nothing of yours left to undo; the newest change is {newer[:10]} by Bob") as e:
+        told.undo()
+    assert e.value.next == "Name a commit: undo with commit=COMMIT."
+    assert told.undo(commit=newer)["reverted"]["commit"] == newer
+    assert told.get(uris="other")["nodes"][0]["summary"] == "one"
+
+
+def test_undo_by_a_person_covers_their_agents_and_undo_by_an_agent_only_its_own_changes(told: Ask) -> None:
+    agent = Ask(replace(told.session, client="codex 1.0", by_agent=True))
+    with pytest.raises(NotFound, match="nothing of yours"):
+        agent.undo()
+    agent.put(changes=upsert("c"), message="by an agent")
+    told.put(changes=upsert("d"), message="by hand")
+    assert agent.undo()["reverted"]["message"] == "by an agent"
+    agent.put(changes=upsert("e"), message="by an agent again")
+    assert [told.undo()["reverted"]["message"] for _ in range(2)] == ["by an agent again", "by hand"]
+
+
+def test_a_revert_of_a_revert_names_the_original_change_once(told: Ask) -> None:
+    for expected in ("revert: third", "restore: third", "revert: third", "restore: third"):
+        told.revert(commit=told.history(limit=1)["commits"][0]["commit"])
+        assert subjects(told.history(limit=1)) == [expected]
+    told.put(changes=upsert("e"), message="revert: the old plan")
+    told.revert(commit="HEAD")
+    assert subjects(told.history(limit=1)) == ["revert: revert: the old plan"], "a subject that its author wrote"
 
 
 def test_undo_reverts_a_revert_and_then_continues_before_the_reverted_change(told: Ask) -> None:

@@ -188,6 +188,7 @@ def test_a_generated_subject_is_described_by_its_change(subject: str, said: str)
         ("import", "3 threads of mail", ""),
         ("revert", "Two weeks are the rule\n\nReverts commit 0123456789", "Two weeks are the rule"),
         ("revert", "revert: put concept://shop/a\n\nReverts commit 0123456789", ""),
+        ("revert", "restore: put concept://shop/a\n\nReverts commit 0123456789", ""),
         ("put", UNSEEN_MESSAGE, ""),
     ],
 )

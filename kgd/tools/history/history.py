@@ -11,11 +11,11 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, NotFound
 from kgd.model.access import Verb
-from kgd.model.change import ChangeSet, Revert, subject_from
+from kgd.model.change import ChangeSet, Revert
 from kgd.model.conflict import Conflict
 from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of
 from kgd.tools import addressing, nodes, paging, visibility
-from kgd.tools.authors import correction
+from kgd.tools.authors import correction, is_callers
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
 from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, brought_by, line, made_at, printable, sees_all
@@ -26,7 +26,7 @@ from kgd.tools.parameters import Params, When, future, period
 from kgd.tools.session import Session
 from kgd.tools.write.put import SETTLING, PutResult, answer_of
 from kgd.workspace.answers import Entry
-from kgd.workspace.history.history import LOOKED_AT
+from kgd.workspace.history.history import LOOKED_AT, subject_of_revert
 from kgd.workspace.history.history import UNDO as UNDO_OPERATION
 from kgd.workspace.workspace import Workspace
 
@@ -249,30 +249,49 @@ def revert(session: Session, params: RevertParams) -> RevertResult:
 
 
 class UndoParams(Params):
+    commit: str | None = None
     dry_run: bool = False
     workspace: str | None = None
 
 
 def undo(session: Session, params: UndoParams) -> RevertResult:
-    """Revert the newest change that is not undone yet; a revert counts as a change. Each further call undoes the change
-    before that one.
+    """Revert one commit: without its id, the newest change by the caller that is not undone yet; a revert counts as a
+    change. Each further call undoes the change before that one.
 
-    A change without any remaining effect is skipped, for example if a merge brought the same edit from two people.
+    Changes by others are left alone. A change without any remaining effect is skipped, for example if a merge brought
+    the same edit from two people.
 
     Raises:
         NotFound: The last `LOOKED_AT` commits contain no such change.
     """
     workspace = addressing.choose(session, params.workspace, writing=True)
-    commits: list[str] = []
-    for commit in workspace.history.undoable():
-        commits.append(commit)
+    if params.commit is not None:
+        named = [session.commit(workspace, params.commit)]
+        return _revert_commits(session, workspace, named, UNDO_OPERATION, dry_run=params.dry_run)[0]
+    is_own, others, commits = is_callers(session, workspace), list[Entry](), list[str]()
+    for entry in workspace.history.undoable():
+        if not is_own(entry):
+            others.append(entry)
+            continue
+        commits.append(entry.commit)
         answer, is_something = _revert_commits(session, workspace, commits, UNDO_OPERATION, dry_run=params.dry_run)
         if is_something:
+            if others:
+                answer["warnings"].append(f"left alone: {_named(others[0])}, newer{_and_more(len(others) - 1)}")
             return answer
+    of_yours, newest = (" of yours", f"; the newest change is {_named(others[0])}") if others else ("", "")
     raise NotFound(
-        f"the last {LOOKED_AT} commits have nothing left to undo",
-        next=Advice("Name a commit: ", Do("revert", commit="COMMIT"), "."),
+        f"the last {LOOKED_AT} commits have nothing{of_yours} left to undo{newest}",
+        next=Advice("Name a commit: ", Do("undo", commit="COMMIT"), "."),
     )
+
+
+def _named(entry: Entry) -> str:
+    return f"{entry.commit[:10]} by {entry.author}"
+
+
+def _and_more(count: int) -> str:
+    return f", and {count} more" if count else ""
 
 
 def _revert_commits(
@@ -283,7 +302,7 @@ def _revert_commits(
     Returns the answer, and whether there was anything to revert.
     """
     (entry,) = workspace.history.entries(commit=commits[-1])
-    message = message or (subject_from("revert:", entry.subject) if len(commits) > 1 else "")
+    message = message or (subject_of_revert(entry.subject, entry.operation) if len(commits) > 1 else "")
     changes = ChangeSet(tuple(map(Revert, commits)), session.author(workspace), message, operation=operation)
     outcome = session.submit(workspace, changes, dry_run=dry_run)
     answer = cast(RevertResult, answer_of(workspace, outcome, dry_run=dry_run))
@@ -452,13 +471,18 @@ REVERT = Operation(
 UNDO = Operation(
     name="undo",
     title="Undo the last change",
-    description="Reverts the newest change that is not undone yet; a revert counts as a change.",
+    description="Reverts the newest change of yours that is not undone yet, or the given commit; a revert counts as a "
+    "change. Changes by others are left alone.",
     hints=Hints(destructive=True),
     run=undo,
     commits={"undo": "reverted"},
     commands=(
         Command(
-            "The past", "undo the newest change; run it again to undo the one before", place=60, print="printing.put"
+            "The past",
+            "undo your newest change; run it again to undo the one before",
+            (option("commit", "the commit, also of another author", "COMMIT", nargs="?"),),
+            place=60,
+            print="printing.put",
         ),
     ),
 )

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from kgd.codec import documents, paths
 from kgd.git.objects import ObjectId, object_id
 from kgd.git.store import ObjectStore
+from kgd.model.change import subject_from
 from kgd.model.conflict import Conflict
 from kgd.model.node import Node
 from kgd.model.uri import Uri
@@ -35,6 +36,8 @@ reverts it."""
 ACCEPT = "accept"
 """The operation of a commit that accepts a proposal: a merge if it was accepted as a whole, a plain commit if in
 part."""
+REVERTING, RESTORING = "revert:", "restore:"
+"""The first word of the subject of a revert, and of the revert of a revert."""
 LOOKED_AT = 100
 """Maximum number of commits to search for a commit that can be undone."""
 
@@ -204,7 +207,7 @@ class History:
         """See `Past.graph_at`."""
         return self._past.graph_at(self._past.commit_id(commit), self._tip(), self._served.graph)
 
-    def undoable(self) -> Iterator[str]:
+    def undoable(self) -> Iterator[Entry]:
         """The commits among the newest hundred that can be undone; see the function `undoable`."""
         return undoable(self.entries(limit=LOOKED_AT))
 
@@ -262,7 +265,20 @@ def reverted_by(entry: Entry) -> list[Reverted]:
     ]
 
 
-def undoable(entries: Sequence[Entry]) -> Iterator[str]:
+def subject_of_revert(subject: str, operation: str) -> str:
+    """The subject of a commit that reverts another one. The revert of a revert restores the original, which is named
+    once.
+
+    >>> subject_of_revert("revert: put concept://shop/a", REVERT)
+    'restore: put concept://shop/a'
+    """
+    original, is_reverted = subject, False
+    while operation in (REVERT, UNDO) and (prefix := next(filter(original.startswith, (REVERTING, RESTORING)), "")):
+        original, is_reverted = original.removeprefix(prefix).lstrip(), is_reverted != (prefix == REVERTING)
+    return subject_from(RESTORING if is_reverted else REVERTING, original)
+
+
+def undoable(entries: Sequence[Entry]) -> Iterator[Entry]:
     """The commits among these that can be undone: no merges, no undos, and no commits that are already undone.
 
     An undone commit is skipped, and commits that it had reverted can be undone again. A proposal accepted as a whole is
@@ -278,7 +294,7 @@ def undoable(entries: Sequence[Entry]) -> Iterator[str]:
         if entry.operation == UNDO:
             undone |= {one.commit for one in reverted_by(entry) if one.is_whole}
         elif entry.operation == ACCEPT or (entry.operation not in ("init", "merge") and len(entry.parents) == 1):
-            yield entry.commit
+            yield entry
 
 
 def children_first(entries: Sequence[Entry]) -> list[Entry]:

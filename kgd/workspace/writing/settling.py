@@ -17,7 +17,7 @@ from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings
 from kgd.errors import Invalid, InvariantViolation, KgdError, NotFound
 from kgd.git.objects import ObjectId, trailers
 from kgd.git.store import ObjectStore
-from kgd.model.change import ChangeSet, Revert, subject_from
+from kgd.model.change import ChangeSet, Revert
 from kgd.model.conflict import PLACE, TWIN, Conflict, by_field
 from kgd.model.fields import split, with_value
 from kgd.model.merge import Merged, is_of_node, merge
@@ -26,7 +26,7 @@ from kgd.model.node import Json, Node
 from kgd.model.uri import Uri, is_settings_uri, parse
 from kgd.workspace.answers import OpenConflict
 from kgd.workspace.history.commits import Past
-from kgd.workspace.history.history import ACCEPT, REVERT, UNDO, Reverted, lines_of_reverts
+from kgd.workspace.history.history import ACCEPT, REVERT, UNDO, Reverted, lines_of_reverts, subject_of_revert
 from kgd.workspace.merging.files import MEMORIES, merge_file
 from kgd.workspace.served import Served
 from kgd.workspace.writing.draft import Draft
@@ -341,9 +341,9 @@ def named_in_message(changes: ChangeSet, past: Past) -> ChangeSet:
     Raises:
         NotFound: There is no such commit.
     """
-    named = dict.fromkeys(edit.commit for edit in changes.edits if isinstance(edit, Revert))
-    commits = [past.commit(past.commit_id(one)) for one in named]
-    subject = changes.message.strip() or subject_from("revert:", commits[0].subject)
+    named = next(edit.commit for edit in changes.edits if isinstance(edit, Revert))
+    (first,) = past.without_nodes([past.commit_id(named).hex()])
+    subject = changes.message.strip() or subject_of_revert(first.subject, first.operation)
     edits = tuple(
         replace(edit, commit=past.commit_id(edit.commit).hex()) if isinstance(edit, Revert) else edit
         for edit in changes.edits

@@ -42,4 +42,4 @@ def test_a_commit_undone_in_a_branch_with_an_earlier_clock_is_not_undone_again()
     p = "a" * 40
     undo = entry("y", p, operation=UNDO, body=f"Reverts {p}")
     listed = [entry("m", "x", "y", operation="merge"), entry("x", p), entry(p, "elsewhere"), undo]
-    assert list(undoable(listed)) == ["x"]
+    assert [one.commit for one in undoable(listed)] == ["x"]

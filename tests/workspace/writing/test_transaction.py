@@ -397,7 +397,7 @@ def test_undo_goes_back_step_by_step(ws: Workspace) -> None:
     ws.submit(change(upsert("a", name="three")))
     names = []
     for _ in range(2):
-        ws.submit(replace(change(Revert(next(ws.history.undoable()))), operation=UNDO))
+        ws.submit(replace(change(Revert(next(ws.history.undoable()).commit)), operation=UNDO))
         node = ws.node(uri("a"))
         names.append(node.name if node else None)
     assert names == ["two", "one"]
