@@ -142,9 +142,13 @@ def _section(title: str) -> None:
 
 
 def _items(answer: Answer) -> None:
+    """Print the nodes under their kinds. For lines, nodes that are only about the file follow under one heading."""
     sections: dict[str, list[Answer]] = {}
+    of_file = [item for item in answer["items"] if answer.get("lines") and not item.get("on_line")]
     for item in answer["items"]:
-        sections.setdefault(_HEADINGS.get(item["kind"], "Other nodes"), []).append(item)
+        if item not in of_file:
+            sections.setdefault(_HEADINGS.get(item["kind"], "Other nodes"), []).append(item)
+    sections |= {"About the file": of_file} if of_file else {}
     for heading, items in sections.items():
         _section(heading)
         for item in items:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kgd.cli import printing_context
 from kgd.code_history.history import CodeHistory
 from kgd.daemon import code_history
 from kgd.errors import Invalid
@@ -51,7 +52,9 @@ def test_a_line_is_joined_with_its_commit_and_the_reason(ask: Ask, code: Path) -
 
 @pytest.mark.slow
 @pytest.mark.requirement("N5")
-def test_facts_that_cite_the_line_come_before_facts_that_cite_the_file(ask: Ask) -> None:
+def test_facts_that_cite_the_line_come_before_facts_that_cite_the_file(
+    ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
     ask.put(
         changes=[
             upsert("gotcha:aaa", summary="About the file.", data={"cites": [SESSION]}),
@@ -62,12 +65,18 @@ def test_facts_that_cite_the_line_come_before_facts_that_cite_the_file(ask: Ask)
         ]
     )
     until(lambda: ask.get(uris="symbol://shop/src/auth/session.py/sign")["nodes"])
-    items = ask.context(paths=f"{SESSION}:3")["items"]
+    answer = ask.context(paths=f"{SESSION}:3")
+    items = answer["items"]
     assert items[0]["uri"] == "atom://shop/auth"
     traps = [item for item in items if item["kind"] == "gotcha"]
     assert traps[0]["uri"] == "gotcha://shop/zzz"
     assert "cites sign, which contains the line" in traps[0]["why"]
     assert "decision://shop/jwt" in [item["uri"] for item in items]
+    printing_context.why(answer)
+    of_line, of_file = capsys.readouterr().out.split("\nAbout the file\n")
+    assert "About signing." in of_line
+    assert all(text in of_file for text in ("About the file.", "About the other.", "JWT it is.", "Never log a token."))
+    assert "About" not in of_line.replace("About signing.", "")
 
 
 def test_a_renamed_file_names_the_place_where_the_line_was_written(ask: Ask, code: Path) -> None:

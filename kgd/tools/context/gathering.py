@@ -79,6 +79,8 @@ class Found:
     paths: list[str] = field(default_factory=list)
     """For an area: the requested paths that it owns."""
     superseded_by: SuccessorAnswer | None = None
+    on_line: bool = False
+    """It cites, or has a relation to, a symbol that contains a requested line."""
 
     def order(self, doubted: Collection[Uri]) -> tuple[object, ...]:
         """The sort key. Nodes in `doubted` come after the other nodes of their kind."""

@@ -17,7 +17,7 @@ from kgd.git import code_log
 from kgd.git.code_log import LineOrigin, blame
 from kgd.git.discovery import Place, find_place
 from kgd.git.program import GitFailed
-from kgd.model.uri import from_path, scheme_of
+from kgd.model.uri import Uri, from_path, scheme_of
 from kgd.tools import addressing, file_paths
 from kgd.tools.context.gathering import AREAS, DIRECT, Findings, in_words
 from kgd.tools.context.recent import history_of
@@ -120,15 +120,19 @@ def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
         for node in overlay.inside.nodes(one.path):
             if scheme_of(node.uri) == "symbol" and _overlaps(one, node.data.get("line"), node.data.get("end_line")):
                 symbols[node.name] = node
-                told = f"{node.name}, which contains the line"
                 for path in paths:
                     for edge in workspace.graph.into(file_paths.symbol_in(workspace, path, node.uri)):
-                        findings.add(edge.target, DIRECT, f"{in_words(edge.type)} {told}", -1.0)
+                        _add(findings, edge.target, f"{in_words(edge.type)} {node.name}")
         freshness = Freshness.of(workspace)
         for uri in (uri for path in paths for uri in freshness.citing(path)):
             for cited in freshness.citations(uri) if scheme_of(uri) not in AREAS else ():
                 if cited.path in paths and cited.symbol in symbols:
-                    findings.add(uri, DIRECT, f"cites {cited.symbol}, which contains the line", -1.0)
+                    _add(findings, uri, f"cites {cited.symbol}")
+
+
+def _add(findings: Findings, uri: Uri, how: str) -> None:
+    if found := findings.add(uri, DIRECT, f"{how}, which contains the line", -1.0):
+        found.on_line = True
 
 
 def answers(session: Session, workspace: Workspace, asked: Sequence[AskedLines]) -> list[LineAnswer]:

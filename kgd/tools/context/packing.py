@@ -53,7 +53,7 @@ class More(TypedDict):
 
 class ItemAnswer(TypedDict):
     """Has `summary`, the beginning of the `text`, or both. Without `more`, the item is complete. `conflicts` are the
-    fields with an open conflict."""
+    fields with an open conflict, and `on_line` marks nodes about a symbol that contains a requested line."""
 
     uri: str
     kind: str
@@ -62,6 +62,7 @@ class ItemAnswer(TypedDict):
     summary: NotRequired[str]
     text: NotRequired[str]
     paths: NotRequired[list[str]]
+    on_line: NotRequired[bool]
     conflicts: NotRequired[list[str]]
     unverified: NotRequired[UnverifiedAnswer]
     superseded_by: NotRequired[SuccessorAnswer]
@@ -266,6 +267,8 @@ def _after(summary: str, content: str) -> str:
 def _brief(one: Found, text: str, size: int) -> ItemAnswer:
     name = one.card.name or one.uri.rpartition("/")[2]
     answer: ItemAnswer = {"uri": one.uri, "kind": one.kind, "name": name, "why": one.why}
+    if one.on_line:
+        answer["on_line"] = True
     if one.card.summary and one.card.summary != name:
         answer["summary"] = one.card.summary
     elif text and size and not one.card.summary:
