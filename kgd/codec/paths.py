@@ -181,6 +181,10 @@ def _part_folder_of_parent(start: str) -> str | None:
     return folder.replace(f"log/{parent}/", f"bulk/{scheme}/", 1)
 
 
+CONFLICTS = "conflicts/"
+"""The folder of conflict records."""
+
+
 def conflict_path(uri: Uri, digest: str, sharded: frozenset[str] = frozenset()) -> str:
     """The path of a conflict record: in a folder named after the node's file."""
     return "/".join(["conflicts", *_names(uri, sharded, last_is_folder=True), digest + ".yaml"])

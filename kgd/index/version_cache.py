@@ -17,7 +17,7 @@ from kgd.index.database import Database, Schema
 
 SCHEMA = Schema(
     0x6B676463,  # `kgdc`
-    3,
+    4,
     ("meta", "authors", "versions", "requests"),
     """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

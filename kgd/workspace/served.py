@@ -25,10 +25,10 @@ from kgd.graph.edges import Card
 from kgd.graph.live_graph import LiveGraph
 from kgd.model.fields import misspelt
 from kgd.model.node import Node, Relation, label_of
-from kgd.model.uri import Uri, parse, workspace_of
+from kgd.model.uri import Uri, is_settings_uri, parse, workspace_of
 from kgd.workspace.answers import InvalidFile
 from kgd.workspace.files import memory_files, parts
-from kgd.workspace.files.parts import FILE_LIMIT, At, NodeFiles, PartLocations, node_changes
+from kgd.workspace.files.parts import FILE_LIMIT, At, NodeFiles, PartLocations, node_changes, resolved_conflict
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
@@ -150,10 +150,13 @@ class Served:
             return None
 
     def counted(self, changes: Sequence[History]) -> list[str]:
-        """The paths whose versions a commit increases: files, nodes in parts, and nodes of details."""
+        """The paths whose versions a commit increases: files, nodes in parts, and nodes of details and of resolved
+        conflicts."""
         own = node_changes(self._store, self.sharded, changes)
         details = (self.node_path_of(change.path, change.new) for change in own)
-        return list(dict.fromkeys([*(change.path for change in own), *filter(None, details)]))
+        resolved = filter(None, (resolved_conflict(self._store.read, change, self.sharded) for change in own))
+        about = (self.path_of(one.uri) for one in resolved if not is_settings_uri(one.uri))
+        return list(dict.fromkeys([*(change.path for change in own), *filter(None, details), *about]))
 
     def uris_between(self, old: ObjectId, new: ObjectId) -> list[Uri]:
         """The nodes that differ between two trees, including nodes whose last good version is served."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kgd.errors import Invalid, NotFound
+from kgd.workspace.check import check
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, git, upsert
 
@@ -31,13 +32,28 @@ def test_the_only_conflict_of_a_node_is_settled_by_any_name_of_the_node(ask: Ask
     assert ask.conflicts()["total"] == 0
 
 
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_a_resolution_is_a_change_of_its_node_also_if_the_shown_side_stays(ask: Ask, side: str) -> None:
+    disagree(ask, "keys", "summary")
+    (before,) = ask.get(uris="keys")["nodes"]
+    done = ask.resolve(resolutions={"id": "keys", "take": side}, message="settled")
+    (node,) = ask.get(uris="keys")["nodes"]
+    assert node["version"] == before["version"] + 1 == done["nodes"][0]["version"]
+    assert node["origin"]["commit"] == done["commit"]
+    (newest, *older) = ask.history(uri="keys")["commits"]
+    assert (newest["message"], newest["nodes"]) == ("settled", [node["uri"]])
+    assert len(older) == before["version"]
+    ws = ask.session.daemon.workspace("shop")
+    assert not [one for one in check(ws) if "versions" in str(one)], "as counted from history"
+
+
 def test_the_answer_has_the_values_also_if_no_node_changes(ask: Ask) -> None:
     disagree(ask, "keys", "summary")
     (conflict,) = ask.conflicts()["conflicts"]
     field = conflict["fields"]["summary"]
     (value,) = [side["value"] for side in field["sides"] if side["side"] == field["shown"]]
     done = ask.resolve(resolutions={"id": "keys", "take": field["shown"]})
-    assert done["nodes"] == []
+    assert [one["uri"] for one in done["nodes"]] == ["concept://shop/keys"]
     assert done["settled"] == [{"id": conflict["id"], "uri": "concept://shop/keys", "fields": {"summary": value}}]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from kgd.codec.paths import CONFLICTS
 from kgd.errors import Advice, Damaged, Do, KgdError, Unavailable
 from kgd.git.history import Change, Versioned
 from kgd.git.history import versions as git_versions
@@ -308,13 +309,18 @@ class VersionCache:
     def _changes(self, one: Staged[object]) -> list[Change]:
         """The files of a commit, with their former blobs only where these determine which paths are counted."""
         files, tree = one.changed or {}, None
-        if one.commit and any(map(is_about_parts, files)):
+        if one.commit and any(map(_needs_former, files)):
             parents = self._store.commit(one.commit).parents
             tree = self._store.tree_of(parents[0]) if parents else None
         return [
-            Change(path, self._store.entry(tree, path) if tree and is_about_parts(path) else None, blob)
+            Change(path, self._store.entry(tree, path) if tree and _needs_former(path) else None, blob)
             for path, blob in files.items()
         ]
+
+
+def _needs_former(path: str) -> bool:
+    """Whether the former file determines which paths are counted."""
+    return is_about_parts(path) or path.startswith(CONFLICTS)
 
 
 def come_back(why: str) -> Unavailable:

@@ -22,6 +22,7 @@ from kgd.git.history import Change
 from kgd.git.objects import FILE, FOLDER, PLAIN, Entry, ObjectId, Tree, object_id, text
 from kgd.git.store import READ_LIMIT, ObjectStore
 from kgd.git.walk import ENTRY_BUDGET
+from kgd.model.conflict import Conflict
 from kgd.model.fields import misspelt
 from kgd.model.node import Node
 from kgd.model.uri import Uri
@@ -259,6 +260,16 @@ def node_changes(store: ObjectStore, sharded: frozenset[str], changes: Sequence[
         for path, side in sides[0].items()
         if all(path in other for other in sides)
     ]
+
+
+def resolved_conflict(read: Read, change: Change, sharded: frozenset[str]) -> Conflict | None:
+    """The conflict that a change of a file resolved by removing its readable record. A merge resolves none."""
+    if not (change.path.startswith(paths.CONFLICTS) and change.old and not change.new) or change.others:
+        return None
+    try:
+        return documents.read_record(read(change.old), change.path, sharded)
+    except KgdError:
+        return None
 
 
 def node_in(path: str, data: bytes | None) -> Node | None:

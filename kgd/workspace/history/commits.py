@@ -25,10 +25,10 @@ from kgd.model.conflict import Conflict
 from kgd.model.dates import span_of
 from kgd.model.fields import join, plain, plain_relation
 from kgd.model.node import FIELDS, Json, Node
-from kgd.model.uri import Uri, workspace_of
+from kgd.model.uri import Uri, is_settings_uri, workspace_of
 from kgd.workspace.answers import Entry, FieldChange, NodeChange
 from kgd.workspace.files import memory_files, parts
-from kgd.workspace.files.parts import NodeFiles, node_changes, uri_in_part
+from kgd.workspace.files.parts import NodeFiles, node_changes, resolved_conflict, uri_in_part
 from kgd.workspace.history import pushers
 
 ACCEPTED_BY = "Kgd-Accepted-By"
@@ -196,7 +196,13 @@ class Past:
     def _entry(self, commit: Commit, files: Files | None, limit: int, ledger: ObjectId | None) -> Entry:
         store = self.nodes()
         changed = self._files(commit, store) if files is None else files
-        about = (self.about(path, new or old, store) for path, old, new, *_ in changed)
+        is_merge = len(commit.parents) > 1
+        about = (
+            self._resolved_node(path, old, new)
+            if not is_merge and path.startswith(paths.CONFLICTS)
+            else self.about(path, new or old, store)
+            for path, old, new, *_ in changed
+        )
         uris = list(dict.fromkeys(uri for uri in about if uri))
         noted = dict(trailers(commit.message))
         author = Author.of(commit.author_name)
@@ -258,7 +264,7 @@ class Past:
         own = next(iter(self._in_parts(files)), None)
         folder = paths.part_folder_of(own) if own else None
         at = self._part_of(own) if own else None
-        select = self._selected(files if own else ())
+        select = self._selected(files if own or any(file.startswith(paths.CONFLICTS) for file in files) else ())
 
         def asked(paths: Sequence[str], most: int) -> list[LogEntry]:
             return git_log(
@@ -295,16 +301,27 @@ class Past:
     def _selected(self, files: Sequence[str]) -> Select:
         """The changes of nodes in a commit; if files are given, only their changes."""
         wanted = frozenset(files)
+        folders = tuple(file for file in files if file.startswith(paths.CONFLICTS))
+
+        def is_wanted(change: FileChange) -> bool:
+            if change.path in wanted or change.path.rpartition("/")[0] not in folders:
+                return change.path in wanted
+            return resolved_conflict(self.store.read, change, self.sharded) is not None
 
         def select(changes: Sequence[FileChange]) -> Sequence[FileChange]:
             found = node_changes(self.store, self.sharded, changes)
-            return [change for change in found if change.path in wanted] if wanted else found
+            return list(filter(is_wanted, found)) if wanted else found
 
         return select
 
     def graph_at(self, commit: ObjectId, tip: ObjectId, graph: LiveGraph) -> PastGraph:
         """The graph at a commit: the served graph, with nodes that changed later restored. O(changes)."""
         return PastGraph(graph, self.changes_between(tip, commit))
+
+    def _resolved_node(self, path: str, old: ObjectId | None, new: ObjectId | None) -> Uri | None:
+        """The node whose conflict a change of a record resolved."""
+        found = resolved_conflict(self.store.read, FileChange(path, old, new), self.sharded)
+        return found.uri if found and not is_settings_uri(found.uri) else None
 
     def about(self, path: str, blob: ObjectId | None, store: ObjectStore) -> Uri | None:
         """The node stored in a file, or described by a detail file."""

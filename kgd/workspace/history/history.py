@@ -167,7 +167,7 @@ class History:
         is_in_part = uri is not None and not former and paths.part_folder_of(uri)
         found = self._past.log(
             self._tip(),
-            [*(self.files_of(uri) if uri is not None else ()), *map(self._served.path_of, former)],
+            [file for one in (*filter(None, [uri]), *former) for file in self.files_of(one)],
             limit=limit,
             author=author,
             since=since,
@@ -183,10 +183,12 @@ class History:
         return tuple(one for one in graph.aliases(uri) if graph.resolve(one) == uri and (sees is None or sees(one)))
 
     def files_of(self, uri: Uri) -> tuple[str, ...]:
-        """The node's file and its detail file: a commit that changes either is a version of the node."""
+        """The node's file, its detail file and the folder of its conflicts: a commit that changes a file, or resolves a
+        conflict, is a version of the node."""
         data = self._served.bytes_of(uri) if self._served.graph.card(uri) else None
         node = documents.decode(data, at=uri) if data is not None else None
-        return tuple(path for path in (self._served.path_of(uri), memory_files.file_of(node)) if path)
+        folder = paths.conflict_path(uri, "", self._served.sharded).rpartition("/")[0]
+        return tuple(filter(None, (self._served.path_of(uri), memory_files.file_of(node), folder)))
 
     def commit_id(self, text: str, *, of_tip: bool = False) -> str:
         """The full id in hex; with `of_tip`, only if it is the tip or an ancestor. See `Past.commit_id`."""

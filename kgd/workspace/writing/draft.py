@@ -12,7 +12,7 @@ from kgd.codec import bulk, documents, memories, paths
 from kgd.errors import InvariantViolation, KgdError
 from kgd.model.conflict import Conflict
 from kgd.model.node import Node
-from kgd.model.uri import Uri, build, collision_key, is_owned, scheme_of, segments_of, workspace_of
+from kgd.model.uri import Uri, build, collision_key, is_owned, is_settings_uri, scheme_of, segments_of, workspace_of
 from kgd.workspace.files import memory_files
 from kgd.workspace.files.choosing_parts import Folder, Tree
 from kgd.workspace.merging.files import record_files
@@ -103,7 +103,7 @@ class Draft:
         return sorted(uri for uri, node in self._after.items() if node != self._before[uri].node)
 
     def written(self) -> list[Uri]:
-        """Nodes that get a new version, because their file or their detail file changes. Sorted."""
+        """Nodes that get a new version: their file or their detail file changes, or a conflict is resolved. Sorted."""
         owners = {
             owner
             for path, data in self.files.items()
@@ -112,7 +112,18 @@ class Draft:
             and (owner := memory_files.owner_of(memories.read(data, path)))
         }
         known = {owner for owner in owners if self._is_here(owner) and self.exists(owner)}
-        return sorted(known | {uri for uri in self.touched() if self._after[uri] is not None})
+        resolved = {one.uri for one in map(self._resolved, self.files) if one and not is_settings_uri(one.uri)}
+        return sorted(
+            known | set(filter(self.exists, resolved)) | {uri for uri in self.touched() if self._after[uri] is not None}
+        )
+
+    def _resolved(self, path: str) -> Conflict | None:
+        """The conflict whose record at a path is removed."""
+        data = self.tip.read(path) if path.startswith(paths.CONFLICTS) and self.files[path] is None else None
+        try:
+            return documents.read_record(data, path, self.around.sharded, self.around.workspace) if data else None
+        except KgdError:
+            return None
 
     def _is_here(self, uri: Uri) -> bool:
         return is_owned(uri) and workspace_of(uri) == self.around.workspace

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kgd.codec.paths import MEMORY_FOLDER, is_part_path, part_folder_of, path_of
+from kgd.codec.paths import MEMORY_FOLDER, conflict_path, is_part_path, part_folder_of, path_of
 from kgd.git.objects import ObjectId
 from kgd.git.store import ObjectStore
 from kgd.graph.edges import Edge
@@ -139,15 +139,17 @@ class PastSurroundings(Surroundings):
         return MemoryNames(self.past.store).paths(self._then)
 
     def _files(self, path: str) -> tuple[str, ...]:
-        """A node's file and its detail file, the latter under its name at that commit."""
+        """A node's file, its detail file under its name at that commit, and the folder of its conflicts."""
         blob = self._store.entry(self._then, path)
         node = decoded(path, self._store.read(blob)) if blob else None
-        file = memory_files.file_of(node) if isinstance(node, Node) else None
-        return (path, file) if file else (path,)
+        if not isinstance(node, Node):
+            return (path,)
+        folder = conflict_path(node.uri, "", self.sharded).rpartition("/")[0]
+        return tuple(filter(None, (path, memory_files.file_of(node), folder)))
 
     def _is_unchanged(self, path: str) -> bool:
         store = self._store
-        return all(store.entry(self._then, file) == store.entry(self._now, file) for file in self._files(path))
+        return all(store.lookup(self._then, file) == store.lookup(self._now, file) for file in self._files(path))
 
 
 @dataclass(eq=False)
