@@ -114,8 +114,13 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
     known = [id for id in visible(session) if id not in entries or entries[id].path]
     if len(known) == 1 and (session.principal is not None or not writing):  # a token for one workspace determines it
         return _by_id(session, known[0])
+    if not known and (on_hubs := visible(session)):
+        if len(on_hubs) == 1:
+            return _by_id(session, on_hubs[0])  # raises, and names the calls that read it there
+        raise NotFound("no workspace is on this machine", at="workspace", next=f"Name one on a hub: {_some(on_hubs)}.")
     if not known:
-        raise NotFound("there is no workspace yet", at="workspace", next=_way_in(session))
+        way_in = "Run `kgd up` in a code repository, or in its clone."
+        raise NotFound("there is no workspace yet", at="workspace", next=way_in)
     is_outside = session.cwd is not None and session.principal is None
     raise NotFound(
         "this directory has no workspace" if is_outside else "it is not clear which workspace is meant",
@@ -148,8 +153,11 @@ def _origin_at(path: str) -> str:
     return origin_of(place) if place is not None else ""
 
 
-def far(session: Session, named: str | None, texts: Iterable[str] = ()) -> str | None:
-    """The id of the workspace that `choose` would choose if that workspace is on a hub, otherwise None."""
+def far(session: Session, named: str | None, texts: Iterable[str] = (), *, reads: bool = False) -> str | None:
+    """The id of the workspace that `choose` would choose if that workspace is on a hub, otherwise None.
+
+    With `reads`, a call that names no workspace falls back to the only known one.
+    """
     if session.principal is not None:
         return None
     on_hub = session.daemon.elsewhere.on_hub
@@ -157,7 +165,10 @@ def far(session: Session, named: str | None, texts: Iterable[str] = ()) -> str |
         return named if on_hub(named) else None
     texts = list(texts)
     owners = [owner for text in texts if (owner := _owner_in(text)) is not None]
-    if not owners or not all(map(on_hub, owners)) or (any(map(_is_bare, texts)) and own_workspace(session)):
+    if not owners:
+        known = visible(session) if reads else []
+        return known[0] if len(known) == 1 and on_hub(known[0]) and own_workspace(session) is None else None
+    if not all(map(on_hub, owners)) or (any(map(_is_bare, texts)) and own_workspace(session)):
         return None
     return owners[0]
 
@@ -217,11 +228,6 @@ def _owner_in(text: str) -> str | None:
     if colon and (scheme in uris.OWNED or uris.is_settings_uri(text)):
         return rest.partition("/")[0]
     return "" if os.path.isabs(text) else None
-
-
-def _way_in(session: Session) -> str:
-    known = visible(session)
-    return f"Name a workspace: {_some(known)}." if known else "Run `kgd up` in a code repository, or in its clone."
 
 
 def on_hub(session: Session, uri: Uri) -> bool:

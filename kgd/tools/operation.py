@@ -306,7 +306,8 @@ class Operation:
             raise Forbidden("only the user of this machine may call this")
         with session.daemon.open_workspaces.holding():
             if self.forwards:
-                far = addressing.far(session, params.workspace, [uri] if (uri := getattr(params, "uri", None)) else [])
+                texts = [uri] if (uri := getattr(params, "uri", None)) else []
+                far = addressing.far(session, params.workspace, texts, reads=self.hints.read_only)
                 if far:
                     given = params.model_dump(exclude_unset=True, exclude={"workspace", "context_id"})
                     return forwarded(session, far, self.name, given, self.Result)

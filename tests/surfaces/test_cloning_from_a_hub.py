@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kgd.daemon.daemon import Daemon
+from kgd.errors import KgdError
 from kgd.tools.session import Session
 from tests.hub.conftest import new_hub
 from tests.surfaces.conftest import Ask, upsert
@@ -29,5 +31,24 @@ def test_a_workspace_of_a_hub_is_cloned_and_written_with_the_token_that_joined_i
         assert (entry.hub, entry.remote, entry.token) == ("", f"{hub.url}/git/infra", f"file:{tmp_path / 'token'}")
         ask.put(workspace="infra", changes=upsert("concept://infra/infra/mine", summary="from the clone"))
         until(lambda: bool(hub.call("get", workspace="infra", uris=["concept://infra/infra/mine"])["nodes"]))
+    finally:
+        hub.stop()
+
+
+def test_the_only_workspace_is_read_on_its_hub_from_any_directory(daemon: Daemon, tmp_path: Path) -> None:
+    session = Session(daemon, cwd=tmp_path, client="cli")
+    hub = new_hub(tmp_path / "hub").start()
+    try:
+        hub.put("concept://infra/infra/known", summary="the only one")
+        join(session, hub, tmp_path, "read", paths="/**")
+        ask = Ask(session)
+        assert ask.get(uris="infra/known")["nodes"][0]["summary"] == "the only one"
+        assert ask.traverse(start="infra/known")["nodes"]
+        assert ask.search(query="only")["hits"][0]["uri"] == "concept://infra/infra/known"
+        assert ask.history(limit=1)["commits"]
+        assert ask.proposals()["proposals"] == []
+        for call in (lambda: ask.conflicts(), lambda: ask.put(changes=upsert("mine"))):
+            with pytest.raises(KgdError, match="workspace 'infra' is on a hub, not on this machine"):
+                call()
     finally:
         hub.stop()

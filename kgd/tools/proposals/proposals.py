@@ -87,7 +87,7 @@ class ProposalsResult(TypedDict):
 def listed(session: Session, params: ProposalsParams) -> ProposalsResult:
     """List the open proposals that match the filters, oldest first, or show one with its diff. A workspace on a hub
     gets the hub's answer."""
-    if far := addressing.far(session, params.workspace):
+    if far := addressing.far(session, params.workspace, reads=True):
         answer: ProposalsResult = forwarded(session, far, "proposals", _given(params), ProposalsResult)  # type: ignore[assignment]
         if "next" in answer:  # a hub's text names tools; on this machine, each surface names the operations itself
             answer["next"] = _next(params)

@@ -104,7 +104,7 @@ class GetResult(TypedDict):
 
 def get(session: Session, params: GetParams) -> GetResult:
     """Read nodes in the requested order."""
-    far = addressing.far(session, params.workspace, params.uris)
+    far = addressing.far(session, params.workspace, params.uris, reads=True)
     workspace = None if far else addressing.choose(session, params.workspace, params.uris)
     home = workspace.id if workspace else far or ""
     commit = session.commit(workspace, params.as_of) if params.as_of and workspace else params.as_of

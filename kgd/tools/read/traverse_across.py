@@ -79,7 +79,7 @@ class Asked:
         Raises:
             Invalid, NotFound: `to` is not an address, or `as_of` is given for a walk on a hub.
         """
-        far = addressing.far(session, named, start)
+        far = addressing.far(session, named, start, reads=True)
         if far:
             if as_of:
                 raise Invalid("walks on a hub read the present commit only", at="as_of", next="Leave out `as_of`.")
