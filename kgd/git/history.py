@@ -7,7 +7,7 @@ identity is its URI. One ``git log --raw -c`` reads 100,000 commits in 4 s; doin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,9 +20,13 @@ from kgd.model.change import VERIFY
 
 DEADLINE = 600.0
 _ZERO = b"0" * 40
-_HEADER = "%x01%H %at %an <%ae>%x02%(trailers:key=Kgd-Op,valueonly,separator=%x2C)"
+_HEADER = "%x01%H %at %an <%ae>%x02%(trailers:key=Kgd-Op,valueonly,separator=%x2C)%x02%P"
 _VERIFY = VERIFY.encode()
 _RAW = ("--raw", "-c", "-z", "--root", "--no-renames", "--abbrev=40", "--no-ext-diff", "--no-textconv", "--no-color")
+
+
+Place = tuple[int, int]
+"""The place of a commit in a walk: an era, and its number in it."""
 
 
 @dataclass(slots=True)
@@ -40,6 +44,34 @@ class Versioned:
     written_at: int = 0
     written_by: str = ""
     """Time and author of the newest commit that is not a verification; 0 and empty if there is none."""
+    updated_place: Place = field(default=(0, 0), repr=False, compare=False)
+    written_place: Place = field(default=(0, 0), repr=False, compare=False)
+
+
+class _Ancestry:
+    """The ancestry among listed commits, children before parents."""
+
+    def __init__(self) -> None:
+        self._pending: dict[bytes, int] = {}
+        """The listed descendants, as a set of bits, of the parents that are not listed yet."""
+        self._era, self._next, self._descendants = 0, 0, 0
+
+    def add(self, id: bytes, parents: Sequence[bytes]) -> Place:
+        """Add the next commit and return its place. The whole era before it descends from it if no line is pending."""
+        self._descendants = self._pending.pop(id, 0)
+        if not self._pending:
+            self._era, self._next, self._descendants = self._era + 1, 0, 0
+        place = self._era, self._next
+        mask = self._descendants | 1 << self._next
+        self._next += 1
+        for parent in parents or (b"",):  # a first commit ends its line, so no other commit is its ancestor
+            self._pending[parent] = self._pending.get(parent, 0) | mask
+        return place
+
+    def descends(self, place: Place) -> bool:
+        """Whether the commit at a place descends from the last one added."""
+        era, number = place
+        return era < self._era or bool(self._descendants >> number & 1)
 
 
 class Change(NamedTuple):
@@ -67,6 +99,7 @@ class _Listed(NamedTuple):
     when: int
     who: str
     verifies: bool
+    parents: Sequence[bytes]
     changes: list[Change]
 
 
@@ -82,9 +115,10 @@ def versions(
 
     `counted` maps the changes of a commit to the paths whose versions they increase; by default the files themselves.
 
-    "Oldest" and "newest" follow the commit graph, not the clocks; git chooses the order of parallel branches. Rows for
-    the whole history can be used directly. For rows after `since`, add the counts to the known ones and keep the known
-    `created`. The rows are sorted by path; the first one comes only after all history has been read.
+    "Newest" follows the commit graph, not the clocks; of parallel changes it is the one with the later time, then the
+    larger id. "Oldest" follows the graph, and git chooses the order of parallel branches. Rows for the whole history
+    can be used directly. For rows after `since`, add the counts to the known ones, keep the known `created`, and
+    compare the newest commits. The rows are sorted by path; the first one comes only after all history has been read.
 
     Raises:
         Damaged: History cannot be read to its end.
@@ -92,16 +126,21 @@ def versions(
     """
     found: dict[str, Versioned] = {}
     span = [tip.hex(), *([f"^{since.hex()}"] if since else [])]
-    for id, when, who, verifies, changes in _listed(git_dir, ["--topo-order", *span, "--"]):
+    ancestry = _Ancestry()
+    for id, when, who, verifies, parents, changes in _listed(git_dir, ["--topo-order", *span, "--"]):
         commit = id.hex()
+        place = ancestry.add(commit.encode(), parents)
         for path in dict.fromkeys(counted(changes)):
             row = found.get(path)
             if row is None:
-                row = found[path] = Versioned(path, 0, when, who, when, who, commit)
+                row = found[path] = Versioned(path, 0, when, who, when, who, commit, updated_place=place)
+            elif (when, commit) > (row.updated_at, row.updated_commit) and not ancestry.descends(row.updated_place):
+                row.updated_at, row.updated_by, row.updated_commit, row.updated_place = when, who, commit, place
             row.count += 1
             row.created_at, row.created_by = when, who
-            if not (verifies or row.written_by):
-                row.written_at, row.written_by = when, who
+            is_later = (when, who) > (row.written_at, row.written_by) and not ancestry.descends(row.written_place)
+            if not verifies and (is_later or not row.written_by):
+                row.written_at, row.written_by, row.written_place = when, who, place
     yield from (found.pop(path) for path in sorted(found))
 
 
@@ -136,7 +175,7 @@ def log(
     arguments += [f"--until={git_date(until)}"] if until is not None else []
     entries: list[LogEntry] = []
     waiting = after is not None
-    for id, _, _, _, listed in _listed(store.git_dir, [*arguments, tip.hex(), "--", *paths]):
+    for id, _, _, _, _, listed in _listed(store.git_dir, [*arguments, tip.hex(), "--", *paths]):
         changes = select(listed) if not waiting else listed
         if waiting:
             waiting = id != after
@@ -161,7 +200,9 @@ def walk(
     Raises:
         Damaged, Unavailable: As `versions`.
     """
-    for id, _, _, _, listed in _listed(store.git_dir, ["--full-history", *(tip.hex() for tip in tips), "--", *paths]):
+    for id, _, _, _, _, listed in _listed(
+        store.git_dir, ["--full-history", *(tip.hex() for tip in tips), "--", *paths]
+    ):
         if changes := select(listed):
             yield LogEntry(store.commit(id), tuple(changes))
 
@@ -176,7 +217,7 @@ def changes_of(store: ObjectStore, commits: Sequence[str]) -> Iterator[LogEntry]
     """
     if commits:
         names = "".join(f"{id}\n" for id in commits).encode()
-        for id, _, _, _, changes in _listed(store.git_dir, ["--no-walk=unsorted", "--stdin"], names):
+        for id, _, _, _, _, changes in _listed(store.git_dir, ["--no-walk=unsorted", "--stdin"], names):
             yield LogEntry(store.commit(id), tuple(changes))
 
 
@@ -196,8 +237,10 @@ def _listed(git_dir: Path, arguments: Sequence[str], input: bytes | None = None)
                 if current:
                     yield current
                 id, when, rest = record[1:].split(b" ", 2)
+                rest, _, parents = rest.rpartition(b"\x02")
                 who, _, operation = rest.rpartition(b"\x02")
-                current = _Listed(bytes.fromhex(id.decode()), moment(when), words(who), operation == _VERIFY, [])
+                verifies = operation == _VERIFY
+                current = _Listed(bytes.fromhex(id.decode()), moment(when), words(who), verifies, parents.split(), [])
     except GitFailed as error:
         raise Damaged(f"history cannot be read: {error.said}", at=str(git_dir), next="Run `kgd fsck`.") from error
     except StopIteration:

@@ -10,8 +10,11 @@ from kgd.errors import Damaged, NotFound
 from kgd.git import creation, history
 from kgd.git.history import Versioned
 from kgd.git.layout import Layout
-from kgd.git.objects import ObjectId, Signature, make
+from kgd.git.objects import Commit, ObjectId, Signature, make
 from kgd.git.store import ObjectStore
+from kgd.index.version_cache import VersionFile
+from kgd.workspace.derived.version_cache import VersionCache
+from kgd.workspace.writing.signing import Seal
 from tests.git.support import FIRST_FILES, Pen, git
 
 
@@ -60,6 +63,20 @@ def test_a_merge_counts_where_it_differs_from_every_parent(pen: Pen) -> None:
     assert len(history.log(pen.layout.open(), tip, paths=["nodes/b.yaml"])) == 2
 
 
+def newest(store: ObjectStore, tip: ObjectId) -> dict[str, str]:
+    """The last change of each path, slowly: of the changes that no later one follows, the one of the latest clock."""
+    changed: dict[str, list[Commit]] = {}
+    for commit in store.history([tip]):
+        parents: list[ObjectId | None] = [store.tree_of(parent) for parent in commit.parents] or [None]
+        for path in set.intersection(*({d.path for d in store.diff(parent, commit.tree)} for parent in parents)):
+            changed.setdefault(path, []).append(commit)
+    found = {}
+    for path, every in changed.items():
+        last = [a for a in every if not any(a is not b and store.is_ancestor(a.id, b.id) for b in every)]
+        found[path] = max(last, key=lambda one: (one.author_time, one.id)).id.hex()
+    return found
+
+
 def walked(store: ObjectStore, tip: ObjectId) -> Counter[str]:
     """The same, slowly: each commit's tree against each parent's."""
     found: Counter[str] = Counter()
@@ -88,6 +105,39 @@ def test_versions_agree_with_a_walk_over_random_histories_and_add_up(workspace: 
     for commit in list(pen.store.history([tip]))[::7]:
         base = counts(workspace.git_dir, commit.id)
         assert base + counts(workspace.git_dir, tip, since=commit.id) == everything
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_last_change_depends_on_the_history_alone(workspace: Layout, seed: int, tmp_path: Path) -> None:
+    """Counted from the first commit, or from any earlier one."""
+    pen, rnd = Pen(workspace), random.Random(seed)
+    tips, clock = [pen.head], 10
+    for n in range(50):
+        parents = rnd.sample(tips, min(len(tips), rnd.choice([1, 1, 2])))
+        pen.staging.reset(pen.store.tree_of(parents[0]))
+        for _ in range(rnd.randrange(3)):
+            pen.staging.put(f"nodes/{rnd.randrange(6)}.yaml", b"%d\n" % rnd.randrange(3))
+        clock += rnd.randrange(2)
+        by = person(rnd.choice(["Ann", "Bob", "Cyd"]), clock)
+        new = pen.staging.commit(pen.staging.write_tree(), parents, by, f"{n}")
+        pen.store.release(pen.store.write(pen.staging.objects))
+        tips = [*[tip for tip in tips if tip not in parents or rnd.random() < 0.3][-4:], new]
+    tip, expected = tips[-1], newest(pen.store, tips[-1])
+    rows = {row.path: row for row in history.versions(workspace.git_dir, tip)}
+    assert {path: row.updated_commit for path, row in rows.items()} == expected
+    for number, commit in enumerate(list(pen.store.history([tip]))[::7]):
+        file = VersionFile(tmp_path / f"{number}.sqlite")
+        cache = VersionCache(
+            pen.store, file, lambda: None, Seal(workspace.git_dir), lambda changes: (c.path for c in changes)
+        )
+        for end in (commit.id, tip):
+            cache.count(end)
+        found = {path: cache.version(path) for path in rows}
+        assert {path: row.updated_commit for path, row in found.items() if row} == expected
+        assert {path: (row.count, row.updated_by) for path, row in found.items() if row} == {
+            path: (row.count, row.updated_by) for path, row in rows.items()
+        }
+        file.close()
 
 
 @pytest.mark.requirement("E15")

@@ -289,10 +289,32 @@ class VersionCache:
         """
         counted: Iterable[Versioned] = git_versions(self._store.git_dir, tip, since=since, counted=self._counts)
         if since is None:
-            return ((row.path, _added(None, row)) for row in counted)
+            return ((row.path, _version(row)) for row in counted)
         counted = list(counted)
         before = self._rows.versions(row.path for row in counted)
-        return [(row.path, _added(before.get(row.path), row)) for row in counted]
+        return [(row.path, self._added(before.get(row.path), row)) for row in counted]
+
+    def _added(self, old: Version | None, new: Versioned) -> Version:
+        """A version with later commits added. Their newest one is not the newest of all if it was made beside the known
+        one and is not later."""
+        added = _version(new)
+        if old is None:
+            return added
+        newest = added
+        ids = [(one.updated_at, one.updated_commit) for one in (old, added)]
+        if ids[0] > ids[1] and not self._store.is_ancestor(*(bytes.fromhex(id) for _, id in ids)):
+            newest = old
+        known, later = _written(old), (new.written_at, new.written_by)
+        at, by = (max(known, later) if newest is old else later) if new.written_by else known
+        written = (at, by) if (at, by) != (newest.updated_at, newest.updated_by) else (0, "")
+        return replace(
+            newest,
+            count=old.count + new.count,
+            created_at=old.created_at,
+            created_by=old.created_by,
+            written_at=written[0],
+            written_by=written[1],
+        )
 
     def _ask(self, question: Callable[[], A], waits_for: str) -> A:
         for last in (False, True):
@@ -329,14 +351,12 @@ def come_back(why: str) -> Unavailable:
     )
 
 
-def _added(old: Version | None, new: Versioned) -> Version:
-    """A version with later commits added."""
+def _version(new: Versioned) -> Version:
     is_written = (new.written_at, new.written_by) == (new.updated_at, new.updated_by)
-    written = (new.written_at, new.written_by) if new.written_by or old is None else _written(old)
-    updated = new.updated_at, new.updated_by, new.updated_commit, *((0, "") if is_written else written)
-    if old is None:
-        return Version(new.count, new.created_at, new.created_by, *updated)
-    return Version(old.count + new.count, old.created_at, old.created_by, *updated)
+    written = (0, "") if is_written else (new.written_at, new.written_by)
+    return Version(
+        new.count, new.created_at, new.created_by, new.updated_at, new.updated_by, new.updated_commit, *written
+    )
 
 
 def _written(old: Version) -> tuple[int, str]:
