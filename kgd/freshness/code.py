@@ -108,7 +108,7 @@ class Code:
         return answer
 
     def has(self, path: str) -> bool:
-        """Whether there is anything at the path, even what is never read, such as a file behind a link."""
+        """Whether the path exists, including files that are never read, such as a file behind a link."""
         try:
             return os.path.lexists(self.root / path)
         except ValueError:
