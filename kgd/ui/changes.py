@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -76,6 +77,8 @@ LONGEST_BRIEF, AROUND_BRIEF = 240, 30
 """Largest number of characters of a brief difference, a third for each stretch; and of text around a change."""
 APART = 3
 """Smallest number of unchanged words that separates two changes."""
+WHOLE = 3
+"""Smallest number of words that both versions change in a rewritten text."""
 GAP = " … "
 PROSE = ("name", "summary", "content", "detail")
 """Fields with prose, whose difference reports that they were empty."""
@@ -149,6 +152,11 @@ class FieldRow:
     def pairs(self) -> list[Pair]:
         """The marks as two columns."""
         return side_by_side(self.marks)
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether the versions have too little in common to mark their words."""
+        return rewritten(self.marks) is not None
 
     @property
     def is_prose(self) -> bool:
@@ -382,6 +390,27 @@ def _phrases(found: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[tuple
                 continue
         joined.append((old, new))
     return joined
+
+
+def rewritten(found: Sequence[Mark]) -> tuple[str, str] | None:
+    """Return the older and the newer text if they share less than a third of their words, so that they are read one
+    after the other; None if the difference of words helps a reader."""
+    counts: Counter[Kind] = Counter()
+    for mark in found:
+        counts[mark.kind] += _words_in(_WORD.findall(mark.text[:LONGEST_MARK]))
+    if any(mark.kind == "same" and GAP in mark.text for mark in found):
+        return None  # a part of what they share is not shown
+    least = counts["same"] + min(counts["del"], counts["ins"])
+    if min(counts["del"], counts["ins"]) < WHOLE or 3 * counts["same"] >= least:
+        return None
+    old, new = ("".join(one.text for one in found if one.kind != without) for without in ("ins", "del"))
+    return old.rstrip(), new.rstrip()
+
+
+def newer(found: Sequence[Mark]) -> list[Mark]:
+    """Return the newer text with its new words marked; without marks if the text is rewritten."""
+    kept = [mark for mark in found if mark.kind != "del"]
+    return [Mark("same", "".join(mark.text for mark in kept))] if rewritten(found) else kept
 
 
 def _words_in(tokens: Sequence[str]) -> int:

@@ -21,6 +21,7 @@ from kgd.ui.changes import (
     marked,
     marked_items,
     marks,
+    newer,
     stretches,
     titled,
     written,
@@ -252,14 +253,14 @@ def _marks(text: str, against: str | None, is_other: bool) -> tuple[Mark, ...]:
     if against is None:
         return (clipped(Mark("same", text)),)
     found = marks(against, text)
-    return tuple(mark for mark in found if mark.kind != "del") if is_other else found
+    return tuple(newer(found)) if is_other else found
 
 
 def _reading(text: str, against: str | None, lists: bool) -> tuple[Mark, ...]:
     if against is None:
         return (clipped(Mark("same", text)),)
     found = marked_items(against, text) if lists else marked(against, text, around=len(text))
-    return tuple(clipped(mark) for mark in found if mark.kind != "del")
+    return tuple(map(clipped, newer(found)))
 
 
 def _label(kind: str, letter: str, side: Json) -> str:

@@ -21,6 +21,7 @@ from kgd.model import ages
 from kgd.model.change import Author
 from kgd.tools.nodes import OWN_CLIENTS
 from kgd.ui import error_words
+from kgd.ui.changes import rewritten
 from kgd.ui.highlighting import highlighted
 from kgd.ui.markdown import laid_out, shown
 from kgd.ui.node_reading import lead
@@ -108,6 +109,7 @@ def _environment() -> Environment:
         "counted": counted,
         "short": short,
         "marked": marked,
+        "rewritten": rewritten,
         "sentence": sentence,
         "commands": commands,
         "breakable": breakable,

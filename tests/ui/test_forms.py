@@ -18,7 +18,9 @@ from kgd.ui.changes import (
     mapping_of,
     mapping_text,
     marked,
+    newer,
     reason_of,
+    rewritten,
     shortened,
     side_by_side,
 )
@@ -200,6 +202,14 @@ def test_a_commit_has_the_reason_that_its_author_wrote(operation: str, message: 
 def test_a_shortened_difference_shows_the_old_and_the_new_text() -> None:
     old, new = "One worker drains the queue by batches. " * 9, "Many processes take jobs from a table. " * 9
     assert shortened(marked(old, new), 240, 30) == (Mark("del", f"{old[:80]}…"), Mark("ins", f"{new[:80]}…"))
+
+
+def test_a_text_with_few_words_in_common_is_rewritten() -> None:
+    old, new = "One worker drains the queue.", "Many processes take the jobs from tables."
+    assert rewritten(marked(f"{old}\n", f"{new}\n")) == (old, new)
+    assert rewritten(marked(old, "One worker drains the whole queue by batches.")) is None
+    assert rewritten(marked("14 days", "two weeks")) is None, "short values are compared at a glance"
+    assert newer(marked(old, new)) == [Mark("same", new)]
 
 
 def test_a_shortened_difference_never_ends_between_a_deleted_text_and_its_replacement() -> None:

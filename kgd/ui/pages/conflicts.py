@@ -13,6 +13,7 @@ from kgd.ui.changes import (
     are_lists,
     marked,
     marked_items,
+    newer,
     previewed_commit,
     reasons_of,
     rows,
@@ -314,8 +315,7 @@ def _marks(uri: str, name: str, base: Any, value: Any) -> tuple[Mark, ...]:
     if base is None or kind_of(uri, name) in ("node", "twin", "uri"):
         return (Mark("same", _excerpt(value)),)
     compare = marked_items if are_lists(base, value) else marked
-    found = [mark for mark in compare(written(base), text) if mark.kind != "del"]
-    return shortened(found, 3 * EXCERPT, EXCERPT // 2)
+    return shortened(newer(compare(written(base), text)), 3 * EXCERPT, EXCERPT // 2)
 
 
 def _before(uri: str, name: str, field: Mapping[str, Any]) -> str:
