@@ -197,7 +197,7 @@ def test_the_mini_map_shows_and_moves_the_visible_part(page: Page) -> None:
 
 def test_the_mini_map_appears_when_a_part_is_outside_and_its_button_shows_it_always(page: Page) -> None:
     at(page, "graph?from=auth&direction=out")
-    small_map, button = page.locator("#map"), page.get_by_role("button", name="Map", exact=True)
+    small_map, button = page.locator("#map"), page.get_by_role("button", name="Mini-map", exact=True)
     expect(small_map).to_be_hidden()
     expect(button).to_have_attribute("aria-pressed", "false")
     for _ in range(6):

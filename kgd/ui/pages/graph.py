@@ -122,16 +122,15 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
 
 
 def _summary(answer: Mapping[str, Any]) -> str:
-    """Count the nodes of the whole workspace; areas and their groups are nodes, but in no group of the picture."""
+    """Count the facts of the whole workspace; areas and their groups are nodes, but in no group of the picture."""
     containers = {one.get("inside") for one in answer["groups"]}
     counts = {one["id"]: one["count"] for one in answer["groups"] if one["id"] not in containers}
-    nodes = counted(answer["nodes_in_all"], "node")
     if answer["grouping"] != "area":
-        return f"{nodes} in {counted(len(counts), 'group')}"
+        return f"{counted(answer['nodes_in_all'], 'node')} in {counted(len(counts), 'group')}"
     outside = counts.pop(OUTSIDE, 0)
-    others = answer["nodes_in_all"] - outside - sum(counts.values())
-    summary = f"{nodes}: {sum(counts.values()):,} in areas, {outside:,} outside"
-    return f"{summary}, {others:,} areas and groups of areas" if others > 0 else summary
+    areas = counted(len(counts), "area") if all(map(_has_members, counts)) else "areas"
+    facts = f"{counted(sum(counts.values()), 'fact')} in {areas}"
+    return f"{facts}, {outside:,} outside" if outside else facts
 
 
 def _opened(visit: Visit, wanted: Wanted, scene: Scene, groups: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
@@ -297,7 +296,7 @@ def _neighbours(visit: Visit, wanted: Wanted, scene: Scene, answer: Mapping[str,
                 found.setdefault((edge["type"], is_incoming), {})[other] = edge.get("weight", 1.0)
     return [
         {
-            "words": words_of(type, is_incoming),
+            "words": "facts about it" if is_incoming and type == "about" else words_of(type, is_incoming),
             "rows": [_neighbour(visit, wanted, dot) for dot in sorted(map(dots.__getitem__, near), key=_in_order)],
         }
         for (type, is_incoming), near in sorted(found.items(), key=lambda one: min(one[1].values()))

@@ -20,6 +20,7 @@ from kgd.model.uri import CODE_TREE, scheme_of
 from kgd.tools.read.states import Colour, proposed_of_walk, tones_of_walk
 from kgd.ui.node_reading import WHOLE, links, version_authors
 from kgd.ui.pages.graph_address import TYPE, Wanted
+from kgd.ui.relation_words import words_of
 from kgd.ui.visit import Visit
 
 HITS, NAMESAKES = 8, 20
@@ -32,6 +33,8 @@ NONE = "-"
 """A type without nodes."""
 NAMED = 60
 """Largest number of lines of which the unusual ones have names and dashes, as in `graph.js`."""
+FEW_NAMES = 3
+"""Largest number of relations that the legend names for dashes."""
 SPARE = "spare"
 """Class of the parts of a legend that a phone leaves out."""
 BUDGET = 2_000_000
@@ -244,10 +247,10 @@ def legend_of(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]
     tone = UNKNOWN if scene.has_tones else ""
     signs: Mapping[str, Mark] = {"conflict": "conflict", "stale": "unverified"}
     of_tones = [(one, (signs[one],) if one in signs else (), count) for one, count in scene.tones.items()]
-    legend = [_entry(sample("", marks, one), f"{TONES[one][1]} {count:,}") for one, marks, count in of_tones]
+    tones = [(marks, _entry(sample("", marks, one), f"{TONES[one][1]} {count:,}")) for one, marks, count in of_tones]
     is_filter = scene.arrangement != "path" and not (scene.has_tones and scene.arrangement == "groups")
     types = {**scene.types, **dict.fromkeys(wanted.hidden, 0)} if is_filter else scene.types
-    legend += [
+    of_types = [
         _entry(
             sample(type, tone=tone),
             f"{in_words(type)}{f' {count:,}' if type not in wanted.hidden else ''}",
@@ -259,19 +262,23 @@ def legend_of(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]
     kind: Mapping[str, str] = {"missing": "missing", "unreachable": "unreachable"}
     named = {mark for _, marks, _ in of_tones for mark in marks}
     is_grouped = scene.arrangement == "groups"
-    legend += [_entry(line_sample(), "relations between groups")] if is_grouped and scene.lines else []
-    legend += _line_styles(scene) if scene.arrangement == "rings" else []
+    of_lines = [_entry(line_sample(), "relations between groups")] if is_grouped and scene.lines else []
+    of_lines += _line_styles(scene) if scene.arrangement == "rings" else []
 
     def figure(mark: Mark) -> str:
         if mark in HUES:
             return badge_sample(mark, "n" if is_grouped else "")
         return sample(kind.get(mark, "concept"), (mark,), tone)
 
-    return legend + [
+    marks = [
         _entry(figure(mark), MEANINGS[mark] + f" {count:,}" * (mark != "start"), kind=SPARE * (mark == "start"))
         for mark, count in scene.marks.items()
         if mark not in named
     ]
+    if not tones:
+        return [*of_types, *of_lines, *marks]
+    signs = [entry for own, entry in tones if own]
+    return [*signs, *marks, *(entry for own, entry in tones if not own), *of_types, *of_lines]
 
 
 def _line_styles(scene: Scene) -> list[dict[str, Any]]:
@@ -282,7 +289,11 @@ def _line_styles(scene: Scene) -> list[dict[str, Any]]:
         _entry(style_sample("other"), "other relation", kind=SPARE),
     ] * has_both
     if len(scene.lines) <= NAMED and any(", ".join(line.types) != scene.usual for line in scene.lines):
-        styles.append(_entry(style_sample("unusual"), f"not “{scene.usual}”", kind=f"{SPARE} scripted-only"))
+        unusual = [line.types for line in scene.lines if ", ".join(line.types) != scene.usual]
+        types = Counter(words_of(type) for found in unusual for type in found)
+        names = [name for name, _ in types.most_common(FEW_NAMES)]
+        words = ", ".join(names) + (", …" if len(types) > len(names) else "")
+        styles.append(_entry(style_sample("unusual"), words, kind=f"{SPARE} scripted-only"))
     return styles
 
 

@@ -21,6 +21,7 @@
   // Of a path: least width of a step in a row, width of its text in a row and in a column, height in a column, room below;
   // largest scale, and largest width of a step in a row.
   const STEP_WIDE = 200, STEP_TEXT = 240, COLUMN_TEXT = 480, STEP_HIGH = 96, BELOW_STEPS = 140, ENLARGED = 1.7, APART = 320;
+  const BELOW_GROUPS = 20;  // room between the lowest group and the legend
   const LARGER = 1.16, LINE = 18;  // size of its text, by that of other labels, and height of a line
   const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9];  // places of a text on a line between groups
   const LEAST_PAD = 58;  // half of a short label
@@ -476,7 +477,7 @@
     const pad = kind === "groups" ? 8 : isRow ? STEP_TEXT / 2 + 8 : kind === "path" ? across / 2 - 40 : within(across / 8, LEAST_PAD, 140);
     const margin = { groups: 8, path: 56, rings: BELOW }[kind];
     const above = Math.max(margin, isCovered() ? ABOVE + (kind === "path" ? 40 : 0) : 0);
-    const below = isRow ? BELOW_STEPS : margin;
+    const below = isRow ? BELOW_STEPS : kind === "groups" ? BELOW_GROUPS : margin;
     const w = Math.max(60, across - 2 * pad), h = Math.max(60, down - above - below);
     let kx = Math.min(w / Math.max(1, box.right - box.left), LARGEST), ky = Math.min(h / Math.max(1, box.bottom - box.top), LARGEST);
     if (isRow) kx = Math.min(kx, Math.min(0.8 * across, APART * (dots.length - 1)) / Math.max(1, box.right - box.left));
