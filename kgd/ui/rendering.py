@@ -211,7 +211,11 @@ def numbered(diff: str) -> list[tuple[str, str]]:
 
 def coloured(diff: str, path: str) -> list[tuple[str, str, Markup]]:
     """Return the lines of a unified difference with their numbers as `numbered` does, each as its sign and its code
-    with the colours of a file of this name. The code between two hunks is unknown, so a long text may lose its colour.
+    with the colours of a file of this name; with at most one unchanged line before and after a change. The code between
+    two hunks is unknown, so a long text may lose its colour.
+
+    >>> ["".join(row) for row in coloured("@@ -3 +3 @@\\n a\\n b\\n-c\\n+d\\n \\n e", "notes.txt")]
+    ['4 b', '5-c', '5+d']
     """
     rows = numbered(diff)
     old, new = (
@@ -225,7 +229,20 @@ def coloured(diff: str, path: str) -> list[tuple[str, str, Markup]]:
         if sign in ("+", " "):
             code = next(new, code)
         found.append((number, sign, code))
-    return found
+    return _near_changes(found, [row for _, row in rows])
+
+
+def _near_changes(found: list[tuple[str, str, Markup]], rows: Sequence[str]) -> list[tuple[str, str, Markup]]:
+    """Keep the changed lines with one line before and after each, but no blank line at the end of a stretch."""
+    changed = {at for at, row in enumerate(rows) if row[:1] in ("+", "-") or row.startswith("… ")}
+    near = changed | {at for at, row in enumerate(rows) if row[:1] == " " and changed & {at - 1, at + 1}}
+    kept = [at for at in sorted(near) if at in changed or rows[at].strip() or {at - 1, at + 1} <= near]
+    shown = list[tuple[str, str, Markup]]()
+    for before, at in zip([None, *kept], kept, strict=False):
+        if before is not None and at > before + 1:
+            shown.append(("", "…", Markup()))
+        shown.append(found[at])
+    return shown
 
 
 def exact(text: str) -> Markup:

@@ -292,6 +292,8 @@ def test_the_first_stale_facts_show_the_change_of_their_code_and_the_others_are_
     expect(batches.locator("mark")).to_have_text("200")
     expect(rows.nth(1).locator("mark")).to_have_count(0)
     expect(page.locator(".stale .diff")).to_have_count(OPEN)
+    lefts = [batches.locator(one).evaluate("one => one.getBoundingClientRect().left") for one in ("h2", ".cited")]
+    assert abs(lefts[0] - lefts[1]) < 1, "the card begins below the title"
     folded = rows.nth(OPEN)
     folded.locator("summary").click()
     expect(folded.locator("ins").first).to_be_visible()
