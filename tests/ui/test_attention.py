@@ -325,7 +325,7 @@ def test_selected_stale_facts_are_counted_and_enter_verifies_them(page: Page) ->
 def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
     urgent, others = (page.get_by_role("region", name=name) for name in ("Needs attention", "Can wait"))
     expect(urgent.locator("h3 a")).to_have_text(
-        ["Resolve 3 conflicts", "Review 2 proposals", "Check 5 stale facts", "Repair 1 unreadable file"]
+        ["Resolve 3 conflicts", "Decide 2 proposals", "Check 5 stale facts", "Repair 1 unreadable file"]
     )
     expect(others.locator("h3 a")).to_have_text(["3 broken links"])
     disputed = card(page, "One retry, with an idempotency key")
@@ -343,6 +343,7 @@ def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
     )
     expect(card(page, "unreadable.yaml, line 3")).to_contain_text("This is not YAML")
     expect(page.get_by_role("link", name="2 more stale facts")).to_be_visible()
+    expect(page.get_by_role("link", name="1 more conflict", exact=True)).to_be_visible()
     assert axe(page) == []
 
 
@@ -435,7 +436,7 @@ def test_the_page_of_a_fact_leads_to_the_graph_its_history_and_other_facts_about
     expect(page.locator("h1 .sample")).to_be_visible()
     expect(page.locator(".title").get_by_role("link", name="Graph")).to_be_visible()
     expect(page.locator(".title").get_by_role("link", name="History")).to_be_visible()
-    expect(page.get_by_role("heading", name="Cited code")).to_contain_text("verified by Dmitri Volkov (claude-code), ")
+    expect(page.locator(".trust")).to_contain_text("verified by Dmitri Volkov (claude-code)")
     others = page.get_by_role("region", name="Also about this code")
     expect(others.get_by_role("link")).to_have_count(3)
     expect(others).not_to_contain_text("The provider answers 503")

@@ -23,6 +23,8 @@ from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 
 CARDS = 3
 """Largest number of cards of one kind."""
+CONFLICTS = 2
+"""Largest number of conflicts, whose cards are higher than others."""
 STALE = 30
 OPEN = 3
 """Number of stale facts whose differences are open."""
@@ -136,7 +138,7 @@ def _tried(
 
 
 def _conflicts(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
-    found = visit.call("conflicts", limit=CARDS)["conflicts"]
+    found = visit.call("conflicts", limit=CONFLICTS)["conflicts"]
     known = names(visit, [one["uri"] for one in found])
     return [_conflict(visit, one, known.get(one["uri"], {}).get("name") or name_of(one["uri"])) for one in found]
 
@@ -265,7 +267,7 @@ KINDS = (
         _conflicts,
         "Resolve",
     ),
-    Kind("proposals", "proposal", "proposals", "proposals", "A change to accept or reject.", _proposals, "Review"),
+    Kind("proposals", "proposal", "proposals", "proposals", "", _proposals, "Decide"),
     Kind(
         "mine",
         "proposal with comments",
