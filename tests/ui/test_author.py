@@ -46,14 +46,14 @@ def test_the_page_of_an_agent_shows_its_work_and_is_reached_from_a_review(desk: 
     at(page, "author?name=claude-code")
     expect(page.locator("h1")).to_contain_text("agent")
     expect(page.locator(".lead")).to_contain_text(re.compile(r"1 change since .* Author of 1 fact\."))
-    knowledge = page.get_by_role("region", name="Knowledge")
+    knowledge = page.get_by_role("region", name="Facts", exact=True)
     expect(knowledge.get_by_role("link", name="KEYS is empty until the vault answers", exact=True)).to_be_visible()
     expect(knowledge).to_contain_text("KEYS is empty until the vault answers")
     expect(page.get_by_role("region", name="Open proposals")).to_contain_text("shorter tokens")
     recent = page.get_by_role("heading", name="Recent changes")
     assert edges(recent)["x"] > edges(knowledge)["x"] + edges(knowledge)["width"]
     page.set_viewport_size({"width": 390, "height": 800})
-    assert edges(recent)["y"] < edges(knowledge)["y"], "the newest work is first on a phone"
+    assert edges(recent)["y"] > edges(knowledge)["y"], "areas and facts are first on a phone"
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.get_by_role("region", name="Recent changes").get_by_role("link", name="Created “KEYS is empty").click()
     page.wait_for_url("**/change?commit=*")
