@@ -168,7 +168,8 @@ def test_the_button_for_selected_facts_of_a_proposal_looks_disabled_until_one_is
     accept = page.locator("[value=make-part]")
     expect(accept).to_be_disabled()
     disabled = page.evaluate("getComputedStyle(document.querySelector('[value=make-part]')).color")
-    page.get_by_role("checkbox", name="Summary").first.check()
+    expect(page.get_by_role("checkbox", name="Summary")).to_have_count(0)  # the fact has no other change
+    page.get_by_role("checkbox", name="Select Payments").check()
     expect(accept).to_be_enabled()
     assert page.evaluate("getComputedStyle(document.querySelector('[value=make-part]')).color") != disabled
     order = page.locator(".confirm > * > input, .confirm > button").evaluate_all(
