@@ -270,15 +270,15 @@ def legend_of(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]
             return badge_sample(mark, "n" if is_grouped else "")
         return sample(kind.get(mark, "concept"), (mark,), tone)
 
-    marks = [
+    of_marks = [
         _entry(figure(mark), MEANINGS[mark] + f" {count:,}" * (mark != "start"), kind=SPARE * (mark == "start"))
         for mark, count in scene.marks.items()
         if mark not in named
     ]
     if not tones:
-        return [*of_types, *of_lines, *marks]
+        return [*of_types, *of_lines, *of_marks]
     signs = [entry for own, entry in tones if own]
-    return [*signs, *marks, *(entry for own, entry in tones if not own), *of_types, *of_lines]
+    return [*signs, *of_marks, *(entry for own, entry in tones if not own), *of_types, *of_lines]
 
 
 def _line_styles(scene: Scene) -> list[dict[str, Any]]:
