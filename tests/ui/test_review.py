@@ -90,6 +90,8 @@ def test_all_nodes_of_an_author_are_selected_at_once_and_unselected_again(desk: 
     group.get_by_role("button", name="Select all facts by Ann Person (claude-code)").click()
     expect(group.get_by_role("checkbox", checked=True)).to_have_count(2)
     expect(group.locator("h2 .badge"), "the meaning of the violet edge").to_have_text("agent")
+    lefts = page.locator(".learned input").evaluate_all("all => all.map(one => one.getBoundingClientRect().left)")
+    assert len(set(lefts)) == 1, "rows of people and of agents begin at one edge"
     expect(page.get_by_role("button", name="Revert 2 facts…")).to_be_enabled()
     assert axe(page) == []
     group.get_by_role("button", name="Select all facts by Ann Person (claude-code)").click()
