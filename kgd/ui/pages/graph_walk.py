@@ -277,8 +277,8 @@ def legend_of(visit: Visit, wanted: Wanted, scene: Scene) -> list[dict[str, Any]
     ]
     if not tones:
         return [*of_types, *of_lines, *of_marks]
-    signs = [entry for own, entry in tones if own]
-    return [*signs, *of_marks, *(entry for own, entry in tones if not own), *of_types, *of_lines]
+    with_signs = [entry for own, entry in tones if own]
+    return [*with_signs, *of_marks, *(entry for own, entry in tones if not own), *of_types, *of_lines]
 
 
 def _line_styles(scene: Scene) -> list[dict[str, Any]]:
