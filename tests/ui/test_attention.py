@@ -226,7 +226,9 @@ def test_the_tabs_of_areas_stay_in_place_and_the_filter_is_below_them_on_a_phone
 def test_the_current_tab_moves_no_other(page: Page, tabs: str, places: tuple[str, ...]) -> None:
     found = [lefts(at(page, place), tabs) for place in places]
     assert len(found[0]) > 2
-    assert found == [found[0]] * len(places)
+    for one in found:  # browsers round the width of bold letters to 1/64 pixel
+        assert one == pytest.approx(found[0], abs=0.1)
+    expect(page.locator(f"{tabs}[aria-current] .tab")).to_have_css("font-weight", "600")
 
 
 def test_the_folders_of_areas_lead_to_all_areas_and_say_by_what_the_last_list_is_sorted(page: Page) -> None:

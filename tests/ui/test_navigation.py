@@ -133,15 +133,6 @@ class TestInABrowser:
         assert page.evaluate("document.documentElement.scrollWidth") <= 1024
         assert page.get_by_role("navigation", name="Pages").get_by_role("link").count() == 7
 
-    def test_the_current_page_is_bold_and_moves_no_other_link(self, page: Page) -> None:
-        page.set_viewport_size({"width": 1280, "height": 700})
-        lefts = []
-        for name in ("overview", "graph"):
-            links = at(page, name).get_by_role("navigation", name="Pages").get_by_role("link")
-            lefts.append(links.evaluate_all("all => all.map(one => one.getBoundingClientRect().left)"))
-            expect(links.and_(page.locator("[aria-current]")).locator(".tab")).to_have_css("font-weight", "600")
-        assert lefts[0] == lefts[1]
-
     def test_review_counts_commits_of_others_since_the_last_review(self, page: Page, desk: Desk) -> None:
         link = at(page, "graph").get_by_role("navigation", name="Pages").get_by_role("link", name="Review")
         desk.call("review", accept=True)
