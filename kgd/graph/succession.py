@@ -17,18 +17,34 @@ def successor(source: EdgeSource, uri: Uri, sees: Callable[[Uri], bool] | None =
     """The node that supersedes a node or sums it up; None if there is none that `sees` covers.
 
     A node that declares this itself (`superseded_by`, `summarised_by`) decides; otherwise the closest node that
-    `supersedes` it. Two nodes that supersede each other are both valid. O(relations of the node, and relations to it);
-    for a node without such relations, a look at their types.
+    `supersedes` it. A successor that does not exist supersedes nothing, and nodes that supersede each other in a circle
+    are all valid. O(relations of the node, and relations to it); for a node without such relations, a look at their
+    types.
     """
+    found = _closest(source, uri, sees)
+    return None if found is None or _leads_to(source, found, uri) else found
+
+
+def _closest(source: EdgeSource, uri: Uri, sees: Callable[[Uri], bool] | None = None) -> Uri | None:
     if isinstance(source, LiveGraph) and not source.may_have(uri, _is_succession):
         return None
-    return next((one for one in _successors(source, uri) if sees is None or sees(one)), None)
+    found = (one for one in _successors(source, uri) if sees is None or sees(one))
+    return next((one for one in found if source.card(one) is not None), None)
+
+
+def _leads_to(source: EdgeSource, uri: Uri | None, end: Uri) -> bool:
+    """Whether the successors of a node, at most `LONGEST`, lead to another one."""
+    for _ in range(LONGEST):
+        if uri is None or uri == end:
+            break
+        uri = _closest(source, uri)
+    return uri == end
 
 
 def newest(source: EdgeSource, uri: Uri) -> Uri | None:
-    """The last of a node's successors; None if it has none. Of a circle, the one before the node itself."""
+    """The last of a node's successors; None if it has none."""
     known = [uri]
-    while len(known) <= LONGEST and (following := successor(source, known[-1])) and following not in known:
+    while len(known) <= LONGEST and (following := successor(source, known[-1])):
         known.append(following)
     return known[-1] if len(known) > 1 else None
 

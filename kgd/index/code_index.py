@@ -408,7 +408,9 @@ def _with_quoted(
 
 
 def _quote(connection: Connection, id: int, run: Sequence[str]) -> Quote | None:
-    row = connection.execute("SELECT body FROM bodies WHERE file = ?", (id,)).fetchone()
+    # The text of a document is stored by chunks, in which lines have other numbers.
+    sql = "SELECT body FROM bodies WHERE file = ? AND (SELECT chunks FROM files WHERE id = file) = 0"
+    row = connection.execute(sql, (id,)).fetchone()
     return quoted_text.quote_of(connection, id, run, _body_of(row[0])[1]) if row else None
 
 

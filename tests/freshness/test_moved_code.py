@@ -156,6 +156,25 @@ def test_a_node_stored_for_the_former_path_moves_too(ask: Ask, code: Path) -> No
 
 
 @pytest.mark.usefixtures("facts")
+def test_an_undo_restores_the_node_stored_for_the_former_path(ask: Ask, code: Path) -> None:
+    ask.put(changes=[upsert(f"file://shop/{SESSION}", summary="signs sessions", content="Precious.")])
+    rename(code)
+    becomes_stale(ask, CITING)
+    move(ask)
+    ask.undo()
+    [found] = ask.get(uris=[f"file://shop/{SESSION}"], include=["content"])["nodes"]
+    assert (found["summary"], found["content"]) == ("signs sessions", "Precious.")
+
+
+@pytest.mark.usefixtures("facts")
+def test_a_move_into_a_folder_leads_to_the_file_in_it(ask: Ask, code: Path) -> None:
+    rename(code, SESSION, "lib/session.py")
+    becomes_stale(ask, CITING)
+    assert move(ask, SESSION, "lib")["moved"][0]["to"] == "lib/session.py"
+    assert node(ask, CITING)["data"]["cites"][0] == "lib/session.py#sign"
+
+
+@pytest.mark.usefixtures("facts")
 def test_facts_move_at_once_after_a_rename_without_a_commit(ask: Ask, code: Path) -> None:
     git(code, "mv", SESSION, LOGIN)
     done = move(ask, SESSION, LOGIN)

@@ -260,6 +260,11 @@ def test_files_that_quote_the_question_come_first_with_their_source_before_a_tes
     assert (first["why"][0], first["snippet"]) == ("quoted text", f"raise ValueError({said!r})")
     code_of_context = call(session, "context", {"question": said})["code"][0]
     assert (code_of_context["uri"], code_of_context["line"]) == ("symbol://shop/shop/pump.py/run", 2)
+    (code / "guide.md").write_text("# Vans\n\n" + "More.\n" * 9 + "\nUnload each van at the northern ramp.\n")
+    until(lambda: any("guide.md" in one for one in hits(session, "Unload each van at the northern ramp")))
+    guide = call(session, "search", {"query": "Unload each van at the northern ramp"})["code"][0]
+    assert "guide.md" in guide["uri"], "a document is stored by chunks, which know no lines"
+    assert "line" not in guide
     quoting = {hit.path for hit in workspace_of(session).files_with("the has of the expired", 9)[0] if hit.quoted}
     assert quoting == set(), "no file has these words in a row"
 

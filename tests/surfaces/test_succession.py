@@ -138,3 +138,14 @@ def test_a_misspelt_succession_warns(ask: Ask, type: str) -> None:
     decide(ask)
     [told] = ask.put(changes=relate(NEW, OLD, type), dry_run=True)["warnings"]
     assert "did you mean s" in told
+
+
+def test_a_missing_successor_and_a_circle_supersede_nothing(ask: Ask) -> None:
+    decide(ask)
+    third = "decision://shop/keep-both"
+    ask.put(changes=[upsert(third, type="decision", summary="Sessions are in both.")])
+    ask.put(changes=relate(OLD, "decision://shop/nowhere", "superseded_by"))
+    assert not successors(ask.get(uris=[OLD])["nodes"])
+    ask.put(changes=[relate(one, other, "supersedes") for one, other in ((OLD, NEW), (NEW, third), (third, OLD))])
+    assert not successors(ask.get(uris=[OLD, NEW, third])["nodes"])
+    assert not successors(ask.search(query="sessions")["hits"])

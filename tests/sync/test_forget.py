@@ -120,6 +120,16 @@ def test_a_rehearsal_changes_nothing(ann: Person) -> None:
 
 
 @pytest.mark.slow
+def test_an_undo_leaves_the_list_of_removed_commits_alone(ann: Person) -> None:
+    ann.put("a", summary=f"The key is {SECRET}.")
+    ann.put("b", summary="Newer.")
+    removal = forget(ann)["commit"]
+    assert ann.call("undo")["reverted"][0]["subject"].startswith("put concept://infra/b")
+    with pytest.raises(KgdError):
+        ann.call("revert", commit=removal)
+    assert rewriting.FORGOTTEN in git(ann.workspace.layout.git_dir, "ls-tree", "--name-only", ann.tip)
+
+
 def test_an_earlier_request_is_still_applied_only_once(ann: Person) -> None:
     ann.put("a", summary=SECRET)
     change = {"changes": [{"op": "append", "uri": "concept://infra/a", "text": "once"}]}

@@ -58,6 +58,7 @@ def code_move(session: Session, workspace: Workspace, given: str, new: str) -> C
         found = (file_paths.locate(session, workspace, text) for text in (given, f"./{given}"))
         olds = [path.rstrip("/") for path in dict.fromkeys(found) if path]
     for old in olds:
+        to = _in_folder(workspace, old, to)
         if is_moved(workspace, old, path_of(to)):
             _await(workspace, to)
             edits, facts = led_to(workspace, old, to)
@@ -75,6 +76,16 @@ def _target(session: Session, workspace: Workspace, new: str) -> Uri:
         return to
     path = file_paths.locate_existing(session, workspace, new)
     return from_path("dir" if (root / path).is_dir() else "file", workspace.id, path.rstrip("/")) if path else to
+
+
+def _in_folder(workspace: Workspace, old: str, to: Uri) -> Uri:
+    """The place of a file or folder that was moved into an existing folder, as `git mv` takes it; else `to`."""
+    code = Freshness.of(workspace).code
+    inside = f"{path_of(to)}/{old.rpartition('/')[2]}"
+    if scheme_of(to) != "dir" or code is None or not code.present(inside).id:
+        return to
+    root = workspace.layout.code_tree
+    return from_path("dir" if root and (root / inside).is_dir() else "file", workspace.id, inside)
 
 
 def _await(workspace: Workspace, uri: Uri) -> None:

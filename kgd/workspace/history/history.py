@@ -34,6 +34,8 @@ UNDO = "undo"
 """The operation of a commit made by undo, which the next undo skips. A `revert` is an ordinary change: the next undo
 reverts it."""
 ACCEPT = "accept"
+NOT_UNDONE = ("init", "merge", "forget")
+"""Operations whose commits are not undone."""
 """The operation of a commit that accepts a proposal: a merge if it was accepted as a whole, a plain commit if in
 part."""
 REVERTING, RESTORING = "revert:", "restore:"
@@ -281,7 +283,8 @@ def subject_of_revert(subject: str, operation: str) -> str:
 
 
 def undoable(entries: Sequence[Entry]) -> Iterator[Entry]:
-    """The commits among these that can be undone: no merges, no undos, and no commits that are already undone.
+    """The commits among these that can be undone: no merges, no undos, no lists of removed commits, and no commits that
+    are already undone.
 
     An undone commit is skipped, and commits that it had reverted can be undone again. A proposal accepted as a whole is
     one change: its merge stands for the commits of the proposal.
@@ -295,7 +298,7 @@ def undoable(entries: Sequence[Entry]) -> Iterator[Entry]:
             continue
         if entry.operation == UNDO:
             undone |= {one.commit for one in reverted_by(entry) if one.is_whole}
-        elif entry.operation == ACCEPT or (entry.operation not in ("init", "merge") and len(entry.parents) == 1):
+        elif entry.operation == ACCEPT or (entry.operation not in NOT_UNDONE and len(entry.parents) == 1):
             yield entry
 
 

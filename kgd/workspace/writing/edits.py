@@ -343,7 +343,7 @@ def _check_link(draft: Draft, relation: Relation) -> None:
                 f"{target} is in a workspace that is not registered here; until it is, the link is broken"
             )
         return
-    if draft.exists(draft.around.resolve(target)) or draft.around.in_overlay(target):
+    if draft.exists(target) or draft.exists(draft.around.resolve(target)) or draft.around.in_overlay(target):
         return
     if is_resource(target, home):
         draft.put(Node(target))

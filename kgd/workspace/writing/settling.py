@@ -16,6 +16,7 @@ from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import decode_settings, plain_settings, rewrite_settings, settings_from_plain
 from kgd.errors import Invalid, InvariantViolation, KgdError, NotFound
 from kgd.git.objects import ObjectId, trailers
+from kgd.git.rewriting import FORGOTTEN
 from kgd.git.store import ObjectStore
 from kgd.model.change import ChangeSet, Revert
 from kgd.model.conflict import PLACE, TWIN, Conflict, by_field
@@ -307,6 +308,8 @@ def revert(edit: Revert, draft: Draft) -> None:
         before, after = (store.read(blob) if blob else None for blob in (old, new))
         if paths.is_memory_path(path):
             _revert_memory(path, before, after, draft)
+        elif path == FORGOTTEN:
+            draft.warnings.append(f"{path} is kept: it keeps removed commits from coming back")
         elif draft.read_file(path) == after:
             draft.files[path] = before
         else:
