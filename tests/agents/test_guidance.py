@@ -51,7 +51,7 @@ def connect(session: Session) -> Connect:
 def words_there_are() -> set[str]:
     """Tools, their parameters, the operations they take, and what they answer."""
     every = {**TOOLS, **{name: tool for kit in TOOLSETS.values() for name, tool in kit.items()}, **LOCAL}
-    found = set(every) | {"kgd", "unmatchedPaths", "unmatched_paths"}
+    found = set(every) | {"kgd", "unmatchedPaths", "unmatched_paths", "superseded_by"}
     for tool in TOOLS.values():
         schema = input_schema(tool.Params)
         found |= set(schema["properties"])

@@ -290,7 +290,7 @@ def test_why_shows_the_line_and_the_knowledge_about_it_and_not_the_rest_of_the_f
         "src/a.py:3",
         "  | x = 1",
         "  2026-11-21 cccccccccc Ann: Round once",
-        "Gotchas",
+        "About the file",
         "  Cents  gotcha://shop/cents",
         "    cites it",
         "left out to fit the budget: 2 gotchas; raise --budget to see more",

@@ -221,7 +221,7 @@ WAYS = (
 )
 
 
-SHOWN = {"uri", "type", "name", "score", "why", "path", "summary", "snippet", "stored"}
+SHOWN = {"uri", "type", "name", "score", "lex", "vec", "why", "path", "summary", "snippet", "stored"}
 
 
 @pytest.mark.slow

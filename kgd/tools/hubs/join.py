@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from kgd.config import git_own_file
 from kgd.config.credentials import drop, keep, kept, secret
 from kgd.config.entries import Entry
-from kgd.errors import InvariantViolation, KgdError, NotFound, Unauthorized
+from kgd.errors import InvariantViolation, KgdError, NotFound, Unauthorized, Unavailable
 from kgd.git.layout import person
 from kgd.http_client import Address
 from kgd.model.uri import is_workspace_id
@@ -253,7 +253,7 @@ def _in_the_way(session: Session, entry: Entry, *, replace: bool) -> str:
 def _person(session: Session) -> str:
     try:
         who = person(addressing.choose(session, None).layout, git_own_file())
-    except (NotFound, InvariantViolation):
+    except (NotFound, Unavailable, InvariantViolation):
         return ""
     return f"{who.name} <{who.email}>"
 
