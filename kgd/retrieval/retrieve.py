@@ -408,8 +408,10 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
         past = ("past commits",) if candidates.file_of(one.uri) in pool.past else ()
         if unit is None:
             reasons = tuple(filter(None, (one.reason, *hit.why, *past))) or ("text",)
-            line, said = (one.quote.line, one.quote.text) if one.quote else (0, hit.snippet)
-            answers.append(Answered(one.uri, one.score, said, reasons, (one.uri,), line=line))
+            whole = Answered(one.uri, one.score, hit.snippet, reasons, (one.uri,))
+            if one.quote:
+                whole = whole._replace(snippet=one.quote.text, line=one.quote.line, lex=1.0)
+            answers.append(whole)
             continue
         steps = unit.steps
         is_alone = not (hit.why or past or steps or unit.helped or unit.named)

@@ -237,7 +237,7 @@ WRONG = [
     Wrong(["token", "revoke", "0123abcd"], GONE, r"0123abcd|token"),
     Wrong(["resolve", "0123abcd", "--take", "a"], GONE, r"no such node"),
     Wrong(["resolve", "0123abcd", "--take", "a", "--fields", "{}"], BAD, r"--take or --fields"),
-    Wrong(["undo", "twice"], BAD, r"twice"),
+    Wrong(["undo", "twice"], GONE, r"no such commit \(twice\)"),
     Wrong(["down", "now"], BAD, r"now"),
     Wrong(["ui", "now"], BAD, r"now"),
     Wrong(["task", "show"], BAD, r"name of a task"),

@@ -473,17 +473,14 @@ def test_a_phone_keeps_the_words_of_a_search_in_a_field(page: Page) -> None:
 def test_proposals_without_a_conflict_say_so(page: Page) -> None:
     at(page, "proposals")
     expect(page.locator(".headline .badge.good")).to_have_text(["no conflict", "no conflict"])
-    style = page.locator("ins").first.evaluate(
-        "ins => [getComputedStyle(ins).textDecorationLine, getComputedStyle(ins).fontWeight]"
-    )
-    assert style == ["none", "600"]
+    assert page.locator("ins").first.evaluate("ins => getComputedStyle(ins).textDecorationLine") == "none"
 
 
 def test_the_page_of_a_person_tells_their_facts_from_those_of_their_agents(page: Page) -> None:
     at(page, "author?name=Carla+Moreno")
     lead = page.locator(".lead")
     expect(lead).to_contain_text("Author of 34 facts: 27 without an agent, 4 with claude-code, 3 with cursor.")
-    expect(lead).to_contain_text(re.compile(r"\d stale facts, \d conflicts?\."))
+    expect(lead).to_contain_text(re.compile(r"\d stale\s+\d conflicts?"))
     expect(page.locator(".node-row", has_text="· with ").first).to_be_visible()
     assert axe(page) == []
 

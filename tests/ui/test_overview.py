@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -374,5 +375,5 @@ def test_a_link_to_a_renamed_file_moves_with_one_button(desk: Desk, page: Page) 
     expect(page.locator("main")).to_contain_text(f"Renamed to {new}.")
     assert axe(page) == []
     page.get_by_role("button", name="Move facts").click()
-    expect(page.locator("main")).to_contain_text("No broken links.")
-    expect(page.locator("body")).to_contain_text(f"Moved 1 fact to {new} with commit")
+    expect(page.locator("main")).not_to_contain_text(f"Renamed to {new}.")
+    expect(page.locator("body")).to_contain_text(re.compile(rf"Moved \d facts? to {re.escape(new)} with commit"))
