@@ -90,8 +90,6 @@ def test_a_fact_names_who_wrote_and_who_verified_it_and_when(shop: Desk, page: P
         at(page, place)
         stamps = re.compile(r"written by Ann Person[\s\S]*, verified by Ann Person")
         expect(page.locator("main")).to_contain_text(stamps)
-            re.compile(r"written by Ann Person[\s\S]*, verified by Ann Person")
-        )
 
 
 def test_the_margin_has_initials_of_authors_and_a_line_is_asked_about_by_one_tap(shop: Desk, page: Page) -> None:
