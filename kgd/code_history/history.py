@@ -176,8 +176,8 @@ class CodeHistory:
     def renamed(self, path: str) -> str:
         """The current path of a file or folder that was renamed; empty if it was not, or exists now.
 
-        A folder was renamed if most of its files that were renamed kept their place in another one. Chains of renames
-        are followed (`commit_index.STEPS`).
+        A folder was renamed if most of its files that were renamed kept their place in another folder. Chains of
+        renames are followed (`commit_index.STEPS`).
         """
         return self._ask(lambda index: _renamed(index, path), "") if self._is_gone(path) else ""
 

@@ -189,7 +189,7 @@ class Freshness:
         return len(self._citing)
 
     def _check_written(self, uris: Iterable[Uri]) -> None:
-        """Check those of these nodes that were just written."""
+        """Check the nodes among these that were just written."""
         if not self._dirty:
             return
         with self._lock:

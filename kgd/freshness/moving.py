@@ -100,7 +100,7 @@ class _Lead:
         return led(text, self._workspace, self.path)
 
     def _notes(self, node: Node, checked: list[Checked]) -> dict[str, Json]:
-        """The verifications, with those of the former path under the new citation."""
+        """The verifications; of the former path, under the new citation."""
         given = node.data.get(VERIFIED)
         notes: dict[str, Json] = dict(given) if isinstance(given, dict) else {}
         for one in checked:

@@ -1,4 +1,4 @@
-"""Succession: which node supersedes or sums up another one, by relations in either direction."""
+"""Succession: which node supersedes or sums up another node, by relations in either direction."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _closest(source: EdgeSource, uri: Uri, sees: Callable[[Uri], bool] | None = 
 
 
 def _leads_to(source: EdgeSource, uri: Uri | None, end: Uri) -> bool:
-    """Whether the successors of a node, at most `LONGEST`, lead to another one."""
+    """Whether the successors of a node, at most `LONGEST`, lead to another node."""
     for _ in range(LONGEST):
         if uri is None or uri == end:
             break
