@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -507,7 +507,7 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join(listed[:8]) + (f" and {len(listed) - 8} more" if len(listed) > 8 else "")
 
 
-def similar(workspace: Workspace, uri: Uri, sees: Sees | None) -> list[str]:
+def similar(workspace: Workspace, uri: Uri, sees: Sees | None, schemes: Collection[str] = ()) -> list[str]:
     """Suggestions for a missing URI: nodes in its folder with a similar name, then search results whose names share
     half of the words of its name. None if there is no similar node.
 
@@ -515,6 +515,7 @@ def similar(workspace: Workspace, uri: Uri, sees: Sees | None) -> list[str]:
 
     Args:
         sees: Predicate for readable nodes, or None if unrestricted. Other nodes are not suggested.
+        schemes: Only nodes of these schemes; empty for all.
     """
     words = " ".join(uri.rpartition("://")[2].split("/")[1:]) or uri
     folder, _, name = uri.rpartition("/")
@@ -527,7 +528,8 @@ def similar(workspace: Workspace, uri: Uri, sees: Sees | None) -> list[str]:
     hits = (hit.uri for hit in workspace.text_so_far().search(words, limit=LOOKED, sees=sees))
     found = (hit for hit in hits if _is_near(name, hit, card.name if (card := workspace.graph.card(hit)) else ""))
     left_out = PIECES - {scheme_of(uri)}
-    return [one for one in dict.fromkeys([*close, *found]) if one != uri and scheme_of(one) not in left_out][:SUGGESTED]
+    fits = (one for one in dict.fromkeys([*close, *found]) if one != uri and scheme_of(one) not in left_out)
+    return list(islice((one for one in fits if not schemes or scheme_of(one) in schemes), SUGGESTED))
 
 
 def _in_similar_folder(workspace: Workspace, folder: str, name: str) -> Uri | None:
