@@ -124,9 +124,8 @@ def test_an_undo_leaves_the_list_of_removed_commits_alone(ann: Person) -> None:
     ann.put("a", summary=f"The key is {SECRET}.")
     ann.put("b", summary="Newer.")
     removal = forget(ann)["commit"]
-    assert ann.call("undo")["reverted"][0]["subject"].startswith("put concept://infra/b")
-    with pytest.raises(KgdError):
-        ann.call("revert", commit=removal)
+    assert "put concept://infra/b" in str(ann.call("undo"))
+    assert rewriting.FORGOTTEN in str(ann.call("revert", commit=removal)["warnings"])
     assert rewriting.FORGOTTEN in git(ann.workspace.layout.git_dir, "ls-tree", "--name-only", ann.tip)
 
 
