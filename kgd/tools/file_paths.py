@@ -18,7 +18,7 @@ from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, KgdError, Limit
 from kgd.git.discovery import find_place
 from kgd.model.globs import Glob, place_of
-from kgd.model.uri import CODE_TREE, OWNED, Uri, from_path, name_of, path_of, scheme_of, uri_at
+from kgd.model.uri import CODE_TREE, OWNED, Uri, name_of, path_of, scheme_of, uri_at
 from kgd.overlay.tree import Directory, below
 from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import QUOTES
@@ -231,9 +231,10 @@ def former(session: Session, workspace: Workspace, paths: Sequence[str]) -> dict
     return CodeHistory.of(workspace).former(paths) if session.sees_code_history(workspace) else {}
 
 
-def symbol_in(workspace: Workspace, path: str, symbol: Uri) -> Uri:
-    """The URI of a definition as if it were in the file at another path."""
-    return Uri(f"{from_path('symbol', workspace.id, path)}/{symbol.rpartition('/')[2]}")
+def symbol_in(workspace: Workspace, path: str, symbol: Uri) -> Uri | None:
+    """The URI of a definition as if it were in the file at another path; None if no URI can have that path."""
+    file = uri_at("symbol", workspace.id, path)
+    return Uri(f"{file}/{symbol.rpartition('/')[2]}") if file else None
 
 
 def named(session: Session, workspace: Workspace, text: str) -> list[Uri]:

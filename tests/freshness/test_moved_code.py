@@ -10,6 +10,7 @@ import pytest
 from kgd.errors import Invalid, NotFound
 from kgd.freshness.citations import led
 from kgd.model.access import Principal, Scope
+from kgd.model.uri import MAX_SEGMENTS
 from kgd.tools import call
 from kgd.tools.session import Session
 from tests.freshness.conftest import SESSION, becomes_stale, commit, stale
@@ -238,6 +239,17 @@ def test_context_of_a_file_of_a_renamed_folder_has_the_facts_about_the_folder(as
     rename(code, "src/auth", "src/signing")
     items = {one["uri"]: one["why"] for one in ask.context(paths="src/signing/keys.py")["items"]}
     assert items["insight://shop/folder"] == "about src/auth/, the former folder of src/signing/keys.py"
+
+
+@pytest.mark.usefixtures("facts")
+def test_a_former_path_that_no_uri_can_have_is_skipped(ask: Ask, code: Path) -> None:
+    deep = f"{'d/' * MAX_SEGMENTS}session.py"
+    rename(code, SESSION, deep)
+    rename(code, deep, LOGIN)
+    until(lambda: ask.code_file(uri=f"./{LOGIN}")["symbols"])
+    assert {one["uri"] for one in ask.code_file(uri=f"./{LOGIN}")["notes"]} == {CITING, RELATED}
+    line = ask.context(paths=f"{LOGIN}:1")["items"]
+    assert {one["uri"] for one in line} == {CITING, RELATED}
 
 
 @pytest.mark.usefixtures("facts")

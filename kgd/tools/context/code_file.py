@@ -23,7 +23,7 @@ from kgd.git.discovery import Place, find_place
 from kgd.memories.tasks import TERMINAL, parsed
 from kgd.model.access import Verb
 from kgd.model.node import Node
-from kgd.model.uri import CODE_TREE, KNOWLEDGE, Uri, from_path, name_of, path_of, scheme_of
+from kgd.model.uri import CODE_TREE, KNOWLEDGE, Uri, from_path, name_of, path_of, scheme_of, uri_at
 from kgd.tools import addressing, file_paths, visibility
 from kgd.tools.context.lines import is_served
 from kgd.tools.context.recent import history_of
@@ -301,11 +301,11 @@ def _about_former(
     for uri in freshness.citing(was):
         cited = [one.symbol for one in freshness.citations(uri) if one.path == was and one.symbol]
         yield uri, f"cites {was}, now {path}", cited
-    for edge in workspace.graph.into(from_path("file", workspace.id, was)):
-        yield edge.target, f"{edge.type} {was}, now {path}", []
-    for symbol in symbols:
-        for edge in workspace.graph.into(file_paths.symbol_in(workspace, was, symbol.uri)):
-            yield edge.target, f"{edge.type} {was}, now {path}", [name_of(symbol.uri)]
+    at = [(uri_at("file", workspace.id, was), list[str]())]
+    at += [(file_paths.symbol_in(workspace, was, symbol.uri), [name_of(symbol.uri)]) for symbol in symbols]
+    for uri, named in at:
+        for edge in workspace.graph.into(uri) if uri else ():
+            yield edge.target, f"{edge.type} {was}, now {path}", named
 
 
 def _in_order(note: NoteAnswer) -> tuple[int, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
@@ -120,9 +120,9 @@ def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
         for node in overlay.inside.nodes(one.path):
             if scheme_of(node.uri) == "symbol" and _overlaps(one, node.data.get("line"), node.data.get("end_line")):
                 symbols[node.name] = node
-                for path in paths:
-                    for edge in workspace.graph.into(file_paths.symbol_in(workspace, path, node.uri)):
-                        _add(findings, edge.target, f"{in_words(edge.type)} {node.name}")
+                uris = filter(None, (file_paths.symbol_in(workspace, path, node.uri) for path in paths))
+                for edge in chain.from_iterable(map(workspace.graph.into, uris)):
+                    _add(findings, edge.target, f"{in_words(edge.type)} {node.name}")
         freshness = Freshness.of(workspace)
         for uri in (uri for path in paths for uri in freshness.citing(path)):
             for cited in freshness.citations(uri) if scheme_of(uri) not in AREAS else ():
