@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kgd.freshness.citations import VERIFIED, led, note
-from kgd.freshness.freshness import SETTLED_WITHIN, Checked, Freshness
+from kgd.freshness.freshness import Checked, Freshness
 from kgd.model.change import Delete, Edit, Move, difference
 from kgd.model.fields import CITES
 from kgd.model.node import Json, Node
@@ -36,7 +36,7 @@ def led_to(workspace: Workspace, old: str, new: Uri) -> tuple[tuple[Edit, ...], 
     paths below it, move as well, unless the new path has one; nodes that only a relation created are deleted.
     """
     freshness = Freshness.of(workspace)
-    freshness.settle(SETTLED_WITHIN)
+    freshness.settle()
     to, graph = _Lead(workspace.id, old, new), workspace.graph
     edits: list[Edit] = []
     bare: list[Edit] = []
@@ -87,7 +87,9 @@ class _Lead:
         if isinstance(cites, str):
             data[CITES] = self._text(cites)
         elif isinstance(cites, list):
-            data[CITES] = list(dict.fromkeys(self._text(one) if isinstance(one, str) else one for one in cites))
+            texts = [self._text(one) for one in cites if isinstance(one, str)]
+            if len(texts) == len(cites):  # otherwise a hand-edited list, which admission takes only unchanged
+                data[CITES] = list(dict.fromkeys(texts))
         if notes := self._notes(node, freshness.checked(node.uri, node)):
             data[VERIFIED] = notes
         kept = [one for one in node.relations if not self.uri(one.target)]

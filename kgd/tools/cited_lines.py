@@ -62,16 +62,19 @@ def without_lines(session: Session, workspace: Workspace, edits: Sequence[Edit])
     made, warnings = list[Edit](), list[str]()
     for number, edit in enumerate(edits):
         given = edit.data.get(CITES) if isinstance(edit, Upsert) else None
-        texts = [given] if isinstance(given, str) else given if isinstance(given, list) else []
-        if isinstance(edit, Upsert) and any(_is_with_lines(session, workspace, text) for text in texts):
-            found = [
-                cited(session, workspace, text, at=f"changes[{number}].data.cites")
-                if _is_with_lines(session, workspace, text)
-                else (text, "")
-                for text in texts
-            ]
-            warnings += [warning for _, warning in found if warning]
-            edit = replace(edit, data={**edit.data, CITES: list(dict.fromkeys(text for text, _ in found))})
+        texts = given if isinstance(given, list) else [given]
+        if not isinstance(edit, Upsert) or not all(isinstance(text, str) for text in texts):
+            made.append(edit)  # without citations, or refused later
+            continue
+        found = {
+            n: cited(session, workspace, text, at=f"changes[{number}].data.cites")
+            for n, text in enumerate(texts)
+            if _lines_in(session, workspace, text)
+        }
+        if found:
+            warnings += [warning for _, warning in found.values() if warning]
+            cites = dict.fromkeys(found[n][0] if n in found else text for n, text in enumerate(texts))
+            edit = replace(edit, data={**edit.data, CITES: list(cites)})
         made.append(edit)
     return tuple(made), warnings
 
@@ -87,10 +90,6 @@ def subject(session: Session, workspace: Workspace, text: str, *, at: str) -> tu
         uri = addressing.spell(session, workspace, path, at=at)
         warning = printable(f"{symbol[:80]} was not found in {path[:200]}; the fact is about the whole file")
     return uri, warning.replace("cites ", "is about ", 1)
-
-
-def _is_with_lines(session: Session, workspace: Workspace, text: object) -> bool:
-    return isinstance(text, str) and _lines_in(session, workspace, text) is not None
 
 
 def _lines_in(session: Session, workspace: Workspace, text: str) -> tuple[str, int, int] | None:

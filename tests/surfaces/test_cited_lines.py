@@ -55,6 +55,16 @@ def test_lines_are_stored_as_the_innermost_symbol(ask: Ask, given: str, cited: s
     assert [one for one in node["warnings"] if one.startswith("cites")] == ([warning] if warning else [])
 
 
+def test_a_citation_that_is_no_text_is_refused_beside_lines(ask: Ask) -> None:
+    with pytest.raises(Invalid, match="must be a list of strings"):
+        ask.put(changes=upsert("put", data={"cites": [{"title": "a book"}, f"{KEYS}:5"]}))
+
+
+def test_lines_and_their_symbol_are_one_citation(ask: Ask) -> None:
+    node = ask.put(changes=upsert("put", data={"cites": [f"{KEYS}:5", f"{KEYS}#sign", f"{KEYS}:4-5"]}))
+    assert stored(ask, node)["data"]["cites"] == [f"{KEYS}#sign"]
+
+
 @pytest.mark.parametrize("lines", ["11", "9-11", "10-9", "0", "99999"])
 def test_lines_that_the_file_does_not_have_are_refused(ask: Ask, lines: str) -> None:
     with pytest.raises(Invalid, match=f"{KEYS} has 10 lines, and no lines? {lines}") as refused:
