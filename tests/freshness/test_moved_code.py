@@ -92,6 +92,15 @@ def test_a_move_leads_citations_and_relations_to_the_new_file_in_one_commit(ask:
 
 
 @pytest.mark.usefixtures("facts")
+def test_a_repeated_move_of_code_returns_the_first_result(ask: Ask, code: Path) -> None:
+    rename(code)
+    becomes_stale(ask, CITING)
+    done = move(ask, request_id="move-1")
+    again = move(ask, request_id="move-1")
+    assert (again["repeated"], again["commit"]) == (True, done["commit"])
+
+
+@pytest.mark.usefixtures("facts")
 def test_a_definition_that_changed_in_the_move_stays_stale(ask: Ask, code: Path) -> None:
     rename(code)
     commit(code, LOGIN, "def sign(token):\n    return hmac(token)\n")

@@ -248,10 +248,15 @@ ChangesAsInPut = Annotated[
 
 
 def edits(
-    session: Session, workspace: Workspace, changes: Sequence[Any], moved: list[MovedCode] | None = None
+    session: Session,
+    workspace: Workspace,
+    changes: Sequence[Any],
+    moved: list[MovedCode] | None = None,
+    *,
+    is_repeated: bool = False,
 ) -> tuple[model.Edit, ...]:
     """Translate changes into edits of this workspace, in their order. Writes nothing. Moves of code are added to
-    `moved`.
+    `moved`; of a repeated request they are not looked up, since their facts have moved.
 
     Raises:
         KgdError: The first wrong change, with its place, such as ``changes[2].weight``.
@@ -266,7 +271,8 @@ def edits(
     def made(change: Any) -> tuple[model.Edit, ...]:
         if isinstance(change, Verify):
             return (verified(session, workspace, own(change.uri, "uri")),)
-        if isinstance(change, Move) and (move := code_move(session, workspace, change.uri, change.to)):
+        is_move = isinstance(change, Move) and not is_repeated
+        if is_move and (move := code_move(session, workspace, change.uri, change.to)):
             if moved is not None:
                 moved.append(move.told)
             return move.edits

@@ -92,8 +92,9 @@ def put(session: Session, params: PutParams) -> PutResult:
     """Apply all changes as one commit, or none of them."""
     workspace = addressing.choose(session, params.workspace, _first_uris(params.changes), writing=True)
     moved: list[MovedCode] = []
+    is_repeated = workspace.repeated(session.request(params.request_id)) is not None
     changes = ChangeSet(
-        edits(session, workspace, params.changes, moved),
+        edits(session, workspace, params.changes, moved, is_repeated=is_repeated),
         author=session.author(workspace),
         message=params.message or _moves(params.changes, moved),
         request_id=params.request_id,
