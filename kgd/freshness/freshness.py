@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,23 +130,17 @@ class Freshness:
         found = {uri: mark for uri in asked if (mark := self._by_citation.get(uri) or self._by_area.get(uri))}
         if any(not mark.since_commit for mark in found.values()):
             self._look_again(found)
-        return found | {
-            uri: mark
-            for uri in found
-            if (gone := self._gone.get(uri)) and (mark := summed_up(list(map(self._with_new_path, gone))))
-        }
+        renamed = cache(CodeHistory.of(self._workspace).renamed)  # many nodes may cite one missing file
+        for uri in found:
+            if gone := self._gone.get(uri):
+                found[uri] = summed_up([_with_new_path(one, renamed) for one in gone]) or found[uri]
+        return found
 
     def renamed(self, uri: Uri) -> dict[str, str]:
         """The new paths of files and folders that a stale node cites, by their former paths."""
         paths = {one.citation.path for one in self._gone.get(uri, ()) if one.is_gone}
         history = CodeHistory.of(self._workspace)
         return {path: now for path in sorted(paths) if (now := history.renamed(path))}
-
-    def _with_new_path(self, one: Finding) -> Finding:
-        """The finding with the new path of a renamed file. It is looked up for each answer, since the history of the
-        code may be read after the node was checked."""
-        now = CodeHistory.of(self._workspace).renamed(one.citation.path) if one.is_gone else ""
-        return replace(one, change=f"{one.change}, now {now}") if now else one
 
     @property
     def doubted(self) -> frozenset[Uri]:
@@ -210,7 +205,7 @@ class Freshness:
             if (finding := judge(one, ids, self.code, deep=False)) is not None:
                 self.code.look()
                 finding = judge(one, ids, self.code, deep=True)
-            finding = finding and self._with_new_path(finding)
+            finding = finding and _with_new_path(finding, CodeHistory.of(self._workspace).renamed)
             answer.append(Checked(one, frozenset(ids), finding))
         return answer
 
@@ -407,6 +402,13 @@ def noted(workspace: Workspace, changes: ChangeSet) -> tuple[ChangeSet, tuple[st
             notes = _with_notes(workspace, freshness, freshness.code, alike, warnings)
             edits += [replace(notes, relations=())] if notes.data else []
     return replace(changes, edits=tuple(edits)), tuple(warnings)
+
+
+def _with_new_path(one: Finding, renamed: Callable[[str], str]) -> Finding:
+    """The finding with the new path of a renamed file. It is looked up for each answer, since the history of the code
+    may be read after the node was checked."""
+    now = renamed(one.citation.path) if one.is_gone else ""
+    return replace(one, change=f"{one.change}, now {now}") if now else one
 
 
 def verification(workspace: Workspace, uri: Uri) -> Upsert:
