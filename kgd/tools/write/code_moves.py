@@ -15,6 +15,8 @@ from kgd.tools import addressing, file_paths
 from kgd.tools.nodes import printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kgd.model.change import Edit
     from kgd.tools.session import Session
     from kgd.workspace.workspace import Workspace
@@ -75,7 +77,7 @@ def _target(session: Session, workspace: Workspace, new: str) -> Uri:
     if root is None or ":" in new or workspace.exists(to):
         return to
     path = file_paths.locate_existing(session, workspace, new)
-    return from_path("dir" if (root / path).is_dir() else "file", workspace.id, path.rstrip("/")) if path else to
+    return _on_disk(workspace, root, path.rstrip("/")) if path else to
 
 
 def _in_folder(workspace: Workspace, old: str, to: Uri) -> Uri:
@@ -84,8 +86,11 @@ def _in_folder(workspace: Workspace, old: str, to: Uri) -> Uri:
     inside = f"{path_of(to)}/{old.rpartition('/')[2]}"
     if scheme_of(to) != "dir" or code is None or not code.present(inside).id:
         return to
-    root = workspace.layout.code_tree
-    return from_path("dir" if root and (root / inside).is_dir() else "file", workspace.id, inside)
+    return _on_disk(workspace, code.root, inside)
+
+
+def _on_disk(workspace: Workspace, root: Path, path: str) -> Uri:
+    return from_path("dir" if (root / path).is_dir() else "file", workspace.id, path)
 
 
 def _await(workspace: Workspace, uri: Uri) -> None:
