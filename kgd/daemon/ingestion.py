@@ -23,7 +23,7 @@ from kgd.ingest.kinds import KINDS, recognised
 from kgd.ingest.readers.result import Unreadable
 from kgd.model.change import Edit
 from kgd.model.node import Source
-from kgd.model.uri import Uri, is_owned, path_of, scheme_of
+from kgd.model.uri import Uri, is_owned, is_text_name, path_of, scheme_of
 from kgd.overlay.listing import MACHINE_MADE, NEVER, rules_of
 from kgd.workspace.workspace import Workspace
 
@@ -190,9 +190,7 @@ class TakingIn:
 
     def _file(self, path: Path, name: str, url: str, uri: Uri | None, around: Around) -> None:
         again = self.report.done < self.skip
-        try:
-            name.encode()
-        except UnicodeEncodeError:
+        if not is_text_name(name):
             self._unread(shown(name), KgdError("its name is not valid UTF-8"))
             return
         try:

@@ -307,12 +307,3 @@ def _unreadable(error: OSError) -> str:
 def shown(path: str) -> str:
     """A path as text for an answer; file names need not be UTF-8."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def is_text_name(path: str) -> bool:
-    """Whether the name is valid text, which URIs and answers require."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -30,7 +30,6 @@ from kgd.exchange.plan import (
     Trouble,
     View,
     Wanted,
-    is_text_name,
     shown,
     sub_mapping,
     unused,
@@ -38,7 +37,7 @@ from kgd.exchange.plan import (
 )
 from kgd.model.escaping import one_line
 from kgd.model.node import NAME_LIMIT, Json, Node, Relation, Source, cut_at_word
-from kgd.model.uri import build, from_path, path_of, scheme_of
+from kgd.model.uri import build, from_path, is_text_name, path_of, scheme_of
 
 KIND = "rules"
 """Source type of a rule; the id is the file's path in the code."""

@@ -35,7 +35,6 @@ from kgd.exchange.plan import (
     View,
     Wanted,
     digest,
-    is_text_name,
     shown,
     sub_mapping,
     without_nulls,
@@ -55,7 +54,7 @@ from kgd.model.node import (
     check_label,
     cut_at_word,
 )
-from kgd.model.uri import OWNED, Uri, from_path, is_owned, parse, path_of, scheme_of
+from kgd.model.uri import OWNED, Uri, from_path, is_owned, is_text_name, parse, path_of, scheme_of
 from kgd.model.wiki_links import NOTE, Link, Names
 
 KIND = "vault"

@@ -20,6 +20,7 @@ from typing import Any
 
 from kgd.errors import Damaged, Unavailable
 from kgd.model.node import NODE_FIELDS
+from kgd.model.uri import is_text_name
 
 APPLICATION = 0x6B676431
 """The application id in the header of the file: `kgd1`."""
@@ -308,7 +309,7 @@ class Database:
     def rows_in(self, sql: str, values: Collection[Any]) -> list[tuple[Any, ...]]:
         """The rows of a query in which `{}` stands for a list of values; run in batches, in ascending order of the
         values. Names of files that are not UTF-8 are left out: no row has them."""
-        found, asked = [], sorted(one for one in values if not isinstance(one, str) or one.isascii() or _is_utf8(one))
+        found, asked = [], sorted(one for one in values if not isinstance(one, str) or is_text_name(one))
         with self.read() if len(asked) > BATCH else self._reading() as connection:
             for start in range(0, len(asked), BATCH):
                 batch = asked[start : start + BATCH]
@@ -453,14 +454,6 @@ def cause_of(damage: IndexDamaged) -> str:
     cause = damage.__cause__
     name = getattr(cause, "sqlite_errorname", "")
     return f"{name}: {cause}"[:200] if name else type(cause or damage).__name__
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @contextlib.contextmanager

@@ -123,6 +123,15 @@ def from_path(scheme: str, workspace: str, path: bytes | str) -> Uri:
     return build(scheme, workspace, raw.split(b"/") if raw else [])
 
 
+def is_text_name(path: str) -> bool:
+    """Whether the name is valid text, which URIs, indexes and answers require."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 @lru_cache(20_000)
 def uri_at(scheme: str, workspace: str, path: str) -> Uri | None:
     """Like `from_path`, ignoring trailing slashes; None if no URI can have the path. Results are cached, because paths
