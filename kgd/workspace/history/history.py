@@ -34,10 +34,10 @@ UNDO = "undo"
 """The operation of a commit made by undo, which the next undo skips. A `revert` is an ordinary change: the next undo
 reverts it."""
 ACCEPT = "accept"
-NOT_UNDONE = ("init", "merge", "forget")
-"""Operations whose commits are not undone."""
 """The operation of a commit that accepts a proposal: a merge if it was accepted as a whole, a plain commit if in
 part."""
+NOT_UNDONE = ("init", "merge", "forget")
+"""Operations whose commits are not undone."""
 REVERTING, RESTORING = "revert:", "restore:"
 """The first word of the subject of a revert, and of the revert of a revert."""
 LOOKED_AT = 100
@@ -212,8 +212,10 @@ class History:
         return self._past.graph_at(self._past.commit_id(commit), self._tip(), self._served.graph)
 
     def undoable(self) -> Iterator[Entry]:
-        """The commits among the newest hundred that can be undone; see the function `undoable`."""
-        return undoable(self.entries(limit=LOOKED_AT))
+        """The commits among the newest hundred that can be undone, without their nodes; see the function `undoable`.
+        Reads no trees."""
+        newest = self._past.store.history([self._tip()], limit=LOOKED_AT)
+        return undoable(self._past.without_nodes(one.id.hex() for one in newest))
 
     def node_read(self, uri: Uri, version: int) -> Node | None:
         """The node as it was sent with a version number; None if that was not recorded, or differs from history.

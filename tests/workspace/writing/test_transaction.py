@@ -6,10 +6,13 @@ import gc
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NoReturn
 
 import pytest
 
 from kgd.errors import Invalid, InvariantViolation, KgdError, Limit, NotFound, Refused, Stale
+from kgd.git import program
+from kgd.git.store import ObjectStore
 from kgd.model.change import (
     SUBJECT_PART,
     Append,
@@ -401,6 +404,19 @@ def test_undo_goes_back_step_by_step(ws: Workspace) -> None:
         node = ws.node(uri("a"))
         names.append(node.name if node else None)
     assert names == ["two", "one"]
+
+
+def test_the_search_for_a_commit_to_undo_reads_no_trees(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    ws.submit(change(upsert("a", name="one")))
+    last = ws.submit(change(upsert("a", name="two")))
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise AssertionError("a tree was read")
+
+    monkeypatch.setattr(program, "stream", refuse)
+    for method in ("tree", "tree_of", "diff", "read"):
+        monkeypatch.setattr(ObjectStore, method, refuse)
+    assert next(ws.history.undoable()).commit == last.commit
 
 
 def test_reverting_a_commit_that_was_edited_over_keeps_both_versions_as_a_conflict(ws: Workspace) -> None:
