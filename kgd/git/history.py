@@ -44,6 +44,7 @@ class Versioned:
     written_at: int = 0
     written_by: str = ""
     """Time and author of the newest commit that is not a verification; 0 and empty if there is none."""
+    written_commit: str = field(default="", repr=False, compare=False)
     updated_place: Place = field(default=(0, 0), repr=False, compare=False)
     written_place: Place = field(default=(0, 0), repr=False, compare=False)
 
@@ -140,7 +141,7 @@ def versions(
             row.created_at, row.created_by = when, who
             is_later = (when, who) > (row.written_at, row.written_by) and not ancestry.descends(row.written_place)
             if not verifies and (is_later or not row.written_by):
-                row.written_at, row.written_by, row.written_place = when, who, place
+                row.written_at, row.written_by, row.written_commit, row.written_place = when, who, commit, place
     yield from (found.pop(path) for path in sorted(found))
 
 

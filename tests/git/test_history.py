@@ -13,6 +13,7 @@ from kgd.git.layout import Layout
 from kgd.git.objects import Commit, ObjectId, Signature, make
 from kgd.git.store import ObjectStore
 from kgd.index.version_cache import VersionFile
+from kgd.workspace.answers import Version
 from kgd.workspace.derived.version_cache import VersionCache
 from kgd.workspace.writing.signing import Seal
 from tests.git.support import FIRST_FILES, Pen, git
@@ -77,6 +78,12 @@ def newest(store: ObjectStore, tip: ObjectId) -> dict[str, str]:
     return found
 
 
+def facts(row: Version | Versioned) -> tuple[int, str, int, str]:
+    """The number of changes, the author of the last one, and the last one that is not a verification."""
+    written = (row.written_at, row.written_by) if row.written_by else (row.updated_at, row.updated_by)
+    return row.count, row.updated_by, *written
+
+
 def walked(store: ObjectStore, tip: ObjectId) -> Counter[str]:
     """The same, slowly: each commit's tree against each parent's."""
     found: Counter[str] = Counter()
@@ -111,7 +118,7 @@ def test_versions_agree_with_a_walk_over_random_histories_and_add_up(workspace: 
 def test_the_last_change_depends_on_the_history_alone(workspace: Layout, seed: int, tmp_path: Path) -> None:
     """Counted from the first commit, or from any earlier one."""
     pen, rnd = Pen(workspace), random.Random(seed)
-    tips, clock = [pen.head], 10
+    tips, clock = [pen.write({f"nodes/{n}.yaml": b"first\n" for n in range(6)}, author=person("Ann", 1))], 10
     for n in range(50):
         parents = rnd.sample(tips, min(len(tips), rnd.choice([1, 1, 2])))
         pen.staging.reset(pen.store.tree_of(parents[0]))
@@ -119,7 +126,8 @@ def test_the_last_change_depends_on_the_history_alone(workspace: Layout, seed: i
             pen.staging.put(f"nodes/{rnd.randrange(6)}.yaml", b"%d\n" % rnd.randrange(3))
         clock += rnd.randrange(2)
         by = person(rnd.choice(["Ann", "Bob", "Cyd"]), clock)
-        new = pen.staging.commit(pen.staging.write_tree(), parents, by, f"{n}")
+        subject = f"{n}\n\nKgd-Op: verify\n" if rnd.random() < 0.3 else f"{n}"
+        new = pen.staging.commit(pen.staging.write_tree(), parents, by, subject)
         pen.store.release(pen.store.write(pen.staging.objects))
         tips = [*[tip for tip in tips if tip not in parents or rnd.random() < 0.3][-4:], new]
     tip, expected = tips[-1], newest(pen.store, tips[-1])
@@ -134,8 +142,8 @@ def test_the_last_change_depends_on_the_history_alone(workspace: Layout, seed: i
             cache.count(end)
         found = {path: cache.version(path) for path in rows}
         assert {path: row.updated_commit for path, row in found.items() if row} == expected
-        assert {path: (row.count, row.updated_by) for path, row in found.items() if row} == {
-            path: (row.count, row.updated_by) for path, row in rows.items()
+        assert {path: facts(row) for path, row in found.items() if row} == {
+            path: facts(row) for path, row in rows.items()
         }
         file.close()
 

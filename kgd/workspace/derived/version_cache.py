@@ -296,16 +296,15 @@ class VersionCache:
 
     def _added(self, old: Version | None, new: Versioned) -> Version:
         """A version with later commits added. Their newest one is not the newest of all if it was made beside the known
-        one and is not later."""
+        one and is not later; likewise for changes that are not verifications."""
         added = _version(new)
         if old is None:
             return added
-        newest = added
         ids = [(one.updated_at, one.updated_commit) for one in (old, added)]
-        if ids[0] > ids[1] and not self._store.is_ancestor(*(bytes.fromhex(id) for _, id in ids)):
-            newest = old
+        newest = old if ids[0] > ids[1] and self._is_beside(old, added.updated_commit) else added
         known, later = _written(old), (new.written_at, new.written_by)
-        at, by = (max(known, later) if newest is old else later) if new.written_by else known
+        is_known = not new.written_by or (known > later and self._is_beside(old, new.written_commit))
+        at, by = known if is_known else later
         written = (at, by) if (at, by) != (newest.updated_at, newest.updated_by) else (0, "")
         return replace(
             newest,
@@ -315,6 +314,10 @@ class VersionCache:
             written_at=written[0],
             written_by=written[1],
         )
+
+    def _is_beside(self, old: Version, later: str) -> bool:
+        """Whether a later counted commit does not descend from the newest commit of a known version."""
+        return not self._store.is_ancestor(bytes.fromhex(old.updated_commit), bytes.fromhex(later))
 
     def _ask(self, question: Callable[[], A], waits_for: str) -> A:
         for last in (False, True):
