@@ -301,10 +301,10 @@ def _about_former(
     for uri in freshness.citing(was):
         cited = [one.symbol for one in freshness.citations(uri) if one.path == was and one.symbol]
         yield uri, f"cites {was}, now {path}", cited
-    at = [(uri_at("file", workspace.id, was), list[str]())]
+    at: list[tuple[Uri | None, list[str]]] = [(uri_at("file", workspace.id, was), [])]
     at += [(file_paths.symbol_in(workspace, was, symbol.uri), [name_of(symbol.uri)]) for symbol in symbols]
-    for uri, named in at:
-        for edge in workspace.graph.into(uri) if uri else ():
+    for target, named in at:
+        for edge in workspace.graph.into(target) if target else ():
             yield edge.target, f"{edge.type} {was}, now {path}", named
 
 
