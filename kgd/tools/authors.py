@@ -93,11 +93,12 @@ def is_callers(session: Session, workspace: Workspace) -> Callable[[Entry], bool
     Commits by this machine's user include those of their agents; for an agent, only commits by the same program count.
     The holder of a token made no commit that was pushed: its author is only a claim.
     """
-    me = as_committed(session.author(workspace))
+    caller = session.author(workspace)
+    me = as_committed(caller)
 
     def is_by_caller(entry: Entry) -> bool:
         if entry.accepted_by and not (session.by_agent or session.principal):
-            return entry.accepted_by == session.author(workspace).name
+            return entry.accepted_by == caller.name
         if entry.accepted_by not in ("", entry.author) or (session.principal and entry.pushed_by):
             return False
         is_same_program = not session.by_agent or entry.client == me.client

@@ -23,6 +23,7 @@ from kgd.tools.workspaces.status import WorkspaceParams, absence
 from kgd.workspace.answers import Finding, Stage
 from kgd.workspace.check import check
 from kgd.workspace.history.signed_history import SignedHistory, Verdict
+from kgd.workspace.proposals import proposals
 from kgd.workspace.workspace import Workspace
 
 REPORT_SECONDS = 0.2
@@ -119,7 +120,7 @@ def _open_work(workspace: Workspace) -> Iterator[Check]:
     if broken := len(workspace.broken_links(status.BROKEN_COUNTED)):
         detail = f"{broken:,} broken link{'s' if broken > 1 else ''}"
         yield {"name": workspace.id, "state": "to do", "detail": detail, "next": Advice(Do("status"), " lists them.")}
-    for one in status.open_work(workspace):
+    for one in status.open_work(workspace, proposals.count(workspace)):
         yield {"name": workspace.id, "state": "to do", "detail": one["what"], "next": one["next"]}
 
 

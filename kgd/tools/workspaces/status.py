@@ -278,16 +278,16 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
         answer["findings"] = found
     if absent := absence(workspace):
         answer["degraded"].append(absent)
-    if work := open_work(workspace):
+    if work := open_work(workspace, answer["proposals"]):
         answer["to_do"] = work
     if workspace.conflicts.total:
         answer["next"] = RESOLVE_OPEN
 
 
-def open_work(workspace: Workspace) -> list[WorkAnswer]:
-    """Decisions that wait for a person. None of them is a defect: the workspace works on."""
-    proposed, doubted = proposals.count(workspace), len(Freshness.of(workspace).doubted)
-    disputed = workspace.conflicts.total
+def open_work(workspace: Workspace, proposed: int) -> list[WorkAnswer]:
+    """Decisions that wait for a person, given the number of open proposals. None of them is a defect: the workspace
+    works on."""
+    doubted, disputed = len(Freshness.of(workspace).doubted), workspace.conflicts.total
     counted: tuple[tuple[int, str, str, Advice], ...] = (
         (proposed, "proposal to decide", "proposals to decide", Advice(Do("proposals"), " lists them.")),
         (doubted, "stale node", "stale nodes", Advice(Do("stale"), " shows what changed.")),
