@@ -62,9 +62,9 @@ def code_move(session: Session, workspace: Workspace, given: str, new: str) -> C
     for old in olds:
         to = _in_folder(workspace, old, to)
         if is_moved(workspace, old, path_of(to)):
-            _await(workspace, to)
             edits, facts = led_to(workspace, old, to)
             if edits:
+                _await(workspace, to)
                 return CodeMove({"path": printable(old), "to": printable(path_of(to)), "facts": facts}, edits)
     if not is_stored and olds:
         _refuse(workspace, olds[0], to)
