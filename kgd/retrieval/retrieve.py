@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kgd.errors import Advice, Do, Unavailable
 from kgd.graph.edges import EdgeSource, card_of
-from kgd.graph.succession import newest
+from kgd.graph.succession import newest, successor
 from kgd.index import exact_names, ranking
 from kgd.index.code_index import FileHit
 from kgd.index.exact_names import Sees
@@ -185,7 +185,7 @@ def _ahead(workspace: Workspace, pool: Pool, around: Surroundings, first: Sequen
     texts = {found.uri: found for found in around.find(first) if found.lane is Lane.NOTES}
     lapsed = candidates.lapses(texts, workspace.text_so_far(), pool.question.now)
     holding = [uri for uri in first if uri in texts and uri not in lapsed]
-    holding.sort(key=lambda uri: newest(around.stored, uri) is not None)
+    holding.sort(key=lambda uri: successor(around.stored, uri) is not None)
     return [Ranked(uri, 1.0, texts[uri], None, ABOUT_PATH) for uri in holding]
 
 
