@@ -81,7 +81,7 @@ def _target(session: Session, workspace: Workspace, new: str) -> Uri:
 
 
 def _in_folder(workspace: Workspace, old: str, to: Uri) -> Uri:
-    """The place of a file or folder that was moved into an existing folder, as `git mv` takes it; else `to`."""
+    """The place of a file or folder that was moved into an existing folder, as by `git mv`; otherwise `to`."""
     code = Freshness.of(workspace).code
     inside = f"{path_of(to)}/{old.rpartition('/')[2]}"
     if scheme_of(to) != "dir" or code is None or not code.present(inside).id:
