@@ -204,7 +204,7 @@ _LOCAL: tuple[Verb, ...] = (
         own="hub.hub",
         alone=True,
         place=85,
-        examples=(("kgd hub top", "requests and latencies, while they happen"),),
+        examples=(("kgd hub top", "live requests and latencies"),),
     ),
     Verb(
         "service",

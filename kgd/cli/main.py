@@ -273,7 +273,7 @@ def _with_help(argv: Sequence[str]) -> Sequence[str]:
 
 
 def _with_limit(argv: Sequence[str]) -> list[str]:
-    """The command line with ``-3`` as ``-n 3``, as git's log takes it, unless the command takes a list of words."""
+    """The command line with ``-3`` as ``-n 3``, as in ``git log``, unless the command takes a list of words."""
     options = argv[: argv.index("--")] if "--" in argv else argv
     commands = {one.name: one for one in VERBS}
     arguments = next((commands[word].arguments for word in options if word in commands), ())

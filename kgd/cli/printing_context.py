@@ -274,7 +274,7 @@ def broken(answer: Answer) -> None:
     elif not all(left):
         say("Write the missing node with `kgd put`, or remove the relation with `kgd unlink`.")
     elif left:
-        say("After a rename, `kgd mv OLD NEW` moves the facts of a file; `kgd unlink` removes a relation.")
+        say("After a rename, `kgd mv OLD NEW` moves the facts about a file; `kgd unlink` removes a relation.")
 
 
 def questions(answer: Answer) -> None:

@@ -223,7 +223,7 @@ def verify_history(answer: Answer) -> None:
         who = one.get("by") or one["author"]
         say(f"{commit(one['commit'])} {one['state']:<9}{who}{printing.tail(one.get('reason'))}", hang=4)
     counts = ", ".join(f"{count} {state}" for state, count in sorted(answer["counts"].items()))
-    counts = counts.replace(" pure", " pure (made by kgd alone, and the same when made again)")
+    counts = counts.replace(" pure", " pure (kgd can recreate them from their parents)")
     say(f"{words.counted(answer['commits'], 'commits')}: {counts}")
     for signer in answer["signers"]:
         say(f"{signer['commits']:>8}  {signer['by']}")

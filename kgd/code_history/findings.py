@@ -59,7 +59,7 @@ _TESTS = re.compile(
     r"(?i)(?:^|/)(?:tests?|testing|specs?|__tests__|e2e)/|(?:^|/)(?:test_|conftest\.)|[_.-](?:tests?|spec|e2e)\.\w+$"
 )
 _TEXTS = (".md", ".rst", ".txt", ".adoc", ".json", ".toml", ".yaml", ".yml", ".cfg", ".ini", ".xml", ".svg", ".1")
-"""Ends of the names of documentation and settings."""
+"""Suffixes of files with documentation or settings."""
 
 
 class Finding(NamedTuple):

@@ -176,13 +176,13 @@ class CodeHistory:
     def renamed(self, path: str) -> str:
         """The current path of a file or folder that was renamed; empty if it was not, or exists now.
 
-        A folder was renamed if most of its files that were renamed kept their place in another folder. Chains of
+        A folder was renamed if most of its renamed files have the same path below another folder. Chains of
         renames are followed (`commit_index.STEPS`).
         """
         return self._ask(lambda index: _renamed(index, path), "") if self._is_gone(path) else ""
 
     def former(self, paths: Collection[str]) -> dict[str, list[str]]:
-        """The former paths of each of these files, at most `FORMER`, as far as nothing exists there now."""
+        """The former paths of each of these files, at most `FORMER`, without paths that exist now."""
         found = self._ask(lambda index: index.former(paths), dict[str, list[str]]())
         gone = ((path, [was for was in some[:FORMER] if self._is_gone(was)]) for path, some in found.items())
         return {path: some for path, some in gone if some}

@@ -15,7 +15,7 @@ from math import ceil, cos, floor, log10, pi, sin
 
 from kgd.drawing.looks import place_of
 from kgd.drawing.packing import Place, layout_groups
-from kgd.drawing.routing import Curve, bend, lead, route
+from kgd.drawing.routing import Curve, bend, route, through_middle
 from kgd.drawing.scene import Dot, Line, Scene
 
 APART = 17.0
@@ -142,7 +142,7 @@ def _columns(dots: Sequence[Dot], lines: Sequence[Line]) -> Layout:
             away = 0.0 if dot in starts else INNER + (OUTER - INNER) * share
             points[dot.uri] = Point(round(side * away, 1), round(down, 1), angles[dot.uri])
     spots = {uri: (point.x, point.y) for uri, point in points.items()}
-    return Layout(points, curves=lead(lines, spots))
+    return Layout(points, curves=through_middle(lines, spots))
 
 
 def _angles(dots: Sequence[Dot], lines: Sequence[Line]) -> dict[str, float]:

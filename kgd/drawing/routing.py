@@ -22,7 +22,7 @@ AROUND = (0.0, 0.1, -0.1, 0.18, -0.18, 0.28, -0.28, 0.4, -0.4)
 """Distances of a control point from the middle of a line around starts, as shares of its length, in the order of
 trial."""
 THROUGH = 0.3
-"""Distance from the middle of a control point between two dots of one side, by that of the nearer one."""
+"""Distance from the middle of a control point between two dots of one side, relative to that of the nearer dot."""
 NEAR = 12.0
 """Gap between the middle of a dot and a line around starts."""
 
@@ -112,8 +112,8 @@ def bend(lines: Sequence[Line], spots: Mapping[str, Spot]) -> dict[tuple[str, st
     return found
 
 
-def lead(lines: Sequence[Line], spots: Mapping[str, Spot]) -> dict[tuple[str, str], Curve]:
-    """The curves between dots in columns beside a middle at 0: each reaches the further dot along its row."""
+def through_middle(lines: Sequence[Line], spots: Mapping[str, Spot]) -> dict[tuple[str, str], Curve]:
+    """The curves between dots in the columns beside x = 0. Each curve reaches the further dot along the dot's row."""
     found: dict[tuple[str, str], Curve] = {}
     for line in lines:
         a, b = spots[line.source], spots[line.target]

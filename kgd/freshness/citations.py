@@ -60,10 +60,10 @@ def placed(text: str, locate: Callable[[str], str | None]) -> str:
     return f"{path}{text.strip()[found.end('path') :]}" if found and path else text
 
 
-def led(text: str, workspace: str, to: Callable[[str], str | None]) -> str:
+def moved(text: str, workspace: str, to: Callable[[str], str | None]) -> str:
     """The citation with the path that `to` returns for its path; unchanged if it returns None.
 
-    The commit is left out, since the code of that commit has the former path.
+    The commit is omitted, since its tree has the former path.
     """
     one = parse(text, workspace)
     path = to(one.path) if one else None
@@ -226,7 +226,7 @@ def judge(citation: Citation, verified: Iterable[str], code: Code, *, deep: bool
 
 
 def is_missing(citation: Citation, code: Code) -> bool:
-    """Whether the citation looks like a path, and the code tree, which is here, has nothing there."""
+    """Whether the citation looks like a path at which the code tree of this machine has nothing."""
     now = code.present(citation.path)
     return not now.id and now.known and looks_like_a_path(citation.path) and not code.has(citation.path)
 

@@ -1,4 +1,4 @@
-"""Facts about moved code: the edits that lead them from the former path of a file or folder to its new one."""
+"""Facts about moved code: the edits that replace the former path of a file or folder with its new one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kgd.freshness.citations import VERIFIED, led, note
+from kgd.freshness.citations import VERIFIED, moved, note
 from kgd.freshness.freshness import Checked, Freshness
 from kgd.model.change import Delete, Edit, Move, difference
 from kgd.model.fields import CITES
@@ -28,16 +28,16 @@ def is_moved(workspace: Workspace, old: str, new: str) -> bool:
     return was.known and not was.id and bool(code.shareable(new).id)
 
 
-def led_to(workspace: Workspace, old: str, new: Uri) -> tuple[tuple[Edit, ...], int]:
-    """The edits that lead citations and relations of all facts from the path `old` to the file or folder `new`, and the
-    number of these facts.
+def moving_edits(workspace: Workspace, old: str, new: Uri) -> tuple[tuple[Edit, ...], int]:
+    """The edits that replace the path `old` with the file or folder `new` in citations and relations of all facts, and
+    the number of these facts.
 
     Verified content stays verified: it is recorded under the new citation. Nodes stored for the former path, and for
     paths below it, move as well, unless the new path has one; nodes that only a relation created are deleted.
     """
     freshness = Freshness.of(workspace)
     freshness.settle()
-    to, graph = _Lead(workspace.id, old, new), workspace.graph
+    to, graph = _Rename(workspace.id, old, new), workspace.graph
     edits: list[Edit] = []
     bare: list[Edit] = []
     sources = set(freshness.citing_below(old))
@@ -62,7 +62,7 @@ def _targets(workspace: Workspace, old: str) -> Iterator[Uri]:
             yield from (one for one in workspace.graph.named(uri) if one == uri or one.startswith(f"{uri}/"))
 
 
-class _Lead:
+class _Rename:
     """Former paths, URIs and nodes, with the new path instead."""
 
     def __init__(self, workspace: str, old: str, new: Uri) -> None:
@@ -94,15 +94,15 @@ class _Lead:
             data[VERIFIED] = notes
         kept = [one for one in node.relations if not self.uri(one.target)]
         known = {one.key for one in kept}
-        moved = [replace(one, target=there) for one in node.relations if (there := self.uri(one.target))]
-        relations = (*kept, *(one for one in moved if one.key not in known))
+        renamed = [replace(one, target=there) for one in node.relations if (there := self.uri(one.target))]
+        relations = (*kept, *(one for one in renamed if one.key not in known))
         return replace(node, data=data, relations=relations)
 
     def _text(self, text: str) -> str:
-        return led(text, self._workspace, self.path)
+        return moved(text, self._workspace, self.path)
 
     def _notes(self, node: Node, checked: list[Checked]) -> dict[str, Json]:
-        """The verifications; of the former path, under the new citation."""
+        """The verifications; those of the former path are under the new citation."""
         given = node.data.get(VERIFIED)
         notes: dict[str, Json] = dict(given) if isinstance(given, dict) else {}
         for one in checked:

@@ -58,7 +58,8 @@ class _Ancestry:
         self._era, self._next, self._descendants = 0, 0, 0
 
     def add(self, id: bytes, parents: Sequence[bytes]) -> Place:
-        """Add the next commit and return its place. The whole era before it descends from it if no line is pending."""
+        """Add the next commit and return its place. Without pending lines, it begins an era; all eras before descend
+        from it."""
         self._descendants = self._pending.pop(id, 0)
         if not self._pending:
             self._era, self._next, self._descendants = self._era + 1, 0, 0

@@ -16,7 +16,7 @@ from kgd.index import words
 from kgd.index.database import placeholders
 
 LONG_PHRASE = 4
-"""Number of words that are looked up together; a longer run is one of several such phrases."""
+"""Number of words that are looked up together; a longer run consists of several such phrases."""
 MOST_QUOTED, TELLING, SHORTEST_QUOTE = 24, 2, 3
 """Maximum number of words of a query to find as one run in a file; minimum number of words in the run that are neither
 stop words nor weak; and minimum number of words in a query that is not a name."""
@@ -29,7 +29,7 @@ _VALUE = re.compile(r"(?<!\S)\S*[0-9/]\S*|'[^']*'|\"[^\"]*\"|`[^`]*`")
 
 
 def selects(run: Sequence[str], selecting: Collection[str] | None) -> bool:
-    """Whether a run has a word of `selecting`, the rare words of a query in a large tree. FTS5 passes all files with
+    """Whether a run has a word of `selecting`, the rare words of a query in a large tree. FTS5 reads all files with
     each word of a run, so a run of common words takes time proportional to the tree."""
     return selecting is None or any(word.casefold() in selecting for word in run)
 

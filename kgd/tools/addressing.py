@@ -117,7 +117,7 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
     if not known and (on_hubs := visible(session)):
         if len(on_hubs) == 1:
             return _by_id(session, on_hubs[0])  # raises, and names the calls that read it there
-        raise NotFound("no workspace is on this machine", at="workspace", next=f"Name one on a hub: {_some(on_hubs)}.")
+        raise NotFound("this machine has no workspace", at="workspace", next=f"Name one on a hub: {_some(on_hubs)}.")
     if not known:
         way_in = "Run `kgd up` in a code repository, or in its clone."
         raise NotFound("there is no workspace yet", at="workspace", next=way_in)

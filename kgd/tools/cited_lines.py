@@ -26,7 +26,7 @@ _OF_A_PAGE = re.compile(r"(?P<path>[^#\n]+)#L(?P<first>\d{1,7})(?:-L?(?P<last>\d
 def cited(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple[str, str]:
     """The citation to store for a text, from the top of the code tree, and a warning if it named lines.
 
-    ``src/app.py:12-20`` becomes the innermost symbol that has the lines or, if no symbol has them, the file.
+    ``src/app.py:12-20`` becomes the innermost symbol that contains the lines or, if there is none, the file.
 
     Raises:
         Invalid: The file does not have the lines.
@@ -46,11 +46,11 @@ def cited(session: Session, workspace: Workspace, text: str, *, at: str) -> tupl
             raise Invalid(
                 f"{path} has {length} line{'' if length == 1 else 's'}, and no {lines}",
                 at=at,
-                next="Give lines of the file, its first line first, or PATH#SYMBOL.",
+                next="Give lines that the file has, the smaller number first, or PATH#SYMBOL.",
             )
         if symbol := _enclosing(workspace, path, source, first, last):
-            return f"{path}#{symbol}", printable(f"cites {path}#{symbol}, which has {lines}")
-    return path, printable(f"cites {path} as a whole: no known symbol has {lines}, and line numbers are not kept")
+            return f"{path}#{symbol}", printable(f"cites {path}#{symbol}, which contains {lines}")
+    return path, printable(f"cites {path} as a whole: no known symbol contains {lines}, and kgd stores no line numbers")
 
 
 def without_lines(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> tuple[tuple[Edit, ...], list[str]]:
@@ -114,7 +114,7 @@ def _symbols(workspace: Workspace, path: str) -> dict[str, tuple[int, int]]:
 
 
 def _enclosing(workspace: Workspace, path: str, source: str, first: int, last: int) -> str:
-    """The innermost symbol that has the lines, by the index and by the search of citations; empty without one.
+    """The innermost symbol that contains the lines, by the index and by the search of citations; empty without one.
 
     Of two definitions of one name, a citation finds only one.
     """

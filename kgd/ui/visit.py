@@ -100,7 +100,7 @@ class Visit:
 
     @property
     def status_of_missing(self) -> int:
-        """The status of a page about a thing that does not exist. A script does not show an answer of 404."""
+        """The status of a page about a thing that does not exist. Scripts do not show an answer with status 404."""
         return 200 if self.is_refresh else 404
 
     def can(self, tool: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgd.errors import Invalid, NotFound
-from kgd.freshness.citations import led
+from kgd.freshness.citations import moved
 from kgd.model.access import Principal, Scope
 from kgd.model.uri import MAX_SEGMENTS
 from kgd.tools import call
@@ -271,9 +271,9 @@ def test_a_path_that_exists_again_keeps_its_facts(ask: Ask, code: Path) -> None:
 
 def test_a_path_is_led_without_its_commit() -> None:
     to = {"a.py": "b.py", "a": "b"}.get
-    assert led("a.py#Class.method", "shop", to) == "b.py#Class.method"
-    assert led("a.py@1a2b3c4d#f", "shop", to) == "b.py#f"
-    assert led("file://shop/a.py", "shop", to) == "b.py"
-    assert led("a/", "shop", to) == "b/"
-    assert led("other.py@1a2b3c4d", "shop", to) == "other.py@1a2b3c4d"
-    assert led("https://example.org/a.py", "shop", to) == "https://example.org/a.py"
+    assert moved("a.py#Class.method", "shop", to) == "b.py#Class.method"
+    assert moved("a.py@1a2b3c4d#f", "shop", to) == "b.py#f"
+    assert moved("file://shop/a.py", "shop", to) == "b.py"
+    assert moved("a/", "shop", to) == "b/"
+    assert moved("other.py@1a2b3c4d", "shop", to) == "other.py@1a2b3c4d"
+    assert moved("https://example.org/a.py", "shop", to) == "https://example.org/a.py"

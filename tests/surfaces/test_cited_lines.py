@@ -31,17 +31,25 @@ def stored(ask: Ask, answer: Any) -> Any:
 @pytest.mark.parametrize(
     ("given", "cited", "warning"),
     [
-        (f"{KEYS}:10", f"{KEYS}#Keys.rotate", f"cites {KEYS}#Keys.rotate, which has line 10"),
-        (f"{KEYS}:9-10", f"{KEYS}#Keys.rotate", f"cites {KEYS}#Keys.rotate, which has lines 9-10"),
-        (f"{KEYS}:8-10", f"{KEYS}#Keys", f"cites {KEYS}#Keys, which has lines 8-10"),
-        (f"./{KEYS}:5:9", f"{KEYS}#sign", f"cites {KEYS}#sign, which has line 5"),
-        (f"{KEYS}#L4-L5", f"{KEYS}#sign", f"cites {KEYS}#sign, which has lines 4-5"),
-        (f"{KEYS}:1", KEYS, f"cites {KEYS} as a whole: no known symbol has line 1, and line numbers are not kept"),
-        (f"{KEYS}:5-8", KEYS, f"cites {KEYS} as a whole: no known symbol has lines 5-8, and line numbers are not kept"),
+        (f"{KEYS}:10", f"{KEYS}#Keys.rotate", f"cites {KEYS}#Keys.rotate, which contains line 10"),
+        (f"{KEYS}:9-10", f"{KEYS}#Keys.rotate", f"cites {KEYS}#Keys.rotate, which contains lines 9-10"),
+        (f"{KEYS}:8-10", f"{KEYS}#Keys", f"cites {KEYS}#Keys, which contains lines 8-10"),
+        (f"./{KEYS}:5:9", f"{KEYS}#sign", f"cites {KEYS}#sign, which contains line 5"),
+        (f"{KEYS}#L4-L5", f"{KEYS}#sign", f"cites {KEYS}#sign, which contains lines 4-5"),
+        (
+            f"{KEYS}:1",
+            KEYS,
+            f"cites {KEYS} as a whole: no known symbol contains line 1, and kgd stores no line numbers",
+        ),
+        (
+            f"{KEYS}:5-8",
+            KEYS,
+            f"cites {KEYS} as a whole: no known symbol contains lines 5-8, and kgd stores no line numbers",
+        ),
         (
             "README.md:1",
             "README.md",
-            "cites README.md as a whole: no known symbol has line 1, and line numbers are not kept",
+            "cites README.md as a whole: no known symbol contains line 1, and kgd stores no line numbers",
         ),
         (f"{KEYS}#sign", f"{KEYS}#sign", ""),
         ("a book:12", "a book:12", ""),
@@ -87,8 +95,8 @@ def test_a_fact_about_lines_or_a_symbol_of_a_file_is_about_the_symbol(ask: Ask) 
     rotate = f"symbol://shop/{KEYS}/Keys.rotate"
     assert subject(f"{KEYS}#Keys.rotate") == (rotate, [])
     assert subject(f"./{KEYS}#Keys.rotate") == (rotate, [])
-    assert subject(f"{KEYS}:9-10") == (rotate, [f"is about {KEYS}#Keys.rotate, which has lines 9-10"])
-    whole = f"is about {KEYS} as a whole: no known symbol has line 1, and line numbers are not kept"
+    assert subject(f"{KEYS}:9-10") == (rotate, [f"is about {KEYS}#Keys.rotate, which contains lines 9-10"])
+    whole = f"is about {KEYS} as a whole: no known symbol contains line 1, and kgd stores no line numbers"
     assert subject(f"{KEYS}:1") == (f"file://shop/{KEYS}", [whole])
     assert subject(f"{KEYS}#Kees") == (
         f"file://shop/{KEYS}",

@@ -163,7 +163,7 @@ def test_undo_leaves_newer_changes_of_others_alone(told: Ask) -> None:
     assert told.undo(dry_run=True)["reverted"]["message"] == "third"
     undone = told.undo()
     assert undone["reverted"]["message"] == "third"
-    assert f"left alone: {newer[:10]} by Bob, newer, and 1 more" in undone["warnings"]
+    assert f"newer changes by others remain: {newer[:10]} by Bob, and 1 more" in undone["warnings"]
     assert told.get(uris="other")["nodes"][0]["summary"] == "two"
     assert [told.undo()["reverted"]["message"] for _ in range(2)] == ["second", "first"]
     with pytest.raises(NotFound, match=f"nothing of yours left to undo; the newest change is {newer[:10]} by Bob") as e:

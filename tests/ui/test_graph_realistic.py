@@ -122,7 +122,7 @@ def test_facts_about_an_area_that_the_picture_lacks_are_counted_and_listed(page:
 def test_the_largest_distance_is_explained_with_the_relations_beyond_and_its_usual_value(page: Page) -> None:
     opened(page, LAPTOP, "graph?from=atom://shop/payments")
     reach = page.locator("#reach")
-    expect(reach).to_have_text("Sum of the costs on the way. 27 relations lead further.")
+    expect(reach).to_have_text("Sum of the costs on the path. 27 relations lead further.")
     page.get_by_label("Largest distance", exact=True).fill("0.25")
     page.get_by_label("Largest distance", exact=True).press("Enter")
     expect(reach).to_contain_text("(usually 1)")

@@ -259,7 +259,7 @@ PRIME = Operation(
                 ),
             ),
             place=50,
-            examples=(("kgd prime", "the introduction of an agent at the start of a session"),),
+            examples=(("kgd prime", "the briefing of an agent at the start of a session"),),
             own="agents.prime",
         ),
     ),

@@ -160,7 +160,7 @@ EXPORT = Operation(
                 option("--replace", "overwrite files that kgd did not write"),
             ),
             place=40,
-            examples=(("kgd export notes --to vault", "Markdown files, as for Obsidian"),),
+            examples=(("kgd export notes --to vault", "Markdown files, for example for Obsidian"),),
             print="printing_sharing.exported",
         ),
     ),

@@ -211,7 +211,7 @@ IMPORT = Operation(
                 option("--replace"),
             ),
             place=30,
-            examples=(("kgd import notes --dry-run", "the effect of an import"),),
+            examples=(("kgd import notes --dry-run", "preview an import"),),
             ask="import_",
             print="printing_sharing.imported",
         ),

@@ -339,7 +339,7 @@ AUTHOR = Operation(
             (
                 option(
                     "name",
-                    "a person or an agent, such as 'Ann Person' or claude-code; part of a name, if one author has it",
+                    "a person or an agent, such as 'Ann Person' or claude-code; a unique part of the name is enough",
                     "NAME",
                 ),
                 option("-n --limit", "maximum number of nodes", dest="limit"),

@@ -258,8 +258,8 @@ def undo(session: Session, params: UndoParams) -> RevertResult:
     """Revert one commit: without its id, the newest change by the caller that is not undone yet; a revert counts as a
     change. Each further call undoes the change before that one.
 
-    Changes by others are left alone. A change without any remaining effect is skipped, for example if a merge brought
-    the same edit from two people.
+    Without an id, changes by others remain. A change without any remaining effect is skipped, for example if a merge
+    brought the same edit from two people.
 
     Raises:
         NotFound: The last `LOOKED_AT` commits contain no such change.
@@ -277,7 +277,9 @@ def undo(session: Session, params: UndoParams) -> RevertResult:
         answer, is_something = _revert_commits(session, workspace, commits, UNDO_OPERATION, dry_run=params.dry_run)
         if is_something:
             if others:
-                answer["warnings"].append(f"left alone: {_named(others[0])}, newer{_and_more(len(others) - 1)}")
+                answer["warnings"].append(
+                    f"newer changes by others remain: {_named(others[0])}{_and_more(len(others) - 1)}"
+                )
             return answer
     of_yours, newest = (" of yours", f"; the newest change is {_named(others[0])}") if others else ("", "")
     raise NotFound(
@@ -461,9 +463,7 @@ REVERT = Operation(
             "undo one commit; later changes are kept",
             (option("commit", "the commit", "COMMIT"), MESSAGE),
             place=50,
-            examples=(
-                ('kgd revert 3f2a91c0de -m "The host was wrong"', "the opposite of one commit, as a new commit"),
-            ),
+            examples=(('kgd revert 3f2a91c0de -m "The host was wrong"', "undo one commit with a new commit"),),
             print="printing.put",
         ),
     ),
@@ -471,8 +471,8 @@ REVERT = Operation(
 UNDO = Operation(
     name="undo",
     title="Undo the last change",
-    description="Reverts the newest change of yours that is not undone yet, or the given commit; a revert counts as a "
-    "change. Changes by others are left alone.",
+    description="Reverts your newest change that is not undone yet, or the given commit; a revert counts as a change. "
+    "Without a commit, changes by others remain.",
     hints=Hints(destructive=True),
     run=undo,
     commits={"undo": "reverted"},
@@ -480,7 +480,7 @@ UNDO = Operation(
         Command(
             "The past",
             "undo your newest change; run it again to undo the one before",
-            (option("commit", "the commit, also of another author", "COMMIT", nargs="?"),),
+            (option("commit", "a commit by any author", "COMMIT", nargs="?"),),
             place=60,
             print="printing.put",
         ),

@@ -90,7 +90,7 @@ class DoctorResult(TypedDict):
 
 
 def doctor(session: Session, params: DoctorParams) -> DoctorResult:
-    """Report problems of the home and its workspaces; with `fix`, make the repairs that lose nothing.
+    """Report problems of the home and its workspaces; with `fix`, make the repairs that lose no data.
 
     Checks the workspace of the call, or all open workspaces if the call names no workspace. Reads the whole tip of
     each, and asks every hub. `confirm_deletions` deletes the nodes of files that are missing in the work tree; without
@@ -304,11 +304,11 @@ DOCTOR = Operation(
             "Running",
             "check everything, and suggest repairs",
             (
-                option("--fix", "make the repairs that lose nothing"),
+                option("--fix", "make the repairs that lose no data"),
                 option("--confirm-deletions", "delete the nodes of the many files missing in .kgd"),
             ),
             place=60,
-            examples=(("kgd doctor --fix", "make the repairs that lose nothing"),),
+            examples=(("kgd doctor --fix", "make the repairs that lose no data"),),
             print="printing_running.doctor",
         ),
     ),

@@ -516,8 +516,8 @@ UP = Operation(
             ),
             place=10,
             examples=(
-                ("kgd up", "in a code repository: create its workspace, or take the team's"),
-                ("kgd up --id billing", "under another name than the repository's"),
+                ("kgd up", "in a code repository: create its workspace, or use the team's"),
+                ("kgd up --id billing", "under a name other than the repository's"),
             ),
             ask="place",
             print="printing_running.up",

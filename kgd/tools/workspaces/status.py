@@ -285,8 +285,7 @@ def _add_workspace(answer: StatusResult, workspace: Workspace, stages: list[Stag
 
 
 def open_work(workspace: Workspace, proposed: int) -> list[WorkAnswer]:
-    """Decisions that wait for a person, given the number of open proposals. None of them is a defect: the workspace
-    works on."""
+    """Decisions that need a person, given the number of open proposals. None of them is a defect."""
     doubted, disputed = len(Freshness.of(workspace).doubted), workspace.conflicts.total
     counted: tuple[tuple[int, str, str, Advice], ...] = (
         (proposed, "proposal to decide", "proposals to decide", Advice(Do("proposals"), " lists them.")),

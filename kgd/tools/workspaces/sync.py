@@ -393,7 +393,9 @@ REMOTE = Operation(
                 DIRECTION,
             ),
             place=20,
-            examples=(("kgd remote add origin git@example.com:team/shop.git", "push and fetch by itself from now on"),),
+            examples=(
+                ("kgd remote add origin git@example.com:team/shop.git", "push and fetch automatically from now on"),
+            ),
             ask="place",
             print="printing_sharing.remotes",
         ),

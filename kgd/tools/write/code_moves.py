@@ -1,4 +1,4 @@
-"""Moves of code: a `move` between two paths of the code tree leads the facts about the former path to the new one."""
+"""Moves of code: a `move` between two paths of the code tree updates the facts about the former path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.freshness.freshness import Freshness
-from kgd.freshness.moving import is_moved, led_to
+from kgd.freshness.moving import is_moved, moving_edits
 from kgd.model.uri import CODE_TREE, OWNED, Uri, from_path, path_of, scheme_of, workspace_of
 from kgd.tools import addressing, file_paths
 from kgd.tools.nodes import printable
@@ -62,7 +62,7 @@ def code_move(session: Session, workspace: Workspace, given: str, new: str) -> C
     for old in olds:
         to = _in_folder(workspace, old, to)
         if is_moved(workspace, old, path_of(to)):
-            edits, facts = led_to(workspace, old, to)
+            edits, facts = moving_edits(workspace, old, to)
             if edits:
                 _await(workspace, to)
                 return CodeMove({"path": printable(old), "to": printable(path_of(to)), "facts": facts}, edits)
@@ -94,14 +94,14 @@ def _on_disk(workspace: Workspace, root: Path, path: str) -> Uri:
 
 
 def _await(workspace: Workspace, uri: Uri) -> None:
-    """Wait until the watch has noticed a new file: a relation to an unnoticed one would store a node for it."""
+    """Wait until the watch has noticed a new file. Otherwise, a relation to the file would store a node for it."""
     end = time.monotonic() + NOTICED_WITHIN
     while not workspace.in_overlay(uri) and time.monotonic() < end:
         time.sleep(NOTICED_WITHIN / 100)
 
 
 def after_rename(was: str, now: str) -> tuple[str | Do, ...]:
-    """The sentence that leads the facts about a renamed file to its new path, as parts of an `Advice`."""
+    """The sentence about the command that updates the facts about a renamed file, as parts of an `Advice`."""
     do = Do("put", op="move", uri=was, to=now)
     return f" {printable(was)} was renamed; ", do, " moves its facts."
 
@@ -111,7 +111,7 @@ def _refuse(workspace: Workspace, old: str, to: Uri) -> None:
     if code is None:
         return
     if code.present(old).id:
-        first = "Rename it there first, for example with `git mv`."
+        first = "Rename it first, for example with `git mv`."
         raise Invalid(f"{old[:200]} is still in the code tree", at="uri", next=first)
     if not code.shareable(path_of(to)).id:
         raise Invalid(f"{path_of(to)[:200]} is not in the code tree", at="to", next="Name the new path.")

@@ -343,7 +343,7 @@ PUT = Operation(
             examples=(
                 (
                     'kgd append services/auth "Tokens are checked before the cache."',
-                    "the paragraph follows the present content",
+                    "add a paragraph after the current content",
                 ),
             ),
             print="printing.put",
@@ -354,7 +354,7 @@ PUT = Operation(
             (URIS, VERSION, *WRITE),
             name="rm",
             place=40,
-            examples=(("kgd rm services/old --dry-run", "the effect of a deletion"),),
+            examples=(("kgd rm services/old --dry-run", "preview a deletion"),),
             print="printing.put",
         ),
         Command(
@@ -410,7 +410,7 @@ PUT = Operation(
             place=80,
             examples=(
                 ("kgd tag services/auth security", "add a tag"),
-                ("kgd tag services/auth security --remove", "and remove it"),
+                ("kgd tag services/auth security --remove", "remove a tag"),
             ),
             print="printing.put",
         ),
@@ -432,8 +432,8 @@ REMEMBER = Operation(
                 option("--about", "a node, path or PATH#SYMBOL the fact is about; may be repeated", "URI"),
                 option(
                     "--cites",
-                    "code the fact depends on: stale once that changes; PATH:LINE is the symbol around the line; "
-                    "may be repeated",
+                    "code the fact depends on; if it changes, the fact is stale; PATH:LINE cites the symbol around the "
+                    "line; may be repeated",
                     "PATH#SYMBOL",
                 ),
                 option("--supersedes", "a node that the fact replaces; may be repeated", "URI"),

@@ -24,7 +24,7 @@ from kgd.ui.visit import Entry, Handled, Page, Redirect, Visit
 CARDS = 3
 """Largest number of cards of one kind."""
 CONFLICTS = 2
-"""Largest number of conflicts, whose cards are higher than others."""
+"""Largest number of conflicts; their cards are taller than others."""
 STALE = 30
 OPEN = 3
 """Number of stale facts whose differences are open."""

@@ -9,11 +9,11 @@
   const TITLE = [10, 16];  // of a box
   const BLOCKS = [[180, 2], [150, 3], [240, 2]];  // width and number of the lines of a long name
   const FIRST = 2, WIDEST_FIRST = 160;  // number of lines below a group that name some of its nodes, and their largest width
-  const SMALLER = 0.87;  // width of their text, by that of a label
+  const SMALLER = 0.87;  // width of their text, relative to that of a label
   const EDGE = 0.76, SMALL = 34;  // distance of a badge by the size of its group; radius of a group that badges would cover
   const CROSSED = 400;  // largest number of lines that labels avoid
   const BENDS = [0.06, -0.06, 0.12, -0.12, 0.2, -0.2, 0.3, -0.3];  // offsets of a line around labels, as shares of its length
-  const SPACE = { start: 0, middle: 2, end: 4 };  // by which a space moves the text before it
+  const SPACE = { start: 0, middle: 2, end: 4 };  // distance by which a final space shifts its text
   const WIDEST = 240;  // largest width of a name beside a column
   const ROW = 40, PHONE = 390;  // height of a row, and width of a window, in which columns have their own size
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
