@@ -169,7 +169,7 @@ def doctor(answer: Answer) -> None:
 
 
 def _together(checks: list[Answer]) -> list[Answer]:
-    """The checks; stages of a workspace that are well and have nothing to say share a line."""
+    """The checks; stages of a workspace that are well and have no details share a line."""
     found: list[Answer] = []
     well: dict[str, Answer] = {}
     for check in checks:

@@ -393,8 +393,8 @@ def _phrases(found: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[tuple
 
 
 def rewritten(found: Sequence[Mark]) -> tuple[str, str] | None:
-    """Return the older and the newer text if they share less than a third of their words, so that they are read one
-    after the other; None if the difference of words helps a reader."""
+    """Return the older and the newer text if they share less than a third of their words, so that a page shows one
+    after the other; None if marked words help a reader."""
     counts: Counter[Kind] = Counter()
     for mark in found:
         counts[mark.kind] += _words_in(_WORD.findall(mark.text[:LONGEST_MARK]))

@@ -125,7 +125,7 @@ def test_the_largest_distance_is_explained_with_the_relations_beyond_and_its_usu
     expect(reach).to_have_text("Sum of the costs on the path. 27 relations lead further.")
     page.get_by_label("Largest distance", exact=True).fill("0.25")
     page.get_by_label("Largest distance", exact=True).press("Enter")
-    expect(reach).to_contain_text("(usually 1)")
+    expect(reach).to_contain_text("(default: 1)")
     assert axe(page) == []
     reach.get_by_role("link").click()
     expect(page.get_by_label("Largest distance", exact=True)).to_have_value("1")
@@ -366,7 +366,7 @@ def test_relations_have_enough_contrast_in_both_themes(page: Page, place: str) -
 
 def test_the_legend_explains_the_styles_of_lines(page: Page) -> None:
     opened(page, LAPTOP, "graph?from=atom://shop/payments")
-    for words in ("shortest path", "other relation", "depends on"):
+    for words in ("cheapest path", "other relation", "depends on"):
         item = page.locator(".legend li", has_text=words)
         expect(item).to_be_visible()
         expect(item.locator(".lines path")).to_have_count(1)

@@ -230,7 +230,7 @@ def unmatched(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> 
                 break
             if scheme_of(uri) == "file":
                 left.difference_update(matcher.matches(path_of(uri), STEPS))
-    except Limit:  # patterns that are slow on purpose
+    except Limit:  # patterns that are too slow to match, perhaps on purpose
         return []
     return [f"{uri}: no file of the code tree matches {text}" for uri, text in given if text in left]
 

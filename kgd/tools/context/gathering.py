@@ -438,7 +438,7 @@ def _naming_former(findings: Findings, path: str, former: Iterable[str]) -> bool
 
 
 def _above_former(findings: Findings, former: Mapping[str, Iterable[str]]) -> None:
-    """Add nodes related to former folders of the files, which no longer exist."""
+    """Add nodes related to the former folders of the files, if these folders no longer exist."""
     folders = {folder: path for path, some in former.items() for was in some for folder in above(was) if folder}
     for folder, path in folders.items():
         uri = uri_at("dir", findings.workspace.id, folder)

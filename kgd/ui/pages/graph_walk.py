@@ -285,7 +285,7 @@ def _line_styles(scene: Scene) -> list[dict[str, Any]]:
     """Return the meanings of the lines around starts; scripts draw the lines of unusual relations with dashes."""
     has_both = len({line.is_path for line in scene.lines}) > 1
     styles = [
-        _entry(style_sample("path"), "shortest path", kind=SPARE),
+        _entry(style_sample("path"), "cheapest path", kind=SPARE),
         _entry(style_sample("other"), "other relation", kind=SPARE),
     ] * has_both
     if len(scene.lines) <= NAMED and any(", ".join(line.types) != scene.usual for line in scene.lines):
