@@ -278,6 +278,14 @@ def test_a_validator_changes_when_a_write_becomes_searchable_by_meaning(own_hub:
     until(found)
 
 
+def test_a_node_stays_unchanged_while_texts_are_embedded(hub: Hub) -> None:
+    hub.put("concept://infra/pets", summary="A kitten sleeps on the sofa")
+    token, read = hub.mint(), {"uris": [AUTH]}
+    tag = hub.post(token, "infra/get", read).headers["etag"]
+    until(lambda: bool(hub.post(token, "infra/search", {"query": "cat couch"}).json["hits"]))
+    assert hub.post(token, "infra/get", read, If_None_Match=tag).status == 304
+
+
 def test_a_validator_tells_nothing_of_workspaces_that_a_token_is_not_for(hub: Hub) -> None:
     token, read = hub.mint(), {"uris": [AUTH]}
     hub.post(token, "infra/get", read)

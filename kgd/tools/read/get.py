@@ -21,7 +21,20 @@ from kgd.tools import addressing, as_markdown, nodes, origins, paging, visibilit
 from kgd.tools.hub_reads import FarNode, HubReads
 from kgd.tools.model_decisions import Resolved, on_the_way
 from kgd.tools.nodes import Cut, Found, InvalidAnswer, MessageAnswer, NodeAnswer
-from kgd.tools.operation import AS_OF, BUDGET, CONTEXT_ID, CURSOR, URI, URIS, USUAL, Command, Hints, Operation, option
+from kgd.tools.operation import (
+    AS_OF,
+    BUDGET,
+    CONTEXT_ID,
+    CURSOR,
+    URI,
+    URIS,
+    USUAL,
+    Command,
+    Hints,
+    Operation,
+    Reflects,
+    option,
+)
 from kgd.tools.origins import mark
 from kgd.tools.paging import HARD_LIMIT, LEAST, RESERVE, Room, clip, fitting, size_of
 from kgd.tools.parameters import Many, Params
@@ -441,6 +454,7 @@ GET = Operation(
     run=get,
     from_memory=from_memory,
     text=as_markdown.nodes,
+    reflects=Reflects.TIP | Reflects.CODE,
     page="the node's page",
     offered=USUAL,
     place=20,
