@@ -174,7 +174,7 @@ def _glob(session: Session, workspace: Workspace, text: str) -> Glob:
 def sentences(session: Session, workspace: Workspace, texts: Sequence[str]) -> list[str]:
     """The texts that are sentences, not paths: ``how long do sessions last?``.
 
-    A text without a question mark is a sentence only if it has three words in a row without a slash or an extension.
+    A text without a question mark is a sentence only if it has two words in a row without a slash or an extension.
     """
     caller = _Caller.of(session, workspace)
 
@@ -306,7 +306,7 @@ def _is_sentence(text: str) -> bool:
     if text.rstrip().endswith("?"):
         return len(words) > 1
     is_path = any(sign in word.rstrip(".,;:!") for word in words for sign in "/\\.")
-    return not is_path and any(len(part.split()) > 2 for part in _SEPARATORS.split(text))
+    return not is_path and any(len(part.split()) > 1 for part in _SEPARATORS.split(text))
 
 
 def above(path: str) -> Iterator[str]:

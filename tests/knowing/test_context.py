@@ -542,7 +542,7 @@ def test_the_text_of_a_document_in_the_code_tree_is_part_of_the_answer(ask: Ask,
     assert "before the new pods start" in next(one["text"] for one in answer["code"] if one["uri"] == uri)
 
 
-@pytest.mark.parametrize("sentence", ["how long do sessions last?", "change how long, at most, sessions last"])
+@pytest.mark.parametrize("sentence", ["how long do sessions last?", "change how long, at most, sessions last", "session length"])
 def test_a_sentence_given_as_a_path_is_asked_as_a_question(known: Ask, sentence: str) -> None:
     answer = known.context(paths=[sentence, "src/checkout.py"])
     both = known.context(question=sentence, paths=["src/checkout.py"])
@@ -550,7 +550,7 @@ def test_a_sentence_given_as_a_path_is_asked_as_a_question(known: Ask, sentence:
     assert (names(answer), answer["unmatched_paths"]) == (names(both), both["unmatched_paths"])
 
 
-@pytest.mark.parametrize("path", ["docs/My Next File.md", "setup.py, tox.ini, my notes.md", "a b c/d", "My File"])
+@pytest.mark.parametrize("path", ["docs/My Next File.md", "setup.py, tox.ini, my notes.md", "a b c/d"])
 def test_a_path_with_blanks_is_no_sentence(ask: Ask, path: str) -> None:
     answer = ask.context(paths=path)
     assert answer["unmatched_paths"] == [one.strip() for one in path.split(",")]
