@@ -115,15 +115,17 @@ def submitted(answer: Answer) -> None:
     where = answer["workspace"]
     if answer.get("remote", where) != where:
         where = f"{where} at {answer['remote']}"
-    what = f" as {bold(answer['proposal'])}" if answer.get("proposal") else ""
-    made = f" ({commit(answer['commit'])})" if answer.get("commit") else ""
+    proposal = answer.get("proposal")
+    what = f" as {bold(proposal)}" if proposal else f" ({commit(answer['commit'])})" if answer.get("commit") else ""
     would = "dry run: nothing was sent; it would be " if answer.get("dry_run") else ""
-    say(f"{would}{answer['outcome']} in {where}{what}{made}")
+    say(f"{would}{answer['outcome']} in {where}{what}")
     for one in answer["changes"]:
         say(f"  {one['outcome']:<10}{address(one['uri'])}{tail(one.get('why'))}", hang=12)
     if answer.get("why"):
         say(f"  because {answer['why']}")
-    say(f"  {answer['look']}")
+    there = f" -w {answer['workspace']}" if answer.get("remote") == answer["workspace"] else ""
+    follow = f" `kgd proposals {proposal}{there}` shows it." if proposal else ""
+    say(f"  {answer['look']}{follow}")
     warnings(answer)
 
 

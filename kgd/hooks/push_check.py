@@ -161,12 +161,15 @@ def _judge_branch(pushed: Pushed, update: Update) -> Verdict:
     found = _commits(pushed, [old] if old else [], new) | _net(pushed, old, new)
     if old is not None:
         _check_signatures(pushed, [old], old, new)
+    policy = pushed.settings.policy
     try:
-        touched_nodes.authorize_all(pushed.principal, pushed.settings.policy, Verb.WRITE, found)
+        touched_nodes.authorize_all(pushed.principal, policy, Verb.WRITE, found)
     except Forbidden as refusal:
         try:
-            touched_nodes.authorize_all(pushed.principal, pushed.settings.policy, Verb.PROPOSE, found)
-        except Forbidden:
+            touched_nodes.authorize_all(pushed.principal, policy, Verb.PROPOSE, found)
+        except Forbidden as blocked:  # name the node that cannot be proposed either
+            least = Touched(found.uris & {blocked.at}, found.settings & {blocked.at})
+            touched_nodes.authorize_all(pushed.principal, policy, Verb.WRITE, least)
             raise refusal from None
         if not pushed.may_propose:
             place = _short(pushed.proposals)

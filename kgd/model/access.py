@@ -379,9 +379,10 @@ def _refusal(principal: Principal, policy: Policy, verb: Verb, uri: Uri) -> Forb
     here = [scope for scope in principal.scopes if scope.workspace == policy.workspace]
     granted = [scope for scope in here if scope.has(verb)]
     if not any(scope.covers(place) for scope in granted):
-        way_out = f"It may {told(here)[:200]}." if here else f"It has no scope in '{policy.workspace}'."
         if verb is Verb.WRITE and any(scope.has(Verb.PROPOSE) and scope.covers(place) for scope in here):
-            way_out = Advice("It may propose that with ", Do("submit_subgraph"), ".")
+            way_out = Advice("Propose it with ", Do("submit_subgraph"), ".")
+            return Forbidden(f"{who}: its token may only propose changes of that node", at=uri, next=way_out)
+        way_out = f"It may {told(here)[:200]}." if here else f"It has no scope in '{policy.workspace}'."
         return Forbidden(f"{who}: no scope of its token covers that node", at=uri, next=way_out)
     if verb in _NEEDED:
         level, glob = policy.level(principal.kind, place)

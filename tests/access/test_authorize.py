@@ -49,7 +49,7 @@ def test_a_refusal_is_one_sentence_that_names_the_node_and_the_allowed_scope() -
     with pytest.raises(Forbidden) as caught:
         authorize(holder("read,propose", "/infra/**"), OPEN, Verb.WRITE, uri("infra/a"))
     assert "'billing-agent' may not write concept://ws/infra/a" in caught.value.message
-    assert caught.value.next == "It may propose that with submit_subgraph."
+    assert caught.value.next == "Propose it with submit_subgraph."
     with pytest.raises(Forbidden) as caught:
         authorize(holder("write", "/infra/**"), OPEN, Verb.WRITE, uri("db/a"))
     assert caught.value.next == "It may write on /infra/** of 'ws'."

@@ -257,7 +257,7 @@ BUGS = {
     "push-policy": Bug(
         "write permission is not checked for the branch",
         "kgd/hooks/push_check.py",
-        "        touched_nodes.authorize_all(pushed.principal, pushed.settings.policy, Verb.WRITE, found)\n",
+        "        touched_nodes.authorize_all(pushed.principal, policy, Verb.WRITE, found)\n",
         "        pass\n",
         (
             "tests/hooks/test_pushing.py::"

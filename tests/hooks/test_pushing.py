@@ -94,6 +94,15 @@ def test_a_change_inside_the_scope_is_taken(server: Server, billing: Person) -> 
     assert server.git("rev-parse", "main").strip() == billing.head()
 
 
+def test_a_refusal_names_the_node_that_cannot_be_proposed_either(server: Server) -> None:
+    scopes = [{"workspace": "ws", "verbs": ["propose"], "paths": ["/infra/**"]}]
+    billing = server.clone("proposing", {"KGD_PRINCIPAL": json.dumps({**BILLING, "scopes": scopes})})
+    billing.write("z/b", name="mine")
+    billing.write(INFRA, name="dns", summary="two")
+    billing.commit()
+    refused(billing, "origin", "HEAD:main", because="may not write concept://ws/z/b: no scope of its token")
+
+
 @over_ssh_too
 @pytest.mark.requirement("B5")
 def test_a_change_outside_is_refused_with_the_node_and_the_rule_and_leaves_nothing(

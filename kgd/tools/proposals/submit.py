@@ -209,7 +209,7 @@ def answer(workspace: Workspace, subjects: Iterable[Uri], found: Submission) -> 
 
 def _look(found: Submission) -> str:
     if found.proposal:
-        return f"It waits for a decision: `kgd proposals {found.proposal.id}`, then `kgd accept` or `kgd reject`."
+        return "It waits for a decision."
     if found.outcome.commit:
         return f"`kgd history --commit {found.outcome.commit[:12]} --diff` shows it."
     return "The workspace already has these changes."
