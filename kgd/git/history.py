@@ -48,6 +48,11 @@ class Versioned:
     updated_place: Place = field(default=(0, 0), repr=False, compare=False)
     written_place: Place = field(default=(0, 0), repr=False, compare=False)
 
+    @property
+    def updated(self) -> tuple[int, str, str]:
+        """The order of the newest commit among parallel ones."""
+        return self.updated_at, self.updated_by, self.updated_commit
+
 
 class _Ancestry:
     """The ancestry among listed commits, children before parents."""
@@ -118,9 +123,10 @@ def versions(
     `counted` maps the changes of a commit to the paths whose versions they increase; by default the files themselves.
 
     "Newest" follows the commit graph, not the clocks; of parallel changes it is the one with the later time, then the
-    larger id. "Oldest" follows the graph, and git chooses the order of parallel branches. Rows for the whole history
-    can be used directly. For rows after `since`, add the counts to the known ones, keep the known `created`, and
-    compare the newest commits. The rows are sorted by path; the first one comes only after all history has been read.
+    larger author, then the larger id. "Oldest" follows the graph, and git chooses the order of parallel branches. Rows
+    for the whole history can be used directly. For rows after `since`, add the counts to the known ones, keep the known
+    `created`, and compare the newest commits. The rows are sorted by path; the first one comes only after all history
+    has been read.
 
     Raises:
         Damaged: History cannot be read to its end.
@@ -136,7 +142,7 @@ def versions(
             row = found.get(path)
             if row is None:
                 row = found[path] = Versioned(path, 0, when, who, when, who, commit, updated_place=place)
-            elif (when, commit) > (row.updated_at, row.updated_commit) and not ancestry.descends(row.updated_place):
+            elif (when, who, commit) > row.updated and not ancestry.descends(row.updated_place):
                 row.updated_at, row.updated_by, row.updated_commit, row.updated_place = when, who, commit, place
             row.count += 1
             row.created_at, row.created_by = when, who

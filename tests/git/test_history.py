@@ -74,7 +74,7 @@ def newest(store: ObjectStore, tip: ObjectId) -> dict[str, str]:
     found = {}
     for path, every in changed.items():
         last = [a for a in every if not any(a is not b and store.is_ancestor(a.id, b.id) for b in every)]
-        found[path] = max(last, key=lambda one: (one.author_time, one.id)).id.hex()
+        found[path] = max(last, key=lambda one: (one.author_time, f"{one.author_name} <{one.author_email}>", one.id)).id.hex()
     return found
 
 
@@ -133,6 +133,7 @@ def test_the_last_change_depends_on_the_history_alone(workspace: Layout, seed: i
     tip, expected = tips[-1], newest(pen.store, tips[-1])
     rows = {row.path: row for row in history.versions(workspace.git_dir, tip)}
     assert {path: row.updated_commit for path, row in rows.items()} == expected
+    verifications = {one.id.hex() for one in pen.store.history([tip]) if "Kgd-Op: verify" in one.message}
     for number, commit in enumerate(list(pen.store.history([tip]))[::7]):
         file = VersionFile(tmp_path / f"{number}.sqlite")
         cache = VersionCache(
@@ -142,6 +143,7 @@ def test_the_last_change_depends_on_the_history_alone(workspace: Layout, seed: i
             cache.count(end)
         found = {path: cache.version(path) for path in rows}
         assert {path: row.updated_commit for path, row in found.items() if row} == expected
+        assert {expected[path] for path, row in found.items() if row and row.written_by} <= verifications
         assert {path: facts(row) for path, row in found.items() if row} == {
             path: facts(row) for path, row in rows.items()
         }

@@ -300,7 +300,7 @@ class VersionCache:
         added = _version(new)
         if old is None:
             return added
-        ids = [(one.updated_at, one.updated_commit) for one in (old, added)]
+        ids = [(one.updated_at, one.updated_by, one.updated_commit) for one in (old, added)]
         newest = old if ids[0] > ids[1] and self._is_beside(old, added.updated_commit) else added
         known, later = _written(old), (new.written_at, new.written_by)
         is_known = not new.written_by or (known > later and self._is_beside(old, new.written_commit))
