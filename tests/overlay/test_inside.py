@@ -406,3 +406,24 @@ def test_stored_memories_and_the_code_itself_are_two_lists(start: Callable[[], S
     assert {one["type"] for one in found["hits"]} == {"insight"}
     assert found["code"][0]["uri"] == "symbol://shop/shop/orders.py/Order.validate"
     assert call(session, "recall", {"query": "Order validate"})["hits"] == found["hits"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "warns"),
+    [
+        ("package.json", '{"name": "shop", "version": "1.0.0"}', True),
+        ("package.json", '{"name": "shop", "private": true}', False),
+        ("package.json", '{"name": "shop", "files": ["dist"]}', False),
+        ("Dockerfile", "FROM scratch\nCOPY . /app\n", True),
+        ("Dockerfile", "FROM scratch\nCOPY shop ./\n", False),
+        ("MANIFEST.in", "graft .\n", True),
+        ("MANIFEST.in", "include README.md\n", False),
+    ],
+)
+def test_up_warns_of_a_build_that_ships_every_file(
+    home: Home, code: Path, name: str, text: str, *, warns: bool
+) -> None:
+    (code / name).write_text(text)
+    with closing(Daemon(home, since="2026-11-21T12:00:00Z", locate=locate, open_workspace=Workspace.open)) as daemon:
+        told = call(Session(daemon, cwd=code, client="test-client 1.0", context_id="test"), "up")["warnings"]
+    assert [name in one for one in told if "may ship" in one] == [True] * warns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -368,6 +369,15 @@ def directory_of(session: Session, named: str | None) -> Path:
     return (path if path.is_absolute() else (base or Path("/")) / path).resolve()
 
 
+_SHIPPING = {
+    "package.json": re.compile(r'\A(?!.*"private"\s*:\s*true)(?!.*"files"\s*:)', re.DOTALL),
+    "Dockerfile": re.compile(r"^\s*(?:COPY|ADD)\s(?:.*\s)?\./?[ \t]+\S", re.MULTILINE),
+    "MANIFEST.in": re.compile(r"^\s*(?:graft\s+\.|global-include|recursive-include\s+\.)", re.MULTILINE),
+    "pyproject.toml": re.compile(r"\bhatchling\b"),
+}
+"""The files of builds that ship all files of the tree, and their text in that case."""
+
+
 def _shipped(layout: Layout) -> Iterator[str]:
     """Warnings about builds that would ship the work tree, because they read .gitignore but not info/exclude."""
     root = layout.code_tree
@@ -380,11 +390,10 @@ def _shipped(layout: Layout) -> Iterator[str]:
     )
     if ignored:
         return
-    builds = [
-        name for name in ("package.json", "Dockerfile", "MANIFEST.in", "pyproject.toml") if (root / name).is_file()
-    ]
-    if builds:
-        yield f"a build with {builds[0]} may ship .kgd/: add it to that tool's ignore file"
+    for name, ships in _SHIPPING.items():
+        if (root / name).is_file() and ships.search((root / name).read_text(errors="replace")):
+            yield f"a build with {name} may ship .kgd/: add it to that tool's ignore file"
+            return
 
 
 class UninstallParams(WorkspaceParams):
