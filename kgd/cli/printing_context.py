@@ -35,6 +35,9 @@ _OF_THE_FILE = ("code", "changes", "changed_together", "known_by", "unmatched_pa
 
 
 def context(answer: Answer) -> None:
+    missing = answer.get("missing") if answer.get("unknown_paths") or not answer["items"] else None
+    if missing and not answer["unmatched_paths"]:
+        _nothing_known(answer, missing)
     _lines(answer)
     _items(answer)
     _in_the_code(answer.get("code", ()))
@@ -48,13 +51,16 @@ def context(answer: Answer) -> None:
         for one in answer["changed_together"]:
             say(f"  {one['path']}, in {one['count']} of {words.counted(one['of'], 'commits')}")
     _known_by(answer)
-    missing = answer.get("missing") if answer.get("unknown_paths") or not answer["items"] else None
     _in_no_area(answer, missing)
     for one in answer.get("unknown_lines", ()):
         complain(one, _after(one))
     _cut(answer["cut"])
-    if missing:
-        say(missing["message"])
+    if missing and answer["unmatched_paths"]:
+        _nothing_known(answer, missing)
+
+
+def _nothing_known(answer: Answer, missing: Answer) -> None:
+    say(missing["message"])
     for uri in answer.get("nearest", ()):
         say(f"  nearest: {address(uri)}")
 

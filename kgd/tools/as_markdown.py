@@ -326,9 +326,14 @@ def _hit(hit: Answer, home: str) -> Iterator[str]:
 
 
 def briefing(answer: Answer) -> str:
-    """The answer of `context`: items in reading order, then the code, then its history."""
-    home = answer["workspace"]
+    """The answer of `context`: items in reading order, then the code, then its history. If nothing is known, this comes
+    first."""
+    home, missing = answer["workspace"], answer.get("missing")
     parts = [f"workspace: {home}"]
+    if missing:
+        parts.append(line(missing["message"]))
+    if nearest := answer.get("nearest"):
+        parts.append(f"nearest: {', '.join(address(uri, home) for uri in nearest)}")
     for item in answer["items"]:
         parts += _context_item(item, home)
     if code := answer.get("code"):
@@ -336,10 +341,8 @@ def briefing(answer: Answer) -> str:
     for name, title in _CONTEXT_LISTS.items():
         if found := answer.get(name):
             parts += [f"{title}:", *(f"- {'; '.join(rest(one, ()))}" for one in found)]
-    if missing := answer.get("missing"):
-        parts += [line(missing["message"]), *rest(missing, ("message",))]
-    if nearest := answer.get("nearest"):
-        parts.append(f"nearest: {', '.join(address(uri, home) for uri in nearest)}")
+    if missing:
+        parts += rest(missing, ("message",))
     return "\n".join([*parts, *rest(answer, ("workspace", "items", "code", "missing", "nearest", *_CONTEXT_LISTS))])
 
 

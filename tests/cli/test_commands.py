@@ -741,7 +741,7 @@ def test_a_wrong_folder_is_corrected_and_a_wrong_kind_of_path_leads_to_its_comma
         asked = kgd.run(*words)
         assert asked.returncode == EXIT_CODES["NOT_FOUND"][0]
         assert said in asked.stderr
-    assert "Pass a sentence as `--task` or `--question`." in kgd("context", "two words")
+    assert "Pass a sentence as `--task` or `--question`." in kgd("context", "two words/x")
 
 
 @pytest.mark.parametrize("command", ["log", "history", "coverage", "conflicts", "import", "show", "areas", "clone"])

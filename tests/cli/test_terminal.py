@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from kgd.cli import areas, layout, printing, printing_context, printing_history, tasks, terminal
 from kgd.cli.progress_bar import Bar
 from kgd.config import color_choice
+from kgd.tools.as_markdown import briefing
 from tests.cli.conftest import Kgd
 from tests.waiting import until
 
@@ -210,6 +211,14 @@ def test_a_fact_without_a_name_is_shown_whole_in_every_list(kgd: Kgd) -> None:
     kgd("remember", fact, "-q")
     for asked in (["recall", "kettle"], ["search", "kettle"], ["context", "where does the kettle go?"]):
         assert fact in " ".join(kgd.on_terminal(*asked, NO_COLOR="1").split())
+
+
+def test_that_nothing_is_known_is_said_before_the_hits_in_the_code(kgd: Kgd) -> None:
+    asked = "check"
+    until(lambda: "In the code" in kgd("context", asked))
+    assert kgd("context", asked).startswith("Nothing is known about this question.")
+    text = briefing(kgd.json("context", asked))
+    assert text.index("Nothing is known") < text.index("in the code:")
 
 
 def test_a_hit_in_the_code_shows_its_summary_once(
