@@ -22,7 +22,7 @@ RECENT = 40
 """Number of commits in the feed."""
 GROUPS = 5
 NAMED = 3
-"""Largest number of nodes to name per commit, and in the line of a group."""
+"""Largest number of nodes to name per commit."""
 FORMER = 3
 """Largest number of deleted nodes whose names are looked up in the history."""
 CARDS = 100_000
@@ -77,14 +77,10 @@ class Group:
 
     @property
     def gist(self) -> str:
-        """The changes in one line: ``created “Till”, “Tray”; changed “Cart”; 4 more``."""
-        told: dict[str, list[str]] = {}
-        for one in self.changes[:NAMED]:
-            told.setdefault(one.verb if one.there else "deleted", []).append(f"“{one.name}”")
-        more = len(self.changes[NAMED:]) + sum(count for _, count in self.rest)
-        return "; ".join(
-            [*(f"{verb} {', '.join(names)}" for verb, names in told.items()), *([f"{more:,} more"] if more else [])]
-        )
+        """The changes in one line: ``created “Till” and 4 more``."""
+        first = self.changes[0]
+        more = len(self.changes) - 1 + sum(count for _, count in self.rest)
+        return f"{first.verb if first.there else 'deleted'} “{first.name}”" + (f" and {more:,} more" if more else "")
 
 
 def feed(visit: Visit) -> list[Group]:

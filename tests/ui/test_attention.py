@@ -62,11 +62,6 @@ def test_all_pages_count_the_same_facts(desk: Realistic, page: Page) -> None:
 
 
 def test_a_conflict_is_listed_with_the_reasons_of_its_versions(page: Page) -> None:
-    disputed = card(page, "One retry, with an idempotency key")
-    expect(disputed.get_by_label("Reason")).to_contain_text(
-        ["The provider's support confirmed that the key", "The invoices of April show two charges"]
-    )
-    expect(card(page, "Labels expire").get_by_label("Reason")).to_have_count(1)
     at(page, "conflicts")
     disputed = page.locator(".dispute", has_text="A hold lasts ten minutes")
     expect(disputed.get_by_label("Reason")).to_have_text("Agreed with the warehouse for the sale in December.")
@@ -98,8 +93,8 @@ def test_a_fact_in_conflict_is_listed_with_the_version_shown_now_and_the_other_o
     for text in versions:
         expect(page.locator(".knows:target")).to_contain_text(text)
     at(page, "overview")
-    expect(card(page, "One retry").locator("p:has(.letter)")).to_have_text(
-        [re.compile(r"^A Bob Builder, .* ago$"), re.compile(r"^B Ann Person, .* ago shown now$")]
+    expect(card(page, "One retry").locator("p:has(.letter)")).to_contain_text(
+        ["A Bob Builder One retry after a second", "B Ann Person Two attempts in all"]
     )
     at(page, f"conflict?uri={RETRY}")
     expect(page.locator(".version h3")).to_have_text(["A Bob Builder", "B Ann Person shown now", "Result"])
@@ -332,14 +327,9 @@ def test_each_kind_of_pending_work_shows_its_first_items(page: Page) -> None:
     )
     expect(others.locator("h3 a")).to_have_text(["3 broken links"])
     disputed = card(page, "One retry, with an idempotency key")
-    texts = [
-        "One retry after a second, always with the order's key",
-        "Two attempts in all; a third charged cards twice",
-    ]
-    expect(disputed.locator(".words")).to_have_text(texts)
     box = disputed.bounding_box()
     assert box
-    assert box["height"] < 170, "a name, the authors, and at most two lines of each version and of its reason"
+    assert box["height"] < 100, "a name, and a line for each version"
     expect(card(page, "Describe the audit log")).to_contain_text("release-agent")
     expect(card(page, "A voucher has at most 100 uses")).to_contain_text(
         re.compile(r"shop/pricing/vouchers.py changed \d+ \w+ ago")
@@ -377,9 +367,7 @@ def test_the_reason_of_a_finding_is_written_in_a_form_that_cites_its_files(
 def test_changes_are_grouped_by_author_and_hour_with_their_summaries(page: Page) -> None:
     group = page.locator(".hour", has_text="Capture is idempotent")
     expect(group.locator(".who")).to_contain_text("Dmitri Volkov (claude-code), ")
-    expect(group.locator("summary")).to_have_text(
-        "Created “Capture is idempotent”, “Refunds take five days”, “The sandbox forgets charges”"
-    )
+    expect(group.locator("summary")).to_have_text("Created “Capture is idempotent” and 2 more")
     expect(group.locator("li").first).to_be_hidden()
     group.locator("summary").click()
     expect(group.locator("li")).to_have_count(3)
@@ -573,8 +561,8 @@ def test_the_list_of_workspaces_counts_facts_without_areas(desk: Realistic, page
 
 
 def test_the_bar_of_the_coverage_has_the_colour_of_the_links(page: Page) -> None:
-    link = page.get_by_role("link", name=re.compile(r"Review (changes|.* commits)"))
-    bar = page.get_by_label("Files with an area")
+    bar = at(page, "areas").locator("meter").first
+    link = page.get_by_role("link", name="New area", exact=True)
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         with Image.open(io.BytesIO(bar.screenshot())) as taken:

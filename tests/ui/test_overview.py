@@ -148,7 +148,7 @@ def test_a_change_shows_the_text_that_it_wrote_and_the_name_of_a_deleted_node(de
     ours = page.locator(".hour").filter(has_not_text="(claude-code)")
     expect(ours.locator("li", has_text="Two tills")).to_have_text("Changed Two tills per shop")
     expect(ours.locator("li", has_text="One till")).to_have_text("One till per shop (deleted)")
-    expect(ours.locator("summary")).to_contain_text("Deleted “One till per shop”; changed “Two tills per shop”")
+    expect(ours.locator("summary")).to_contain_text(re.compile(r"Deleted “One till per shop” and \d+ more"))
     expect(ours.get_by_role("link", name="Two tills per shop")).to_be_hidden()
     ours.locator("summary").click()
     expect(ours.get_by_role("link", name="Two tills per shop")).to_be_visible()
@@ -163,7 +163,7 @@ def test_the_nodes_that_a_change_does_not_name_are_listed_on_its_page(desk: Desk
     with Connection(desk.home, "codex") as connection:
         connection.call("put", {"workspace": "shop", "changes": changes})
     group = page.locator(".hour", has_text="(codex)")
-    expect(group.locator("summary")).to_have_text("Created “Tray 0”, “Tray 1”, “Tray 2”; 2 more")
+    expect(group.locator("summary")).to_have_text("Created “Tray 0” and 4 more")
     group.locator("summary").click()
     group.get_by_role("link", name="2 more facts").click()
     expect(page.locator(".changed-node")).to_have_count(5)
