@@ -238,7 +238,7 @@ def test_a_fact_about_the_file_is_written_in_a_filled_form(shop: Desk, page: Pag
     at(page, "file?path=src/checkout.py")
     page.get_by_role("link", name="Write a fact").click()
     page.get_by_label("Summary").fill("Checkout signs twice")
-    page.get_by_role("button", name="Create").click()
+    page.get_by_role("button", name="Save").click()
     expect(page.locator("h1")).to_be_visible()
     at(page, "file?path=src/checkout.py")
     expect(page.locator(".note", has_text="Checkout signs twice")).to_contain_text("this file")

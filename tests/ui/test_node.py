@@ -122,7 +122,7 @@ def test_typed_text_survives_the_deletion_of_the_node(desk: Desk, page: Page, wa
     desk.call("put", changes=[{"op": "delete", "uri": uri}])
     press(page, "Save")
     expect(page.get_by_role("alert")).to_contain_text("was deleted while you were editing")
-    press(page, "Create")
+    press(page, "Save")
     expect(page.locator(".said")).to_contain_text("Saved with commit")
     assert desk.node(uri)["content"] == "mine\n"
     watched.troubles.clear()  # the browser notes an answer of 409
@@ -293,7 +293,7 @@ def test_a_broken_link_leads_to_a_form_for_the_missing_node(desk: Desk, page: Pa
     page.get_by_role("link", name="Write it").click()
     page.get_by_label("Name", exact=True).fill("It is")
     page.get_by_label("About, one per line").fill("./src/checkout.py")
-    press(page, "Create")
+    press(page, "Save")
     expect(page.locator("h1")).to_have_text("It is")
     node = desk.node("concept://shop/to-be")
     assert node["relations"] == [{"type": "about", "target": "file://shop/src/checkout.py", "weight": 0.5}]
@@ -301,11 +301,11 @@ def test_a_broken_link_leads_to_a_form_for_the_missing_node(desk: Desk, page: Pa
 
 def test_a_new_fact_needs_only_a_summary(desk: Desk, page: Page, watched: Watched) -> None:
     at(page, "node/new")
-    press(page, "Create")
+    press(page, "Save")
     expect(page.get_by_role("alert")).to_contain_text("The node has no name. Write a summary")
     page.get_by_label("Summary").fill("Flour comes on Tuesdays")
     page.get_by_label("About, one per line").fill("src/flour.py\nsrc/checkout.py\nflour")
-    press(page, "Create")
+    press(page, "Save")
     expect(page.locator("h1")).to_have_text("Flour comes on Tuesdays")
     node = desk.node("insight://shop/flour-comes-on-tuesdays")
     targets = {one["target"] for one in node["relations"]}
@@ -323,10 +323,12 @@ def test_the_form_offers_types_with_their_meanings_and_accepts_others(desk: Desk
     page.get_by_label("Summary").fill("Yeast dies above 40 degrees")
     press(page, "Preview")
     expect(gotcha).to_be_checked()
-    press(page, "Create")
+    press(page, "Save")
     uri = "gotcha://shop/yeast-dies-above-40-degrees"
     assert desk.node(uri)["type"] == "gotcha"
     at(page, f"node/edit?uri={uri}")
+    expect(gotcha).to_have_count(0)
+    page.get_by_text("Type gotcha Change").click()
     expect(gotcha).to_be_checked()
     assert axe(page) == []
     page.get_by_label("Other type").fill("recipe")
@@ -334,6 +336,7 @@ def test_the_form_offers_types_with_their_meanings_and_accepts_others(desk: Desk
     press(page, "Save")
     assert desk.node(uri)["type"] == "recipe"
     at(page, f"node/edit?uri={uri}")
+    expect(page.locator(".type-line > summary")).to_have_text("Type recipe Change")
     expect(page.get_by_label("Other type")).to_have_value("recipe")
     at(page, "node/new?uri=decision://shop/which-flour")
     expect(page.get_by_role("radio", name="decision")).to_be_checked()
@@ -486,7 +489,7 @@ def test_a_fact_is_renamed_in_its_form_and_its_content_does_not_keep_the_old_sum
     expect(page.get_by_label("Content")).to_have_value("Seen on the door.\n")
     page.get_by_label("Name").fill("Door hours")
     page.get_by_label("Summary").fill("Doors close at seven")
-    press(page, "Save changes")
+    press(page, "Save")
     expect(page.locator("h1")).to_have_text("Door hours")
     node = desk.call("get", uris=[uri], include=["content"])["nodes"][0]
     assert (node["summary"], node["content"]) == ("Doors close at seven", "Seen on the door.\n")
@@ -541,10 +544,11 @@ def test_saving_and_cancelling_stay_in_the_window(desk: Desk, page: Page, width:
     at(page, "node/edit?uri=concept://shop/long")
     for where in (0, 10_000):
         page.evaluate(f"scrollTo(0, {where})")
-        expect(page.get_by_role("button", name="Save changes")).to_be_in_viewport(ratio=1)
+        expect(page.get_by_role("button", name="Save", exact=True)).to_be_in_viewport(ratio=1)
         expect(page.get_by_role("link", name="Cancel")).to_be_in_viewport(ratio=1)
-    page.get_by_label("Reason").focus()
-    field, bar = page.get_by_label("Reason").bounding_box(), page.locator(".confirm").bounding_box()
+    tags = page.get_by_label("Tags")
+    tags.focus()
+    field, bar = tags.bounding_box(), page.locator(".confirm").bounding_box()
     assert field is not None
     assert bar is not None
     assert field["y"] + field["height"] <= bar["y"], "the bar does not cover the field with the focus"

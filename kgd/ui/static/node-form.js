@@ -66,7 +66,7 @@
     similar.hidden = !others.length;
   });
   like.addEventListener("input", () => ask(like.value));
-  ask(like.value);
+  if (!similar.dataset.but) ask(like.value);  // a stored fact has its own name
 
   // A field of one line ends with Enter, as an input does.
   form.addEventListener("keydown", (event) => {
