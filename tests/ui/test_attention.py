@@ -265,8 +265,8 @@ def test_a_commit_is_approved_on_its_page_which_leads_to_the_unreviewed_ones(des
     page.get_by_role("link", name="Previous unreviewed").click()
     expect(page.locator("h1")).to_have_text("Say where the rule applies")
     assert axe(page) == []
-    page.get_by_role("button", name="Approve").click()
-    expect(page.locator(".node-actions")).to_contain_text("✓ Approved")
+    page.get_by_role("button", name="Mark as reviewed").click()
+    expect(page.locator(".node-actions")).to_contain_text("✓ Reviewed")
     page.get_by_role("link", name="Next unreviewed").click()
     expect(page.locator("h1")).to_have_text("Name the currencies without cents")
     page.get_by_role("link", name="Previous unreviewed").click()
@@ -278,7 +278,7 @@ def test_a_commit_of_a_fact_in_conflict_shows_both_versions_and_cannot_be_approv
     at(page, f"change?commit={commit}")
     expect(page.locator("main")).to_contain_text("A Bob Builder One retry after a second")
     expect(page.locator("main")).to_contain_text("B Ann Person shown now Two attempts in all")
-    expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+    expect(page.get_by_role("button", name="Mark as reviewed")).to_have_count(0)
 
 
 def test_the_first_stale_facts_show_the_change_of_their_code_and_the_others_are_folded(page: Page) -> None:

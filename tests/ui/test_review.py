@@ -197,7 +197,7 @@ def test_changes_to_a_node_in_conflict_lead_to_the_conflict_instead_of_an_approv
     expect(bob.get_by_role("button", name="Select all"), "one row needs no button for all").to_have_count(0)
     expect(row.locator("summary .badge")).to_have_text("conflict")
     expect(row.locator("summary ins")).to_be_visible()
-    expect(row.get_by_role("button", name="Approve")).to_have_count(0)
+    expect(row.get_by_role("button", name="Mark as reviewed")).to_have_count(0)
     assert axe(page) == []
     row.locator("summary").click()
     expect(row.locator("summary ins")).to_be_hidden()
@@ -225,7 +225,7 @@ def test_the_buttons_for_selected_facts_appear_with_the_first(desk: Desk, page: 
     bar = page.locator(".confirm")
     expect(bar).to_be_hidden()
     page.get_by_role("checkbox", name="Select Unselected").check()
-    expect(bar.get_by_role("button")).to_have_text(["Revert 1 fact…", "Approve 1 fact"])
+    expect(bar.get_by_role("button")).to_have_text(["Revert 1 fact…", "Mark 1 fact as reviewed"])
     page.get_by_role("checkbox", name="Select Unselected").uncheck()
     expect(bar).to_be_hidden()
 
@@ -288,10 +288,10 @@ def test_the_row_with_the_focus_is_approved_and_reverted_by_single_keys(desk: De
     agent_writes(desk, *(upsert(f"concept://shop/jars/{name}", name=name) for name in ("Glass", "Stone")))
     at(page, "review?since=yesterday&path=/jars/**")
     page.keyboard.press("a")
-    expect(page.get_by_text("✓ Approved")).to_have_count(0)
+    expect(page.get_by_text("✓ Reviewed")).to_have_count(0)
     for key in "ja":
         page.keyboard.press(key)
-    expect(page.locator(".learned", has_text="Glass")).to_contain_text("✓ Approved")
+    expect(page.locator(".learned", has_text="Glass")).to_contain_text("✓ Reviewed")
     for key in "jr":
         page.keyboard.press(key)
     expect(page.locator(".commit h3")).to_have_text("deleted Stone")
@@ -300,16 +300,16 @@ def test_the_row_with_the_focus_is_approved_and_reverted_by_single_keys(desk: De
 def test_a_single_row_is_approved_or_reverted(desk: Desk, page: Page) -> None:
     agent_writes(desk, *(upsert(f"concept://shop/pans/{name}", name=name) for name in ("Iron", "Steel")))
     at(page, "review?since=yesterday&path=/pans/**")
-    page.get_by_role("button", name="Approve Iron").click()
+    page.get_by_role("button", name="Mark as reviewed: Iron").click()
     iron = page.locator(".learned", has_text="Iron")
-    expect(iron).to_contain_text("✓ Approved")
-    expect(page.get_by_role("button", name="Approve Steel")).to_be_visible()
+    expect(iron).to_contain_text("✓ Reviewed")
+    expect(page.get_by_role("button", name="Mark as reviewed: Steel")).to_be_visible()
     assert axe(page) == []
     page.get_by_role("button", name="Revert Steel…").click()
     expect(page.locator(".commit h3")).to_have_text("deleted Steel")
     page.get_by_role("button", name="Revert", exact=True).click()
     expect(page.locator(".by-agent > .learned", has_text="Steel")).to_contain_text("reverted")
-    expect(iron).to_contain_text("✓ Approved")
+    expect(iron).to_contain_text("✓ Reviewed")
 
 
 def test_selected_rows_are_approved_together_without_scripts(desk: Desk, chromium: Browser) -> None:
@@ -319,12 +319,12 @@ def test_selected_rows_are_approved_together_without_scripts(desk: Desk, chromiu
     page.goto(desk.link())
     page.get_by_role("button").first.click()
     at(page, "review?since=yesterday&path=/cups/**")
-    page.get_by_role("button", name="Approve selected").click()
-    expect(page.locator(".said")).to_contain_text("Select facts to approve.")
+    page.get_by_role("button", name="Mark selected as reviewed").click()
+    expect(page.locator(".said")).to_contain_text("Select facts first.")
     for name in ("Tin", "Clay"):
         page.get_by_role("checkbox", name=f"Select {name}").check()
-    page.get_by_role("button", name="Approve selected").click()
-    expect(page.get_by_text("✓ Approved")).to_have_count(2)
+    page.get_by_role("button", name="Mark selected as reviewed").click()
+    expect(page.get_by_text("✓ Reviewed")).to_have_count(2)
     context.close()
 
 

@@ -175,7 +175,7 @@ def approve(visit: Visit) -> Handled:
     page = {"cursor": cursor, "until": until} if cursor else {}
     back = visit.to("review", **page, **wanted.query())
     if not picked:
-        return Redirect(back, said="Select facts to approve.")
+        return Redirect(back, said="Select facts first.")
     visit.call(
         "review",
         approve=[uri for uri, _, _ in picked],
