@@ -185,10 +185,10 @@ def draw(scene: Scene, *, link: Link = lambda dot: "", title: str = "", alone: b
 
 
 def description(dot: Dot) -> str:
-    """A dot in words: name, type, distance and marks."""
+    """A dot in words: name, type, cost and marks."""
     kind = f", {in_words(dot.type)}" if dot.type else ""
     marks = "".join(f"; {MEANINGS[mark]}" for mark in dot.marks)
-    return f"{dot.name or dot.uri}{kind}, {dot.told or f'at distance {dot.cost:g}'}{'' if dot.told else marks}"
+    return f"{dot.name or dot.uri}{kind}, {dot.told or f'at cost {dot.cost:g}'}{'' if dot.told else marks}"
 
 
 def sample(type: str, marks: tuple[Mark, ...] = (), tone: str = "") -> str:

@@ -596,7 +596,7 @@ def _share(scene: Scene, uri: str, tall: bool) -> float:
 def test_areas_have_the_name_that_all_pages_use() -> None:
     assert [in_words(type) for type in ("atom", "molecule", "insight")] == ["area", "group of areas", "insight"]
     picture = draw(scene_of_walk(_answer([_node("atom://w/a", type="atom")])))
-    assert "a, area, at distance 0" in picture
+    assert "a, area, at cost 0" in picture
     groups = [{"id": "atom", "name": "atom", "count": 3}]
     assert "area 3" in draw(scene_of_groups({"grouping": "type", "groups": groups, "links": [], "edges": []}))
 

@@ -84,10 +84,10 @@ def test_the_surroundings_of_a_node_are_drawn_and_listed(page: Page) -> None:
     assert names(page) == ["Auth service", "Tokens", "rotation", "session.py"]
     expect(page.locator("svg .dot")).to_have_count(4)
     missing = page.locator("svg .dot", has_text="rotation")
-    expect(missing).to_have_attribute("aria-label", re.compile(f"at distance 0.75; {MEANINGS['missing']}"))
+    expect(missing).to_have_attribute("aria-label", re.compile(f"at cost 0.75; {MEANINGS['missing']}"))
     assert missing.locator("path.missing").evaluate("one => getComputedStyle(one).stroke") == "rgb(163, 35, 27)"
     expect(page.locator(".legend")).to_contain_text(MEANINGS["missing"])
-    expect(page.locator(".cut").first).to_have_text("Beyond distance 1: 2 more relations.")
+    expect(page.locator(".cut").first).to_have_text("Beyond cost 1: 2 more relations.")
     assert axe(page) == []
 
 

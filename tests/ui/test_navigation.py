@@ -209,8 +209,8 @@ def test_a_theme_is_kept_in_the_browser_and_chosen_without_scripts(desk: Desk, c
 def test_a_theme_keeps_the_view_that_a_form_has_changed(desk: Desk, page: Page) -> None:
     desk.put(AUTH, name="Auth")
     at(page, f"graph?from={AUTH}")
-    page.get_by_role("spinbutton", name="Largest distance").fill("3")
-    page.get_by_role("spinbutton", name="Largest distance").press("Enter")
+    page.get_by_role("spinbutton", name="Largest cost").fill("3")
+    page.get_by_role("spinbutton", name="Largest cost").press("Enter")
     page.wait_for_url("**cost=3*")
     view = page.url
     account(page).get_by_role("button", name="Dark").click()

@@ -414,7 +414,7 @@ def _said(cut: Mapping[str, Any], wanted: Wanted) -> str:
     nodes, relations = counted(count, "more node"), counted(count, "more relation")
     said = {
         "max_nodes": f"Limited to {wanted.nodes:,} nodes: at least {nodes} not shown.",
-        "max_cost": f"Beyond distance {wanted.cost:g}: {relations}.",
+        "max_cost": f"Beyond cost {wanted.cost:g}: {relations}.",
         "broken_links": f"Not shown: {counted(count, 'more broken link')}.",
         "edges": f"Too many to follow: {relations}.",
         "passed_nodes": "The walk ended early: too many nodes of hidden types lie between.",

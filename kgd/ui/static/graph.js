@@ -14,8 +14,9 @@
   const CROSSED = 400;  // largest number of lines that labels avoid
   const BENDS = [0.06, -0.06, 0.12, -0.12, 0.2, -0.2, 0.3, -0.3];  // offsets of a line around labels, as shares of its length
   const SPACE = { start: 0, middle: 2, end: 4 };  // distance by which a final space shifts its text
-  const WIDEST = 240;  // largest width of a name beside a column
-  const ROW = 40, PHONE = 390;  // height of a row, and width of a window, in which columns have their own size
+  const WIDEST = 300;  // largest width of a name beside a column
+  const LISTED = 70;  // largest number of nodes around starts that are in columns in any window
+  const ROW = 40, PHONE = 390, LAPTOP = 330;  // height of a row, and widths of a tall and of a wide window, in which columns have their own size
   const GAP = 4, AT_ONCE = 400, REST = 120, NAMED = 40, DENSE = 600, UNNAMED = 60, FEW = 60, LEAST = 600, NAME = 104;
   const { HIGH, Taken, cut, width, wrapped } = GraphLabels;
   // Of a path: least width of a step in a row, width of its text in a row and in a column, height in a column, room below;
@@ -45,7 +46,7 @@
     const isBeside = over.width < area.width / 2;
     return [isBeside ? wide() - over.width / scale : wide(), isBeside || !above ? high() : within((over.top - area.top) / scale, 60, high())];
   }
-  // Around starts in a tall window, nodes are in columns beside the middle, with their labels outside.
+  // Around starts, few nodes, or those in a tall window, are in columns beside the middle, with their labels outside.
   const inColumns = () => kind === "rings" && isTall;
   const set = (element, values) => { for (const name in values) element.setAttribute(name, values[name]); };
 
@@ -74,7 +75,7 @@
   }
 
   // Takes the places for a tall or a wide window, and their extent. A path is a row if it has room for the texts.
-  const wantsTall = () => (kind === "path" ? free()[0] * scale < STEP_WIDE * dots.length : wide() < high());
+  const wantsTall = () => (kind === "path" ? free()[0] * scale < STEP_WIDE * dots.length : wide() < high() || (kind === "rings" && dots.length <= LISTED));
   function arrange() {
     isTall = wantsTall();
     svg.classList.toggle("columns", inColumns());
@@ -481,7 +482,7 @@
     const w = Math.max(60, across - 2 * pad), h = Math.max(60, down - above - below);
     let kx = Math.min(w / Math.max(1, box.right - box.left), LARGEST), ky = Math.min(h / Math.max(1, box.bottom - box.top), LARGEST);
     if (isRow) kx = Math.min(kx, Math.min(0.8 * across, APART * (dots.length - 1)) / Math.max(1, box.right - box.left));
-    kx = Math.min(inColumns() ? across / PHONE : kx, ky * STRETCH[kind]);
+    kx = inColumns() ? across / (wide() < high() ? PHONE : LAPTOP) : Math.min(kx, ky * STRETCH[kind]);
     ky = Math.min(ky, kx * STRETCH[kind]);
     fit = kx;
     fitted = true;
