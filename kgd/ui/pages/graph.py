@@ -26,7 +26,6 @@ from kgd.errors import KgdError, NotFound
 from kgd.model.uri import is_owned, path_of
 from kgd.tools.read.grouping import OUTSIDE
 from kgd.tools.read.traverse import MOST_NODES
-from kgd.ui.pages.areas import coverage_of
 from kgd.ui.pages.graph_address import COLOURS, COST, DEAREST, DIRECTIONS, GROUPINGS, MOST_OFF, TYPE, Wanted
 from kgd.ui.pages.graph_walk import begun, card_of, found, legend_of, marked, paths, similar, walk, without
 from kgd.ui.relation_words import verb_of, words_of
@@ -112,10 +111,7 @@ def _whole(visit: Visit, wanted: Wanted) -> dict[str, Any]:
     return (
         told
         | {"hint": _summary(answer), "opened": _opened(visit, wanted, scene, groups)}
-        | {
-            "cut": [sampled] * answer["is_sample"] + opened,
-            "coverage": coverage_of(visit) if answer["grouping"] == "area" else None,
-        }
+        | {"cut": [sampled] * answer["is_sample"] + opened}
         | _drawn(visit, wanted, scene, told["title"])
         | {"rows": rows[: max(ROWS, wanted.rows)]}
     )
