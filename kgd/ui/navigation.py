@@ -21,12 +21,12 @@ class Destination(NamedTuple):
 
 DESTINATIONS = (
     Destination("overview", "Overview", "home start attention recent"),
-    Destination("graph", "Graph", "picture relations map"),
     Destination("review", "Review", "changes log since"),
     Destination("conflicts", "Conflicts", "resolve settle disagree"),
     Destination("proposals", "Proposals", "accept reject submissions"),
     Destination("stale", "Stale", "verify unverified outdated", title="Stale facts"),
     Destination("areas", "Areas", "coverage folders atoms"),
+    Destination("graph", "Graph", "picture relations map"),
     Destination("broken", "Broken links", "missing targets", is_listed=False),
     Destination("workspaces", "Workspace settings", "remotes sharing access tokens sync browsers workspaces"),
 )

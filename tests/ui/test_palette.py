@@ -46,12 +46,12 @@ def test_arrow_keys_choose_a_row(page: Page) -> None:
     shown = palette(page)
     expect(shown.get_by_role("option", name="Overview")).to_have_attribute("aria-selected", "true")
     page.keyboard.press("ArrowDown")
-    chosen = shown.get_by_role("option", name="Graph")
+    chosen = shown.get_by_role("option", name="Review", exact=True)
     expect(chosen).to_have_attribute("aria-selected", "true")
     field = shown.get_by_role("combobox")
     expect(field).to_have_attribute("aria-activedescendant", chosen.get_attribute("id") or "")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/graph")
+    page.wait_for_url("**/review")
 
 
 def test_a_palette_without_words_begins_with_the_last_nodes_and_searches_until_the_user_signs_out(

@@ -90,7 +90,7 @@ def _actions(visit: Visit) -> Iterator[Choice]:
     if visit.can("sync"):
         yield Choice("Sync now", visit.to("workspaces/sync"), sends=True, words="fetch push remote pull")
     if visit.can("review"):
-        yield Choice("Mark all as reviewed", visit.to("review/accept"), sends=True, words="accept changes")
+        yield Choice("Mark all as reviewed", visit.to("review/accept"), sends=True, words="accept everything changes")
     yield Choice("Copy the link to this page", does="copy", words="share colleague address url")
     yield Choice("Keyboard shortcuts", does="keys", words="help")
     yield Choice("Sign out", "/ui/out", sends=True, words="leave log end")
