@@ -30,7 +30,8 @@ def area(desk: Desk, name: str, *paths: str, knowledge: str = "") -> str:
 def test_a_user_creates_an_area_for_an_uncovered_folder(desk: Desk, page: Page, watched: Watched) -> None:
     at(page, "areas")
     expect(page.locator("main")).to_contain_text("6 have none")
-    page.get_by_role("link", name="new area for docs").focus()
+    page.get_by_role("link", name="docs/", exact=True).click()
+    page.get_by_role("link", name="New area for this folder").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_label("File patterns, one per line")).to_have_value("docs/**")
     page.get_by_label("Knowledge").fill("Written for *newcomers*.")
