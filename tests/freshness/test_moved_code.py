@@ -88,7 +88,7 @@ def test_a_move_leads_citations_and_relations_to_the_new_file_in_one_commit(ask:
     assert node(ask, CITING)["data"]["cites"] == [f"{SESSION}#sign", "README.md"]
     assert becomes_stale(ask, CITING)
     assert move(ask)["moved"] == tried["moved"]
-    assert node(ask, f"file://shop/{LOGIN}")["version"] == 0  # the file that the reverted relation created is gone
+    assert node(ask, f"file://shop/{LOGIN}")["version"] == 0
 
 
 @pytest.mark.usefixtures("facts")
@@ -174,6 +174,19 @@ def test_an_undo_restores_the_node_stored_for_the_former_path(ask: Ask, code: Pa
     ask.undo()
     [found] = ask.get(uris=[f"file://shop/{SESSION}"], include=["content"])["nodes"]
     assert (found["summary"], found["content"]) == ("signs sessions", "Precious.")
+
+
+@pytest.mark.usefixtures("facts")
+def test_an_undo_of_a_move_creates_no_node_for_the_former_path(ask: Ask, code: Path) -> None:
+    rename(code)
+    becomes_stale(ask, CITING)
+    move(ask)
+    done = ask.undo()
+    assert {one["uri"] for one in done["nodes"]} == {CITING, RELATED}
+    assert (done["created"], ask.get(uris=f"file://shop/{SESSION}")["nodes"]) == ([], [])
+    assert done["warnings"] == [f"file://shop/{SESSION} is not in the code tree; the restored link to it is broken"]
+    [broken] = ask.broken()["broken"]
+    assert (broken["uri"], broken["moved"]) == (f"file://shop/{SESSION}", LOGIN)
 
 
 @pytest.mark.usefixtures("facts")

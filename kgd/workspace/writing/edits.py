@@ -286,7 +286,8 @@ def find_conflict(draft: Draft, id: str) -> tuple[str, Conflict]:
 
 
 def check_links(draft: Draft) -> None:
-    """Apply rule E8 to every new relation: create a missing resource, or warn of a missing concept.
+    """Apply rule E8 to every new relation: create a missing resource, or warn of a missing concept. A revert restores a
+    relation to a missing file of the code as it was, without a node for the file.
 
     Remaining relations to a deleted node, and probably misspelt relation types, give a warning as well.
     """
@@ -301,7 +302,7 @@ def check_links(draft: Draft) -> None:
         known = {relation.key for relation in before.relations} if before else set()
         for relation in node.relations:
             if relation.key not in known:
-                _check_link(draft, relation)
+                _check_link(draft, relation, is_restored=(uri, relation.key) in draft.restored)
                 if draft.around.resolve(relation.target) == uri:
                     draft.warnings.append(f"{uri} has a relation to itself: {relation.type}")
                 types[relation.type] = None
@@ -334,7 +335,7 @@ def _not_in_code(uri: Uri) -> str:
     return f"{uri} is not in the code tree; it was created as a resource, which undo removes"
 
 
-def _check_link(draft: Draft, relation: Relation) -> None:
+def _check_link(draft: Draft, relation: Relation, *, is_restored: bool) -> None:
     target, home = relation.target, draft.around.workspace
     workspace = workspace_of(target)
     if workspace not in (None, home):
@@ -345,7 +346,9 @@ def _check_link(draft: Draft, relation: Relation) -> None:
         return
     if draft.exists(target) or draft.exists(draft.around.resolve(target)) or draft.around.in_overlay(target):
         return
-    if is_resource(target, home):
+    if is_restored and is_owned(target) and is_resource(target, home):
+        draft.warnings.append(f"{target} is not in the code tree; the restored link to it is broken")
+    elif is_resource(target, home):
         draft.put(Node(target))
         if is_owned(target):
             draft.warnings.append(_not_in_code(target) + _meant_file(draft, target))

@@ -324,6 +324,7 @@ def _revert_node(path: str, old: ObjectId | None, new: ObjectId | None, draft: D
         draft.remove(uri)
     else:
         draft.put(merged.node)
+        draft.restored.update((uri, relation.key) for relation in (before.relations if before else ()))
     if merged.conflict:
         draft.record(merged.conflict)
         draft.warnings.append(f"{uri} has changed since: both versions are kept as a conflict")
