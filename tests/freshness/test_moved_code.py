@@ -205,12 +205,49 @@ def test_facts_move_at_once_after_a_rename_without_a_commit(ask: Ask, code: Path
 
 
 @pytest.mark.usefixtures("facts")
-def test_a_move_of_code_is_refused_unless_the_code_moved(ask: Ask, code: Path) -> None:
-    with pytest.raises(Invalid, match=f"{SESSION} is still in the code tree"):
-        move(ask)
+@pytest.mark.parametrize("prefix", ["", "./"])
+@pytest.mark.parametrize(
+    ("old", "new", "rest"),
+    [(SESSION, LOGIN, ""), ("src/auth", "src/signing", ""), (SESSION, "docs", ""), (SESSION, "src/a b.py", "'src/a b.py'")],
+)
+def test_code_that_is_still_there_is_moved_first(ask: Ask, prefix: str, old: str, new: str, rest: str) -> None:
+    with pytest.raises(Invalid, match=f"{old} is still in the code tree") as refused:
+        move(ask, f"{prefix}{old}", f"{prefix}{new}")
+    assert refused.value.next == f"Move it first: `git mv {old} {rest or new}`."
+
+
+@pytest.mark.usefixtures("facts")
+def test_facts_do_not_move_from_one_existing_file_to_another(ask: Ask) -> None:
+    with pytest.raises(Invalid, match=f"{SESSION} is still in the code tree") as refused:
+        move(ask, new="./src/auth/keys.py")
+    assert refused.value.next == "Facts move once their file is gone: move or delete it first."
+
+
+@pytest.mark.usefixtures("facts")
+@pytest.mark.parametrize("prefix", ["", "./"])
+def test_a_move_of_code_to_a_missing_path_names_the_actual_one(ask: Ask, code: Path, prefix: str) -> None:
     rename(code)
-    with pytest.raises(Invalid, match=r"src/nowhere.py is not in the code tree"):
-        move(ask, new="./src/nowhere.py")
+    until(lambda: ask.context(paths=LOGIN)["items"])
+    with pytest.raises(Invalid, match=r"src/nowhere.py is not in the code tree") as refused:
+        move(ask, f"{prefix}{SESSION}", f"{prefix}src/nowhere.py")
+    assert refused.value.next == f"{SESSION} was renamed; put with op=move, uri={SESSION}, to={LOGIN} moves its facts."
+
+
+@pytest.mark.usefixtures("facts")
+def test_facts_of_a_deleted_file_move_only_to_an_existing_file(ask: Ask, code: Path) -> None:
+    git(code, "rm", "-q", SESSION)
+    becomes_stale(ask, CITING)
+    with pytest.raises(Invalid, match=r"src/nowhere.py is not in the code tree") as refused:
+        move(ask, SESSION, "src/nowhere.py")
+    assert refused.value.next == f"Name the path to which {SESSION} was moved."
+
+
+def test_the_node_of_a_file_becomes_a_concept_only_by_its_uri(ask: Ask) -> None:
+    ask.put(changes=[upsert(f"file://shop/{SESSION}", summary="signs sessions")])
+    with pytest.raises(Invalid, match="is still in the code tree") as refused:
+        move(ask, SESSION, "services/session")
+    assert "write concept:NAME" in refused.value.next
+    assert move(ask, SESSION, "concept:services/session")["created"] == ["concept://shop/services/session"]
 
 
 @pytest.mark.usefixtures("facts")

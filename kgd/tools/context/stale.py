@@ -92,7 +92,7 @@ def _next_step(workspace: Workspace, freshness: Freshness, found: list[Uri], pag
     verify, put = Do("stale", verify="URI"), Do("put")
     told = ("Read the code. If a node still holds, run ", verify, "; if not, correct it with ", put, ".")
     moved = {was: now for uri in page for was, now in freshness.renamed(uri).items()}
-    return Advice(*told, *(part for was, now in list(moved.items())[:MOVED] for part in after_rename(was, now)))
+    return Advice(*told, *(part for was, now in list(moved.items())[:MOVED] for part in (" ", *after_rename(was, now))))
 
 
 STALE = Operation(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from typing_extensions import TypedDict
 
+from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.freshness.freshness import Freshness
 from kgd.freshness.moving import is_moved, moving_edits
@@ -47,18 +49,14 @@ def code_move(session: Session, workspace: Workspace, given: str, new: str) -> C
     """
     if session.principal is not None:
         return None
-    to = _target(session, workspace, new)
-    if scheme_of(to) not in CODE_TREE or workspace_of(to) != workspace.id:
-        return None
-    uri = addressing.resolve(session, workspace, given)
+    to, uri = _target(session, workspace, new), addressing.resolve(session, workspace, given)
     is_stored = workspace.graph.card(uri) is not None
-    if scheme_of(uri) in CODE_TREE:
-        olds = [path_of(uri)]
-    elif is_stored or given.partition(":")[0] in OWNED:
+    if scheme_of(to) not in CODE_TREE or workspace_of(to) != workspace.id:
+        _refuse_missing(session, workspace, (given, uri), (new, to))
         return None
-    else:  # a path from the top, or from the caller's folder
-        found = (file_paths.locate(session, workspace, text) for text in (given, f"./{given}"))
-        olds = [path.rstrip("/") for path in dict.fromkeys(found) if path]
+    if scheme_of(uri) not in CODE_TREE and (is_stored or given.partition(":")[0] in OWNED):
+        return None
+    olds = _former(session, workspace, given, uri)
     for old in olds:
         to = _in_folder(workspace, old, to)
         if is_moved(workspace, old, path_of(to)):
@@ -69,6 +67,48 @@ def code_move(session: Session, workspace: Workspace, given: str, new: str) -> C
     if not is_stored and olds:
         _refuse(workspace, olds[0], to)
     return None
+
+
+def _former(session: Session, workspace: Workspace, given: str, uri: Uri) -> list[str]:
+    """The paths that a text for the former path may mean: from the top, or from the caller's folder."""
+    if scheme_of(uri) in CODE_TREE:
+        return [*filter(None, [path_of(uri)])]
+    found = (file_paths.locate(session, workspace, text) for text in (given, f"./{given}"))
+    return [path.rstrip("/") for path in dict.fromkeys(found) if path]
+
+
+def _refuse_missing(session: Session, workspace: Workspace, old: tuple[str, Uri], new: tuple[str, Uri]) -> None:
+    """Refuse a move of code to a path at which nothing exists, which would otherwise be the name of a concept."""
+    code, (given, uri) = Freshness.of(workspace).code, old
+    to = file_paths.locate(session, workspace, new[0]) if ":" not in new[0] and not workspace.exists(new[1]) else None
+    if code is None or not to or (scheme_of(uri) not in CODE_TREE and workspace.exists(uri)):
+        return
+    is_stored = workspace.graph.card(uri) is not None
+    for path in _former(session, workspace, given, uri):
+        if code.present(path).id:
+            _refuse_present(path, to, is_stored=is_stored)
+        is_known = bool(CodeHistory.of(workspace).renamed(path))
+        if is_known or moving_edits(workspace, path, from_path("file", workspace.id, to.rstrip("/")))[0]:
+            _refuse_absent(workspace, path, to)
+
+
+def _refuse_present(path: str, to: str, *, is_stored: bool = False) -> NoReturn:
+    """Refuse to move the facts about code that was not moved."""
+    node = "; to make the node a concept instead, write concept:NAME" if is_stored else ""
+    first = f"Move it first: `git mv {_word(path)} {_word(to.rstrip('/'))}`{node}."
+    raise Invalid(f"{printable(path)[:200]} is still in the code tree", at="uri", next=first)
+
+
+def _refuse_absent(workspace: Workspace, path: str, to: str) -> NoReturn:
+    """Refuse to move the facts about missing code to a path that is missing too, and name the path of a rename."""
+    now = CodeHistory.of(workspace).renamed(path)
+    advice = after_rename(path, now) if now else (f"Name the path to which {printable(path)} was moved.",)
+    raise Invalid(f"{printable(to)[:200]} is not in the code tree", at="to", next=Advice(*advice))
+
+
+def _word(path: str) -> str:
+    """The path as an argument in a shell."""
+    return shlex.quote(printable(path)[:200])
 
 
 def _target(session: Session, workspace: Workspace, new: str) -> Uri:
@@ -103,17 +143,19 @@ def _await(workspace: Workspace, uri: Uri) -> None:
 def after_rename(was: str, now: str) -> tuple[str | Do, ...]:
     """The sentence about the command that updates the facts about a renamed file, as parts of an `Advice`."""
     do = Do("put", op="move", uri=was, to=now)
-    return f" {printable(was)} was renamed; ", do, " moves its facts."
+    return f"{printable(was)} was renamed; ", do, " moves its facts."
 
 
 def _refuse(workspace: Workspace, old: str, to: Uri) -> None:
     code = Freshness.of(workspace).code
     if code is None:
         return
+    if code.present(old).id and scheme_of(to) == "file" and code.has(path_of(to)):
+        first = "Facts move once their file is gone: move or delete it first."
+        raise Invalid(f"{printable(old)[:200]} is still in the code tree", at="uri", next=first)
     if code.present(old).id:
-        first = "Rename it first, for example with `git mv`."
-        raise Invalid(f"{old[:200]} is still in the code tree", at="uri", next=first)
+        _refuse_present(old, path_of(to))
     if not code.shareable(path_of(to)).id:
-        raise Invalid(f"{path_of(to)[:200]} is not in the code tree", at="to", next="Name the new path.")
+        _refuse_absent(workspace, old, path_of(to))
     advice = Advice("List stale facts with ", Do("stale"), ".")
     raise NotFound(f"no fact cites {old[:200]} or is related to it", at="uri", next=advice)
