@@ -273,8 +273,8 @@ def broken(answer: Answer) -> None:
         for link in missing["links"]:
             say(f"    {link['type']} from {address(link['source'])}")
         if moved := missing.get("next"):
-            say(f"    {moved.strip()}", hang=4)
-    left = [one["uri"].partition(":")[0] in printing.IN_CODE for one in answer["broken"] if "next" not in one]
+            say(f"    {moved}", hang=4)
+    left = [one["uri"].partition(":")[0] in printing.IN_CODE for one in answer["broken"] if "moved" not in one]
     if not answer["broken"]:
         say("no broken links")
     elif not all(left):

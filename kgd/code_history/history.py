@@ -6,6 +6,7 @@ a repository they are empty. A problem with the history never makes a question f
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
@@ -108,6 +109,7 @@ class CodeHistory:
         """Why the index cannot be opened."""
         self._finding = Lock()
         self._found: tuple[str, list[Finding]] = ("", [])
+        self._renames: tuple[tuple[str, int, int, int], Mapping[str, str]] = ("", 0, 0, 0), {}
         self._unreadable, self._why, self._again_at = "", "", 0.0
         """The commit whose history could not be read, the reason, and the time of the next attempt."""
         self.refresh: Callable[[], object] = self.update
@@ -177,15 +179,43 @@ class CodeHistory:
         """The current path of a file or folder that was renamed; empty if it was not, or exists now.
 
         A folder was renamed if most of its renamed files have the same path below another folder. Chains of
-        renames are followed (`commit_index.STEPS`).
+        renames are followed (`commit_index.STEPS`), up to a rename in git's index that is not committed.
         """
-        return self._ask(lambda index: _renamed(index, path), "") if self._is_gone(path) else ""
+        if not self._is_gone(path):
+            return ""
+        staged = self._staged()
+        return self._ask(lambda index: _renamed(index, path, staged), "")
 
-    def former(self, paths: Collection[str]) -> dict[str, list[str]]:
-        """The former paths of each of these files, at most `FORMER`, without paths that exist now."""
-        found = self._ask(lambda index: index.former(paths), dict[str, list[str]]())
+    def former(self, paths: Collection[str], *, committed: bool = False) -> dict[str, list[str]]:
+        """The former paths of each of these files, at most `FORMER`, without paths that exist now; if `committed`, only
+        those of committed renames."""
+        staged = {} if committed else {now: was for was, now in self._staged().items()}
+        last = {path: staged[path] for path in paths if path in staged}
+        known = self._ask(lambda index: index.former([*paths, *last.values()]), dict[str, list[str]]())
+        found = {path: known[path] for path in paths if path in known}
+        found |= {now: [was, *known.get(was, ()), *found.get(now, ())] for now, was in last.items()}
         gone = ((path, [was for was in some[:FORMER] if self._is_gone(was)]) for path, some in found.items())
         return {path: some for path, some in gone if some}
+
+    def _staged(self) -> Mapping[str, str]:
+        """The renames in git's index that are not committed. Runs git after a change of the index or of the
+        checked-out commit."""
+        code, tip = self._code, self.tip
+        if code is None or not tip:
+            return {}
+        with contextlib.suppress(OSError):
+            found = os.stat(code.git_dir / "index")
+            stamp = (tip, found.st_mtime_ns, found.st_size, found.st_ino)
+            known, renames = self._renames
+            if known != stamp:
+                try:
+                    renames = code_log.staged_renames(code, tip)
+                except (GitFailed, KgdError) as error:
+                    log.info("the renames in git's index were not read", extra={"reason": str(error)[:300]})
+                    renames = {}
+                self._renames = stamp, renames
+            return renames
+        return {}
 
     def _is_gone(self, path: str) -> bool:
         """Whether the work tree has nothing at a path."""
@@ -385,10 +415,12 @@ def _companions(index: CommitIndex, paths: Sequence[str], limit: int) -> list[Co
     return answer[:limit]
 
 
-def _renamed(index: CommitIndex, path: str) -> str:
-    if found := index.renamed([path]):
-        return found[path]
-    below = index.renamed_below(path, RENAMED)
+def _renamed(index: CommitIndex, path: str, staged: Mapping[str, str]) -> str:
+    now = index.renamed([path]).get(path, path)
+    if (now := staged.get(now, now)) != path:
+        return now
+    below = {was: staged.get(now, now) for was, now in index.renamed_below(path, RENAMED).items()}
+    below |= {was: now for was, now in staged.items() if was.startswith(f"{path}/")}
     folders = Counter(now.removesuffix(rest) for was, now in below.items() if now.endswith(rest := was[len(path) :]))
     folder, count = folders.most_common(1)[0] if folders else ("", 0)
     return folder if 2 * count > len(below) else ""

@@ -38,18 +38,10 @@ MESSAGE = 4_000
 """Maximum number of bytes read from a message."""
 LOCAL = ("-c", "protocol.allow=never")
 """A partial clone would fetch each missing object over the network."""
-_LOG = (
-    "log",
-    "--name-status",
-    "-z",
-    "--find-renames=60%",
-    "-l100",
-    "--no-ext-diff",
-    "--no-textconv",
-    "--no-color",
-    "--encoding=UTF-8",
-    "--format=%x01%H %ct%x02%an%x02%B",
-)
+STAGED_SECONDS = 5.0
+"""Time limit for the renames in git's index."""
+_RENAMES = ("--name-status", "-z", "--find-renames=60%", "-l100", "--no-ext-diff", "--no-textconv")
+_LOG = ("log", *_RENAMES, "--no-color", "--encoding=UTF-8", "--format=%x01%H %ct%x02%an%x02%B")
 """git looks for inexact renames among at most 100 files; it always finds exact renames, by id."""
 
 LARGEST = 4 << 20
@@ -152,6 +144,17 @@ def files(code: Place, tip: str, among: Sequence[str] = ()) -> list[str]:
     command = [*LOCAL, "ls-tree", "-r", "-z", "--name-only", "--full-tree", tip, "--", *among]
     out = program.run(code.git_dir, command, deadline=SECONDS)
     return [path for record in out.split(b"\0") if record and (path := _path(record))]
+
+
+def staged_renames(code: Place, tip: str) -> dict[str, str]:
+    """The new paths of files that are renamed in git's index since a commit, by their former paths.
+
+    Raises as `commits`.
+    """
+    command = [*LOCAL, "diff", "--cached", *_RENAMES, "--diff-filter=R", "--no-color", tip, "--"]
+    records = iter(program.run(code.git_dir, command, deadline=STAGED_SECONDS).split(b"\0"))
+    pairs = ((_path(next(records, b"")), _path(next(records, b""))) for status in records if status)
+    return {was: now for was, now in pairs if was and now}
 
 
 def _lines(code: Place, arguments: Sequence[str]) -> list[str]:

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from kgd.code_history.history import CodeHistory
 from kgd.errors import Invalid, NotFound
 from kgd.freshness.citations import moved
 from kgd.model.access import Principal, Scope
 from kgd.model.uri import MAX_SEGMENTS
 from kgd.tools import call
 from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
 from tests.freshness.conftest import SESSION, becomes_stale, commit, stale
 from tests.surfaces.conftest import Ask, git, upsert
 from tests.waiting import until
@@ -134,8 +136,12 @@ def test_a_renamed_folder_moves_with_all_facts_below_it(ask: Ask, code: Path, se
     ask.put(changes=[upsert("insight://shop/folder", data={"cites": ["src/auth/"]}, relations=_about("./src/auth"))])
     rename(code, "src/auth", "src/signing")
     until(lambda: len(stale(ask)) == 3, say=lambda: ask.stale())
-    reasons = {one["uri"]: one["unverified"]["reason"] for one in ask.stale()["nodes"]}
+    found = ask.stale()
+    reasons = {one["uri"]: one["unverified"]["reason"] for one in found["nodes"]}
     assert reasons["insight://shop/folder"] == "src/auth is gone, now src/signing"
+    repair = "src/auth was renamed; put with op=move, uri=src/auth, to=src/signing moves its facts."
+    assert found["next"].endswith(f"correct it with put. {repair}")
+    assert [one["next"] for one in ask.broken()["broken"] if "next" in one] == [repair]
     elsewhere = Ask(Session(session.daemon))  # as of a page, which has no directory
     done = move(elsewhere, "src/auth", "src/signing", workspace="shop")
     assert done["moved"] == [{"path": "src/auth", "to": "src/signing", "facts": 4}]
@@ -195,6 +201,43 @@ def test_a_move_into_a_folder_leads_to_the_file_in_it(ask: Ask, code: Path) -> N
     becomes_stale(ask, CITING)
     assert move(ask, SESSION, "lib")["moved"][0]["to"] == "lib/session.py"
     assert node(ask, CITING)["data"]["cites"][0] == "lib/session.py#sign"
+
+
+@pytest.mark.usefixtures("facts")
+def test_a_file_that_left_its_renamed_folder_moves_alone(ask: Ask, code: Path) -> None:
+    git(code, "mv", SESSION, "src/session.py")
+    rename(code, "src/auth", "src/signing")
+    becomes_stale(ask, OTHER)
+    becomes_stale(ask, CITING)
+    told = ask.stale()["next"]
+    assert f"uri={SESSION}, to=src/session.py" in told
+    assert "uri=src/auth/keys.py, to=src/signing/keys.py" in told
+
+
+@pytest.mark.usefixtures("facts")
+def test_a_rename_in_the_index_of_git_is_followed_before_its_commit(ask: Ask, code: Path, session: Session) -> None:
+    git(code, "mv", SESSION, LOGIN)
+    assert becomes_stale(ask, CITING)["unverified"]["reason"].endswith(f"not committed yet, now {LOGIN}")
+    assert f"uri={SESSION}, to={LOGIN}" in ask.stale()["next"]
+    assert [one["moved"] for one in ask.broken()["broken"]] == [LOGIN]
+    until(lambda: {one["uri"] for one in ask.context(paths=LOGIN)["items"]} == {CITING, RELATED})
+    assert {one["uri"] for one in ask.code_file(uri=f"./{LOGIN}")["notes"]} == {CITING, RELATED}
+    git(code, "mv", LOGIN, SESSION)
+    until(lambda: not ask.stale()["nodes"])
+    git(code, "mv", SESSION, LOGIN)
+    git(code, "commit", "-qm", "rename")
+    git(code, "mv", LOGIN, "src/last.py")
+    until(lambda: {one["uri"] for one in ask.context(paths="src/last.py")["items"]} == {CITING, RELATED})
+    assert becomes_stale(ask, CITING)["unverified"]["reason"].endswith(", now src/last.py")
+    git(code, "mv", "src/auth", "src/signing")
+    until(lambda: "uri=src/auth/keys.py, to=src/signing/keys.py" in ask.stale()["next"], say=ask.stale)
+
+
+def test_the_holder_of_a_token_sees_no_rename_before_its_commit(ask: Ask, code: Path, ws: Workspace) -> None:
+    git(code, "mv", SESSION, LOGIN)
+    history = CodeHistory.of(ws)
+    assert history.former([LOGIN]) == {LOGIN: [SESSION]}
+    assert history.former([LOGIN], committed=True) == {}
 
 
 @pytest.mark.usefixtures("facts")

@@ -17,12 +17,12 @@ from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.origins import unverified_answer, verified
 from kgd.tools.parameters import Many, Params
 from kgd.tools.session import Session
-from kgd.tools.write.code_moves import after_rename
+from kgd.tools.write.code_moves import after_rename, with_folders
 from kgd.tools.write.put import PutResult, answer_of
 from kgd.workspace.workspace import Workspace
 
 MOVED = 3
-"""Largest number of renamed files in the next step."""
+"""Largest number of renamed files and folders in the next step."""
 
 
 class StaleParams(Params):
@@ -91,8 +91,8 @@ def _next_step(workspace: Workspace, freshness: Freshness, found: list[Uri], pag
         return "no stale facts"
     verify, put = Do("stale", verify="URI"), Do("put")
     told = ("Read the code. If a node still holds, run ", verify, "; if not, correct it with ", put, ".")
-    moved = {was: now for uri in page for was, now in freshness.renamed(uri).items()}
-    return Advice(*told, *(part for was, now in list(moved.items())[:MOVED] for part in (" ", *after_rename(was, now))))
+    moved = with_folders(workspace, {was: now for uri in page for was, now in freshness.renamed(uri).items()})
+    return Advice(*told, *(part for one in list(moved.items())[:MOVED] for part in (" ", *after_rename(*one))))
 
 
 STALE = Operation(

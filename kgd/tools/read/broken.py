@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, NotRequired
 
 from pydantic import Field
@@ -16,7 +18,7 @@ from kgd.tools import addressing, paging
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
-from kgd.tools.write.code_moves import after_rename
+from kgd.tools.write.code_moves import after_rename, with_folders
 from kgd.workspace.workspace import Workspace
 
 
@@ -33,8 +35,8 @@ class MissingLink(TypedDict):
 
 
 class MissingNode(TypedDict):
-    """A missing node to which relations lead. `moved` is the new path of a renamed file or folder of the code, and
-    `next` moves its facts there."""
+    """A missing node to which relations lead. `moved` is the new path of a renamed file or folder of the code; `next`,
+    in the first node of each rename, moves the facts there."""
 
     uri: str
     links: list[MissingLink]
@@ -62,26 +64,41 @@ def broken(session: Session, params: BrokenParams) -> BrokenResult:
     answer: BrokenResult = {"workspace": workspace.id, "links": len(found), "broken": []}
     for one in rest[: params.limit]:
         if not answer["broken"] or answer["broken"][-1]["uri"] != one.target:
-            answer["broken"].append(_missing(session, workspace, one.target))
+            answer["broken"].append({"uri": one.target, "links": []})
         answer["broken"][-1]["links"].append(
             {"source": one.source, "type": one.type, "weight": plain_weight(one.weight)}
         )
+    if session.principal is None:
+        _note_renames(workspace, answer["broken"])
     if len(rest) > params.limit:
         last = rest[params.limit - 1]
         answer["cursor"] = paging.write("broken", workspace.id, [last.target, last.source, last.type])
     return answer
 
 
-def _missing(session: Session, workspace: Workspace, uri: Uri) -> MissingNode:
-    missing: MissingNode = {"uri": uri, "links": []}
-    if scheme_of(uri) not in SCHEMES or workspace_of(uri) != workspace.id or session.principal is not None:
-        return missing
-    path, history = path_of(uri), CodeHistory.of(workspace)
-    if scheme_of(uri) == "symbol":
-        path = path.rpartition("/")[0]
-    if now := history.renamed(path):
-        missing["moved"], missing["next"] = now, Advice(*after_rename(path, now))
-    return missing
+def _note_renames(workspace: Workspace, broken: Sequence[MissingNode]) -> None:
+    """Set `moved` in the missing nodes of renamed code, and `next` in the first one of each rename."""
+    renamed = cache(CodeHistory.of(workspace).renamed)
+    gone: dict[str, str] = {}
+    for one in broken:
+        path = _path(workspace, Uri(one["uri"]))
+        if path and (now := renamed(path)):
+            one["moved"], gone[path] = now, now
+    told = set[str]()
+    whole = with_folders(workspace, gone)
+    for one in broken:
+        path = _path(workspace, Uri(one["uri"])) if "moved" in one else ""
+        was = next((was for was in whole if path == was or path.startswith(f"{was}/")), "")
+        if was and was not in told:
+            told.add(was)
+            one["next"] = Advice(*after_rename(was, whole[was]))
+
+
+def _path(workspace: Workspace, uri: Uri) -> str:
+    """The path of a file, a folder or the file of a symbol of this workspace; empty for other nodes."""
+    if scheme_of(uri) not in SCHEMES or workspace_of(uri) != workspace.id:
+        return ""
+    return path_of(uri).rpartition("/")[0] if scheme_of(uri) == "symbol" else path_of(uri)
 
 
 BROKEN = Operation(

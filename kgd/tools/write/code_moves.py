@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from typing_extensions import TypedDict
@@ -144,6 +146,34 @@ def after_rename(was: str, now: str) -> tuple[str | Do, ...]:
     """The sentence about the command that updates the facts about a renamed file, as parts of an `Advice`."""
     do = Do("put", op="move", uri=was, to=now)
     return f"{printable(was)} was renamed; ", do, " moves its facts."
+
+
+def with_folders(workspace: Workspace, moved: Mapping[str, str]) -> dict[str, str]:
+    """The renames (new paths by former paths) with one rename of a folder instead of those of its files, if the whole
+    folder was renamed."""
+    renamed = cache(CodeHistory.of(workspace).renamed)
+    found: dict[str, str] = {}
+    for pair in moved.items():
+        was, now = next((one for one in _above(*pair) if renamed(one[0]) == one[1] and _is_whole(one, moved)), pair)
+        found[was] = now
+    return found
+
+
+def _above(was: str, now: str) -> list[tuple[str, str]]:
+    """The pairs of folders in which two paths are the same, the highest first."""
+    found: list[tuple[str, str]] = []
+    while was.rpartition("/")[2] == now.rpartition("/")[2]:
+        was, now = was.rpartition("/")[0], now.rpartition("/")[0]
+        if not was or not now:
+            break
+        found.append((was, now))
+    return found[::-1]
+
+
+def _is_whole(folder: tuple[str, str], moved: Mapping[str, str]) -> bool:
+    """Whether all of these renames in a former folder led to the same place in its new one."""
+    was, now = folder
+    return all(to == f"{now}{path[len(was) :]}" for path, to in moved.items() if path.startswith(f"{was}/"))
 
 
 def _refuse(workspace: Workspace, old: str, to: Uri) -> None:

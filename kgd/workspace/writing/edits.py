@@ -291,7 +291,7 @@ def check_links(draft: Draft) -> None:
 
     Remaining relations to a deleted node, and probably misspelt relation types, give a warning as well.
     """
-    types: dict[str, None] = {}
+    types, gone = dict[str, None](), dict[Uri, None]()
     for uri in dict.fromkeys(draft.deleted):
         if draft.node(uri) is None and (incoming := draft.incoming(uri)):
             draft.warnings.append(f"{incoming} relation(s) of other nodes lead to {uri} and are now broken links")
@@ -302,10 +302,15 @@ def check_links(draft: Draft) -> None:
         known = {relation.key for relation in before.relations} if before else set()
         for relation in node.relations:
             if relation.key not in known:
-                _check_link(draft, relation, is_restored=(uri, relation.key) in draft.restored)
+                if (uri, relation.key) in draft.restored and _is_missing_file(draft, relation.target):
+                    gone[relation.target] = None
+                else:
+                    _check_link(draft, relation)
                 if draft.around.resolve(relation.target) == uri:
                     draft.warnings.append(f"{uri} has a relation to itself: {relation.type}")
                 types[relation.type] = None
+    if gone:
+        draft.warnings.append(_restored(list(gone)))
     draft.warnings += filter(None, map(_type_warning, types))
 
 
@@ -335,7 +340,20 @@ def _not_in_code(uri: Uri) -> str:
     return f"{uri} is not in the code tree; it was created as a resource, which undo removes"
 
 
-def _check_link(draft: Draft, relation: Relation, *, is_restored: bool) -> None:
+def _restored(gone: list[Uri]) -> str:
+    first, more = gone[0], len(gone) - 1
+    if not more:
+        return f"{first} is not in the code tree; the restored link to it is broken"
+    return f"{first} and {more} more are not in the code tree; the restored links to them are broken"
+
+
+def _is_missing_file(draft: Draft, target: Uri) -> bool:
+    is_file = is_owned(target) and is_resource(target, draft.around.workspace)
+    names = (target, draft.around.resolve(target))
+    return is_file and not any(map(draft.exists, names)) and not draft.around.in_overlay(target)
+
+
+def _check_link(draft: Draft, relation: Relation) -> None:
     target, home = relation.target, draft.around.workspace
     workspace = workspace_of(target)
     if workspace not in (None, home):
@@ -346,9 +364,7 @@ def _check_link(draft: Draft, relation: Relation, *, is_restored: bool) -> None:
         return
     if draft.exists(target) or draft.exists(draft.around.resolve(target)) or draft.around.in_overlay(target):
         return
-    if is_restored and is_owned(target) and is_resource(target, home):
-        draft.warnings.append(f"{target} is not in the code tree; the restored link to it is broken")
-    elif is_resource(target, home):
+    if is_resource(target, home):
         draft.put(Node(target))
         if is_owned(target):
             draft.warnings.append(_not_in_code(target) + _meant_file(draft, target))
