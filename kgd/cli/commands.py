@@ -45,7 +45,8 @@ class Verb(NamedTuple):
     `kgd.cli.parameters` that turns options into parameters, by default the one with the command's name; without it,
     options and parameters have the same names.
     `print` is the printer of the answer, and `own` a function that runs the whole command, both as ``module.function``
-    below `kgd.cli`. `also` is another operation that the command runs. `unless` is a list of the answer that must be
+    below `kgd.cli`. `also` is another operation that the command runs; with `takes`, it gets an argument that is no
+    node as this parameter. `unless` is a list of the answer that must be
     empty. `examples` are lines to type, each with its purpose. `secret` is the advice for a word without an option,
     which may be the secret that the command reads. `alone` commands need no daemon and start none.
     `carries_out` maps operations without a command of their own to the words that follow ``kgd`` for them.
@@ -63,6 +64,7 @@ class Verb(NamedTuple):
     rehearsal: str = ""
     place: int = 0
     also: str = ""
+    takes: str = ""
     unless: str = ""
     alone: bool = False
     carries_out: tuple[tuple[str, str], ...] = ()

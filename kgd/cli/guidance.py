@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kgd.cli.parameters import is_revision
 from kgd.cli.terminal import complain
 
 MEANT = {
@@ -74,8 +75,8 @@ def missing(answer: dict[str, Any]) -> None:
 def _found_with(uri: str) -> str:
     """The next step for a missing node. Its name may be meant as a commit."""
     name = uri.rpartition("/")[2]
-    if uri.startswith("concept://") and 7 <= len(name) <= 40 and not name.strip("0123456789abcdef"):
-        return f"`kgd history --commit {name} --diff` shows a commit; `kgd search` finds a node."
+    if uri.startswith("concept://") and is_revision(name):
+        return f"`kgd show {name}` shows a commit; `kgd search` finds a node."
     return "Find it with `kgd search`."
 
 

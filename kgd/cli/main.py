@@ -115,6 +115,10 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
         with shown(chosen.name, options) as progress:
             answer = connection.call(called, args, progress)
         absent = _absent(answer)
+        if absent and chosen.takes and parameters.is_revision(options["uri"]):
+            from kgd.cli.commits import shown_commit
+
+            return shown_commit(connection, chosen, options)
     if not absent or answer.get("nodes") or options.get("json"):
         show(chosen.print, answer, options)
     if absent and not options.get("json"):

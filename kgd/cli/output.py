@@ -97,6 +97,9 @@ _NAMES = {"move": "mv", "delete": "rm", "relate": "link", "unrelate": "unlink"}
 
 def command(do: Do) -> str:
     """The command that carries out an operation, or the operation's name if there is none."""
+    for one in VERBS:
+        if one.also == do.operation and one.takes in do.arguments:
+            return f"`kgd {one.name} {do.arguments[one.takes]}`"
     composed = next((words for one in VERBS for name, words in one.carries_out if name == do.as_tool()), "")
     if composed:
         return f"`kgd {composed}`"

@@ -17,6 +17,10 @@ Options = dict[str, Any]
 """The given options by name."""
 
 
+is_revision = re.compile(r"HEAD(?:[~^]\d*)*|[0-9a-f]{7,40}").fullmatch
+"""Matches a commit as git prints it, or relative to the newest one."""
+
+
 def place(options: Options) -> Options:
     """The options, with the environment that git needs for a remote: the daemon may run in another session."""
     return {**options, "environment": person_environment()}
@@ -47,7 +51,7 @@ def put(options: Options) -> Options:
 
 def diff(options: Options) -> Options:
     """Read `A B` as `A..B`, as git does, if the second is a revision and not a URI."""
-    if re.fullmatch(r"HEAD(?:[~^]\d*)*|[0-9a-f]{7,40}", options.get("uri", "")) and ".." not in options["range"]:
+    if is_revision(options.get("uri", "")) and ".." not in options["range"]:
         return {**options, "range": f"{options['range']}..{options['uri']}", "uri": None}
     return options
 

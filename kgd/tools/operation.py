@@ -93,6 +93,8 @@ class Command:
         own: The function below `kgd.cli` that runs the whole command, in place of `ask` and `print`.
         rehearsal: The operation that answers ``--dry-run``, if different.
         also: Another operation for which next steps suggest this command.
+        takes: A parameter of `also`. If the argument is no node, the command calls `also` with it, and next steps with
+            this parameter suggest the command.
         unless: A list of the answer; if it is not empty, the command exits with the code of NOT_FOUND.
         examples: Lines to type, each with its purpose; a test runs them in the order of the manual.
         secret: Advice for a word without an option, if the command reads a secret that such a word may be.
@@ -108,6 +110,7 @@ class Command:
     own: str = ""
     rehearsal: str = ""
     also: str = ""
+    takes: str = ""
     unless: str = ""
     examples: tuple[tuple[str, str], ...] = ()
     secret: str = ""
@@ -127,6 +130,7 @@ class Command:
             "writes": "dry_run" in Params.model_fields or bool(self.rehearsal),
             "rehearsal": self.rehearsal,
             "also": self.also,
+            "takes": self.takes,
             "unless": self.unless,
             "examples": self.examples,
             "secret": self.secret,

@@ -167,12 +167,24 @@ def test_the_length_of_a_log_is_written_as_for_git(kgd: Kgd) -> None:
     assert len(kgd.json("history", "length", "-1")["commits"]) == 1
 
 
-def test_a_commit_in_place_of_a_node_names_the_command_that_shows_it(kgd: Kgd) -> None:
+def test_show_takes_a_commit_instead_of_a_node(kgd: Kgd) -> None:
     commit = kgd.json("put", "width", "--summary", "2 m")["commit"]
-    error = kgd.run("show", commit[:10]).stderr
-    assert (told := f"kgd history --commit {commit[:10]} --diff") in error
-    assert "+ summary: 2 m" in kgd(*told.split()[1:])
-    assert "history" not in kgd.run("show", "decade").stderr
+    for name in (commit, commit[:7], "HEAD"):
+        assert kgd("show", name).startswith(commit[:10])
+        assert "+ summary: 2 m" in kgd("show", name)
+    assert kgd.json("show", "HEAD")["commits"][0]["commit"] == commit
+    assert "there is no such node, and no such commit (HEAD~9999)" in kgd.run("show", "HEAD~9999").stderr
+    kgd("put", "decade", "--summary", "ten years")
+    assert "ten years" in kgd("show", "decade")
+    kgd("put", commit[:7], "--summary", "a node of this name")
+    assert "a node of this name" in kgd("show", commit[:7])
+
+
+@pytest.mark.parametrize("command", ["log", "history", "get"])
+def test_a_commit_in_place_of_a_node_names_the_command_that_shows_it(kgd: Kgd, command: str) -> None:
+    commit = kgd.json("put", "width", "--summary", f"3 m for {command}")["commit"]
+    error = kgd.run(command, commit[:10]).stderr
+    assert f"`kgd show {commit[:10]}` shows" in error
 
 
 @pytest.mark.slow
@@ -679,6 +691,7 @@ read."""
 @pytest.mark.slow
 def test_the_examples_of_the_help_run(kgd: Kgd) -> None:
     assert all(line in kgd("get", "--help") for verb in VERBS if verb.name == "get" for line, _ in verb.examples)
+    kgd("put", "decision:sessions-in-redis", "--summary", "Sessions are in Redis", "--quiet")
     for line in [line for verb in VERBS for line, _ in verb.examples]:
         words = shlex.split(line.partition(" < ")[0])[1:]
         if read(words)["verb"] not in NEED_MORE:

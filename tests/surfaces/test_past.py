@@ -157,6 +157,33 @@ def by_another(ask: Ask, name: str, **fields: Any) -> str:
     return str(ws.submit(builders.change(edits, author=Author(name, f"{name}@example.org"))).commit)
 
 
+@pytest.mark.parametrize("tool", ["undo", "revert"])
+def test_the_revert_of_an_undone_commit_names_the_commit_that_undid_it(ask: Ask, tool: str) -> None:
+    done = ask.put(changes=upsert("a", summary="one"))["commit"]
+    by = ask.undo(commit=done[:7])["commit"]
+    again = getattr(ask, tool)(commit=done)
+    assert (again["commit"], again["warnings"]) == (
+        None,
+        [f"{by[:10]} has reverted it already; undo with commit={by[:10]} restores it"],
+    )
+    ask.undo(commit=by[:10])
+    assert ask.get(uris="a")["nodes"]
+
+
+def test_the_revert_of_a_commit_whose_changes_are_gone_reports_it(ask: Ask) -> None:
+    done = ask.put(changes=upsert("a", tags=["x"]))["commit"]
+    ask.put(changes={"op": "delete", "uri": "a"})
+    assert ask.undo(commit=done)["warnings"] == [f"nothing that {done[:10]} changed is left to revert"]
+
+
+def test_a_history_of_a_commit_instead_of_a_node_names_the_call_that_shows_it(ask: Ask) -> None:
+    done = ask.put(changes=upsert("a", summary="one"))["commit"]
+    for name in ("HEAD", done[:7]):
+        with pytest.raises(NotFound, match="this is a commit, not a node") as refused:
+            ask.history(uri=name)
+        assert refused.value.next == f"history with commit={done[:10]}, diff=true shows it."
+
+
 def test_undo_leaves_newer_changes_of_others_alone(told: Ask) -> None:
     by_another(told, "Omar", summary="one")
     newer = by_another(told, "Bob", summary="two")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Annotated, NotRequired, cast
 
@@ -26,7 +27,8 @@ from kgd.tools.parameters import Params, When, future, period
 from kgd.tools.session import Session
 from kgd.tools.write.put import SETTLING, PutResult, answer_of
 from kgd.workspace.answers import Entry
-from kgd.workspace.history.history import LOOKED_AT, subject_of_revert
+from kgd.workspace.history.commits import is_revision
+from kgd.workspace.history.history import LOOKED_AT, reverted_by, subject_of_revert
 from kgd.workspace.history.history import UNDO as UNDO_OPERATION
 from kgd.workspace.workspace import Workspace
 
@@ -119,7 +121,7 @@ def history(session: Session, params: HistoryParams) -> HistoryResult:
         shown.append(told)
         after, rounds = told["commit"], 0
     if uri is not None and not (answer["commits"] or "cursor" in answer or params.cursor):
-        _check_known(workspace, uri, sees)
+        _check_known(session, workspace, uri, params.uri or "", sees)
     is_empty = not (answer["commits"] or "cursor" in answer or params.cursor)
     if is_empty:
         advice = correction(session, workspace, params.author, params.path) or future(params.since)
@@ -136,8 +138,9 @@ def _of_code(session: Session, uri: Uri | None) -> str:
     return Advice("Only changes to the knowledge are listed; ", asked, " shows the commits of the code.")
 
 
-def _check_known(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -> None:
-    """Raise NotFound unless the node is served, or has commits that only the filters exclude."""
+def _check_known(session: Session, workspace: Workspace, uri: Uri, given: str, sees: visibility.Sees | None) -> None:
+    """Raise NotFound unless the node is served, or has commits that only the filters exclude. The text `given` for the
+    node may name a commit."""
     found = nodes.find(workspace, uri, sees=sees)
     is_here = found is not None and (sees is None or sees(found.uri))
     if not is_here and not workspace.history.entries(uri=uri, limit=1):
@@ -146,7 +149,18 @@ def _check_known(workspace: Workspace, uri: Uri, sees: visibility.Sees | None) -
             told = nodes.invalid(workspace, broken)
             place = f"{told['path']}:{told['line']}"
             raise NotFound(f"its file cannot be read: {told['reason']}", at=place, next=told["next"])
+        if commit := _commit_called(session, workspace, given):
+            advice = Advice(Do("history", commit=commit, diff="true"), " shows it.")
+            raise NotFound("this is a commit, not a node", at=given, next=advice)
         raise addressing.missing_node(workspace, uri, sees)
+
+
+def _commit_called(session: Session, workspace: Workspace, text: str) -> str:
+    """The short id of the commit with this id or name; empty if there is none."""
+    if is_revision(text):
+        with suppress(NotFound):
+            return session.commit(workspace, text)[:10]
+    return ""
 
 
 def _entries(
@@ -243,9 +257,7 @@ class RevertResult(PutResult):
 
 def revert(session: Session, params: RevertParams) -> RevertResult:
     workspace = addressing.choose(session, params.workspace, writing=True)
-    commit = session.commit(workspace, params.commit)
-    answer, _ = _revert_commits(session, workspace, [commit], "revert", params.message, dry_run=params.dry_run)
-    return answer
+    return _revert_named(session, workspace, params.commit, "revert", params.message, dry_run=params.dry_run)
 
 
 class UndoParams(Params):
@@ -266,8 +278,7 @@ def undo(session: Session, params: UndoParams) -> RevertResult:
     """
     workspace = addressing.choose(session, params.workspace, writing=True)
     if params.commit is not None:
-        named = [session.commit(workspace, params.commit)]
-        return _revert_commits(session, workspace, named, UNDO_OPERATION, dry_run=params.dry_run)[0]
+        return _revert_named(session, workspace, params.commit, UNDO_OPERATION, dry_run=params.dry_run)
     is_own, others, commits = is_callers(session, workspace), list[Entry](), list[str]()
     for entry in workspace.history.undoable():
         if not is_own(entry):
@@ -294,6 +305,23 @@ def _named(entry: Entry) -> str:
 
 def _and_more(count: int) -> str:
     return f", and {count} more" if count else ""
+
+
+def _revert_named(
+    session: Session, workspace: Workspace, named: str, operation: str, message: str = "", *, dry_run: bool
+) -> RevertResult:
+    """Revert the commit that the caller names. If nothing is left to revert, a warning gives the reason."""
+    commit = session.commit(workspace, named)
+    answer, is_something = _revert_commits(session, workspace, [commit], operation, message, dry_run=dry_run)
+    if not is_something:
+        newest = workspace.history.newest() if session.principal is None else ()
+        by = next((one for one in newest if commit in (it.commit for it in reverted_by(one))), None)
+        answer["warnings"].append(
+            Advice(f"{by.commit[:10]} has reverted it already; ", Do("undo", commit=by.commit[:10]), " restores it")
+            if by
+            else f"nothing that {commit[:10]} changed is left to revert"
+        )
+    return answer
 
 
 def _revert_commits(

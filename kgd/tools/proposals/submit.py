@@ -211,7 +211,7 @@ def _look(found: Submission) -> str:
     if found.proposal:
         return "It waits for a decision."
     if found.outcome.commit:
-        return f"`kgd history --commit {found.outcome.commit[:12]} --diff` shows it."
+        return f"`kgd show {found.outcome.commit[:12]}` shows it."
     return "The workspace already has these changes."
 
 

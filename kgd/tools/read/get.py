@@ -22,11 +22,11 @@ from kgd.tools.hub_reads import FarNode, HubReads
 from kgd.tools.model_decisions import Resolved, on_the_way
 from kgd.tools.nodes import Cut, Found, InvalidAnswer, MessageAnswer, NodeAnswer
 from kgd.tools.operation import (
+    ADDRESS,
     AS_OF,
     BUDGET,
     CONTEXT_ID,
     CURSOR,
-    URI,
     URIS,
     USUAL,
     Command,
@@ -488,11 +488,16 @@ GET = Operation(
         ),
         Command(
             "Reading",
-            "show everything about a node: relations in both directions, history, messages of a thread",
-            (URI, AS_OF, CURSOR),
+            "show everything about a node, with incoming relations, history and messages; or a commit",
+            (option("uri", f"{ADDRESS}; or a commit, such as HEAD or 3f2a91c", "URI"), AS_OF, CURSOR),
             name="show",
+            also="history",
+            takes="commit",
             place=70,
-            examples=(("kgd show services/auth", "with incoming relations and history"),),
+            examples=(
+                ("kgd show services/auth", "with incoming relations and history"),
+                ("kgd show HEAD", "the changes of the newest commit"),
+            ),
             print="printing.get",
         ),
     ),

@@ -34,7 +34,8 @@ from kgd.workspace.history import pushers
 ACCEPTED_BY = "Kgd-Accepted-By"
 """The trailer with the name of the person who accepted a proposal."""
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,200}(?:[~^][0-9]*)*\Z").match
-_OF_TIP = re.compile(r"(?:HEAD|head)(?:[~^][0-9]*)*\Z|[0-9a-f]{7,40}\Z").match
+is_revision = re.compile(r"(?:HEAD|head)(?:[~^][0-9]*)*\Z|[0-9a-f]{7,40}\Z").match
+"""Matches a name of a commit that is no ref: an id of at least seven digits, ``HEAD``, or ``HEAD~2``."""
 _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 """For checking whether a text is a date, which does not depend on the current time."""
 
@@ -86,7 +87,7 @@ class Past:
         """
         text = text.strip()
         if of is not None:
-            found = self.commit_id(text) if _OF_TIP(text) else None
+            found = self.commit_id(text) if is_revision(text) else None
             if found is None or not self.store.is_ancestor(found, of):
                 raise _no_such_commit(text)
             return found

@@ -214,8 +214,12 @@ class History:
     def undoable(self) -> Iterator[Entry]:
         """The commits among the newest hundred that can be undone, without their nodes; see the function `undoable`.
         Reads no trees."""
+        return undoable(self.newest())
+
+    def newest(self) -> Sequence[Entry]:
+        """The newest hundred commits, without their nodes. Reads no trees."""
         newest = self._past.store.history([self._tip()], limit=LOOKED_AT)
-        return undoable(self._past.without_nodes(one.id.hex() for one in newest))
+        return self._past.without_nodes(one.id.hex() for one in newest)
 
     def node_read(self, uri: Uri, version: int) -> Node | None:
         """The node as it was sent with a version number; None if that was not recorded, or differs from history.
