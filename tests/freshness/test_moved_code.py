@@ -251,7 +251,12 @@ def test_facts_move_at_once_after_a_rename_without_a_commit(ask: Ask, code: Path
 @pytest.mark.parametrize("prefix", ["", "./"])
 @pytest.mark.parametrize(
     ("old", "new", "rest"),
-    [(SESSION, LOGIN, ""), ("src/auth", "src/signing", ""), (SESSION, "docs", ""), (SESSION, "src/a b.py", "'src/a b.py'")],
+    [
+        (SESSION, LOGIN, ""),
+        ("src/auth", "src/signing", ""),
+        (SESSION, "docs", ""),
+        (SESSION, "src/a b.py", "'src/a b.py'"),
+    ],
 )
 def test_code_that_is_still_there_is_moved_first(ask: Ask, prefix: str, old: str, new: str, rest: str) -> None:
     with pytest.raises(Invalid, match=f"{old} is still in the code tree") as refused:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kgd.errors import Invalid
+from kgd.errors import Invalid, NotFound
 from kgd.workspace.workspace import Workspace
-from tests.surfaces.conftest import Ask, ask, code, daemon, session, upsert, ws
+from tests.surfaces.conftest import Ask, ask, code, daemon, git, session, upsert, ws
 from tests.waiting import until
 
 __all__ = ["ask", "code", "daemon", "session", "ws"]
@@ -102,6 +102,47 @@ def test_a_fact_about_lines_or_a_symbol_of_a_file_is_about_the_symbol(ask: Ask) 
         f"file://shop/{KEYS}",
         [f"Kees was not found in {KEYS}; the fact is about the whole file"],
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("src/auth/kyes.py", KEYS),
+        ("src/auth/kyes.py:3", KEYS),
+        (f"{KEYS}:-3", KEYS),
+        ("src/auht/keys.py", KEYS),
+        ("src/auth/kyes.py#sign", KEYS),
+    ],
+)
+def test_a_fact_about_missing_code_is_refused_with_the_nearest_path(ask: Ask, given: str, meant: str) -> None:
+    for name in ("about", "cites"):
+        with pytest.raises(NotFound, match="the code tree has no src/") as refused:
+            ask.remember(text="Keys rotate daily.", **{name: ["README.md", given]})
+        assert (refused.value.at, refused.value.next) == (f"{name}[1]", f"Did you mean {meant}?")
+    assert ask.get(uris="insight:keys-rotate-daily")["nodes"] == []
+
+
+@pytest.mark.parametrize("given", ["services/nothing", "gotcha:nothing", "./nothing.py", "file://shop/nothing.py"])
+def test_a_fact_about_nothing_is_refused(ask: Ask, given: str) -> None:
+    with pytest.raises(NotFound, match="nothing"):
+        ask.remember(text="Keys rotate daily.", about=[given])
+
+
+def test_a_fact_about_a_renamed_file_is_refused_with_its_new_path(ask: Ask, code: Path) -> None:
+    git(code, "mv", "README.md", "docs/Start.md")
+    until(lambda: not ask.get(uris="./README.md")["nodes"])
+    for name in ("about", "cites"):
+        with pytest.raises(NotFound) as refused:
+            ask.remember(text="Keys rotate daily.", **{name: ["README.md"]})
+        assert refused.value.next.startswith("Did you mean docs/Start.md")
+
+
+def test_a_fact_may_be_about_a_new_file_an_address_or_a_missing_node_of_a_past_commit(ask: Ask, code: Path) -> None:
+    (code / "src/new.py").write_text("NEW = 1\n")
+    fact = ask.remember(text="It is new.", about=["src/new.py"], cites=["src/new.py"])
+    assert stored(ask, fact)["relations"][0]["target"] == "file://shop/src/new.py"
+    head = git(code, "rev-parse", "HEAD").strip()
+    ask.remember(text="It was there.", about=["https://example.org/x"], cites=[f"src/gone.py@{head[:12]}"])
 
 
 def test_a_symbol_of_a_file_is_an_address_of_every_call(ask: Ask) -> None:

@@ -366,10 +366,14 @@ def test_concurrent_facts_with_equal_beginnings_do_not_overwrite_each_other(ask:
 
 
 def test_a_target_without_similar_names_gets_a_plain_warning(ask: Ask) -> None:
-    (warning,) = ask.remember(text="Somebody mistyped this.", about=["src/chekout.py"])["warnings"]
-    assert warning.startswith("no node is called concept://shop/src/chekout.py, and no file src/chekout.py: ")
-    (warning,) = ask.remember(text="And this.", about=["decision:nobodys"])["warnings"]
-    assert warning.startswith("no node is called decision://shop/nobodys: ")
+    def about(target: str) -> str:
+        change = upsert("typo", summary=f"about {target}", relations=[{"type": "about", "target": target}])
+        (warning,) = ask.put(changes=change)["warnings"]
+        return str(warning)
+
+    told = about("src/chekout.py")
+    assert told.startswith("no node is called concept://shop/src/chekout.py, and no file src/chekout.py: ")
+    assert about("decision:nobodys").startswith("no node is called decision://shop/nobodys: ")
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n"])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kgd.errors import Invalid, NotFound
 from kgd.model.access import Principal, Scope
 from kgd.tools import EVERY
 from kgd.tools.session import Session
@@ -129,8 +130,25 @@ def test_remember_replaces_a_decision(ask: Ask) -> None:
     [new] = ask.remember(text="Sessions are in SQLite.", type="decision", supersedes=[OLD])["created"]
     assert successors(ask.get(uris=[OLD, NEW])["nodes"]) == {OLD: new}
     assert uris(ask.recall(query="sessions")["hits"])[-1] == OLD
-    told = ask.remember(text="Sessions are nowhere.", supersedes=["decision:keep-rediss"])["warnings"]
-    assert "keep-rediss" in " ".join(told)
+
+
+@pytest.mark.parametrize("given", ["decision:keep-rediss", "keep-redis", "decision://shop/keep-reids"])
+def test_a_fact_replaces_only_an_existing_node(ask: Ask, given: str) -> None:
+    decide(ask)
+    with pytest.raises(NotFound, match=r"there is no node .* to replace") as refused:
+        ask.remember(text="Sessions are nowhere.", supersedes=[OLD, given])
+    assert (refused.value.at, OLD in refused.value.next) == ("supersedes[1]", True)
+    assert not ask.recall(query="nowhere")["hits"]
+
+
+@pytest.mark.parametrize("given", ["src/auth/session.py", "./src/auth/session.py"])
+def test_a_fact_does_not_replace_code(ask: Ask, given: str) -> None:
+    decide(ask)
+    with pytest.raises(Invalid, match=r"src/auth/session.py is code; a fact replaces only another node") as refused:
+        ask.remember(text="Sessions are nowhere.", supersedes=[given])
+    assert refused.value.next == f"Facts about it: {NEW}, {OLD}."
+    [told] = ask.put(changes=relate(NEW, "./src/auth/session.py", "supersedes"))["warnings"]
+    assert told == "file://shop/src/auth/session.py is code; supersedes has an effect only between nodes"
 
 
 @pytest.mark.parametrize("type", ["superseeds", "superceded_by", "summarized_by"])

@@ -64,7 +64,7 @@ def code_move(session: Session, workspace: Workspace, given: str, new: str) -> C
         if is_moved(workspace, old, path_of(to)):
             edits, facts = moving_edits(workspace, old, to)
             if edits:
-                _await(workspace, to)
+                await_noticed(workspace, to)
                 return CodeMove({"path": printable(old), "to": printable(path_of(to)), "facts": facts}, edits)
     if not is_stored and olds:
         _refuse(workspace, olds[0], to)
@@ -135,7 +135,7 @@ def _on_disk(workspace: Workspace, root: Path, path: str) -> Uri:
     return from_path("dir" if (root / path).is_dir() else "file", workspace.id, path)
 
 
-def _await(workspace: Workspace, uri: Uri) -> None:
+def await_noticed(workspace: Workspace, uri: Uri) -> None:
     """Wait until the watch has noticed a new file. Otherwise, a relation to the file would store a node for it."""
     end = time.monotonic() + NOTICED_WITHIN
     while not workspace.in_overlay(uri) and time.monotonic() < end:

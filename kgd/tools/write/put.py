@@ -20,7 +20,7 @@ from kgd.model.node import PLAIN, SUPERSEDES, NodeField, Relation, Shape
 from kgd.model.uri import OWNED, Uri, build, scheme_of_type
 from kgd.tools import addressing
 from kgd.tools.areas import ids
-from kgd.tools.cited_lines import cited, subject, without_lines
+from kgd.tools.cited_lines import without_lines
 from kgd.tools.model_decisions import Resolved, settle
 from kgd.tools.nodes import CommitLine
 from kgd.tools.operation import (
@@ -45,6 +45,7 @@ from kgd.tools.session import Session
 from kgd.tools.write import write_conflicts
 from kgd.tools.write.changes import Changes, addresses, edits, naming_similar
 from kgd.tools.write.code_moves import MovedCode
+from kgd.tools.write.existing import cited_code, subject_of, superseded
 from kgd.workspace.answers import Outcome
 from kgd.workspace.workspace import Workspace
 
@@ -210,16 +211,20 @@ class RememberParams(Params):
 
 def remember(session: Session, params: RememberParams) -> PutResult:
     """Store one fact, with a relation to each node or path it is about, and to each node that it supersedes. Repeating
-    a fact changes nothing."""
+    a fact changes nothing.
+
+    Raises:
+        Invalid, NotFound: It names something that does not exist, or supersedes code.
+    """
     text = params.text.strip()
     if not text:
         raise Invalid("the text is empty", at="text")
     named = [*params.about, *params.supersedes]
     workspace = addressing.choose(session, params.workspace, named, writing=True)
-    subjects = [subject(session, workspace, one, at=f"about[{n}]") for n, one in enumerate(params.about)]
-    old = [addressing.spell(session, workspace, one, at=f"supersedes[{n}]") for n, one in enumerate(params.supersedes)]
+    subjects = [subject_of(session, workspace, one, at=f"about[{n}]") for n, one in enumerate(params.about)]
+    old = [superseded(session, workspace, one, at=f"supersedes[{n}]") for n, one in enumerate(params.supersedes)]
     relations = (*(Relation("about", uri, 0.5) for uri, _ in subjects), *(Relation(SUPERSEDES, uri) for uri in old))
-    citations = [cited(session, workspace, one, at=f"cites[{n}]") for n, one in enumerate(params.cites)]
+    citations = [cited_code(session, workspace, one, at=f"cites[{n}]") for n, one in enumerate(params.cites)]
     cites = [text for text, _ in citations]
     author = session.author(workspace)
     unknown = unknown_types(session, workspace, [Upsert(Uri(""), type=params.type)])

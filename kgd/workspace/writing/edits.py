@@ -17,8 +17,21 @@ from kgd.model.change import Append, Delete, Edit, Log, Move, Relate, Revert, Se
 from kgd.model.conflict import WHOLE, Conflict, canonical_json
 from kgd.model.fields import field_of, misspelt, plain
 from kgd.model.merge_graph import renamed
-from kgd.model.node import FACTS, FIELDS, FILE, MEMORY_TYPES, SCALARS, SETS, Json, Node, Relation, Source, folded
-from kgd.model.uri import OWNED, Uri, is_owned, path_of, scheme_of, workspace_of
+from kgd.model.node import (
+    FACTS,
+    FIELDS,
+    FILE,
+    MEMORY_TYPES,
+    SCALARS,
+    SETS,
+    SUPERSEDES,
+    Json,
+    Node,
+    Relation,
+    Source,
+    folded,
+)
+from kgd.model.uri import CODE_TREE, OWNED, Uri, is_owned, path_of, scheme_of, workspace_of
 from kgd.workspace.files import memory_files
 from kgd.workspace.writing.draft import Draft, is_resource
 from kgd.workspace.writing.settling import carry, is_about_node, revert, settle
@@ -308,6 +321,8 @@ def check_links(draft: Draft) -> None:
                     _check_link(draft, relation)
                 if draft.around.resolve(relation.target) == uri:
                     draft.warnings.append(f"{uri} has a relation to itself: {relation.type}")
+                if relation.type.casefold() == SUPERSEDES and scheme_of(relation.target) in (*CODE_TREE, "symbol"):
+                    draft.warnings.append(f"{relation.target} is code; {SUPERSEDES} has an effect only between nodes")
                 types[relation.type] = None
     if gone:
         draft.warnings.append(_restored(list(gone)))
