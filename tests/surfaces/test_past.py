@@ -166,6 +166,7 @@ def test_the_revert_of_an_undone_commit_names_the_commit_that_undid_it(ask: Ask,
         None,
         [f"{by[:10]} has reverted it already; undo with commit={by[:10]} restores it"],
     )
+    assert ask.put(changes={"op": "revert", "commit": done})["warnings"] == again["warnings"]
     ask.undo(commit=by[:10])
     assert ask.get(uris="a")["nodes"]
 

@@ -19,6 +19,7 @@ from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.authors import correction, is_callers
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
+from kgd.tools.history.reverted import nothing_left
 from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, brought_by, line, made_at, printable, sees_all
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin
@@ -28,7 +29,7 @@ from kgd.tools.session import Session
 from kgd.tools.write.put import SETTLING, PutResult, answer_of
 from kgd.workspace.answers import Entry
 from kgd.workspace.history.commits import is_revision
-from kgd.workspace.history.history import LOOKED_AT, reverted_by, subject_of_revert
+from kgd.workspace.history.history import LOOKED_AT, subject_of_revert
 from kgd.workspace.history.history import UNDO as UNDO_OPERATION
 from kgd.workspace.workspace import Workspace
 
@@ -314,13 +315,7 @@ def _revert_named(
     commit = session.commit(workspace, named)
     answer, is_something = _revert_commits(session, workspace, [commit], operation, message, dry_run=dry_run)
     if not is_something:
-        newest = workspace.history.newest() if session.principal is None else ()
-        by = next((one for one in newest if commit in (it.commit for it in reverted_by(one))), None)
-        answer["warnings"].append(
-            Advice(f"{by.commit[:10]} has reverted it already; ", Do("undo", commit=by.commit[:10]), " restores it")
-            if by
-            else f"nothing that {commit[:10]} changed is left to revert"
-        )
+        answer["warnings"].append(nothing_left(session, workspace, commit))
     return answer
 
 

@@ -21,6 +21,7 @@ from kgd.model.uri import OWNED, Uri, build, scheme_of_type
 from kgd.tools import addressing
 from kgd.tools.areas import ids
 from kgd.tools.cited_lines import without_lines
+from kgd.tools.history.reverted import nothing_left
 from kgd.tools.model_decisions import Resolved, settle
 from kgd.tools.nodes import CommitLine
 from kgd.tools.operation import (
@@ -104,6 +105,9 @@ def put(session: Session, params: PutParams) -> PutResult:
     outcome, resolved = written(session, workspace, changes, conflicts=params.conflicts, dry_run=params.dry_run)
     answer = answer_of(workspace, outcome, dry_run=params.dry_run)
     answer["warnings"] += addressing.guesses(session, workspace, addresses(params.changes))
+    if outcome.commit is None and outcome.would is None:
+        reverts = (session.commit(workspace, one.commit) for one in params.changes if one.op == "revert")
+        answer["warnings"] += [nothing_left(session, workspace, commit) for commit in reverts]
     answer |= present(resolved=resolved, moved=moved)
     return answer
 
