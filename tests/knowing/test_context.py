@@ -772,3 +772,9 @@ def test_a_word_that_is_neither_a_path_nor_a_symbol_is_asked_about_too(ask: Ask)
     assert answer["unknown_paths"] == ["there is no file or folder frobnication in the code tree"]
     assert "missing" not in answer
     assert "not in the code tree yet" in ask.context(paths=["sesion.py"])["missing"]["message"]
+
+
+def test_an_unknown_name_of_which_nothing_is_known_may_mean_a_new_file(ask: Ask) -> None:
+    told = ask.context(paths=["Dockerfile"])["missing"]["message"]
+    assert told.startswith("The code has no file, folder or symbol called Dockerfile; ./Dockerfile means a new file. ")
+    assert "Dockerfile is not in the code tree yet" in ask.context(paths=["./Dockerfile"])["missing"]["message"]

@@ -166,6 +166,10 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         if size_of(answer) > params.budget * packing.BYTES_PER_TOKEN // 2:
             answer["missing"] = {"message": missing["message"]}
     unknown = [text for text, is_symbol in named.items() if not is_symbol]
+    if unknown and "missing" in answer:
+        name = printable(unknown[0])
+        told = f"The code has no file, folder or symbol called {name}; ./{name} means a new file. "
+        answer["missing"]["message"] = told + answer["missing"]["message"]
     sides: dict[str, Sequence[Any]] = {
         "unmatched_paths": list(map(printable, asked.covered.unmatched)),
         "described": list(map(printable, asked.covered.described)),
