@@ -19,7 +19,6 @@ from kgd.tools import addressing, nodes, paging, visibility
 from kgd.tools.authors import correction, is_callers
 from kgd.tools.differences import LONGEST_VALUE, Foretold, NodeDiff, foretold, node_diff
 from kgd.tools.file_paths import PathFilter, PathMatcher
-from kgd.tools.history.reverted import nothing_left
 from kgd.tools.nodes import UNSEEN_MESSAGE, ConflictField, brought_by, line, made_at, printable, sees_all
 from kgd.tools.operation import BELOW, CURSOR, LIMIT, MESSAGE, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin
@@ -27,6 +26,7 @@ from kgd.tools.paging import HARD_LIMIT, Room, clip
 from kgd.tools.parameters import Params, When, future, period
 from kgd.tools.session import Session
 from kgd.tools.write.put import SETTLING, PutResult, answer_of
+from kgd.tools.write.reverted import nothing_left
 from kgd.workspace.answers import Entry
 from kgd.workspace.history.commits import is_revision
 from kgd.workspace.history.history import LOOKED_AT, subject_of_revert

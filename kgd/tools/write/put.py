@@ -21,7 +21,6 @@ from kgd.model.uri import OWNED, Uri, build, scheme_of_type
 from kgd.tools import addressing
 from kgd.tools.areas import ids
 from kgd.tools.cited_lines import without_lines
-from kgd.tools.history.reverted import nothing_left
 from kgd.tools.model_decisions import Resolved, settle
 from kgd.tools.nodes import CommitLine
 from kgd.tools.operation import (
@@ -47,6 +46,7 @@ from kgd.tools.write import write_conflicts
 from kgd.tools.write.changes import Changes, addresses, edits, naming_similar
 from kgd.tools.write.code_moves import MovedCode
 from kgd.tools.write.existing import cited_code, subject_of, superseded
+from kgd.tools.write.reverted import nothing_left
 from kgd.workspace.answers import Outcome
 from kgd.workspace.workspace import Workspace
 
