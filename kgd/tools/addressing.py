@@ -14,9 +14,11 @@ from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote
 
+from kgd.config.entries import Entry
 from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, NotFound
 from kgd.git.discovery import find_place
-from kgd.git.layout import origin_of, project_name
+from kgd.git.layout import locate, origin_of, project_name
+from kgd.git.remote_settings import remotes
 from kgd.index.words import parts_of
 from kgd.model import uri as uris
 from kgd.model.uri import Uri, scheme_of, workspace_id_from
@@ -122,10 +124,11 @@ def _chosen(session: Session, named: str | None, texts: Iterable[str], *, writin
         way_in = "Run `kgd up` in a code repository, or in its clone."
         raise NotFound("there is no workspace yet", at="workspace", next=way_in)
     is_outside = session.cwd is not None and session.principal is None
+    clone = _other_clone(session)
     raise NotFound(
         "this directory has no workspace" if is_outside else "it is not clear which workspace is meant",
         at="workspace",
-        next=f"Name one with `workspace`: {_some(known)}; or run {set_up(session)}.",
+        next=f"Name one with `workspace`: {clone.id if clone else _some(known)}; or run {set_up(session)}.",
     )
 
 
@@ -133,24 +136,52 @@ def set_up(session: Session) -> str:
     """The command that gives the caller's directory a workspace: `kgd up` refuses a second repository with an id."""
     place = find_place(session.cwd) if session.cwd is not None and session.principal is None else None
     if session.cwd is not None and place is not None:
-        entries, origin = session.daemon.registry.current().entries, origin_of(place)
-        is_there = session.daemon.places.is_there
-        same = (one for one in entries.values() if origin and one.path and _origin_at(one.path) == origin)
-        if (clone := next(filter(is_there, same), None)) is not None:
+        if (clone := _other_clone(session)) is not None and _is_shared(Path(clone.path)):
             return f"`kgd up --replace` in this directory to use this clone instead of {clone.path}"
+        if clone is not None:
+            return f"`kgd up --id NEW` in this directory for a separate memory, because '{clone.id}' is not shared"
         id = workspace_id_from(project_name(session.cwd))
-        if (known := entries.get(id)) is not None and known.path and is_there(known):
+        known = session.daemon.registry.current().entries.get(id)
+        if known is not None and known.path and session.daemon.places.is_there(known):
             return f"`kgd up --id NEW` in this directory, because another repository is registered as '{id}'"
     return "`kgd up` in this directory to create one here"
 
 
-def _origin_at(path: str) -> str:
-    """The address of the remote of the repository at a path; empty if it has none or cannot be read."""
+def _other_clone(session: Session) -> Entry | None:
+    """The registered workspace of another clone of the code in the caller's directory."""
+    if session.cwd is None or session.principal is not None:
+        return None
+    entries = session.daemon.registry.current().entries.values()
+    same = (one for one in entries if one.path and is_clone_of(session.cwd, Path(one.path)))
+    return next(filter(session.daemon.places.is_there, same), None)
+
+
+def other_tree(directory: Path | None, root: Path) -> Path | None:
+    """The top of the work tree that contains a directory, if it is another worktree or clone of the code at `root`."""
+    if directory is None or directory.is_relative_to(root) or not is_clone_of(directory, root):
+        return None
+    found = find_place(directory)
+    return found.top if found is not None and found.top != root.resolve() else None
+
+
+def is_clone_of(directory: Path, other: Path) -> bool:
+    """Whether two directories are in clones of one repository, or in its worktrees: in repositories with one origin."""
     try:
-        place = find_place(Path(path))
+        here, there = find_place(directory), find_place(other)
     except KgdError:
-        return ""
-    return origin_of(place) if place is not None else ""
+        return False
+    if here is None or there is None:
+        return False
+    return here.common_dir == there.common_dir or bool((origin := origin_of(here)) and origin == origin_of(there))
+
+
+def _is_shared(code: Path) -> bool:
+    """Whether the workspace at a path has a remote, from which another clone can start."""
+    try:
+        layout = locate(code)
+    except KgdError:
+        return False
+    return layout is not None and bool(remotes(layout))
 
 
 def far(session: Session, named: str | None, texts: Iterable[str] = (), *, reads: bool = False) -> str | None:
@@ -431,12 +462,13 @@ def _in_tree(session: Session, workspace: Workspace, text: str) -> Uri:
 
 def _below(root: Path, cwd: Path | None, text: str) -> str | None:
     """The path relative to the code tree. ``./`` starts at the client's directory if this directory is inside the code
-    tree, otherwise at the root.
+    tree, or in another work tree of the code, otherwise at the root.
 
     Symbolic links above the root are resolved; links inside the tree are names."""
     bases = [text] if os.path.isabs(text) else [os.path.join(base, text) for base in (*((cwd,) if cwd else ()), root)]
+    tops = [os.fspath(root), os.path.realpath(root), *map(os.fspath, filter(None, [other_tree(cwd, root)]))]
     for base in bases:
-        for top in dict.fromkeys((os.fspath(root), os.path.realpath(root))):
+        for top in dict.fromkeys(tops):
             relative = os.path.relpath(os.path.normpath(base), top)
             if relative != ".." and not relative.startswith(f"..{os.sep}"):
                 return relative

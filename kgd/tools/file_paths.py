@@ -16,7 +16,6 @@ from pydantic import Field
 from kgd.areas.paths import normalise
 from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, KgdError, Limit
-from kgd.git.discovery import find_place
 from kgd.model.globs import Glob, place_of
 from kgd.model.uri import CODE_TREE, OWNED, Uri, name_of, path_of, scheme_of, uri_at
 from kgd.overlay.tree import Directory, below
@@ -338,7 +337,7 @@ def _separated(session: Session, workspace: Workspace, text: str) -> list[str]:
 class _Caller:
     """The base of relative paths: the code tree, and the caller's folder in it.
 
-    `other` is the top of another work tree of the same repository, if the caller is in one. The holder of a token has
+    `other` is the top of another worktree or clone of the code, if the caller is in one. The holder of a token has
     no base. `knows` returns whether they may see a file; its name may look like a file and a line.
     """
 
@@ -358,7 +357,7 @@ class _Caller:
         inside = normalise(f"{cwd}/", root)
         if inside is not None:
             return cls(workspace.id, root, inside)
-        other = _another_tree(cwd, root)
+        other = addressing.other_tree(cwd, root)
         return cls(workspace.id, root, normalise(f"{cwd}/", other) or "", other)
 
     def place(self, text: str) -> str | None:
@@ -388,15 +387,6 @@ class _Caller:
         if not plain or plain.startswith(("/", "\\")) or "://" in plain:
             return None
         return normalise(self.inside + plain.replace("\\", "/"), None)
-
-
-def _another_tree(cwd: Path, root: Path) -> Path | None:
-    """The top of the caller's work tree if it belongs to the same repository."""
-    try:
-        there, here = find_place(cwd), find_place(root)
-    except KgdError:
-        return None
-    return there.top if there is not None and here is not None and there.common_dir == here.common_dir else None
 
 
 def _directory(workspace: Workspace, place: str) -> tuple[Uri, Directory] | None:

@@ -147,6 +147,51 @@ def test_a_command_in_a_second_clone_advises_a_command_that_works(kgd: Kgd, shop
     assert "it is here" in kgd("get", "fact")
 
 
+@pytest.fixture
+def unshared(kgd: Kgd, shop: Path) -> Path:
+    """A second clone of the code, whose workspace is not shared; commands run in it."""
+    made = shop.with_name("twin")
+    for command in (
+        ["-C", str(shop), "add", "."],
+        ["-C", str(shop), "commit", "-qm", "a"],
+        ["-C", str(shop), "remote", "add", "origin", f"{shop}.git"],
+        ["clone", "-q", str(shop), str(made)],
+        ["-C", str(made), "remote", "set-url", "origin", f"{shop}.git"],
+    ):
+        subprocess.run(["git", *command], check=True)
+    kgd.directory = made
+    return made
+
+
+def test_a_second_clone_uses_the_memory_of_the_first_one_by_its_id(kgd: Kgd, shop: Path, unshared: Path) -> None:
+    refused = kgd.run("up")
+    assert "is already on this machine, in another clone" in refused.stderr
+    assert f"Use it from here with `-w {shop.name}`" in refused.stderr
+    advice = kgd.run("remember", "Two clones.").stderr
+    assert f"Name one with `-w`: {shop.name}; or run `kgd up --id NEW`" in advice
+    (unshared / "inner").mkdir()
+    (shop / "inner").mkdir()
+    for top in (shop, unshared):
+        (top / "inner" / "two.py").write_text("TWO = 2\n")
+    kgd.directory = unshared / "inner"
+    kgd("-w", shop.name, "remember", "Two is two.", "--about", "./two.py", "--cites", "two.py")
+    for path in ("two.py", "./two.py", str(unshared / "inner" / "two.py")):
+        assert "Two is two." in kgd("-w", shop.name, "context", path)
+    kgd.directory = shop
+    assert "inner/two.py" in kgd("get", "insight:two-is-two")
+
+
+def test_a_replaced_workspace_that_starts_empty_names_the_place_of_its_knowledge(
+    kgd: Kgd, shop: Path, unshared: Path
+) -> None:
+    kgd("-w", shop.name, "remember", "Two clones.")
+    told = kgd("up", "--replace")
+    assert f"'{shop.name}' starts empty here; its knowledge stays in {shop}, where `kgd up --replace` uses it" in told
+    kgd.directory = shop
+    kgd("up", "--replace")
+    assert "Two clones." in kgd("recall", "clones")
+
+
 def test_a_command_in_other_code_of_the_same_name_advises_an_id_of_its_own(kgd: Kgd, shop: Path) -> None:
     kgd.directory = shop.parent / "other" / shop.name
     subprocess.run(["git", "init", "-q", kgd.directory], check=True)

@@ -88,11 +88,24 @@ def up(session: Session, params: UpParams) -> UpResult:
     elif not params.dry_run:
         _complete(directory, found.layout)
     made = found or _make(session, directory, id, params, entry)
+    other = _elsewhere(session, made) if params.replace and made.created and not (made.adopted or made.restored) else ""
     answer = brought_up(session, directory, made, replace=params.replace)
+    if other:
+        answer["warnings"].append(
+            f"'{answer['workspace']}' starts empty here; its knowledge stays in {other}, where `kgd up --replace` uses "
+            "it again"
+        )
     folder = (layouts.code_root(directory) or directory).name
     if made.created and not (id or entry or made.adopted) and answer["workspace"] != workspace_id_from(folder):
         answer["named_after"] = layouts.ORIGIN
     return answer
+
+
+def _elsewhere(session: Session, made: Made) -> str:
+    """The path at which another repository is registered under the id of this workspace; empty if there is none."""
+    known = session.daemon.registry.current().entries.get(_id_of(made.layout))
+    is_other = known is not None and known.path and session.daemon.places.is_there(known)
+    return known.path if known is not None and is_other else ""
 
 
 def brought_up(session: Session, directory: Path, made: Made, *, replace: bool) -> UpResult:
@@ -335,6 +348,13 @@ def _new_id(session: Session, directory: Path, id: str | None, params: UpParams)
     name = id or workspace_id_from(layouts.project_name(directory) if in_code else directory.name)
     known = session.daemon.registry.current().entries.get(name)
     if known is not None and known.path and not params.replace and session.daemon.places.is_there(known):
+        if in_code and addressing.is_clone_of(directory, Path(known.path)):
+            raise InvariantViolation(
+                f"the workspace '{name}' is already on this machine, in another clone",
+                at=known.path,
+                next=f"Use it from here with `-w {name}`, or make worktrees instead of clones. For a separate memory, "
+                "run `kgd up --id NEW`, or `kgd up --replace` to start an empty one of this id.",
+            )
         raise InvariantViolation(
             f"another repository is registered as '{name}'",
             at=known.path,
