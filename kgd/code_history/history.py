@@ -188,7 +188,7 @@ class CodeHistory:
 
     def former(self, paths: Collection[str], *, committed: bool = False) -> dict[str, list[str]]:
         """The former paths of each of these files, at most `FORMER`, without paths that exist now; if `committed`, only
-        those of committed renames."""
+        former paths of committed renames."""
         staged = {} if committed else {now: was for was, now in self._staged().items()}
         last = {path: staged[path] for path in paths if path in staged}
         known = self._ask(lambda index: index.former([*paths, *last.values()]), dict[str, list[str]]())

@@ -45,7 +45,7 @@ class Draft:
         self.settled: list[str] = []
         self.carried: set[str] = set()
         """Conflict records that are kept under another name."""
-        self.restored: set[tuple[Uri, tuple[str, Uri]]] = set()
+        self.restored: set[tuple[Uri, tuple[str, str]]] = set()
         """Relations that a revert restored, as the source and the key."""
         self.files: dict[str, bytes | None] = {}
         self._before: dict[Uri, _Read] = {}
