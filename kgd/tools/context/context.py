@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -165,11 +165,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         answer["missing"] = missing
         if size_of(answer) > params.budget * packing.BYTES_PER_TOKEN // 2:
             answer["missing"] = {"message": missing["message"]}
-    unknown = [text for text, is_symbol in named.items() if not is_symbol]
-    if unknown and "missing" in answer:
-        name = printable(unknown[0])
-        told = f"The code has no file, folder or symbol called {name}; ./{name} means a new file. "
-        answer["missing"]["message"] = told + answer["missing"]["message"]
+    unknown = _noted_unknown(answer, named)
     sides: dict[str, Sequence[Any]] = {
         "unmatched_paths": list(map(printable, asked.covered.unmatched)),
         "described": list(map(printable, asked.covered.described)),
@@ -202,6 +198,16 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     answer.update(enter_working_set(session, params.context_id, [Uri(item["uri"]) for item in answer["items"]]))
     packing.shrink(answer, params.budget, SHRUNK)
     return answer  # type: ignore[return-value]
+
+
+def _noted_unknown(answer: dict[str, Any], named: Mapping[str, bool]) -> list[str]:
+    """The names that are no symbols; if nothing is known, the answer's gap says how to ask about a new file."""
+    unknown = [text for text, is_symbol in named.items() if not is_symbol]
+    if unknown and "missing" in answer:
+        name = printable(unknown[0])
+        told = f"The code has no file, folder or symbol called {name}; ./{name} means a new file. "
+        answer["missing"]["message"] = told + answer["missing"]["message"]
+    return unknown
 
 
 def _check_asked(params: ContextParams) -> None:
