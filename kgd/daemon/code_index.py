@@ -7,6 +7,7 @@ Results are stored with the files' stamps, so that nothing is parsed again after
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import threading
 import time
@@ -17,17 +18,18 @@ from typing import Any
 
 from kgd.daemon import code_index_process
 from kgd.errors import KgdError
+from kgd.git.files import read_regular
 from kgd.index.code_index import CodeIndex
 from kgd.index.database import IndexDamaged
 from kgd.index.text import Doc
 from kgd.model.node import Node
-from kgd.model.uri import Uri, path_of, scheme_of
+from kgd.model.uri import Uri, path_of, scheme_of, uri_at
 from kgd.overlay.code_reader import READ
 from kgd.overlay.facts import BINARY, SYMLINK, UNREAD, UNREADABLE, File
 from kgd.overlay.file_parts import FileParts
 from kgd.overlay.overlay import Overlay
 from kgd.overlay.tree import Directory
-from kgd.symbols.extraction import VERSION, is_readable, language_for
+from kgd.symbols.extraction import LARGEST, VERSION, is_readable, language_for
 from kgd.symbols.walker import to_install
 from kgd.workspace.answers import Stage
 from kgd.workspace.child_process import ChildProcess, ProcessDied
@@ -63,7 +65,7 @@ class ReadingTree:
         self._path = folder / "code.sqlite"
         self._index = CodeIndex(self._path, VERSION)
         self._inside = FileParts(self._index, workspace.id)
-        self._inside.report = self.report
+        self._inside.report, self._inside.catch_up = self.report, self.catch_up
         overlay.inside = self._inside
         workspace.code_docs = self._all_docs
         workspace.files_with = self._inside.files_with
@@ -71,6 +73,8 @@ class ReadingTree:
         self._changed = threading.Condition()
         self._waiting: set[Uri] | None = set()
         """URIs of changed files; None to compare everything."""
+        self._asked: dict[Uri, object] = {}
+        """URIs of files that callers wait for, each with a token of its last caller."""
         self._closed = self._busy = self._failed = self._looked = False
         self._left = self._to_read = 0
         self._too_many = 0
@@ -99,6 +103,39 @@ class ReadingTree:
             else:
                 self._waiting.update(uri for uri in changed if scheme_of(uri) == "file")
             self._changed.notify_all()
+
+    def catch_up(self, path: str, within: float) -> bool:
+        """Read a file of the tree before all others, unless the index has its present content, and wait for it.
+
+        Returns False after `within` seconds, and True for a file without symbols. Costs at most one reading of the file
+        if its stamps are new.
+        """
+        until = time.monotonic() + within
+        if not self._overlay.catch_up(path, within):
+            return False
+        uri, token = uri_at("file", self._workspace.id, path), object()
+        if uri is None or self._is_read(uri):
+            return True
+        with self._changed:
+            self._asked[uri] = token
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._closed or uri not in self._asked, until - time.monotonic())
+        return self._is_read(uri)
+
+    def _is_read(self, uri: Uri) -> bool:
+        """Whether the index has the symbols of a file's present content; True for a file without symbols."""
+        path, file = path_of(uri), self._overlay.view.find(uri)
+        language = language_for(path, file.file_type) if isinstance(file, File) and self._wants(path, file) else ""
+        if not isinstance(file, File) or not language or file.size > LARGEST:
+            return True
+        try:
+            row = self._index.file(path)
+        except KgdError:  # nothing is served while the index is damaged
+            return True
+        if row is None or row.stamp == _stamp(file) != "":
+            return row is not None
+        data = read_regular(f"{self._overlay.root}/{path}", 1 + LARGEST)
+        return data is None or row.hash in ("", hashlib.sha256(data).hexdigest())  # empty if it could not be parsed
 
     def close(self) -> None:
         with self._changed:
@@ -177,17 +214,21 @@ class ReadingTree:
 
     def _follow(self) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._closed, AFTER_SECONDS)
+            self._changed.wait_for(lambda: self._closed or self._asked, AFTER_SECONDS)
+        self._attempt(self._read_asked)
         if not self._closed:
             self._attempt(self._register_missing)
         while True:
             with self._changed:
-                woken = self._changed.wait_for(lambda: self._closed or self._waiting != set(), self._patience())
+                woken = self._changed.wait_for(
+                    lambda: self._closed or self._waiting != set() or self._asked, self._patience()
+                )
                 if self._closed:
                     break
                 waiting = self._waiting if woken or not self._failed else None
-                self._waiting, self._busy = set(), waiting != set()
-            if waiting == set():
+                self._waiting, self._busy = set(), waiting != set() or bool(self._asked)
+                is_idle = not self._busy
+            if is_idle:
                 self._end_process()
                 self._index.trim()
                 continue
@@ -221,6 +262,7 @@ class ReadingTree:
     def _update(self, waiting: set[Uri] | None) -> None:
         """Update the index from the overlay: everything, or these files."""
         self._deaths.clear()
+        self._read_asked()
         if self._overlay.view.root is None:
             return  # the tree was moved or unmounted, so keep the index
         files, gone = self._differing() if waiting is None else self._of(waiting)
@@ -247,6 +289,7 @@ class ReadingTree:
 
     def _update_meanwhile(self) -> None:
         """Read files that change while a whole tree is being read, without waiting for the end."""
+        self._read_asked()
         with self._changed:
             if not self._waiting:
                 return
@@ -256,6 +299,23 @@ class ReadingTree:
         if files:
             self._read(files)
             self._register_new()
+
+    def _read_asked(self) -> None:
+        """Read the files that callers wait for."""
+        with self._changed:
+            asked = dict(self._asked)
+        if not asked:
+            return
+        try:
+            files, _ = self._of(set(asked))
+            if files:
+                self._read(files)
+        finally:
+            with self._changed:
+                for uri, token in asked.items():
+                    if self._asked.get(uri) is token:
+                        del self._asked[uri]
+                self._changed.notify_all()
 
     def _forget(self, gone: list[str]) -> None:
         if gone:
@@ -275,6 +335,7 @@ class ReadingTree:
 
     def _follow_names(self) -> None:
         while self._index.unresolved(1):
+            self._read_asked()
             try:
                 self.followed_count += self._order({"follow": True})["followed"]
             except ProcessDied as death:
@@ -377,6 +438,7 @@ class ReadingTree:
         while paths := self._index.unindexed(REGISTERED_AT_ONCE):
             if self._closed:
                 return
+            self._read_asked()
             for path in paths:
                 self._register(path, self._docs(path))
             self._workspace.text().newest("symbol", 1)  # returns when the index contains all of it

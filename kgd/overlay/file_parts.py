@@ -36,6 +36,9 @@ class FileParts:
         self._index, self._workspace = index, workspace
         self.report: Callable[[], dict[str, Any]] = dict
         """Progress of reading; set by the reader."""
+        self.catch_up: Callable[[str, float], bool] = lambda path, within: True
+        """Reads the file at a path before all others, and returns False if this takes longer than the given number of
+        seconds; set by the reader."""
 
     def out(self, uri: Uri) -> Sequence[Edge]:
         place = self._place(uri)

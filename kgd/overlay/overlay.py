@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import threading
 import time
 from collections import Counter
@@ -16,7 +17,7 @@ from kgd.graph.edges import Card, Edge
 from kgd.model.change import Upsert
 from kgd.model.node import Node, Relation
 from kgd.model.uri import Uri, from_path, path_of, scheme_of, workspace_of
-from kgd.overlay.facts import BINARY, LARGE, SYMLINK, TEXT, UNREADABLE
+from kgd.overlay.facts import BINARY, LARGE, SYMLINK, TEXT, UNREADABLE, File
 from kgd.overlay.file_parts import FileParts
 from kgd.overlay.listing import IGNORED, Progress, Rules, Stopped, Walk, belongs, rules_of, settle
 from kgd.overlay.tree import (
@@ -179,6 +180,35 @@ class Overlay:
         if delta:
             self.on_change(delta)
         return delta
+
+    def catch_up(self, path: str, within: float) -> bool:
+        """Scan the tree if it has a file or directory at this path that is newer than the last scan.
+
+        Returns False if another scan takes longer than `within` seconds. Takes one `lstat` if the path is known.
+        """
+        uri = self._newer(path)
+        if uri is None or not self.exists(uri):
+            return True
+        if not self._scanning.acquire(timeout=within):
+            return False
+        try:
+            delta = self._scan(None, threading.Event()) if self._newer(path) else Delta()
+        finally:
+            self._scanning.release()
+        if delta:
+            self.on_change(delta)
+        return True
+
+    def _newer(self, path: str) -> Uri | None:
+        """The file or directory on disk at this path, unless the served state has it with the same stamps."""
+        try:
+            stamps = os.lstat(self.root / path)
+            uri = from_path("dir" if stat.S_ISDIR(stamps.st_mode) else "file", self.workspace, path)
+        except (OSError, ValueError, KgdError):
+            return None
+        known = self._tree.find(uri)
+        is_known = known.has_stamps_of(stamps) if isinstance(known, File) else known is not None
+        return None if is_known else uri
 
     def save(self) -> None:
         """Write the facts to the cache if they changed."""

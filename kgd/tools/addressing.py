@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from kgd.config.entries import Entry
-from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, NotFound
+from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, NotFound, Unavailable
 from kgd.git.discovery import find_place
 from kgd.git.layout import locate, origin_of, project_name
 from kgd.git.remote_settings import remotes
@@ -23,6 +23,7 @@ from kgd.index.words import parts_of
 from kgd.model import uri as uris
 from kgd.model.uri import Uri, scheme_of, workspace_id_from
 from kgd.tools import visibility
+from kgd.tools.nodes import CAUGHT_UP_WITHIN, catch_up, overlay_of, printable
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
 from kgd.workspace.workspace import Workspace
@@ -383,9 +384,21 @@ def _or_symbol(session: Session, workspace: Workspace, text: str) -> Uri:
     file = _spell(session, workspace, path)
     if scheme_of(file) != "file":
         return found
+    await_symbols(session, workspace, uris.path_of(file))
     segments = [*uris.segments_of(file), name.encode("utf-8", "surrogateescape")]
     symbol = uris.build("symbol", workspace.id, segments)
     return symbol if workspace.in_overlay(symbol) else found
+
+
+def await_symbols(session: Session, workspace: Workspace, path: str) -> None:
+    """Wait until the symbols of the present file at a path are known. Does nothing for the holder of a token, who would
+    learn from the time whether a hidden file exists.
+
+    Raises:
+        Unavailable: The file could not be read in time.
+    """
+    if session.principal is None and not catch_up(workspace, path):
+        raise Unavailable(printable(f"the symbols of {path} are not known yet"), next="Try again in a moment.")
 
 
 def _spell(session: Session, workspace: Workspace, text: str) -> Uri:
@@ -428,7 +441,7 @@ def _short(scheme: str, workspace: str, path: str) -> Uri:
 
 def _bare(session: Session, workspace: Workspace, text: str) -> Uri:
     """Resolve a text without a scheme to an existing concept; otherwise to an existing path of the code tree, from its
-    top or from the client's directory; otherwise to the concept."""
+    top or from the client's directory; otherwise to the concept. The path may have been created a moment ago."""
     path = text.strip("/")
     if not path:
         return uris.build("dir", workspace.id, [])
@@ -438,12 +451,14 @@ def _bare(session: Session, workspace: Workspace, text: str) -> Uri:
         return concept
     root, cwd = workspace.layout.code_tree, session.cwd if session.principal is None else None
     near = _below(root, cwd, path) if root is not None and cwd is not None else None
-    for place in dict.fromkeys((path, near or path)):
-        for scheme in ("dir",) if wants_directory else ("file", "dir"):
-            candidate = uris.from_path(scheme, workspace.id, place)
-            if workspace.exists(candidate):
-                return candidate
-    return concept
+    places, schemes = dict.fromkeys((path, near or path)), ("dir",) if wants_directory else ("file", "dir")
+    inside = [uris.from_path(scheme, workspace.id, place) for place in places for scheme in schemes]
+    found = next(filter(workspace.exists, inside), None)
+    if found is None and session.principal is None and (overlay := overlay_of(workspace)) is not None:
+        if not all(overlay.catch_up(place, CAUGHT_UP_WITHIN) for place in places):
+            raise Unavailable("the code tree is still being read", next="Try again in a moment.")
+        found = next(filter(workspace.exists, inside), None)
+    return found or concept
 
 
 def _in_tree(session: Session, workspace: Workspace, text: str) -> Uri:

@@ -41,6 +41,7 @@ def cited(session: Session, workspace: Workspace, text: str, *, at: str) -> tupl
     code = Freshness.of(workspace).code if session.principal is None else None
     source = code.text(path) if code is not None else None
     if source is not None:
+        addressing.await_symbols(session, workspace, path)
         length = len(source.splitlines())
         if not 1 <= first <= last <= length:
             raise Invalid(
@@ -99,6 +100,8 @@ def _lines_in(session: Session, workspace: Workspace, text: str) -> tuple[str, i
     if found is None and (page := _OF_A_PAGE(text)):
         found = page["path"], int(page["first"]), int(page["last"] or page["first"])
         place = file_paths.locate_existing(session, workspace, page["path"])
+        if place is not None:
+            addressing.await_symbols(session, workspace, place)
         if place is not None and _symbols(workspace, place).keys() & {text.rpartition("#")[2]}:
             return None  # a symbol called L1
     return None if found is None or file_paths.is_known(session, workspace, text) else found

@@ -325,6 +325,21 @@ def overlay_of(workspace: Workspace) -> Overlay | None:
     return cast("Overlay | None", workspace.overlay)
 
 
+CAUGHT_UP_WITHIN = 20.0
+"""Seconds that a call waits for a file to be read."""
+
+
+def catch_up(workspace: Workspace, path: str, within: float = CAUGHT_UP_WITHIN) -> bool:
+    """Let the code tree serve the present file at a path, with its symbols, even if it was written a moment ago.
+
+    Returns False if this takes longer than `within` seconds. Takes a few look-ups if the file is known.
+    """
+    overlay = overlay_of(workspace)
+    if overlay is None:
+        return True
+    return (overlay.catch_up if overlay.inside is None else overlay.inside.catch_up)(path, within)
+
+
 def find(workspace: Workspace, uri: Uri, as_of: str | None = None, sees: Sees | None = None) -> Found | None:
     """The node at a URI or former URI now, or under any of its URIs in the commit `as_of`; None if there is no such
     node.

@@ -388,3 +388,31 @@ def test_the_report_counts_what_there_is(project: Path) -> None:
 
 def _counts(path: Path) -> bool:
     return ".git" not in path.parts and path.suffix != ".o" and (path.is_symlink() or path.is_file())
+
+
+def test_a_path_that_is_newer_than_the_last_scan_is_served_at_once(project: Path) -> None:
+    overlay = scanned(project)
+    delivered: list[Delta] = []
+    overlay.on_change = delivered.append
+    assert overlay.catch_up("src/p0/m00.py", 1.0)
+    assert overlay.catch_up("src/absent.py", 1.0)
+    assert not delivered
+    write(
+        project, {"src/new/one.py": "x = 1\n", "src/p1/m01.py": "changed = 1\n", ".gitignore": "*.log\n", "a.log": ""}
+    )
+    assert overlay.catch_up("a.log", 1.0)
+    assert not delivered  # an ignored file is no reason for a scan
+    assert overlay.catch_up("src/new", 1.0)
+    assert delivered.pop().added
+    assert file("src/new/one.py") in overlay.uris()
+    write(project, {"src/p1/m01.py": "changed = 12\n"})
+    assert overlay.catch_up("src/p1/m01.py", 1.0)
+    assert file("src/p1/m01.py") in delivered.pop().changed
+
+
+def test_a_caller_waits_for_a_running_scan_only_as_long_as_it_wants(project: Path) -> None:
+    overlay = scanned(project)
+    write(project, {"src/new.py": "x = 1\n"})
+    with overlay._scanning:
+        assert not overlay.catch_up("src/new.py", 0.01)
+    assert overlay.catch_up("src/new.py", 0.01)

@@ -28,7 +28,16 @@ from kgd.tools import addressing, file_paths, visibility
 from kgd.tools.context.lines import is_served
 from kgd.tools.context.recent import history_of
 from kgd.tools.file_paths import above
-from kgd.tools.nodes import LastChange, SuccessorAnswer, UnverifiedAnswer, moment, overlay_of, printable, updated
+from kgd.tools.nodes import (
+    LastChange,
+    SuccessorAnswer,
+    UnverifiedAnswer,
+    catch_up,
+    moment,
+    overlay_of,
+    printable,
+    updated,
+)
 from kgd.tools.operation import ADDRESS, Hints, Operation, Reflects
 from kgd.tools.origins import mark
 from kgd.tools.parameters import Params
@@ -40,6 +49,8 @@ NOTES = 100
 PLACES = 20
 """Largest number of places that one node cites in one file."""
 SYMBOLS = 300
+READ_WITHIN = 2.0
+"""Seconds to wait for the symbols of a new file; the text alone is useful too."""
 TASKS = 5
 """Largest number of tasks to search for the file."""
 
@@ -170,6 +181,8 @@ def code_text(session: Session, params: CodeParams) -> CodeResult:
         lines = text.split("\n") if text else []
         answer["lines"], answer["first"] = len(lines), params.first
         answer["text"] = printable("\n".join(lines[params.first - 1 : params.first - 1 + params.limit]))
+    if text is not None and session.principal is None:
+        catch_up(workspace, path, READ_WITHIN)
     symbols = _symbols(workspace, path) if text is not None else []
     former = file_paths.former(session, workspace, [path]).get(path, [])
     about = [_about(workspace, path, symbols, sees), *(_about_former(workspace, path, was, symbols) for was in former)]

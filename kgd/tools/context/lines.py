@@ -21,7 +21,7 @@ from kgd.model.uri import Uri, from_path, scheme_of
 from kgd.tools import addressing, file_paths
 from kgd.tools.context.gathering import AREAS, DIRECT, Findings, in_words
 from kgd.tools.context.recent import history_of
-from kgd.tools.nodes import moment, overlay_of, printable
+from kgd.tools.nodes import catch_up, moment, overlay_of, printable
 from kgd.tools.session import Session
 from kgd.tools.visibility import sight
 from kgd.workspace.workspace import Workspace
@@ -115,6 +115,8 @@ def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
         return
     former = file_paths.former(findings.session, workspace, [one.path for one in asked])
     for one in asked:
+        if findings.session.principal is None:
+            catch_up(workspace, one.path)
         symbols = {}
         paths = (one.path, *former.get(one.path, ()))
         for node in overlay.inside.nodes(one.path):

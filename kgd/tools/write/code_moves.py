@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -16,7 +15,7 @@ from kgd.freshness.freshness import Freshness
 from kgd.freshness.moving import is_moved, moving_edits
 from kgd.model.uri import CODE_TREE, OWNED, Uri, from_path, path_of, scheme_of, workspace_of
 from kgd.tools import addressing, file_paths
-from kgd.tools.nodes import printable
+from kgd.tools.nodes import overlay_of, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,10 +135,9 @@ def _on_disk(workspace: Workspace, root: Path, path: str) -> Uri:
 
 
 def await_noticed(workspace: Workspace, uri: Uri) -> None:
-    """Wait until the watch has noticed a new file. Otherwise, a relation to the file would store a node for it."""
-    end = time.monotonic() + NOTICED_WITHIN
-    while not workspace.in_overlay(uri) and time.monotonic() < end:
-        time.sleep(NOTICED_WITHIN / 100)
+    """Let the code tree have a new file. Otherwise, a relation to the file would store a node for it."""
+    if (overlay := overlay_of(workspace)) is not None:
+        overlay.catch_up(path_of(uri), NOTICED_WITHIN)
 
 
 def after_rename(was: str, now: str) -> tuple[str | Do, ...]:
