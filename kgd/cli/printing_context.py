@@ -123,6 +123,9 @@ def _after(missing: str) -> str:
     if missing.endswith("is a node"):
         uri = missing.split()[-4]
         return f"`kgd get {address(uri)}` shows it, and `kgd history {address(uri)}` its changes."
+    path, is_symbol, _ = missing.partition(" has no symbol ")
+    if is_symbol:
+        return f"`kgd context {path}` shows the facts about the file."
     folder, is_folder, _ = missing.partition(" is a folder")
     return f"`kgd why {folder}` shows the facts about the folder." if is_folder else NO_LINE
 

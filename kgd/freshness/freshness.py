@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 SETTLED_WITHIN = 20.0
 MOVED_WITHIN = 1.0
 _AREA = "atom:"
+CHECKED_AT_ONCE = 50
+"""Largest number of nodes just written that a reader checks; more, as after an import, are left to the thread."""
 AGAIN_AFTER = 5.0
 """Seconds before the text index is tried again after an error."""
 LOOK_AGAIN = 5.0
@@ -158,7 +160,10 @@ class Freshness:
         return self._areas.moved
 
     def citing(self, path: str) -> list[Uri]:
-        """The nodes known to cite a file, sorted. Takes one look-up."""
+        """The nodes known to cite a file, sorted. Takes one look-up, unless nodes were just written."""
+        with self._lock:
+            written = tuple(self._dirty) if len(self._dirty) <= CHECKED_AT_ONCE else ()
+        self._check_written(written)
         with self._lock:
             return sorted(self._by_path.get(path, ()))
 

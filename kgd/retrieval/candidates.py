@@ -262,6 +262,8 @@ class Unit:
     """How well the node's name matches the requested name; 0 if it does not match."""
     called: Uri | None = None
     """The node with that name."""
+    about: str = ""
+    """The reason if it is about a symbol that the query names."""
     steps: tuple[Step, ...] = ()
     """The relations by which it was reached from another unit."""
     helped: Step | None = None
@@ -348,11 +350,12 @@ class Pool:
         return min(1.0, max(0.0, (similarity - floor) / (top - floor)))
 
     def speaks_of(self, unit: Unit) -> bool:
-        """Whether a unit is a hit by itself: it has the name, enough of the words, or a similar meaning.
+        """Whether a unit is a hit by itself: it has the name, enough of the words, or a similar meaning, or is about a
+        symbol of that name.
 
         Sources and code need less evidence than notes, unless the query is strange. But weak words alone are none.
         """
-        if unit.named or self.question.min_similarity > 0:
+        if unit.named or unit.about or self.question.min_similarity > 0:
             return True
         if unit.lane is Lane.NOTES:
             return unit.tier >= ranking.BEGUN or self.evidence(unit) >= self.needed

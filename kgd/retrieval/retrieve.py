@@ -50,6 +50,8 @@ ALONE, QUOTED = "meaning alone", "quoted text"
 """The reason for a hit that has no words of the query, no requested name and no relation."""
 ABOUT_PATH = "about this path"
 """The reason for a hit that is about the path that is the query."""
+ABOUT_SYMBOL = "about the symbol "
+"""Begins the reason for a hit that is about a symbol that the query names."""
 
 QUOTES = "`\"'()? "
 """Characters around a path in a question."""
@@ -82,7 +84,8 @@ def retrieve(
     sources: Sequence[EdgeSource] | None = None,
     about: About | None = None,
     likely: Likely | None = None,
-    first: Sequence[Uri] = (),
+    first: Mapping[Uri, str] | None = None,
+    subjects: Mapping[Uri, str] | None = None,
     offset: tuple[int, int] = (0, 0),
 ) -> Retrieved:
     """At most `limit` hits each in knowledge and in code, starting from `offset`, with their cheapest relations.
@@ -96,7 +99,9 @@ def retrieve(
         sources: Edge sources as the caller may see them; by default the workspace's own.
         about: Without it, notes do not lead to the files that they are about.
         likely: Without it, past commits have no influence.
-        first: Notes about the path that is the query. Those that pass its filters come before all other knowledge.
+        first: Notes about the path or the symbol that is the query, each with the reason. Those that pass its filters
+            come before all other knowledge, except notes of that name.
+        subjects: Notes about symbols that the query names among other words, each with the reason. They rank higher.
 
     Raises:
         Unavailable: `min_similarity` was given, but there are no vectors.
@@ -104,14 +109,14 @@ def retrieve(
     own = workspace.sources() if sources is None else sources
     named = Once(mentions) if mentions is not None and question.follows(spreading.MENTIONS) else None
     around = _surroundings(workspace, question, own, named, sees)
-    pool = _filled(workspace, question, around, sees)
+    pool = _filled(workspace, question, around, sees, subjects or {})
     if likely is not None and pool.files and not pool.is_short and not question.types:
         pool.past = likely(question.query)
     notes: Mapping[Uri, Sequence[Uri]] = {}
     if about is not None and pool.files and question.max_depth:
         notes = about(list(pool.files)[:NOTED])
     wanted = (offset[0] + question.limit + 1, offset[1] + question.limit + 1)
-    ahead = _ahead(workspace, pool, around, first) if question.max_depth else []
+    ahead = _ahead(workspace, pool, around, first or {}) if question.max_depth else []
     known = _knowledge(workspace, pool, around, doubted, sees, max(wanted[0], NOTED_BY), ahead)
     best = {one.unit.key for one in known[:NOTED_BY] if one.unit is not None}
     pool.noted = frozenset(file for file, some in notes.items() if not best.isdisjoint(some))
@@ -154,7 +159,9 @@ def tagged(
     return Retrieved(tuple(hits), tuple(edges), len(page) > question.limit)
 
 
-def _filled(workspace: Workspace, question: Question, around: Surroundings, sees: Sees | None) -> Pool:
+def _filled(
+    workspace: Workspace, question: Question, around: Surroundings, sees: Sees | None, subjects: Mapping[Uri, str]
+) -> Pool:
     """The units of a query with their scores."""
     pool = gather(workspace, question, sees)
     is_plain = not (question.tags or question.is_of_a_period)
@@ -168,6 +175,7 @@ def _filled(workspace: Workspace, question: Question, around: Surroundings, sees
     if question.max_depth > 0:
         spreading.with_neighbours(pool, around)
         spreading.with_people(pool, workspace.text_so_far().by_people)
+        spreading.with_subjects(pool, around, subjects)
         spreading.hop(pool, around)
     candidates.with_dates(pool, workspace.text_so_far())
     if question.max_depth > 1:
@@ -178,15 +186,15 @@ def _filled(workspace: Workspace, question: Question, around: Surroundings, sees
     return pool
 
 
-def _ahead(workspace: Workspace, pool: Pool, around: Surroundings, first: Sequence[Uri]) -> list[Ranked]:
+def _ahead(workspace: Workspace, pool: Pool, around: Surroundings, first: Mapping[Uri, str]) -> list[Ranked]:
     """These nodes as hits, superseded ones last, without sources, code and facts that do not hold now."""
     if not first or pool.question.min_similarity > 0:
         return []
-    texts = {found.uri: found for found in around.find(first) if found.lane is Lane.NOTES}
+    texts = {found.uri: found for found in around.find(list(first)) if found.lane is Lane.NOTES}
     lapsed = candidates.lapses(texts, workspace.text_so_far(), pool.question.now)
     holding = [uri for uri in first if uri in texts and uri not in lapsed]
     holding.sort(key=lambda uri: successor(around.stored, uri) is not None)
-    return [Ranked(uri, 1.0, texts[uri], None, ABOUT_PATH) for uri in holding]
+    return [Ranked(uri, 1.0, texts[uri], None, first[uri]) for uri in holding]
 
 
 def _knowledge(
@@ -198,13 +206,28 @@ def _knowledge(
     wanted: int,
     ahead: Sequence[Ranked],
 ) -> list[Ranked]:
-    """The first `wanted` hits in knowledge: those `ahead`, then notes that match, then sources, then nodes reached only
-    along edges."""
+    """The first `wanted` hits in knowledge: notes whose name is the query, those `ahead`, then notes that match, then
+    sources, then nodes reached only along edges."""
     before = {one.uri for one in ahead}
     units = [unit for unit in pool.units.values() if unit.lane in KNOWLEDGE and unit.key not in before]
     placed = (_placed(unit, score, pool.question, around) for unit, score in _in_order(pool, units, around, doubted))
-    order = list(islice(chain(ahead, filter(None, placed)), wanted))
+    hits: Iterator[Ranked] = filter(None, placed)
+    named = list[Ranked]()
+    for hit in hits if ahead else ():
+        if not _is_called(hit, pool):
+            hits = chain([hit], hits)
+            break
+        named.append(hit)
+    order = list(islice(chain(named, ahead, hits), wanted))
     return order + _beyond(workspace, pool, order, KNOWLEDGE, sees, wanted)
+
+
+def _is_called(hit: Ranked, pool: Pool) -> bool:
+    """Whether the query is the name of a note that holds now."""
+    unit = hit.unit
+    if unit is None or unit.lane is not Lane.NOTES:
+        return False
+    return unit.named >= candidates.WHOLE_NAME and not _is_among(unit, pool.lapsed)
 
 
 def _beyond(
@@ -414,8 +437,8 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
             answers.append(whole)
             continue
         steps = unit.steps
-        is_alone = not (hit.why or past or steps or unit.helped or unit.named)
-        why = [*hit.why, *([ALONE] if is_alone else []), *past]
+        is_alone = not (hit.why or past or steps or unit.helped or unit.named or unit.about)
+        why = [*filter(None, [unit.about]), *hit.why, *([ALONE] if is_alone else []), *past]
         why += [f"via {_shown(step)}" for step in steps[-1:]]
         why += [f"helped by {_shown(unit.helped)}"] if unit.helped and not steps else []
         lex, vec, path = round(unit.lex, 4), round(unit.vec, 4), _path(one.uri, steps)

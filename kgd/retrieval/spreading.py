@@ -26,6 +26,8 @@ ORDERED = ("message://", "chunk://")
 """Schemes of nodes that are in sequence."""
 PERSON = 0.15
 """Bonus for texts of a speaker named in the query."""
+SUBJECT = 0.3
+"""Bonus for notes about a symbol named in the query."""
 BESIDE = 0.5
 """Share of a message's score that comes from the message and its neighbours together."""
 HELPED = 0.35
@@ -98,6 +100,17 @@ def with_people(pool: Pool, by_people: Callable[[Sequence[str], Sequence[int]], 
     for key in said:
         pool.units[key].score += PERSON
     if said:
+        normalise(pool)
+
+
+def with_subjects(pool: Pool, around: Surroundings, subjects: Mapping[Uri, str]) -> None:
+    """Raise the scores of notes about symbols named in the query. `subjects` has the reason for each note."""
+    fresh = [uri for uri in subjects if uri not in pool.units]
+    _add(pool, around, (found for found in (around.find(fresh) if fresh else ()) if found.lane is Lane.NOTES))
+    for uri, why in subjects.items():
+        if unit := pool.units.get(uri):
+            unit.score, unit.about = unit.score + SUBJECT, why
+    if subjects:
         normalise(pool)
 
 

@@ -41,7 +41,8 @@ PathFilter = Annotated[
 """The parameter `path` of lists; `PathMatcher` applies it."""
 SYMBOLS_LOOKED = 20
 """Number of symbols to compare with a name."""
-_NAME = re.compile(r"[^\W\d][\w$]*(?:(?:\.|::)[\w$]+)*").fullmatch
+is_name = re.compile(r"[^\W\d][\w$]*(?:(?:\.|::)[\w$]+)*").fullmatch
+"""Matches the name of a symbol, such as ``sign`` or ``Session.renew``."""
 _SEPARATORS = re.compile(r"[,\n]")
 
 
@@ -76,7 +77,7 @@ def places(session: Session, workspace: Workspace, texts: Sequence[str]) -> Plac
     Raises:
         Limit: There are more than `MOST_PATHS`.
     """
-    given = [one for text in texts for one in _separated(session, workspace, text)]
+    given = [one for text in texts for one in separated(session, workspace, text)]
     if len(given) > MOST_PATHS:
         raise Limit(
             f"a call has at most {MOST_PATHS} paths, this one has {len(given)}",
@@ -202,7 +203,7 @@ def names(session: Session, workspace: Workspace, texts: Sequence[str]) -> dict[
     found = dict[str, bool]()
     for text in texts if caller.root is not None else ():
         name = text.strip().strip(QUOTES).rstrip("?").removesuffix("()")
-        place = caller.place(text) if _NAME(name) else None
+        place = caller.place(text) if is_name(name) else None
         if place and caller.misses(place) and ((known := is_symbol(name)) or "." not in name):
             found[text] = known
     return found
@@ -324,7 +325,7 @@ def common_directory(paths: Iterable[str]) -> str:
     return os.path.commonpath(folders) if folders and all(folders) else ""
 
 
-def _separated(session: Session, workspace: Workspace, text: str) -> list[str]:
+def separated(session: Session, workspace: Workspace, text: str) -> list[str]:
     """The paths in a text: one path, or several separated by commas or newlines."""
     if not _SEPARATORS.search(text):
         return [text] if text.strip() else []

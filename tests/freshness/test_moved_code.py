@@ -314,7 +314,7 @@ def test_context_of_a_renamed_file_has_the_facts_about_its_former_path(ask: Ask,
     rename(code)
     rename(code, LOGIN, "src/last.py")
     found = {one["uri"]: one["why"] for one in ask.context(paths="src/last.py")["items"]}
-    assert found == {CITING: f"cites {SESSION}, now src/last.py", RELATED: f"about {SESSION}, now src/last.py"}
+    assert found == {CITING: f"cites sign in {SESSION}, now src/last.py", RELATED: f"about {SESSION}, now src/last.py"}
     assert ask.context(paths="src/last.py")["described"] == ["src/last.py"]
     until(lambda: {one["uri"] for one in ask.context(paths="src/")["items"]} == {CITING, RELATED, OTHER})
     until(lambda: ask.code_file(uri="./src/last.py")["symbols"])

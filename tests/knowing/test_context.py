@@ -164,6 +164,7 @@ def test_a_budget_that_holds_nothing_is_refused(known: Ask) -> None:
 
 def test_a_path_may_be_written_in_any_way(known: Ask, code: Path) -> None:
     until(lambda: known.context(paths=[SESSION])["changes"])  # the code's history is read in the background
+    until(lambda: "code" in known.context(paths=[SESSION]))  # and so is the code
     wanted = known.context(paths=[SESSION])
     for spelling in (
         "./src/auth/session.py",

@@ -16,13 +16,13 @@ from kgd.memories import tasks
 from kgd.model.access import Verb
 from kgd.model.node import Node
 from kgd.model.uri import Uri, build, is_owned
-from kgd.tools import addressing, as_markdown, origins
+from kgd.tools import addressing, as_markdown, file_paths, origins, symbol_facts
 from kgd.tools.context import gathering, lines, packing, recent
 from kgd.tools.context.gathering import CodeAnswer, Findings
 from kgd.tools.context.lines import AskedLines, LineAnswer
 from kgd.tools.context.packing import CutAnswer, ItemAnswer
 from kgd.tools.context.recent import ChangeAnswer, KnownByAnswer, LikelyFileAnswer, TogetherAnswer
-from kgd.tools.file_paths import Places, common_directory, names, places, sentences
+from kgd.tools.file_paths import Places, common_directory, places, sentences
 from kgd.tools.nodes import printable
 from kgd.tools.operation import BUDGET, CONTEXT_ID, SINCE, UNTIL, USUAL, Command, Hints, Operation, option
 from kgd.tools.origins import Origin, marks
@@ -63,8 +63,8 @@ GAPS_NAMED = 20
 
 
 class ContextParams(Params):
-    paths: Annotated[Many[str], Field(max_length=1_000, description="files, FILE:LINE, directories")] = Field(
-        default_factory=list
+    paths: Annotated[Many[str], Field(max_length=1_000, description="files, FILE:LINE, FILE#SYMBOL, directories")] = (
+        Field(default_factory=list)
     )
     task: Annotated[str, Field(max_length=20_000, description="a task's URI, or its text")] = ""
     question: Annotated[str, Field(max_length=2_000)] = ""
@@ -95,7 +95,7 @@ class ContextResult(TypedDict):
     nodes if nothing in `items` answers the question. `unmatched_paths` do not belong to an area; `described` are those
     of them to which other nodes refer.
 
-    `lines`: the commits of the requested lines; `unknown_lines` and `unknown_paths`: sentences about lines and
+    `lines`: the commits of the requested lines; `unknown_lines` and `unknown_paths`: sentences about lines, symbols and
     paths that do not exist.
     `likely_files` and `tried_before`: from past commits about a task. `working_set`: with a `context_id`, the nodes
     that the conversation saw before this call, the most recent first.
@@ -134,6 +134,8 @@ class _Asked:
     task: str = ""
     """The URI of the task in the call; empty without one."""
     lines: list[AskedLines] = field(default_factory=list)
+    unknown_symbols: list[str] = field(default_factory=list)
+    """A sentence for each symbol of the call that does not exist."""
     query: str = ""
     """The text of the task or the question, for the history of the code."""
 
@@ -143,11 +145,12 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     _check_asked(params)
     texts = [*params.paths, *([params.task] if "://" in params.task[:40] and " " not in params.task else [])]
     workspace = addressing.choose(session, params.workspace, texts)
-    named = names(session, workspace, params.paths)
+    named = file_paths.names(session, workspace, params.paths)
     params = _with_sentences_asked(session, workspace, params, named)
-    asked = _gathered(session, workspace, params)
+    several = [*named] if len(named) > 1 else []  # a single name is the question, and finds these facts
+    asked = _gathered(session, workspace, params, several)
     if params.question.strip() and not asked.findings.ordered() and workspace.meaning.catch_up(EMBEDDED_WITHIN):
-        asked = _gathered(session, workspace, params)  # texts written a moment ago may match by meaning now
+        asked = _gathered(session, workspace, params, several)  # texts written a moment ago may match by meaning now
     if params.question.strip():
         gathering.note_question(asked.findings, params.question, named=params.workspace is not None)
     found = asked.findings.dated()
@@ -171,7 +174,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         "described": list(map(printable, asked.covered.described)),
         "code": list(asked.findings.code.values())[:MOST_CODE],
         "lines": lines.answers(session, workspace, asked.lines),
-        "unknown_lines": lines.unknown(session, workspace, asked.lines),
+        "unknown_lines": [*lines.unknown(session, workspace, asked.lines), *asked.unknown_symbols],
         "unknown_paths": lines.unknown_paths(session, workspace, [*asked.places.absent, *unknown], asked.lines)
         if asked.places.asked or unknown
         else [],
@@ -231,9 +234,12 @@ def _with_sentences_asked(
     return params.model_copy(update={"paths": paths, "question": " ".join(filter(None, [*found, question]))})
 
 
-def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> _Asked:
-    """All findings for the paths, the task and the question together."""
+def _gathered(session: Session, workspace: Workspace, params: ContextParams, names: Sequence[str]) -> _Asked:
+    """All findings for the paths, the task, the question and these names of symbols together."""
     asked = _Asked(Findings(session, workspace, *period(params.since, params.until)))
+    gathering.by_symbols(
+        asked.findings, [uri for name in names for uri in symbol_facts.called(session, workspace, name)]
+    )
     asked.findings.with_symbols = "symbols" in params.include
     texts = list(params.paths)
     if params.task.strip():
@@ -251,6 +257,9 @@ def _gathered(session: Session, workspace: Workspace, params: ContextParams) -> 
         gathering.by_question(asked.findings, params.question)
         asked.about, asked.query = asked.about or "this question", asked.query or params.question
     if texts:
+        texts, symbols = lines.with_symbols(session, workspace, texts)
+        known = gathering.by_symbols(asked.findings, symbols)
+        asked.unknown_symbols = lines.unknown_symbols(workspace, symbols, known)
         texts, named = lines.separated(session, workspace, texts)
         asked.lines = [
             one._replace(path=place) for one in named for place in places(session, workspace, [one.path]).asked

@@ -28,7 +28,8 @@ from kgd.model.node import cut_at_word
 from kgd.model.uri import CODE_TREE, KNOWLEDGE, Uri, name_of, path_of, scheme_of, uri_at, workspace_of
 from kgd.retrieval import candidates
 from kgd.retrieval.query import Answered, Question, Retrieved
-from kgd.tools import file_paths, visibility
+from kgd.retrieval.retrieve import ABOUT_PATH, ABOUT_SYMBOL
+from kgd.tools import file_paths, symbol_facts, visibility
 from kgd.tools.file_paths import Places, above
 from kgd.tools.nodes import SuccessorAnswer, overlay_of, printable, successor_of, title_of
 from kgd.tools.read import questions
@@ -81,6 +82,8 @@ class Found:
     superseded_by: SuccessorAnswer | None = None
     on_line: bool = False
     """It cites, or has a relation to, a symbol that contains a requested line."""
+    of_symbol: bool = False
+    """It cites, or has a relation to, a requested symbol or one with a requested line, and a reason says so."""
 
     def order(self, doubted: Collection[Uri]) -> tuple[object, ...]:
         """The sort key. Nodes in `doubted` come after the other nodes of their kind."""
@@ -138,7 +141,7 @@ class Findings:
         if closeness < found.closeness:
             found.closeness, found.rank = closeness, rank
             found.reasons.insert(0, why)
-        elif why not in found.reasons:
+        elif why and why not in found.reasons:
             found.reasons.append(why)
         if paths:
             found.paths += [path for path in map(printable, paths) if path not in found.paths]
@@ -164,6 +167,11 @@ class Findings:
         """The distance of a node from the question; beyond `FAR` if it was not found."""
         found = self._found.get(self.workspace.graph.resolve(uri))
         return found.closeness if found else FAR + 1
+
+    def is_about_symbol(self, uri: Uri) -> bool:
+        """Whether the node was found by a symbol, which a reason names, so that its file is no other reason."""
+        found = self._found.get(self.workspace.graph.resolve(uri))
+        return found is not None and found.of_symbol
 
     def leave_out(self, uri: Uri) -> None:
         """Exclude the node that the question is about."""
@@ -252,6 +260,8 @@ AREAS_FOLLOWED = 40
 MENTIONS = 8
 """Largest number of paths to look for in the texts of memories."""
 STARTS = 120
+SYMBOLS_NAMED = 3
+"""Largest number of symbols of one file named in a reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +301,18 @@ def by_paths(findings: Findings, places: Places) -> Covered:
     ]
     described = [path for path in unmatched if path in named]
     return Covered((*unmatched, *places.outside), tuple(described))
+
+
+def by_symbols(findings: Findings, symbols: Sequence[Uri]) -> set[Uri]:
+    """Find the nodes about symbols. They come before what is known about the files and areas of the symbols. Returns
+    the symbols that have any."""
+    known = set[Uri]()
+    for number, symbol in enumerate(symbols):
+        for fact in symbol_facts.facts_about(findings.session, findings.workspace, [symbol]):
+            if scheme_of(fact.uri) not in AREAS and (found := findings.add(fact.uri, ANSWER, fact.why, -1.0, number)):
+                found.of_symbol = True
+                known.add(symbol)
+    return known
 
 
 def by_task(findings: Findings, task: Task) -> None:
@@ -372,6 +394,8 @@ def by_question(findings: Findings, question: str) -> None:
 
 def _found(hit: Answered) -> str:
     """The reason for a hit, in words."""
+    if about := next((one for one in hit.why if one.startswith((ABOUT_PATH, ABOUT_SYMBOL))), ""):
+        return about
     words = [one for one in hit.why if not one.startswith(("via ", "helped by "))]
     ways = [one for one in hit.why if one not in words]
     return "found " + (", ".join(([f"by {', '.join(words)}"] if words else []) + ways) or "by its name")
@@ -423,12 +447,27 @@ def _naming(findings: Findings, path: str, now: str = "") -> bool:
             known |= findings.add(edge.target, DIRECT, f"{in_words(edge.type)} {told}", edge.weight) is not None
     for citing in Freshness.of(findings.workspace).citing(path)[:RELATIONS]:
         if scheme_of(citing) not in AREAS:
-            known |= findings.add(citing, DIRECT, f"cites {told}", 0.0) is not None
+            how = "" if findings.is_about_symbol(citing) else _citing(findings, citing, path, told)
+            known |= findings.add(citing, DIRECT, how, 0.0) is not None
     if findings.workspace.graph.card(uri) is not None:
         node = findings.workspace.readable(uri)
         if node is not None and (node.summary or node.content):
             known |= findings.add(uri, DIRECT, "recorded about the file itself") is not None
     return known
+
+
+def _citing(findings: Findings, uri: Uri, path: str, told: str) -> str:
+    """How a node cites a file: ``about Keys.rotate in src/keys.py``, or ``cites src/keys.py`` if it cites all of it."""
+    workspace = findings.workspace
+    types = {edge.target: edge.type for edge in workspace.graph.out(uri) if scheme_of(edge.target) == "symbol"}
+    names: dict[str, list[str]] = {}
+    for one in Freshness.of(workspace).citations(uri):
+        if one.path == path and one.symbol:
+            symbol = uri_at("symbol", workspace.id, f"{path}/{one.symbol}")
+            named = names.setdefault(in_words(types.get(symbol, "cites") if symbol else "cites"), [])
+            named += [] if one.symbol in named else [one.symbol]
+    ways = [f"{how} {', '.join(some[:SYMBOLS_NAMED])}" for how, some in names.items()]
+    return f"{' and '.join(ways)} in {told}" if ways else f"cites {told}"
 
 
 def _naming_former(findings: Findings, path: str, former: Iterable[str]) -> bool:

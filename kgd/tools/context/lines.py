@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
-from itertools import chain, groupby
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple, NotRequired
 
 from typing_extensions import TypedDict
 
 from kgd.code_history import reading
 from kgd.errors import Invalid, KgdError
-from kgd.freshness.freshness import Freshness
 from kgd.git import code_log
 from kgd.git.code_log import LineOrigin, blame
 from kgd.git.discovery import Place, find_place
 from kgd.git.program import GitFailed
-from kgd.model.uri import Uri, from_path, scheme_of
-from kgd.tools import addressing, file_paths
+from kgd.model.uri import Uri, from_path, name_of, path_of, scheme_of
+from kgd.tools import addressing, file_paths, symbol_facts
 from kgd.tools.context.gathering import AREAS, DIRECT, Findings, in_words
 from kgd.tools.context.recent import history_of
 from kgd.tools.nodes import catch_up, moment, overlay_of, printable
@@ -107,34 +106,48 @@ def _refuse_line(session: Session, workspace: Workspace, text: str) -> None:
         raise Invalid(fault, at=text[:80], next="Write a file and a line, as in src/app.py:12, or the file alone.")
 
 
+def with_symbols(session: Session, workspace: Workspace, texts: Sequence[str]) -> tuple[list[str], list[Uri]]:
+    """The texts with the file instead of each symbol, such as ``src/app.py#Shop.open``, and these symbols."""
+    plain, symbols = list[str](), list[Uri]()
+    for text in texts:
+        pieces = file_paths.separated(session, workspace, text) if "#" in text or "symbol:" in text else [text]
+        for piece in pieces:
+            symbol = symbol_facts.at_address(session, workspace, piece)
+            symbols += [symbol] if symbol is not None and symbol not in symbols else []
+            plain.append(piece if symbol is None else path_of(symbol).rpartition("/")[0])
+    return plain, symbols
+
+
+def unknown_symbols(workspace: Workspace, symbols: Sequence[Uri], known: Collection[Uri]) -> list[str]:
+    """A sentence for each of these symbols that neither the code has nor a fact, by `known`, is about."""
+    overlay = overlay_of(workspace)
+    found = []
+    for symbol in symbols:
+        path, _, name = path_of(symbol).rpartition("/")
+        if overlay is not None and symbol not in known and not workspace.in_overlay(symbol):
+            found.append(printable(f"{path} has no symbol {name}"))
+    return found
+
+
 def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
     """Add the nodes that cite a symbol with one of the lines, before nodes that cite the file."""
     workspace = findings.workspace
     overlay = overlay_of(workspace)
     if overlay is None or overlay.inside is None:
         return
-    former = file_paths.former(findings.session, workspace, [one.path for one in asked])
     for one in asked:
         if findings.session.principal is None:
             catch_up(workspace, one.path)
-        symbols = {}
-        paths = (one.path, *former.get(one.path, ()))
-        for node in overlay.inside.nodes(one.path):
-            if scheme_of(node.uri) == "symbol" and _overlaps(one, node.data.get("line"), node.data.get("end_line")):
-                symbols[node.name] = node
-                uris = filter(None, (file_paths.symbol_in(workspace, path, node.uri) for path in paths))
-                for edge in chain.from_iterable(map(workspace.graph.into, uris)):
-                    _add(findings, edge.target, f"{in_words(edge.type)} {node.name}")
-        freshness = Freshness.of(workspace)
-        for uri in (uri for path in paths for uri in freshness.citing(path)):
-            for cited in freshness.citations(uri) if scheme_of(uri) not in AREAS else ():
-                if cited.path in paths and cited.symbol in symbols:
-                    _add(findings, uri, f"cites {cited.symbol}")
-
-
-def _add(findings: Findings, uri: Uri, how: str) -> None:
-    if found := findings.add(uri, DIRECT, f"{how}, which contains the line", -1.0):
-        found.on_line = True
+        symbols = [
+            node.uri
+            for node in overlay.inside.nodes(one.path)
+            if scheme_of(node.uri) == "symbol" and _overlaps(one, node.data.get("line"), node.data.get("end_line"))
+        ]
+        for fact in symbol_facts.facts_about(findings.session, workspace, symbols):
+            how = f"{in_words(fact.type)} {name_of(fact.symbol)}, which contains the line"
+            is_area = fact.type == "cites" and scheme_of(fact.uri) in AREAS
+            if not is_area and (found := findings.add(fact.uri, DIRECT, how, -1.0)):
+                found.on_line = found.of_symbol = True
 
 
 def answers(session: Session, workspace: Workspace, asked: Sequence[AskedLines]) -> list[LineAnswer]:

@@ -27,8 +27,8 @@ from kgd.model.uri import CODE_TREE, KNOWLEDGE, LANES, OWNED, Lane, Uri, name_of
 from kgd.retrieval.candidates import file_of
 from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.retrieval.relevance import anybody
-from kgd.retrieval.retrieve import retrieve, tagged
-from kgd.tools import addressing, as_markdown, file_paths, origins, paging, visibility
+from kgd.retrieval.retrieve import ABOUT_PATH, retrieve, tagged
+from kgd.tools import addressing, as_markdown, file_paths, origins, paging, symbol_facts, visibility
 from kgd.tools.areas import ids
 from kgd.tools.nodes import LastChange, SuccessorAnswer, UnverifiedAnswer, printable, updated
 from kgd.tools.operation import (
@@ -314,7 +314,7 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
     sources = visibility.sources(session, workspace.id, workspace.sources())
     if question.query.strip():
         doubted = Freshness.of(workspace).doubted if sees is None else ()
-        named = file_paths.named(session, workspace, question.query) if question.max_depth else ()
+        inside = symbol_facts.named_inside(session, workspace, question.query) if question.max_depth else ()
         return retrieve(
             workspace,
             question,
@@ -324,7 +324,8 @@ def answered(session: Session, workspace: Workspace, question: Question, offset:
             sources=sources,
             about=partial(about_paths, workspace),
             likely=partial(_likely, workspace) if session.sees_code_history(workspace) else None,
-            first=_about_named(workspace, named),
+            first=_about_named(session, workspace, question.query) if question.max_depth else {},
+            subjects=symbol_facts.reasons(symbol_facts.facts_about(session, workspace, inside)),
             offset=offset,
         )
     return tagged(workspace, question, sees=sees, sources=sources, offset=offset[0])
@@ -386,10 +387,15 @@ def about_paths(workspace: Workspace, uris: Sequence[Uri]) -> dict[Uri, list[Uri
     return found
 
 
-def _about_named(workspace: Workspace, named: Sequence[Uri]) -> list[Uri]:
-    """The nodes of files and directories, and the notes about them."""
-    about = about_paths(workspace, named)
-    return list(dict.fromkeys(one for uri in named for one in (uri, *about[uri])))
+def _about_named(session: Session, workspace: Workspace, query: str) -> dict[Uri, str]:
+    """The nodes of files and directories that are the query, and the notes about them; or the notes about its symbol.
+    Each has the reason."""
+    if named := file_paths.named(session, workspace, query):
+        about = about_paths(workspace, named)
+        return {one: ABOUT_PATH for uri in named for one in (uri, *about[uri])}
+    symbol = symbol_facts.at_address(session, workspace, query)
+    symbols = [symbol] if symbol is not None else symbol_facts.called(session, workspace, query)
+    return symbol_facts.reasons(symbol_facts.facts_about(session, workspace, symbols))
 
 
 SEARCH = Operation(

@@ -1,0 +1,116 @@
+"""The symbols of the code tree that a text names, and the facts about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import NamedTuple
+
+from kgd.errors import Invalid, NotFound
+from kgd.freshness.freshness import Freshness
+from kgd.index.exact_names import asked_in
+from kgd.model.escaping import one_line
+from kgd.model.uri import CODE_TREE, Uri, name_of, path_of, scheme_of, uri_at
+from kgd.retrieval.relevance import anybody
+from kgd.retrieval.retrieve import ABOUT_SYMBOL, QUOTES
+from kgd.tools import addressing, file_paths, visibility
+from kgd.tools.session import Session
+from kgd.workspace.workspace import Workspace
+
+MOST_CALLED = 60
+"""Largest number of symbols of one name whose facts are looked up."""
+FEW_CALLED = 3
+"""Largest number of symbols that a name inside a sentence stands for."""
+MOST_FACTS = 200
+"""Largest number of facts about one symbol, and of facts that cite its file."""
+
+
+class Fact(NamedTuple):
+    """A node about a symbol: the symbol, and the type of the relation, or ``cites``."""
+
+    uri: Uri
+    type: str
+    symbol: Uri
+
+    @property
+    def why(self) -> str:
+        """``about sign in src/keys.py``."""
+        path, _, name = path_of(self.symbol).rpartition("/")
+        return one_line(f"{self.type.replace('_', ' ')} {name} in {path}")
+
+
+def at_address(session: Session, workspace: Workspace, text: str) -> Uri | None:
+    """The symbol of ``src/keys.py#sign`` or ``symbol://shop/src/keys.py/sign``; None if the text is no such address.
+
+    The code need not have the symbol, since facts may still name it; but it must have the file of ``PATH#NAME``.
+
+    Raises:
+        Unavailable: The file was just written, and could not be read in time.
+    """
+    text = text.strip()
+    path, sign, name = text.partition("#")
+    uri: Uri | None = None
+    if text.startswith("symbol:"):
+        with suppress(Invalid, NotFound):
+            uri = addressing.resolve(session, workspace, text)
+            uri = uri if addressing.owner_of(session, workspace, uri) is workspace else None
+    elif sign and name and "://" not in text and not any(map(str.isspace, name)):
+        place = None if file_paths.is_known(session, workspace, text) else _file(session, workspace, path)
+        if place:
+            addressing.await_symbols(session, workspace, place)
+            uri = uri_at("symbol", workspace.id, f"{place}/{name}")
+    sees = visibility.sight(session, workspace.id) or anybody
+    return uri if uri is not None and sees(uri) else None
+
+
+def _file(session: Session, workspace: Workspace, text: str) -> str | None:
+    place = file_paths.locate_existing(session, workspace, text)
+    return None if place is None or file_paths.is_directory(workspace, place) else place
+
+
+def called(session: Session, workspace: Workspace, name: str, most: int = MOST_CALLED) -> list[Uri]:
+    """The readable symbols whose name, spelled exactly like this, is the text; the name may be qualified.
+
+    None if there are more than `most`.
+    """
+    name = name.strip().strip(QUOTES).removesuffix("()")
+    if not file_paths.is_name(name):
+        return []
+    sees = visibility.sight(session, workspace.id) or anybody
+    found = workspace.text_so_far().called(name, sees, types=["symbol"])
+    exact = list(islice((one.uri for one, is_exact in found if is_exact), most + 1))
+    return exact if len(exact) <= most else []
+
+
+def named_inside(session: Session, workspace: Workspace, question: str) -> list[Uri]:
+    """The symbols with names written like identifiers inside a question; none for a name that many symbols have."""
+    whole = question.strip().strip(QUOTES).removesuffix("()")
+    inside = (name for name in asked_in(question) if name != whole and not any(map(str.isspace, name)))
+    return [uri for name in inside for uri in called(session, workspace, name, FEW_CALLED)]
+
+
+def facts_about(session: Session, workspace: Workspace, symbols: Iterable[Uri]) -> Iterator[Fact]:
+    """The nodes with a relation to a symbol, then those that cite it, for each symbol; also under former paths of its
+    file. A node comes once for each symbol."""
+    freshness = Freshness.of(workspace)
+    for symbol in symbols:
+        path, _, name = path_of(symbol).rpartition("/")
+        paths = (path, *file_paths.former(session, workspace, [path]).get(path, ()))
+        found = dict[Uri, str]()
+        for one in paths:
+            if (uri := uri_at("symbol", workspace.id, f"{one}/{name}")) is not None:
+                for edge in workspace.graph.into(uri)[:MOST_FACTS]:
+                    found.setdefault(edge.target, edge.type)
+            for citing in freshness.citing(one)[:MOST_FACTS]:
+                if any(cited.path in paths and cited.symbol == name for cited in freshness.citations(citing)):
+                    found.setdefault(citing, "cites")
+        yield from (Fact(uri, type, symbol) for uri, type in found.items() if scheme_of(uri) not in CODE_TREE)
+
+
+def reasons(facts: Iterable[Fact]) -> dict[Uri, str]:
+    """The reason for each fact as a hit, in words; the first symbol counts."""
+    found = dict[Uri, str]()
+    for fact in facts:
+        found.setdefault(fact.uri, f"{ABOUT_SYMBOL}{one_line(name_of(fact.symbol))}")
+    return found
