@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from kgd.graph.edges import Edge, EdgeSource
 from kgd.graph.live_graph import LiveGraph
@@ -47,6 +47,26 @@ def newest(source: EdgeSource, uri: Uri) -> Uri | None:
     while len(known) <= LONGEST and (following := successor(source, known[-1])):
         known.append(following)
     return known[-1] if len(known) > 1 else None
+
+
+def predecessors(source: EdgeSource, uri: Uri, declared: Iterable[Uri] = ()) -> set[Uri]:
+    """The nodes that a node supersedes or sums up, directly or through others, as far as `LONGEST` steps lead.
+
+    `declared` are further nodes that it supersedes, by relations that are not stored yet.
+    """
+    found, last = set[Uri](), {*declared, *_predecessors(source, uri)}
+    for _ in range(LONGEST):
+        last = {one for one in last if one != uri} - found
+        if not last:
+            break
+        found |= last
+        last = {before for one in last for before in _predecessors(source, one)}
+    return found - {uri}
+
+
+def _predecessors(source: EdgeSource, uri: Uri) -> Iterator[Uri]:
+    yield from (edge.target for edge in source.out(uri) if _supersedes(edge))
+    yield from (edge.target for edge in source.into(uri) if ranks_behind(edge.type))
 
 
 def _successors(source: EdgeSource, uri: Uri) -> Iterator[Uri]:

@@ -236,6 +236,11 @@ class Node:
     def relation(self, type: str, target: Uri) -> Relation | None:
         return next((r for r in self.relations if r.key == (type, target)), None)
 
+    @property
+    def supersedes(self) -> list[Uri]:
+        """The nodes that it declares to supersede."""
+        return [one.target for one in self.relations if one.type.lower() == SUPERSEDES]
+
     def with_relation(self, *relations: Relation) -> Node:
         """The node with these relations added. Each replaces an existing relation with the same (type, target); of
         several such relations, the last takes precedence."""

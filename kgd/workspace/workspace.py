@@ -389,12 +389,15 @@ class Workspace:
             outcome = self._writer.run(stage, request=request, counted=self._counted(changes))
         # Similar nodes are optional: finding them must not delay other writers, and an import of a document needs none.
         if outcome.created and not self._writer.is_busy and changes.operation != "ingest":
+            replaced: dict[Uri, list[Uri]] = {}
             if outcome.would:
-                named = {one.uri: one.after.label for one in outcome.would.nodes if one.before is None and one.after}
+                nodes = [one.after for one in outcome.would.nodes if one.before is None and one.after]
+                named = {node.uri: node.label for node in nodes}
+                replaced = {node.uri: node.supersedes for node in nodes}
             else:
                 cards = map(self.graph.card, outcome.created)
                 named = {card.uri: card.name for card in cards if card}
-            outcome = replace(outcome, similar=self._derived.similar(named))
+            outcome = replace(outcome, similar=self._derived.similar(named, replaced))
         return outcome
 
     def _counted(self, changes: ChangeSet) -> list[str]:

@@ -167,3 +167,45 @@ def test_a_missing_successor_and_a_circle_supersede_nothing(ask: Ask) -> None:
     ask.put(changes=[relate(one, other, "supersedes") for one, other in ((OLD, NEW), (NEW, third), (third, OLD))])
     assert not successors(ask.get(uris=[OLD, NEW, third])["nodes"])
     assert not successors(ask.search(query="sessions")["hits"])
+
+
+def test_a_second_successor_is_kept_and_told_of_the_first(ask: Ask) -> None:
+    decide(ask)
+    ask.put(changes=relate(NEW, OLD, "supersedes"))
+    told = f"{OLD} is already superseded by {NEW}; both relations are kept"
+    later = ask.remember(text="Sessions are in SQLite.", type="decision", supersedes=[OLD])
+    assert later["warnings"] == [told]
+    third = {"type": "supersedes", "target": OLD}
+    put = ask.put(changes=[upsert("decision://shop/keep-zero", type="decision", summary="None.", relations=[third])])
+    assert put["warnings"] == [told]
+    ask.put(changes=upsert("decision://shop/keep-files", type="decision", summary="Sessions are in files."))
+    assert ask.put(changes=relate(OLD, "decision://shop/keep-files", "superseded_by"))["warnings"] == [told]
+    sources = [one["source"] for one in ask.get(uris=OLD, include=["incoming"])["nodes"][0]["incoming"]]
+    assert {NEW, later["nodes"][0]["uri"], "decision://shop/keep-zero"} <= set(sources)
+    again = ask.remember(text="Sessions are in SQLite.", type="decision", supersedes=[OLD])
+    assert not any("superseded" in warning for warning in again["warnings"])
+
+
+def test_a_fact_does_not_look_like_those_that_it_supersedes(ask: Ask) -> None:
+    text = "Sessions are kept in the Redis of the shop for thirty minutes"
+    old = ask.remember(text=f"{text}.")["nodes"][0]["uri"]
+    new = ask.remember(text=f"{text} or less.", supersedes=[old])
+    assert new["similar"] == []
+    newest = new["nodes"][0]["uri"]
+    assert ask.remember(text=f"{text} or an hour.", supersedes=[newest], dry_run=True)["similar"] == []
+    (similar,) = ask.remember(text=f"{text} or more.")["similar"]
+    assert set(similar["like"]) == {old, newest}
+
+
+def test_a_superseded_fact_is_listed_once_among_distant_nodes(ask: Ask) -> None:
+    decide(ask)
+    distant = [upsert(f"insight://shop/far-{n}", summary=f"Far {n}.") for n in range(3)]
+    near = [relate(f"insight://shop/far-{n}", NEW, "uses") for n in range(3)]
+    ask.put(changes=[*distant, *near, relate(NEW, OLD, "supersedes")])
+    later = [upsert("decision://shop/later", type="decision", summary="Later.", relations=ABOUT)]
+    ask.put(changes=[*later, relate("decision://shop/later", OLD, "supersedes")])
+    answer = ask.context(paths=["src/auth/session.py"])
+    found = uris(answer["items"], *(one["uri"] for one in answer["items"]))
+    assert sorted(found) == sorted({OLD, NEW, "decision://shop/later", *(one["uri"] for one in distant)})
+    assert found[-1] == OLD
+    assert answer["cut"] == []

@@ -106,7 +106,8 @@ def fill(
             room -= used
 
     serve(sides, room // SIDE_SHARE)
-    close = [one for one in found[:MOST_ITEMS] if one.closeness < FAR]
+    considered = found[:MOST_ITEMS]
+    close = [one for one in considered if one.closeness < FAR]
     read = cache(partial(_content, workspace, sees))
     for brief in (BRIEF, BRIEFER):
         items = _Items(read, marks)
@@ -121,13 +122,14 @@ def fill(
     serve((name for name in sides if name in PATHS), room // 2)
     if len(items.answers) == len(close):
         room = items.extend(room, RULES, AREAS)
-        room = items.take(found[len(close) : MOST_ITEMS], room, brief=0)
+        room = items.take([one for one in considered if one.closeness >= FAR], room, brief=0)
     cut.update(one.kind for one in found if one.uri not in items.uris)
     for helping in (FIRST_HELPING, HARD_LIMIT):
         room = items.extend(room, helping)
     serve(sides, room)
     cut.update({name: left for name, values in sides.items() if (left := len(values) - len(lists[name]))})
-    return {"items": items.answers, **lists}, cut
+    order = {one.uri: number for number, one in enumerate(found)}
+    return {"items": sorted(items.answers, key=lambda item: order[Uri(item["uri"])]), **lists}, cut
 
 
 def _needed_first(found: Sequence[Found]) -> list[Found]:

@@ -12,13 +12,14 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, Stale
+from kgd.graph.succession import predecessors, successor
 from kgd.memories.keywords import first_words, memory
 from kgd.model.access import Verb
-from kgd.model.change import VERIFY, ChangeSet, Edit, Upsert, subject_from
+from kgd.model.change import VERIFY, ChangeSet, Edit, Relate, Upsert, subject_from
 from kgd.model.fields import CITES
-from kgd.model.node import PLAIN, SUPERSEDES, NodeField, Relation, Shape
+from kgd.model.node import PLAIN, SUPERSEDES, NodeField, Relation, Shape, ranks_behind
 from kgd.model.uri import OWNED, Uri, build, scheme_of_type
-from kgd.tools import addressing
+from kgd.tools import addressing, visibility
 from kgd.tools.areas import ids
 from kgd.tools.cited_lines import without_lines
 from kgd.tools.model_decisions import Resolved, settle
@@ -132,6 +133,7 @@ def written(
         given, told = without_lines(session, workspace, changes.edits)
         changes = replace(changes, edits=given)
     unknown = unknown_types(session, workspace, changes.edits)
+    told += superseded_before(session, workspace, changes.edits)
     with naming_similar(session, workspace):
         outcome, resolved = _carried_out(session, workspace, changes, conflicts, dry_run)
     warnings = [
@@ -141,6 +143,29 @@ def written(
         *new_types(unknown, changes.edits, outcome),
     ]
     return replace(outcome, warnings=(*outcome.warnings, *warnings)) if warnings else outcome, resolved
+
+
+def superseded_before(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> list[str]:
+    """A warning for each node that the edits supersede, if another node supersedes it already."""
+    sees, graph = visibility.sight(session, workspace.id), workspace.graph
+    found = dict[str, None]()
+    for source, type, target in _relations(edits):
+        new, old = (source, target) if type.lower() == SUPERSEDES else (target, source)
+        old, new = graph.resolve(old), graph.resolve(new)
+        known = successor(graph, old, sees)
+        if known is not None and new != known and old not in predecessors(graph, new):
+            found[f"{old} is already superseded by {known}; both relations are kept"] = None
+    return list(found)
+
+
+def _relations(edits: Sequence[Edit]) -> Iterator[tuple[Uri, str, Uri]]:
+    """The added relations by which one node supersedes another: source, type, target."""
+    for edit in edits:
+        relations = edit.relations if isinstance(edit, Upsert) else (edit.relation,) if isinstance(edit, Relate) else ()
+        source = edit.source if isinstance(edit, Relate) else edit.uri if isinstance(edit, Upsert) else Uri("")
+        for one in relations:
+            if one.type.lower() == SUPERSEDES or ranks_behind(one.type):
+                yield source, one.type, one.target
 
 
 def unknown_types(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> dict[str, list[str]]:
@@ -240,6 +265,7 @@ def remember(session: Session, params: RememberParams) -> PutResult:
             edit = Upsert(uri, tags=tuple(params.tags), relations=relations, detail=params.detail)
         if cites:
             edit = replace(edit, data={**edit.data, CITES: _also_cited(workspace, uri, cites)})
+        known = superseded_before(session, workspace, (edit,))
         try:
             outcome = session.submit(
                 workspace, ChangeSet((edit,), author, operation="remember"), dry_run=params.dry_run
@@ -250,7 +276,7 @@ def remember(session: Session, params: RememberParams) -> PutResult:
         else:
             answer = answer_of(workspace, outcome, dry_run=params.dry_run)
             answer["warnings"] += [warning for _, warning in (*subjects, *citations) if warning]
-            answer["warnings"] += new_types(unknown, (edit,), outcome)
+            answer["warnings"] += [*known, *new_types(unknown, (edit,), outcome)]
             answer["warnings"] += addressing.guesses(session, workspace, named)
             return answer
 

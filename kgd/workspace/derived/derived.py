@@ -13,7 +13,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -260,9 +260,12 @@ class Derived:
         self._catch_up()
         return self._feed
 
-    def similar(self, named: Mapping[Uri, str]) -> tuple[Similar, ...]:
-        """Older nodes whose names are similar to those of some new nodes; none while the index is behind."""
-        return search_words.similar(named, self._served.graph, self._indexed.text) if self._state.state == "ok" else ()
+    def similar(self, named: Mapping[Uri, str], replaced: Mapping[Uri, Collection[Uri]]) -> tuple[Similar, ...]:
+        """Older nodes whose names are similar to those of some new nodes; none while the index is behind. See
+        `search_words.similar`."""
+        if self._state.state != "ok":
+            return ()
+        return search_words.similar(named, replaced, self._served.graph, self._indexed.text)
 
     def health(self) -> Stage:
         return self._state

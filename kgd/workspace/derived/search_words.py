@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from kgd.codec import documents
 from kgd.errors import Unavailable
 from kgd.git.store import ObjectStore
 from kgd.graph.live_graph import LiveGraph
+from kgd.graph.succession import predecessors
 from kgd.index.change_feed import Feed
 from kgd.index.database import Database, IndexDamaged
 from kgd.index.doc_texts import Read, Text
@@ -133,18 +134,27 @@ def _texts(value: Json, are_said: bool = False) -> Iterator[str]:
         yield str(value)
 
 
-def similar(named: Mapping[Uri, str], graph: LiveGraph, text: TextIndex) -> tuple[Similar, ...]:
-    """For the first few new nodes, the older nodes that share half of the words of their names."""
-    found = ((uri, _like(uri, name, graph, text)) for uri, name in islice(named.items(), ASKED) if name)
+def similar(
+    named: Mapping[Uri, str], replaced: Mapping[Uri, Collection[Uri]], graph: LiveGraph, text: TextIndex
+) -> tuple[Similar, ...]:
+    """For the first few new nodes, the older nodes that share half of the words of their names, without those that they
+    supersede. `replaced` has nodes that they supersede by relations that are not stored."""
+    found = (
+        (uri, _like(uri, name, predecessors(graph, uri, replaced.get(uri, ())), graph, text))
+        for uri, name in islice(named.items(), ASKED)
+        if name
+    )
     return tuple(Similar(uri, like) for uri, like in found if like)
 
 
-def _like(uri: Uri, name: str, graph: LiveGraph, text: TextIndex) -> tuple[Uri, ...]:
+def _like(uri: Uri, name: str, replaced: Collection[Uri], graph: LiveGraph, text: TextIndex) -> tuple[Uri, ...]:
     words = _words(name)
     alike = []
     for found in text.named_like(name, LOOKED_AT):
         other = graph.card(found)
-        if other and found != uri and 2 * len(words & _words(other.name)) >= len(words | _words(other.name)):
+        if found in replaced or found == uri:
+            continue
+        if other and 2 * len(words & _words(other.name)) >= len(words | _words(other.name)):
             alike.append(found)
     return tuple(alike[:SAID])
 
