@@ -10,7 +10,9 @@ from kgd.model.node import SUPERSEDES, ranks_behind
 from kgd.model.uri import Uri
 
 LONGEST = 50
-"""Maximum number of successions to follow from one node."""
+"""Maximum number of successions to follow from one node to find that it is in a circle."""
+LONGEST_CHAIN = 10_000
+"""Maximum number of successions to follow to the last one."""
 
 
 def successor(source: EdgeSource, uri: Uri, sees: Callable[[Uri], bool] | None = None) -> Uri | None:
@@ -41,12 +43,39 @@ def _leads_to(source: EdgeSource, uri: Uri | None, end: Uri) -> bool:
     return uri == end
 
 
-def newest(source: EdgeSource, uri: Uri) -> Uri | None:
-    """The last of a node's successors; None if it has none."""
-    known = [uri]
-    while len(known) <= LONGEST and (following := successor(source, known[-1])):
-        known.append(following)
-    return known[-1] if len(known) > 1 else None
+class Chains:
+    """The last successors of nodes in one source, for one answer. A chain is walked once for all of its nodes."""
+
+    def __init__(self, source: EdgeSource) -> None:
+        self._source = source
+        self._last: dict[Uri, Uri | None] = {}
+
+    def newest(self, uri: Uri) -> Uri | None:
+        """The last of a node's successors; None if it has none. A chain that leads to a circle ends where it enters it.
+
+        Follows at most `LONGEST_CHAIN` nodes that are not known yet.
+        """
+        path: dict[Uri, None] = {}
+        end: Uri | None = uri
+        while end is not None and end not in self._last and end not in path and len(path) < LONGEST_CHAIN:
+            path[end] = None
+            end = _closest(self._source, end)
+        steps = list(path)
+        if end is None:  # the last step has no successor
+            end = steps.pop()
+            self._last[end] = None
+        elif end in path:
+            circle = steps.index(end)
+            self._last |= dict.fromkeys(steps[circle:])
+            steps = steps[:circle]
+        else:
+            end = self._last.get(end) or end
+        self._last |= dict.fromkeys(steps, end)
+        return self._last[uri]
+
+    def current_first(self, uris: Iterable[Uri]) -> list[Uri]:
+        """The nodes in their order, superseded nodes last."""
+        return sorted(uris, key=lambda uri: self.newest(uri) is not None)
 
 
 def predecessors(source: EdgeSource, uri: Uri, declared: Iterable[Uri] = ()) -> set[Uri]:

@@ -262,8 +262,9 @@ class Unit:
     """How well the node's name matches the requested name; 0 if it does not match."""
     called: Uri | None = None
     """The node with that name."""
-    about: str = ""
-    """The reason if it is about a symbol that the query names."""
+    because: str = ""
+    """The reason of a hit for another one than its text: it is about a symbol that the query names, or the newest of
+    many successors."""
     steps: tuple[Step, ...] = ()
     """The relations by which it was reached from another unit."""
     helped: Step | None = None
@@ -329,6 +330,8 @@ class Pool:
     """Nodes whose name is in the query, with their units."""
     lapsed: dict[Uri, str] = field(default_factory=dict)
     """Nodes that do not hold now, with the reason."""
+    ahead: Collection[Uri] = ()
+    """Nodes that come before all units."""
     beside: list[Found] = field(default_factory=list)
     """Messages that have words of the query together with their neighbours."""
 
@@ -355,7 +358,7 @@ class Pool:
 
         Sources and code need less evidence than notes, unless the query is strange. But weak words alone are none.
         """
-        if unit.named or unit.about or self.question.min_similarity > 0:
+        if unit.named or unit.because or self.question.min_similarity > 0:
             return True
         if unit.lane is Lane.NOTES:
             return unit.tier >= ranking.BEGUN or self.evidence(unit) >= self.needed

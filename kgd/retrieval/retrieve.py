@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kgd.errors import Advice, Do, Unavailable
 from kgd.graph.edges import EdgeSource, card_of
-from kgd.graph.succession import newest, successor
+from kgd.graph.succession import Chains
 from kgd.index import exact_names, ranking
 from kgd.index.code_index import FileHit
 from kgd.index.exact_names import Sees
@@ -193,8 +193,8 @@ def _ahead(workspace: Workspace, pool: Pool, around: Surroundings, first: Mappin
     texts = {found.uri: found for found in around.find(list(first)) if found.lane is Lane.NOTES}
     lapsed = candidates.lapses(texts, workspace.text_so_far(), pool.question.now)
     holding = [uri for uri in first if uri in texts and uri not in lapsed]
-    holding.sort(key=lambda uri: successor(around.stored, uri) is not None)
-    return [Ranked(uri, 1.0, texts[uri], None, first[uri]) for uri in holding]
+    current = Chains(around.stored).current_first(holding)
+    return [Ranked(uri, 1.0, texts[uri], None, first[uri]) for uri in current]
 
 
 def _knowledge(
@@ -210,7 +210,11 @@ def _knowledge(
     sources, then nodes reached only along edges."""
     before = {one.uri for one in ahead}
     units = [unit for unit in pool.units.values() if unit.lane in KNOWLEDGE and unit.key not in before]
-    placed = (_placed(unit, score, pool.question, around) for unit, score in _in_order(pool, units, around, doubted))
+    pool.ahead = before
+    placed = (
+        _placed(unit, score, pool.question, around)
+        for unit, score in _in_order(workspace, pool, units, around, doubted)
+    )
     hits: Iterator[Ranked] = filter(None, placed)
     named = list[Ranked]()
     for hit in hits if ahead else ():
@@ -251,7 +255,10 @@ def _code(
 ) -> list[Ranked]:
     """Up to `wanted` hits in the code tree: definitions of names in the query, then other hits."""
     units = [unit for unit in pool.units.values() if unit.lane is Lane.CODE]
-    placed = (_placed(unit, score, pool.question, around) for unit, score in _in_order(pool, units, around, doubted))
+    placed = (
+        _placed(unit, score, pool.question, around)
+        for unit, score in _in_order(workspace, pool, units, around, doubted)
+    )
     every = [one for one in placed if one]
     if pool.question.min_similarity > 0 or pool.question.tags:
         return every[:wanted]
@@ -320,25 +327,44 @@ def _only_similar(pool: Pool) -> None:
 
 
 def _in_order(
-    pool: Pool, units: Sequence[Unit], around: Surroundings, doubted: Collection[Uri]
+    workspace: Workspace, pool: Pool, units: Sequence[Unit], around: Surroundings, doubted: Collection[Uri]
 ) -> Iterator[tuple[Unit, float]]:
     """Units with their final scores. Whether a node is superseded is looked up only when it reaches the top. A
-    superseded node follows its successor, unless the query is its name or the successor does not hold now."""
+    superseded node follows its successor, unless the query is its name or the successor does not hold now. The last of
+    many successors takes its place, even if it was not among the units."""
     scored = ((_scored(unit, pool, doubted), unit) for unit in units)
     known = {unit.key: (_place(unit, pool), -score) for score, unit in scored if score}
     heap = [(*at, False, key) for key, at in known.items()]
     heapq.heapify(heap)
+    chains = Chains(around.stored)
     while heap:
-        place, minus, is_lower, key = heap[0]
-        if not is_lower and (last := newest(around.stored, key)) is not None:
-            before = known.get(last)
-            lower = round(minus * ranking.DOUBTED_SHARE, SCORE_DIGITS)
-            if before is not None and before[0][:2] == place[:2]:
-                place, lower = max(place, before[0]), max(lower, before[1])
-            heapq.heapreplace(heap, (place, lower, True, key))
-        else:
-            heapq.heappop(heap)
+        place, minus, is_lower, key = heapq.heappop(heap)
+        if is_lower or (last := chains.newest(key)) is None:
             yield pool.units[key], -minus
+            continue
+        if _bring_newest(workspace, pool, around, last, key):
+            known[last] = (place[0], 0.0, place[2]), minus
+            heapq.heappush(heap, (*known[last], False, last))
+        before = known.get(last)
+        lower = round(minus * ranking.DOUBTED_SHARE, SCORE_DIGITS)
+        if before is not None and before[0][:2] == place[:2]:
+            place, lower = max(place, before[0]), max(lower, before[1])
+        heapq.heappush(heap, (place, lower, True, key))
+
+
+def _bring_newest(workspace: Workspace, pool: Pool, around: Surroundings, last: Uri, superseded: Uri) -> bool:
+    """Add the last successor of a node to the units, if it may be a hit, holds now, and was neither gathered nor
+    reached."""
+    key = pool.key(last)
+    if key != last or key in pool.units or last in pool.ahead:
+        return False
+    found = next(iter(around.find([last])), None)
+    if found is None or found.lane is not pool.units[superseded].lane:
+        return False
+    if candidates.lapses([last], workspace.text_so_far(), pool.question.now):
+        return False
+    pool.take(found).because = f"supersedes {superseded}"
+    return True
 
 
 def _place(unit: Unit, pool: Pool) -> tuple[bool, float, bool]:
@@ -437,8 +463,8 @@ def _explained(workspace: Workspace, pool: Pool, page: Sequence[Ranked]) -> list
             answers.append(whole)
             continue
         steps = unit.steps
-        is_alone = not (hit.why or past or steps or unit.helped or unit.named or unit.about)
-        why = [*filter(None, [unit.about]), *hit.why, *([ALONE] if is_alone else []), *past]
+        is_alone = not (hit.why or past or steps or unit.helped or unit.named or unit.because)
+        why = [*filter(None, [unit.because]), *hit.why, *([ALONE] if is_alone else []), *past]
         why += [f"via {_shown(step)}" for step in steps[-1:]]
         why += [f"helped by {_shown(unit.helped)}"] if unit.helped and not steps else []
         lex, vec, path = round(unit.lex, 4), round(unit.vec, 4), _path(one.uri, steps)

@@ -109,7 +109,7 @@ def with_subjects(pool: Pool, around: Surroundings, subjects: Mapping[Uri, str])
     _add(pool, around, (found for found in (around.find(fresh) if fresh else ()) if found.lane is Lane.NOTES))
     for uri, why in subjects.items():
         if unit := pool.units.get(uri):
-            unit.score, unit.about = unit.score + SUBJECT, why
+            unit.score, unit.because = unit.score + SUBJECT, why
     if subjects:
         normalise(pool)
 

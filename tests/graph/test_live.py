@@ -14,7 +14,7 @@ from kgd.errors import Damaged
 from kgd.graph.arrays import Arrays, Row
 from kgd.graph.edges import BrokenLink, Card, Edge
 from kgd.graph.live_graph import LiveGraph
-from kgd.graph.succession import newest, successor
+from kgd.graph.succession import Chains, predecessors, successor
 from kgd.model.node import Relation
 from kgd.model.uri import Uri
 from tests.graph.folding import fold
@@ -376,7 +376,23 @@ def test_the_successor_of_a_node_is_found_among_many_relations(count: int, is_st
         graph.load(graph.freeze().arrays())
     assert successor(graph, uri("a")) == uri("new")
     put(graph, "newer", ("supersedes", "new", 1.0))
-    assert newest(graph, uri("a")) == uri("newer")
+    assert Chains(graph).newest(uri("a")) == uri("newer")
     put(graph, "newer", ("supersedes", "new", 1.0), ("superseded_by", "a", 1.0))
     put(graph, "a", ("superseded_by", "newer", 1.0))
-    assert newest(graph, uri("a")) is None, "no node of a circle is the last"
+    assert Chains(graph).newest(uri("a")) is None, "no node of a circle is the last"
+
+
+def test_a_long_chain_of_successors_leads_to_its_last_node_and_a_long_circle_to_none() -> None:
+    graph = LiveGraph()
+    for number in range(1_000):
+        put(graph, f"n{number + 1}", ("supersedes", f"n{number}", 1.0))
+    chains = Chains(graph)
+    assert {chains.newest(uri(f"n{number}")) for number in range(1_000)} == {uri("n1000")}
+    assert chains.newest(uri("n1000")) is None
+    assert chains.current_first([uri("n1"), uri("n1000"), uri("other")]) == [uri("n1000"), uri("other"), uri("n1")]
+    assert len(predecessors(graph, uri("n60"))) == 50
+    put(graph, "n100", ("superseded_by", "n40", 1.0), ("supersedes", "n99", 1.0))
+    chains = Chains(graph)
+    assert [chains.newest(uri(f"n{number}")) for number in (99, 40, 100)] == [None] * 3
+    assert [chains.newest(uri(f"n{number}")) for number in (0, 39)] == [uri("n40")] * 2
+    assert predecessors(graph, uri("n41")) & {uri("n41")} == set()

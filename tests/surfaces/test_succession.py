@@ -209,3 +209,22 @@ def test_a_superseded_fact_is_listed_once_among_distant_nodes(ask: Ask) -> None:
     assert sorted(found) == sorted({OLD, NEW, "decision://shop/later", *(one["uri"] for one in distant)})
     assert found[-1] == OLD
     assert answer["cut"] == []
+
+
+def test_the_last_of_a_thousand_successors_is_not_hidden(ask: Ask) -> None:
+    facts = [
+        upsert(f"decision://shop/cache-{n:04}", type="decision", summary=f"Cache sessions {n}.", relations=list(ABOUT))
+        for n in range(1_000, 0, -1)
+    ]
+    for older, fact in zip(facts, facts[1:], strict=False):
+        fact["relations"].append({"type": "supersedes", "target": older["uri"]})
+    for start in range(0, 1_000, 250):
+        ask.put(changes=facts[start : start + 250])
+    last = facts[-1]["uri"]
+    for asked in ({"query": "cache sessions"}, {"query": "src/auth/session.py"}):
+        hits = ask.search(**asked)["hits"]
+        assert hits[0]["uri"] == last, asked
+        assert "superseded_by" not in hits[0]
+    for asked in ({"question": "how do we cache sessions?"}, {"paths": ["src/auth/session.py"]}):
+        items = ask.context(**asked)["items"]
+        assert items[0]["uri"] == last, asked

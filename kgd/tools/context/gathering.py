@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 from kgd.areas.atlas import STEPS, Atlas, Atom
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import Card, Edge, Visited, card_of
+from kgd.graph.succession import Chains
 from kgd.graph.traverse import traverse
 from kgd.index.ranking import Hit
 from kgd.memories.keywords import keywords
@@ -119,6 +120,7 @@ class Findings:
         """Nodes of the code tree that are relevant, best first."""
         self.with_symbols = False
         """Whether the symbols and imports of the requested files are included."""
+        self.chains = Chains(workspace.graph)
         self.nearest: tuple[Uri, ...] = ()
         """The nearest nodes, if nothing answers the question."""
 
@@ -246,6 +248,8 @@ def in_words(type: str) -> str:
 
 RELATIONS = 200
 """Relations of one node that are examined, closest first; the others are counted."""
+CHOSEN_FROM = 5_000
+"""Largest number of a node's relations from which these are chosen: those of superseded nodes come last."""
 NEIGHBOURS = 30
 TAGGED = 10
 """Largest number of nodes by tags, from the specification of context gathering."""
@@ -445,7 +449,10 @@ def _naming(findings: Findings, path: str, now: str = "") -> bool:
     for edge in _incoming(findings, uri):
         if scheme_of(edge.target) not in AREAS:
             known |= findings.add(edge.target, DIRECT, f"{in_words(edge.type)} {told}", edge.weight) is not None
-    for citing in Freshness.of(findings.workspace).citing(path)[:RELATIONS]:
+    every = Freshness.of(findings.workspace).citing(path)
+    if len(every) > RELATIONS:
+        every = findings.chains.current_first(every[:CHOSEN_FROM])
+    for citing in every[:RELATIONS]:
         if scheme_of(citing) not in AREAS:
             how = "" if findings.is_about_symbol(citing) else _citing(findings, citing, path, told)
             known |= findings.add(citing, DIRECT, how, 0.0) is not None
@@ -586,6 +593,7 @@ def _incoming(findings: Findings, uri: Uri) -> list[Edge]:
     edges = findings.workspace.graph.into(uri)
     if findings.sees is None and len(edges) > RELATIONS:
         findings.beyond[uri] = len(edges) - RELATIONS
+        edges = sorted(edges[:CHOSEN_FROM], key=lambda edge: findings.chains.newest(edge.target) is not None)
     return list(islice((edge for edge in edges if findings.may_see(edge.target)), RELATIONS))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Container, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Annotated, Any, Final, Literal, NotRequired, Self, cast
 
 from pydantic import Field
@@ -21,6 +22,7 @@ from kgd.errors import Advice, Do, Invalid, Limit, NotFound
 from kgd.freshness import citations
 from kgd.freshness.freshness import Freshness
 from kgd.graph.edges import EdgeSource, card_of
+from kgd.graph.succession import Chains
 from kgd.model.access import Verb
 from kgd.model.fields import plain_weight
 from kgd.model.uri import CODE_TREE, KNOWLEDGE, LANES, OWNED, Lane, Uri, name_of, path_of, scheme_of, uri_at
@@ -375,15 +377,14 @@ def about_paths(workspace: Workspace, uris: Sequence[Uri]) -> dict[Uri, list[Uri
         for atom in sorted(filter(None, map(atlas.atom, owners)), key=lambda one: -one.depth):
             for path in owners[atom.uri]:
                 areas.setdefault(path, []).append(atom.uri)
-    found = {}
+    found, chains = {}, Chains(workspace.graph)
     for uri, path in paths.items():
         citing = Freshness.of(workspace).citing(path.rstrip("/"))
-        related = [
-            edge.target
-            for edge in workspace.graph.into(uri)[:MOST_ABOUT_PATH]
-            if scheme_of(edge.target) not in CODE_TREE
-        ]
-        found[uri] = list(dict.fromkeys([*citing, *related, *areas.get(path, ())]))[:MOST_ABOUT_PATH]
+        related = (edge.target for edge in workspace.graph.into(uri) if scheme_of(edge.target) not in CODE_TREE)
+        notes = dict.fromkeys([*citing, *islice(related, LOOKED)])
+        if len(notes) > MOST_ABOUT_PATH:
+            notes = dict.fromkeys(chains.current_first(notes))
+        found[uri] = list(dict.fromkeys([*notes, *areas.get(path, ())]))[:MOST_ABOUT_PATH]
     return found
 
 
