@@ -22,8 +22,11 @@ MOST_QUOTED, TELLING, SHORTEST_QUOTE = 24, 2, 3
 stop words nor weak; and minimum number of words in a query that is not a name."""
 MANY_QUOTE = 50
 """A run in more than this number of files says little about any of them."""
-LONGEST_LINE = 200
-"""Maximum number of characters of a quoted line."""
+LONGEST_LINE, BEFORE_QUOTE = 200, 40
+"""Maximum number of characters of a quoted line, and of those before the quote if it is far from the line's start."""
+VALUE_WORDS = 4
+"""Maximum number of words in the code for a value of a message: ``%d`` has one, ``{self.name!r}`` three."""
+MOST_VALUES = 5
 _VALUE = re.compile(r"(?<!\S)\S*[0-9/]\S*|'[^']*'|\"[^\"]*\"|`[^`]*`")
 """A value in a message: an address, a path, a number or a quoted text."""
 
@@ -44,20 +47,33 @@ class Quote(NamedTuple):
 
 
 def quote_of(connection: Connection, file: int, run: Sequence[str], text: str) -> Quote | None:
-    """The place of a run of words in the text of a file; None if it has the words only in other forms."""
-    found = re.search(r"[\W_]+".join(map(re.escape, run)), text, re.IGNORECASE)
+    """The place of a run of words in the text of a file; None if it has the words only in other forms. An empty word of
+    the run stands for a value."""
+    found = re.search(_pattern(run), text, re.IGNORECASE)
     if found is None:
         return None
     line = text.count("\n", 0, found.start()) + 1
     sql = "SELECT name FROM symbols WHERE file = ? AND line <= ? AND end >= ? ORDER BY line DESC, end LIMIT 1"
     around = connection.execute(sql, (file, line, line)).fetchone()
-    said = text[text.rfind("\n", 0, found.start()) + 1 :].partition("\n")[0].strip()
-    return Quote(line, said[:LONGEST_LINE], around[0] if around else "")
+    begin = text.rfind("\n", 0, found.start()) + 1
+    said, at = text[begin:].partition("\n")[0], found.start() - begin
+    if len(said.strip()) > LONGEST_LINE and found.end() - begin > LONGEST_LINE:
+        said = f"…{said[max(0, at - BEFORE_QUOTE) :]}"
+    return Quote(line, said.strip()[:LONGEST_LINE], around[0] if around else "")
+
+
+def _pattern(run: Sequence[str]) -> str:
+    """A regular expression for a run of words with any signs between them."""
+    between = r"[\W_]+"
+    parts = " ".join(run).split("  ")  # an empty word has a blank on either side
+    phrases = (between.join(map(re.escape, part.split())) for part in parts)
+    return rf"{between}(?:[^\W_]+{between}){{0,{VALUE_WORDS}}}".join(phrases)
 
 
 def quoting(connection: Connection, query: str, selecting: Collection[str] | None) -> dict[int, Sequence[str]]:
     """The files with the longest run of a query's words, and the run: all words of a name, at least half of another
-    query. If no file has it, the query may be a message with values, and only the words between them count."""
+    query. If no file has it, the query may be a message with values: then the files with all parts between them, close
+    to each other, or with the longest run within one part."""
     if not any(map(str.isspace, query.strip())):
         name = words.words_of(query)
         is_run = 2 <= len(name) <= MOST_QUOTED
@@ -66,9 +82,30 @@ def quoting(connection: Connection, query: str, selecting: Collection[str] | Non
     for said in [[query]] if len(between) == 1 else [[query], between]:
         parts = [words.words_of(part)[:MOST_QUOTED] for part in said]
         least = max(SHORTEST_QUOTE, (sum(map(len, parts)) + 1) // 2)
+        if said is between and (found := _with_all(connection, parts, selecting)):
+            return found
         if found := _with_run(connection, parts, least, TELLING, selecting):
             return found
     return {}
+
+
+def _with_all(
+    connection: Connection, parts: Sequence[Sequence[str]], selecting: Collection[str] | None
+) -> dict[int, Sequence[str]]:
+    """The files that have all parts of a message close to each other, and the words of the parts, with an empty word
+    for each value between them. The message must have `SHORTEST_QUOTE` words, `TELLING` of them telling."""
+    parts = [part for part in parts if part]
+    every = [word for part in parts for word in part]
+    telling = sum(word.casefold() not in words.STOPWORDS | words.WEAK for word in every)
+    if not 1 < len(parts) <= 1 + MOST_VALUES or len(every) < SHORTEST_QUOTE or telling < TELLING:
+        return {}
+    having = [set(ids) for ids in _having(connection, parts, selecting)]
+    ids = sorted(set.intersection(*having))
+    phrases = " ".join(f'"{" ".join(part)}"' for part in parts)
+    sql = f"SELECT rowid FROM body_text WHERE body_text MATCH ? AND rowid IN ({placeholders(ids)})"
+    near = f"NEAR({phrases}, {VALUE_WORDS * (len(parts) - 1) + sum(map(len, parts[1:-1]))})"
+    run = [word for number, part in enumerate(parts) for word in (*([""] if number else []), *part)]
+    return {id: run for (id,) in connection.execute(sql, (near, *ids))} if ids else {}
 
 
 def _with_run(

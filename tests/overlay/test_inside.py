@@ -269,6 +269,53 @@ def test_files_that_quote_the_question_come_first_with_their_source_before_a_tes
     assert quoting == set(), "no file has these words in a row"
 
 
+MESSAGES = """def charge(amount, van, ramp):
+    if amount < 0:
+        raise ValueError("negative charge %d is refused" % amount)
+    if van.full:
+        raise ValueError(f"van {van.name!r} misses ramp {ramp.number} today")
+    raise ValueError("basket {} overdue".format(van))
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "line"),
+    [
+        ("negative charge -5 is refused", 3),
+        ("ValueError: negative charge -5 is refused", 3),
+        ("van 'N-1' misses ramp 12 today", 5),
+    ],
+)
+def test_a_message_is_found_by_the_words_around_its_values(
+    start: Callable[[], Session], code: Path, query: str, line: int
+) -> None:
+    (code / "shop" / "charge.py").write_text(MESSAGES)
+    (code / "shop" / "other.py").write_text(f"# negative charge\n{'# other words' + chr(10)}" * 9 + "# is refused\n")
+    session = start()
+    until(lambda: hits(session, "negative charge"))
+    first = call(session, "search", {"query": query})["code"][0]
+    assert (first["uri"], first.get("line")) == ("symbol://shop/shop/charge.py/charge", line)
+    assert first["why"][0] == "quoted text"
+
+
+def test_the_parts_of_a_message_are_close_to_each_other(start: Callable[[], Session], code: Path) -> None:
+    (code / "shop" / "far.py").write_text("# negative charge\n# other words here\n# and one\n# is refused\n" * 2)
+    workspace = workspace_of(start())
+    until(lambda: workspace.files_with("negative charge", 9)[0])
+    assert not [hit for hit in workspace.files_with("negative charge -5 is refused", 9)[0] if hit.quoted and hit.quote]
+
+
+def test_the_shown_part_of_a_long_line_has_the_quote(start: Callable[[], Session], code: Path) -> None:
+    row = ", ".join(f"'word{number}'" for number in range(90))
+    (code / "shop" / "long.py").write_text(f"ROWS = [{row}, 'the broker lease has lapsed', {row}]\n")
+    session = start()
+    until(lambda: hits(session, "broker lease has lapsed"))
+    first = call(session, "search", {"query": "broker lease has lapsed"})["code"][0]
+    assert first["snippet"].startswith("…")
+    assert "the broker lease has lapsed" in first["snippet"]
+    assert len(first["snippet"]) <= 200
+
+
 def test_in_a_large_tree_a_quoted_run_has_a_word_that_few_files_have(
     start: Callable[[], Session], code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

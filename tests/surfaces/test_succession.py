@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -216,7 +217,7 @@ def test_the_last_of_a_thousand_successors_is_not_hidden(ask: Ask) -> None:
         upsert(f"decision://shop/cache-{n:04}", type="decision", summary=f"Cache sessions {n}.", relations=list(ABOUT))
         for n in range(1_000, 0, -1)
     ]
-    for older, fact in zip(facts, facts[1:], strict=False):
+    for older, fact in pairwise(facts):
         fact["relations"].append({"type": "supersedes", "target": older["uri"]})
     for start in range(0, 1_000, 250):
         ask.put(changes=facts[start : start + 250])
