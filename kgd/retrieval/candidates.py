@@ -263,8 +263,8 @@ class Unit:
     called: Uri | None = None
     """The node with that name."""
     because: str = ""
-    """The reason of a hit for another one than its text: it is about a symbol that the query names, or the newest of
-    many successors."""
+    """The reason of a hit that the query names by other means than its text: it is about a symbol of that name, or the
+    newest of many successors."""
     steps: tuple[Step, ...] = ()
     """The relations by which it was reached from another unit."""
     helped: Step | None = None

@@ -91,7 +91,7 @@ def named_inside(session: Session, workspace: Workspace, question: str) -> list[
 
 
 def facts_about(session: Session, workspace: Workspace, symbols: Iterable[Uri]) -> Iterator[Fact]:
-    """The nodes with a relation to a symbol, then those that cite it, for each symbol; also under former paths of its
+    """The nodes with a relation to a symbol, then nodes that cite it, for each symbol; also under former paths of its
     file. A node comes once for each symbol."""
     freshness = Freshness.of(workspace)
     for symbol in symbols:

@@ -65,7 +65,7 @@ def test_context_of_a_name_has_the_facts_about_its_symbol_first(ask: Ask, name: 
 
 
 @pytest.mark.parametrize("address", [f"{KEYS}#Keys.rotate_all", f"./{KEYS}#Keys.rotate_all", ROTATE])
-def test_context_of_a_symbol_has_its_facts_first_and_then_those_of_its_file(ask: Ask, address: str) -> None:
+def test_context_of_a_symbol_has_its_facts_first_and_then_the_facts_of_its_file(ask: Ask, address: str) -> None:
     answer = ask.context(paths=[address])
     assert {one["uri"]: one["why"] for one in answer["items"][:2]} == {
         ABOUT: f"about Keys.rotate_all in {KEYS}",

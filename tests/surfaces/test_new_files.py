@@ -65,7 +65,7 @@ def test_a_new_file_and_a_new_folder_are_no_concepts(ask: Ask, code: Path) -> No
     assert subject(ask, ask.remember(text="It is newer.", about=["more/"]))[0] == "dir://shop/more"
 
 
-def test_the_facts_about_a_line_of_a_new_version_are_those_about_its_symbol(ask: Ask, code: Path) -> None:
+def test_a_line_of_a_new_version_has_the_facts_about_its_symbol(ask: Ask, code: Path) -> None:
     written(code)
     fact = ask.remember(text="Tokens are signed.", about=["src/new.py#sign"])["nodes"][0]["uri"]
     (code / "src/new.py").write_text("import os\n\n\n" + TEXT)

@@ -187,7 +187,7 @@ def test_a_second_successor_is_kept_and_told_of_the_first(ask: Ask) -> None:
     assert not any("superseded" in warning for warning in again["warnings"])
 
 
-def test_a_fact_does_not_look_like_those_that_it_supersedes(ask: Ask) -> None:
+def test_a_fact_does_not_look_like_a_fact_that_it_supersedes(ask: Ask) -> None:
     text = "Sessions are kept in the Redis of the shop for thirty minutes"
     old = ask.remember(text=f"{text}.")["nodes"][0]["uri"]
     new = ask.remember(text=f"{text} or less.", supersedes=[old])

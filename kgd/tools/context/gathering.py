@@ -249,7 +249,7 @@ def in_words(type: str) -> str:
 RELATIONS = 200
 """Relations of one node that are examined, closest first; the others are counted."""
 CHOSEN_FROM = 5_000
-"""Largest number of a node's relations from which these are chosen: those of superseded nodes come last."""
+"""Largest number of a node's relations from which these are chosen; superseded nodes come last."""
 NEIGHBOURS = 30
 TAGGED = 10
 """Largest number of nodes by tags, from the specification of context gathering."""
@@ -308,7 +308,7 @@ def by_paths(findings: Findings, places: Places) -> Covered:
 
 
 def by_symbols(findings: Findings, symbols: Sequence[Uri]) -> set[Uri]:
-    """Find the nodes about symbols. They come before what is known about the files and areas of the symbols. Returns
+    """Find the nodes about symbols. They come before knowledge about the files and areas of the symbols. Returns
     the symbols that have any."""
     known = set[Uri]()
     for number, symbol in enumerate(symbols):
