@@ -74,8 +74,12 @@ def newest(store: ObjectStore, tip: ObjectId) -> dict[str, str]:
     found = {}
     for path, every in changed.items():
         last = [a for a in every if not any(a is not b and store.is_ancestor(a.id, b.id) for b in every)]
-        found[path] = max(last, key=lambda one: (one.author_time, f"{one.author_name} <{one.author_email}>", one.id)).id.hex()
+        found[path] = max(last, key=_order).id.hex()
     return found
+
+
+def _order(one: Commit) -> tuple[int, str, ObjectId]:
+    return one.author_time, f"{one.author_name} <{one.author_email}>", one.id
 
 
 def facts(row: Version | Versioned) -> tuple[int, str, int, str]:

@@ -543,7 +543,9 @@ def test_the_text_of_a_document_in_the_code_tree_is_part_of_the_answer(ask: Ask,
     assert "before the new pods start" in next(one["text"] for one in answer["code"] if one["uri"] == uri)
 
 
-@pytest.mark.parametrize("sentence", ["how long do sessions last?", "change how long, at most, sessions last", "session length"])
+@pytest.mark.parametrize(
+    "sentence", ["how long do sessions last?", "change how long, at most, sessions last", "session length"]
+)
 def test_a_sentence_given_as_a_path_is_asked_as_a_question(known: Ask, sentence: str) -> None:
     answer = known.context(paths=[sentence, "src/checkout.py"])
     both = known.context(question=sentence, paths=["src/checkout.py"])

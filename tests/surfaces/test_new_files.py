@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from kgd.errors import Unavailable
+from kgd.errors import NotFound, Unavailable
 from kgd.model.uri import Uri
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, ask, code, daemon, session, upsert, ws
@@ -78,7 +78,8 @@ def test_a_line_of_a_new_version_has_the_facts_about_its_symbol(ask: Ask, code: 
 def test_an_ignored_file_is_not_read_for_an_address(ask: Ask, code: Path, ws: Workspace) -> None:
     (code / ".gitignore").write_text("src/new.py\n")
     written(code)
-    ask.remember(text="Tokens are signed.", about=["./src/new.py#sign"])
+    with pytest.raises(NotFound, match=r"the code tree has no src/new\.py"):
+        ask.remember(text="Tokens are signed.", about=["./src/new.py#sign"])
     assert not ws.in_overlay(Uri(SIGN))
 
 

@@ -63,7 +63,7 @@ def code_move(session: Session, workspace: Workspace, given: str, new: str) -> C
         if is_moved(workspace, old, path_of(to)):
             edits, facts = moving_edits(workspace, old, to)
             if edits:
-                await_noticed(workspace, to)
+                _await_noticed(workspace, to)
                 return CodeMove({"path": printable(old), "to": printable(path_of(to)), "facts": facts}, edits)
     if not is_stored and olds:
         _refuse(workspace, olds[0], to)
@@ -134,7 +134,7 @@ def _on_disk(workspace: Workspace, root: Path, path: str) -> Uri:
     return from_path("dir" if (root / path).is_dir() else "file", workspace.id, path)
 
 
-def await_noticed(workspace: Workspace, uri: Uri) -> None:
+def _await_noticed(workspace: Workspace, uri: Uri) -> None:
     """Let the code tree have a new file. Otherwise, a relation to the file would store a node for it."""
     if (overlay := overlay_of(workspace)) is not None:
         overlay.catch_up(path_of(uri), NOTICED_WITHIN)

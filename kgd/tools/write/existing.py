@@ -12,11 +12,10 @@ from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.freshness import citations
 from kgd.freshness.freshness import Freshness
-from kgd.model.uri import CODE_TREE, OWNED, Uri, from_path, is_owned, path_of, scheme_of, uri_at, workspace_of
-from kgd.tools import addressing, file_paths
+from kgd.model.uri import CODE_TREE, OWNED, Uri, is_owned, path_of, scheme_of, uri_at, workspace_of
+from kgd.tools import addressing
 from kgd.tools.cited_lines import cited, subject
 from kgd.tools.nodes import printable
-from kgd.tools.write.code_moves import await_noticed
 
 if TYPE_CHECKING:
     from kgd.tools.session import Session
@@ -38,9 +37,6 @@ def subject_of(session: Session, workspace: Workspace, text: str, *, at: str) ->
     uri, warning = subject(session, workspace, text, at=at)
     if not _is_missing(workspace, uri):
         return uri, warning
-    if there := _on_disk(session, workspace, text):
-        await_noticed(workspace, there)
-        return there, warning
     if scheme_of(uri) not in ("concept", *IN_CODE) or workspace.layout.code_tree is None:
         raise NotFound(f"there is no node {uri}", at=at, next=_nearest(workspace, uri, ""))
     or_node = "" if scheme_of(uri) in IN_CODE else ", and no node has this name"
@@ -90,15 +86,6 @@ def _is_missing(workspace: Workspace, uri: Uri) -> bool:
     if scheme_of(uri) in IN_CODE and workspace.layout.code_tree is None:
         return False
     return not workspace.exists(workspace.graph.resolve(uri))
-
-
-def _on_disk(session: Session, workspace: Workspace, text: str) -> Uri | None:
-    """The file or folder at a path, which the watch of the code tree may not have noticed yet."""
-    root = workspace.layout.code_tree
-    path = file_paths.locate_existing(session, workspace, text) if root is not None and "://" not in text else None
-    if root is None or not path:
-        return None
-    return from_path("dir" if (root / path).is_dir() else "file", workspace.id, path.rstrip("/"))
 
 
 def _nearest(workspace: Workspace, uri: Uri | None, path: str, schemes: Sequence[str] = ()) -> str:
