@@ -1,12 +1,14 @@
 """The program `kgd` and its hubs, forked from a process that has imported them.
 
-Every command and hub still has its own process, arguments, directory, environment, streams and exit code. Forking skips
-the start of the interpreter and most imports, which is two thirds of the cost. Tests of the start use `subprocess`.
+Every command, hub and daemon still has its own process, arguments, directory, environment, streams and exit code.
+Forking skips the start of the interpreter and most imports, which is two thirds of the cost. Tests of the start use
+`subprocess`.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import importlib
 import json
@@ -21,11 +23,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+
+from kgd.config import one_thread_each
 
 ROOT = Path(__file__).resolve().parent.parent
 CLI, SERVE = "kgd.cli", "kgd.serve.__main__"
 """Modules with the functions `main` of the two programs."""
+DAEMON = [sys.executable, "-P", "-m", "kgd.serve"]
+"""The beginning of the command by which a forked `kgd` starts its daemon."""
 IMPORTED = {
     CLI: (
         "kgd.cli.guidance",
@@ -39,7 +45,20 @@ IMPORTED = {
         "kgd.client.connection",
         "kgd.client.start",
     ),
-    SERVE: ("kgd.hub.app", "kgd.serve.__main__", "kgd.serve.hub", "kgd.serve.parts"),
+    SERVE: (
+        "kgd.codec.guard",
+        "kgd.daemon.endpoint",
+        "kgd.daemon.sign_in",
+        "kgd.hub.app",
+        "kgd.mcp.server",
+        "kgd.serve.__main__",
+        "kgd.serve.hub",
+        "kgd.serve.parts",
+        "kgd.tools.ingest.ingest",
+        "kgd.tools.workspaces.setup",
+        "kgd.tools.workspaces.sync",
+        "kgd.vectors.builtin",
+    ),
 }
 """Modules that almost every run imports. None of them reads the environment before it is called."""
 USUAL = {"PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
@@ -95,15 +114,18 @@ def start(
     *,
     program: str = CLI,
     session: bool = False,
+    server: socket.socket | None = None,
 ) -> Process:
-    """Start a program with these files as its standard streams."""
+    """Start a program with these files as its standard streams. `server` is the connection to the process that forks
+    it, if not this process started that one."""
     if found := [name for name in environment if _matters_at_start(name, environment[name])]:
         raise ValueError(f"run this command with subprocess: the interpreter reads {found} when it starts")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs, tempfile.TemporaryFile() as order:
         order.write(json.dumps([words, os.fspath(directory), dict(environment), session]).encode())
         order.seek(0)
-        socket.send_fds(_server(os.getpid(), program), [b"+"], [*streams, order.fileno(), theirs.fileno()])
+        server = server or _server(os.getpid(), program)
+        socket.send_fds(server, [b"+"], [*streams, order.fileno(), theirs.fileno()])
     return Process(ours)
 
 
@@ -134,11 +156,13 @@ def _server(owner: int, program: str) -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     quiet = subprocess.DEVNULL
     usual = {name: value for name, value in os.environ.items() if not name.startswith("KGD_")} | USUAL
-    command = [sys.executable, "-P", "-m", "tests.forked", program, str(theirs.fileno())]
+    files = [theirs.fileno(), *([_server(owner, SERVE).fileno()] if program == CLI else [])]
+    command = [sys.executable, "-P", "-m", "tests.forked", program, *map(str, files)]
     with theirs:
-        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=quiet, stdout=quiet, cwd=ROOT, env=usual)
+        process = subprocess.Popen(command, pass_fds=files, stdin=quiet, stdout=quiet, cwd=ROOT, env=usual)
     atexit.register(process.wait)
     atexit.register(ours.close)
+    atexit.register(ours.shutdown, socket.SHUT_RDWR)  # running commands have copies of it
     return ours
 
 
@@ -169,7 +193,7 @@ def _next_command(orders: socket.socket) -> list[int]:
                 one.close()
             return files
         running[child] = files.pop()
-        os.write(running[child], str(child).encode())
+        _tell(running[child], child)
         for file in files:
             os.close(file)
 
@@ -181,16 +205,39 @@ def _report(running: dict[int, int]) -> None:
         if not pid:
             return
         end = running.pop(pid)
-        os.write(end, str(os.waitstatus_to_exitcode(status)).encode())
+        _tell(end, os.waitstatus_to_exitcode(status))
         os.close(end)
 
 
-def _be(program: str, main: Callable[[], int], files: list[int]) -> int:
+def _tell(end: int, number: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # a command that started a daemon may have been killed
+        os.write(end, str(number).encode())
+
+
+def _fork_daemons(server: socket.socket) -> None:
+    """Fork the daemon that this process starts."""
+    usual = subprocess.run
+
+    def run(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:
+        if command[: len(DAEMON)] != DAEMON:
+            return usual(command, **options)
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, open(os.devnull, "rb") as nothing:
+            streams = [file.fileno() for file in (nothing, out, err)]
+            words = command[len(DAEMON) :]
+            code = start(words, options["cwd"], os.environ, streams, program=SERVE, server=server).wait()
+            return subprocess.CompletedProcess(command, code, *(_text(file).encode() for file in (out, err)))
+
+    subprocess.run = run  # type: ignore[assignment]
+
+
+def _be(program: str, main: Callable[[], int], files: list[int], daemons: socket.socket | None) -> int:
     """Run the ordered program in this process."""
     *streams, order, end = files
     os.close(end)
     with open(order) as text:
         words, directory, environment, session = json.load(text)
+    if daemons:
+        _fork_daemons(daemons)
     for number, file in enumerate(streams):
         os.dup2(file, number)
     for file in set(streams):
@@ -211,14 +258,22 @@ def _be(program: str, main: Callable[[], int], files: list[int]) -> int:
 
 
 def _serve() -> int:
-    name, orders = sys.argv[1:]
+    name, *files = sys.argv[1:]
+    orders, *others = (socket.socket(fileno=int(file)) for file in files)
+    for one in (orders, *others):
+        one.set_inheritable(False)
+    if not orders.recv(1, socket.MSG_PEEK):  # the imports take a second, and many test files start no daemon
+        return 0
+    one_thread_each()
     package = importlib.import_module(name)
     program, main = os.path.join(os.path.dirname(str(package.__file__)), "__main__.py"), package.main
     for module in IMPORTED[name]:
         importlib.import_module(module)
+    if name == SERVE:
+        sys.modules["kgd.vectors.builtin"].Builtin.load()
     gc.freeze()
-    files = _next_command(socket.socket(fileno=int(orders)))
-    return _be(program, main, files) if files else 0
+    given = _next_command(orders)
+    return _be(program, main, given, others[0] if others else None) if given else 0
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from kgd.config import Home
+from kgd.daemon.process import holder
 from tests import forked
+from tests.daemon.conftest import end_daemon
 
 KGD = [sys.executable, "-P", "-m", "kgd.cli"]
 
@@ -45,6 +49,28 @@ def test_two_commands_do_not_affect_each_other(tmp_path: Path) -> None:
 def test_a_variable_that_the_interpreter_reads_at_its_start_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="PYTHONHASHSEED"):
         forked.run(["--version"], tmp_path, {**os.environ, "PYTHONHASHSEED": "7"})
+
+
+def test_the_daemon_of_a_forked_command_is_the_daemon(tmp_path: Path) -> None:
+    found = []
+    for name in ("real", "forked"):
+        (tmp_path / name).mkdir()
+        home = Home.at(str(tmp_path / f"home of {name}"))
+        environment = {**os.environ, "KGD_HOME": home.config, "PYTHONPATH": str(forked.ROOT)}
+        words = ["up", "--standalone", "--quiet"]
+        try:
+            if name == "real":
+                subprocess.run([*KGD, *words], cwd=tmp_path / name, env=environment, check=True)
+            else:
+                assert forked.run(words, tmp_path / name, environment).returncode == 0
+            pid = int(str(holder(home.lock)["pid"]))
+            streams = [os.readlink(f"/proc/{pid}/fd/{stream}") for stream in range(3)]
+            folder = os.readlink(f"/proc/{pid}/cwd")
+            daemon = json.loads(forked.run(["status", "--json"], tmp_path, environment).stdout)["daemon"]
+            found.append((os.getsid(pid) == pid, folder, streams, daemon["pid"] == pid, daemon["version"]))
+        finally:
+            end_daemon(home)
+    assert found[0] == found[1]
 
 
 def test_a_killed_process_returns_the_number_of_its_signal(tmp_path: Path) -> None:

@@ -57,9 +57,19 @@ def processes_of(home: Home) -> list[int]:
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-        if mark in environment or (environment == [b""] and parent == os.getpid() and _is_zombie(entry)):
+        is_zombie = environment == [b""] and parent == os.getpid() and _is_zombie(entry)
+        if mark in environment or is_zombie or _is_forked_for(home, entry):
             found.append(int(entry.name))
     return sorted(set(found) - {os.getpid()})
+
+
+def _is_forked_for(home: Home, entry: Path) -> bool:
+    """Whether this is a forked daemon of the home: its environment is that of the process that forked it."""
+    try:
+        files = entry.joinpath("fd").iterdir() if b"tests.forked" in (entry / "cmdline").read_bytes() else ()
+        return any(str(file.readlink()).startswith(f"{home.config}/") for file in files)
+    except OSError:
+        return False
 
 
 def _is_zombie(entry: Path) -> bool:
