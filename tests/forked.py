@@ -25,7 +25,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-from kgd.config import one_thread_each
+from kgd.client.start import running
+from kgd.config import Home, one_thread_each
 
 ROOT = Path(__file__).resolve().parent.parent
 CLI, SERVE = "kgd.cli", "kgd.serve.__main__"
@@ -127,6 +128,12 @@ def start(
         server = server or _server(os.getpid(), program)
         socket.send_fds(server, [b"+"], [*streams, order.fileno(), theirs.fileno()])
     return Process(ours)
+
+
+def daemon(home: Home) -> None:
+    """Start the daemon of a home unless one runs. A client in this process would start an interpreter for it."""
+    if not running(home):
+        run(["status", "--quiet"], Path("/"), {**os.environ, "KGD_HOME": home.config})
 
 
 def hub(arguments: Sequence[str], environment: Mapping[str, str]) -> Process:

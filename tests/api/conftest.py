@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import kgd
-from kgd.client import start
 from kgd.client.connection import Connection
 from kgd.config import Home
+from tests import forked
 from tests.daemon.conftest import ROOT, end_daemon
 from tests.surfaces.conftest import make_code
 
@@ -37,15 +37,10 @@ def code(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ws(home: Home, code: Path) -> Iterator[kgd.Workspace]:
-    """The workspace `shop`; opening it started the daemon."""
+    """The workspace `shop`."""
+    forked.daemon(home)
     with kgd.open(code, create=True) as made:
         yield made
-
-
-def start_daemon(home: Home) -> None:
-    sock = start.connect(home, start.hello("call", "tests"))
-    assert sock is not None
-    sock.close()
 
 
 def stop_daemon(home: Home) -> None:
@@ -63,7 +58,7 @@ def turn(request: pytest.FixtureRequest, home: Home) -> Turn:
     """With a steady daemon, and with a daemon that is stopped, started and killed in turn."""
     if request.param == "daemon":
         return lambda: None
-    steps = iter([stop_daemon, start_daemon, end_daemon])
+    steps = iter([stop_daemon, forked.daemon, end_daemon])
 
     def move() -> None:
         step = next(steps, None)

@@ -12,7 +12,7 @@ import pytest
 import kgd
 from kgd.config import Home
 from kgd.errors import BY_CODE, Stale
-from tests.api.conftest import start_daemon
+from tests import forked
 from tests.surfaces.conftest import git
 from tests.test_docs import ROOT, shows
 
@@ -34,7 +34,7 @@ def test_the_examples_run_and_print_the_shown_output(
     git(shop, "commit", "-qm", "first")
     monkeypatch.chdir(shop)
     if by == "a daemon":
-        start_daemon(home)
+        forked.daemon(home)
     names: dict[str, object] = {}
     assert len(BLOCK.findall(PAGE)) > 10
     for found in BLOCK.finditer(PAGE):

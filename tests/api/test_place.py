@@ -15,7 +15,8 @@ import pytest
 import kgd
 from kgd.client import start
 from kgd.config import Home
-from tests.api.conftest import Turn, start_daemon, stop_daemon
+from tests import forked
+from tests.api.conftest import Turn, stop_daemon
 from tests.daemon.conftest import ROOT, end_daemon
 
 THREADS, STEPS = 16, 4
@@ -63,7 +64,7 @@ def test_changes_written_while_daemons_are_killed_are_stored_once(home: Home, ws
     writer.start()
     try:
         for _ in range(3):
-            start_daemon(home)
+            forked.daemon(home)
             seen = len(made)
             deadline = time.monotonic() + 20
             while len(made) < seen + 3 and time.monotonic() < deadline:
@@ -126,7 +127,7 @@ def run(body: str, code: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_a_child_that_is_forked_off_has_connections_of_its_own(home: Home, ws: kgd.Workspace, code: Path) -> None:
-    start_daemon(home)
+    forked.daemon(home)
     done = run(
         """
 ws = kgd.open('.')
@@ -145,7 +146,7 @@ print(os.wait()[1], ws.get_node('child').name)
 
 @pytest.mark.slow
 def test_importing_kgd_loads_nothing_and_a_call_to_a_daemon_little(home: Home, ws: kgd.Workspace, code: Path) -> None:
-    start_daemon(home)
+    forked.daemon(home)
     ws.close()
     done = run(
         """

@@ -62,6 +62,7 @@ class Target:
 
     def call(self, name: str, args: Answer) -> Answer:
         """Make one call as the command line does; starts the daemon if none runs."""
+        forked.daemon(self.home)
         before = os.getcwd()
         os.chdir(self.code)
         try:
