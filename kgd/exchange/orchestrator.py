@@ -37,7 +37,7 @@ from kgd.exchange.plan import (
 )
 from kgd.model.escaping import one_line
 from kgd.model.node import NAME_LIMIT, SUMMARY_LIMIT, Json, Node, Relation, Source, cut_at_word
-from kgd.model.uri import Uri, from_path, name_of, scheme_of, segments_of
+from kgd.model.uri import Uri, from_path, name_of, scheme_of, segments_of, slug
 
 KIND = "orchestrator"
 KEPT = "orchestrator"
@@ -455,7 +455,7 @@ def _moment(seconds: int) -> str:
 def _file_name(node: Node, before: str, date: str, taken: set[str]) -> str:
     """The name of the node's file in its source; otherwise its name in the workspace; otherwise a name made from the
     node's date and name."""
-    topic = re.sub(r"[\W_]+", "-", name_of(node.uri).lower()).strip("-")[:TOPIC] or node.type
+    topic = slug(name_of(node.uri))[:TOPIC] or node.type
     wanted = (before, str(node.data.get(NAMED_FILE) or ""), f"{MEMORIES}{date[:10]}-{topic}.md", f"{MEMORIES}memory.md")
     name = next(name for name in wanted if _MEMORY(name))
     return unused(name.removesuffix(".md"), taken, ".md")

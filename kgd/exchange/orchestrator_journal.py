@@ -20,6 +20,7 @@ from kgd.errors import KgdError
 from kgd.exchange.plan import Folder, Reading, Trouble
 from kgd.model.escaping import one_line
 from kgd.model.node import Json
+from kgd.model.uri import slug
 
 JOURNAL = "journal/"
 INDEX = "journal/index.md"
@@ -307,8 +308,12 @@ def _learned(kind: str, item: Any, at: str, reading: Reading) -> Entry | None:
 
 def _made_id(kind: str, text: str) -> str:
     """An id from the first words and a digest of the whole text, so that every import gives the same id."""
-    words = re.sub(r"[\W_]+", "-", text.lower()).strip("-").split("-")[:WORDS]
-    return f"{kind}-{'-'.join(words)[:60].strip('-')}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+    return f"{kind}-{words_in_id(text)}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+
+
+def words_in_id(text: str) -> str:
+    """The first words of a text, as they are in an id."""
+    return "-".join(slug(text).split("-")[:WORDS])[:60].strip("-")
 
 
 def _first_line(text: str) -> str:

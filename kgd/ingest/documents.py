@@ -54,7 +54,7 @@ def extract(given: Given, around: Around) -> Extracted:
     read = around.reading.read(_format_name(given), given.data)
     text, trouble = _without_secrets(read)
     if not given.name:
-        given = _named(given, read.title or cut_at_word(text, NAMELESS).rstrip("…."))
+        given = _named(given, read.title or name_from(text))
     uri = home(given, around)
     title = read.title or name_of(uri)
     pieces = chunks(text, read.kind, title) if len(text) <= MOST_CHUNKS * MOST else []
@@ -65,6 +65,11 @@ def extract(given: Given, around: Around) -> Extracted:
     made = [_chunk(piece, number, len(pieces), uri, given, around) for number, piece in enumerate(pieces, 1)]
     document = _document(read, uri, given, title, made, text)
     return Extracted(given.source, given.digest, (document, *made), (*read.trouble, *trouble))
+
+
+def name_from(text: str) -> str:
+    """The beginning of a text as the name of its document."""
+    return cut_at_word(text, NAMELESS).rstrip("….")
 
 
 def _format_name(given: Given) -> str:

@@ -20,7 +20,7 @@ from kgd.ingest.conversations.values import Conversation, SourceMessage, Status,
 from kgd.ingest.kind import Taken
 from kgd.model.change import Edit, Upsert, upsert_of
 from kgd.model.node import Json, Node, Relation, Source, cut_at_word
-from kgd.model.uri import Uri, build
+from kgd.model.uri import Uri, build, slug
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.secrets import refuse_secrets, secret_in
 
@@ -102,7 +102,7 @@ def thread_of(workspace: Workspace, source: str, title: str, name: str = "") -> 
     source.
     """
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    usual = [text for text in (_slug(name), f"{_slug(title)}-{digest}".strip("-")) if text]
+    usual = [text for text in (title_in_uri(name), f"{title_in_uri(title)}-{digest}".strip("-")) if text]
     uris = [build("thread", workspace.id, [text.encode()]) for text in usual]
     stored = [workspace.readable(uri) for uri in uris]
     known = next((node.uri for node in stored if node and node.source and node.source.key == (SOURCE, source)), None)
@@ -113,8 +113,9 @@ def thread_of(workspace: Workspace, source: str, title: str, name: str = "") -> 
     return known or next(free, uris[-1])
 
 
-def _slug(text: str) -> str:
-    return re.sub(r"[\W_]+", "-", text.lower()).strip("-")[:60].strip("-")
+def title_in_uri(title: str) -> str:
+    """The part of a thread's URI that is made from its title."""
+    return slug(title)[:60].strip("-")
 
 
 def _is_chosen(id: str) -> bool:
@@ -335,8 +336,12 @@ def _nameless(conversation: Conversation) -> str:
 
 def _first_words(messages: Sequence[SourceMessage]) -> str:
     """The title of a thread that has none: its first words."""
-    first = next((one.text for one in messages if one.kind == "user"), messages[0].text if messages else "")
-    return cut_at_word(line(first, 400), 60).rstrip("…")
+    return title_from(next((one.text for one in messages if one.kind == "user"), messages[0].text if messages else ""))
+
+
+def title_from(text: str) -> str:
+    """The beginning of a message as the title of its thread."""
+    return cut_at_word(line(text, 400), 60).rstrip("…")
 
 
 def _size(node: Node) -> int:

@@ -7,6 +7,7 @@ at the beginning of a text rank higher.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from kgd.model.change import Upsert
 from kgd.model.node import FACTS, MEMORY_TYPES, Relation, cut_at_word
-from kgd.model.uri import Uri, scheme_of
+from kgd.model.uri import Uri, scheme_of, slug
 
 _FUNCTION = """
 a about above across after again against all along already also although always am among an and another any anybody
@@ -150,6 +151,11 @@ def keywords(text: str, limit: int = 8) -> tuple[str, ...]:
     return tuple((telling or best)[: max(0, limit)])
 
 
+def terms(text: str) -> frozenset[str]:
+    """All candidates for keywords of a text."""
+    return frozenset(term.text for term in _terms(unicodedata.normalize("NFC", text[:TEXT_LIMIT])))
+
+
 def _terms(text: str) -> Iterator[_Term]:
     """All candidates in text order."""
     before: str | None = None
@@ -227,6 +233,7 @@ def _starts_sentence(text: str, start: int) -> bool:
     return not start or text[start - 1] in _SENTENCE_ENDS
 
 
+_LEADING_PATH = re.compile(r"\s*`?[^\s`]*[/.][^\s`]*`?:\s+(?=\S)")
 LONGEST_NAME = 6, 40
 """Maximum number of words and of characters of a text in its URI."""
 
@@ -261,9 +268,26 @@ def memory(
     )
 
 
+def names_of(text: str) -> tuple[str, ...]:
+    """The names that a fact with this text may get, always the same number: from its first words and, on a name clash
+    or in a task, with a hash of the text."""
+    topic = without_path(text)
+    return first_words(text), first_words(topic), hashed_name(text, text), hashed_name(topic, text)
+
+
+def without_path(text: str) -> str:
+    """A text without a leading path such as ``src/main.py: ``."""
+    return _LEADING_PATH.sub("", text)
+
+
+def hashed_name(topic: str, text: str) -> str:
+    """The first words of a topic with a hash of the whole text."""
+    return f"{first_words(topic)}-{hashlib.sha256(' '.join(text.split()).encode()).hexdigest()[:8]}"
+
+
 def first_words(text: str) -> str:
     """A name from a text: its first six words, or as many as fit into 40 characters."""
-    words = re.sub(r"[\W_]+", "-", text.lower()).strip("-").split("-")[: LONGEST_NAME[0]]
+    words = slug(text).split("-")[: LONGEST_NAME[0]]
     while len(words) > 1 and len("-".join(words)) > LONGEST_NAME[1]:
         words.pop()
     return "-".join(words)[: LONGEST_NAME[1]] or "fact"

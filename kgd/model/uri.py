@@ -49,6 +49,7 @@ _WORKSPACE = re.compile(r"[a-z0-9][a-z0-9-]{0,62}\Z").match
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,31}\Z").match
 _ESCAPED_ASCII = frozenset('"#%<>?[\\]^{|}` /')
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_BETWEEN_WORDS = re.compile(r"[\W_]+")
 
 
 def parse(text: str) -> Uri:
@@ -182,6 +183,11 @@ def segments_of(uri: str) -> list[bytes]:
 def path_of(uri: str) -> str:
     """The decoded path of an owned URI, as the operating system spells it (surrogateescape)."""
     return b"/".join(segments_of(uri)).decode("utf-8", "surrogateescape")
+
+
+def slug(text: str) -> str:
+    """The words of a text in lower case, joined by dashes: the form in which kgd makes names from texts."""
+    return _BETWEEN_WORDS.sub("-", text.lower()).strip("-")
 
 
 def name_of(uri: str) -> str:

@@ -14,10 +14,11 @@ import contextlib
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from itertools import count
+from typing import Protocol
 from urllib.parse import quote
 
 from kgd.codec import documents, paths
@@ -70,9 +71,26 @@ class Forgotten:
     moved: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
-def forms(secret: str) -> list[bytes]:
-    """The spellings of a secret to search for, longest first: each of its lines as it is, in a quoted string of JSON or
-    YAML, and percent-encoded.
+class Derived(Protocol):
+    """Names and tags that were derived from the secret."""
+
+    def spellings(self, line: str) -> set[str]:
+        """A line of the secret, as it is spelled in names and tags."""
+
+    def learn(self, body: bytes, without: Callable[[str], str], blank: Callable[[str], str]) -> None:
+        """Add the texts that were derived from a file with the secret. `without` replaces the secret, and `blank`
+        leaves a space."""
+
+    def tags_removed(self, body: bytes) -> bytes:
+        """A file without the derived tags."""
+
+    def renamed(self, body: bytes) -> bytes:
+        """A text without the secret, with new names in place of derived names."""
+
+
+def forms(secret: str, spellings: Callable[[str], set[str]] = lambda line: set()) -> list[bytes]:
+    """The spellings of a secret to search for, longest first: each of its lines as it is and as in `spellings`; and
+    each of these in a quoted string of JSON or YAML, and percent-encoded.
 
     Raises:
         Invalid: A line is too short to search for.
@@ -85,7 +103,8 @@ def forms(secret: str) -> list[bytes]:
             f"a line of the secret has {len(short)} characters; at least {SHORTEST} are needed",
             next="Pass a longer part of the secret: a short one would also match elsewhere.",
         )
-    found = {spelling for line in lines for spelling in (line, json.dumps(line)[1:-1], quote(line, safe=""))}
+    words = {word for line in lines for word in (line, *(one for one in spellings(line) if len(one) >= SHORTEST))}
+    found = {spelling for word in words for spelling in (word, json.dumps(word)[1:-1], quote(word, safe=""))}
     return sorted((one.encode() for one in found), key=len, reverse=True)
 
 
@@ -96,13 +115,15 @@ def forget(
     reason: str,
     now: int,
     signing: CommitSigning,
+    derived: Derived,
     *,
     rehearse: bool = False,
     progress: Progress = lambda done, message: None,
 ) -> Forgotten:
-    """Remove a secret from all content, names and messages of a workspace that no process has open.
+    """Remove a secret, and the texts that kgd derived from it, from all content, names and messages of a workspace
+    that no process has open.
 
-    Costs a pass over the whole history, and a repack of the repository.
+    Costs two passes over the whole history, and a repack of the repository.
 
     Args:
         secret: Its lines are removed one by one.
@@ -116,8 +137,13 @@ def forget(
         Forbidden: The workspace requires signed commits, and there is no allowed key.
         Damaged: An object cannot be read; nothing was changed.
     """
-    found = re.compile(b"|".join(map(re.escape, forms(secret))))
-    edit = _removing(found)
+    spelled = forms(secret, derived.spellings)
+    found = re.compile(b"|".join(map(re.escape, spelled)))
+    plain = _removing(found, spelled)
+
+    def edit(body: bytes) -> bytes:
+        return derived.renamed(plain(derived.tags_removed(body)))
+
     owner = Ownership(layout.derived_dir)
     try:
         integrity.recover(layout)
@@ -125,39 +151,54 @@ def forget(
         head = _check_state(layout, store)
         seal = Seal(layout.git_dir)
         made = Rewriting(store, edit, lambda old, body: seal.renewed(store, old, body))
+        holders = rewriting.containing(store, found.search)
+        in_logs = any(found.search(path.read_bytes()) for path in rewriting.logs(layout.git_dir))
+        if not holders and not in_logs:
+            raise NotFound("nothing in this workspace contains this text", next="Check the text for typos.")
+        _learn(derived, store, holders, plain, found)
         commits = rewriting.commits_of(store, (refs.NOTES, f"{LEDGERS}*"))
         made.of_commits(commits, lambda done: progress(done, "reading commits"))
         progress(len(made.commits), "searching for the secret")
         settings = _settings(store, store.tree_of(head))
         files = sorted({edit(raw(path)).decode("utf-8", "replace") for path in made.paths})
         before = Forgotten(settings.workspace, len(made.commits), files, head.hex())
-        in_logs = any(found.search(path.read_bytes()) for path in rewriting.logs(layout.git_dir))
-        if not made.commits and not in_logs and not rewriting.containing(store, found.search):
-            raise NotFound("nothing in this workspace contains this text", next="Check the text for typos.")
         if rehearse:
             return before
         done = before
         if made.commits:
             done = _Move(layout, store, made, signing, found).run(before, author, edit(reason.encode()), now)
         progress(done.rewritten, "removing old objects")
-        _purge(layout, edit, found)
+        _purge(layout, edit)
         return done
     finally:
         owner.release()
 
 
-def _purge(layout: Layout, edit: rewriting.Edit, found: re.Pattern[bytes]) -> None:
+def _learn(
+    derived: Derived, store: ObjectStore, holders: Iterable[ObjectId], plain: rewriting.Edit, found: re.Pattern[bytes]
+) -> None:
+    def changed(edit: rewriting.Edit) -> Callable[[str], str]:
+        return lambda text: edit(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+
+    without, blank = changed(plain), changed(lambda body: found.sub(b" ", body))
+    for id in holders:
+        if (store.kind_and_size(id) or ("", 0))[0] == "blob":
+            derived.learn(store.read(id, rewriting.BODY_LIMIT), without, blank)
+
+
+def _purge(layout: Layout, edit: rewriting.Edit) -> None:
     """Delete the secret from everything but the refs: reflogs, old objects and derived data."""
     rewriting.edit_logs(layout.git_dir, KEPT_LOGS, edit)
     rewriting.scrub(layout.git_dir)
     _clear(layout)
     pack_upkeep.renew_graph(layout.git_dir)
-    if left := rewriting.containing(layout.open(), found.search):
+    if left := rewriting.containing(layout.open(), lambda body: edit(body) != body):
         raise Damaged(f"{len(left)} objects still contain the secret", at=left[0].hex(), next="Report this defect.")
 
 
-def _removing(found: re.Pattern[bytes]) -> rewriting.Edit:
-    """Replaces the secret until it is gone: a replacement may form it again with its neighbours.
+def _removing(found: re.Pattern[bytes], spelled: list[bytes]) -> rewriting.Edit:
+    """Replaces the secret until it is gone: a replacement may form it again with its neighbours. Also replaces the
+    beginning of the secret where kgd has cut a text after it, with an ellipsis.
 
     Raises:
         Invalid: The secret is a part of its own replacement, or a field of nodes.
@@ -169,10 +210,17 @@ def _removing(found: re.Pattern[bytes]) -> rewriting.Edit:
     if word := next((one.name for kind in (Node, Relation) for one in fields(kind) if found.search(raw(one.name))), ""):
         raise Invalid(f"kgd's own files need the word `{word}`", next="Pass a longer part of the secret.")
 
+    beginnings = {one[:SHORTEST] for one in spelled}
+    cut = re.compile(rb"(%b)([^\n\xe2]*?)( ?(?:\xe2\x80\xa6|\\u2026))" % b"|".join(map(re.escape, beginnings)))
+
+    def _without_beginning(match: re.Match[bytes]) -> bytes:
+        said = match[1] + match[2]
+        return REMOVED + match[3] if any(one.startswith(said) for one in spelled) else match[0]
+
     def edit(body: bytes) -> bytes:
         while found.search(body):
             body = found.sub(REMOVED, body)
-        return body
+        return cut.sub(_without_beginning, body)
 
     return edit
 

@@ -29,6 +29,7 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.requirement("N8")
 SECRET = "tok-Zq81xwp3/é"
+LONG = "Zq81xwp3-Kx9vQ44-bbTrewq-91" * 3
 
 
 def forget(person: Person, secret: str = SECRET, **more: Any) -> dict[str, Any]:
@@ -44,6 +45,13 @@ def holding(git_dir: Path, secret: str = SECRET) -> list[str]:
     found = ["an object"] if secret.encode() in bodies else []
     files = (path for path in git_dir.rglob("*") if path.is_file() and "objects" not in path.parts)
     return found + [str(path) for path in files if secret.encode() in path.read_bytes()]
+
+
+def derived(git_dir: Path, parts: list[str]) -> list[str]:
+    """The lines of all objects that contain one of these parts of a secret, in upper or lower case."""
+    names = git(git_dir, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)").split()
+    shown = [line for name in names for line in git(git_dir, "cat-file", "-p", name).splitlines()]
+    return [line for line in shown if any(part in line.lower() for part in parts)]
 
 
 @pytest.mark.slow
@@ -79,6 +87,60 @@ def test_every_trace_is_removed_and_everything_else_stays(ann: Person) -> None:
     record = git(git_dir, "show", "--no-patch", "--format=%B", answer["commit"])
     assert record.startswith("forget a secret: it leaked")
     assert f"Kgd-Forgets: {before}" in record
+
+
+@pytest.mark.parametrize(
+    ("secret", "parts"),
+    [
+        ("tr0ub4dor-Horse-77", ["tr0ub4dor", "horse"]),
+        ("Kx9vQ-Pull7mZ", ["kx9vq", "pull7mz"]),
+        ("Blue.Horse_4471x", ["blue", "horse", "4471"]),
+        ("Zq81xwp3Kx9vQ44bbTrewq" * 2, ["zq81xwp3"]),
+        ("Trustnoone", ["trustnoone"]),
+        ("correct horse battery staple", ["correct", "horse", "battery", "staple"]),
+    ],
+)
+def test_names_tags_and_subjects_that_kgd_made_from_the_secret_are_removed(
+    ann: Person, secret: str, parts: list[str]
+) -> None:
+    for text in (
+        f"Staging login is admin / {secret}",
+        f"Staging login is admin / {secret} too",
+        f"Since the move of the cluster, all of us in the team on duty log in to staging with this text: {secret}",
+        secret,
+    ):
+        ann.call("remember", text=text)
+    ann.call("remember", text="Staging login is by key")
+    ann.call("remember", text="Login", detail=f"The text is {secret}.")
+    ann.published()
+    git_dir = ann.workspace.layout.git_dir
+    assert derived(git_dir, parts)
+    forget(ann, secret)
+    assert derived(git_dir, parts) == []
+    assert len(ann.call("get", uris=["insight://infra/staging-login-is-by-key"])["nodes"]) == 1
+    assert len(ann.workspace.graph) == 6
+    assert ann.call("fsck")["ok"]
+    assert git(ann.work_tree, "status", "--porcelain") == ""
+
+
+def test_a_tag_that_has_another_source_than_the_secret_stays(ann: Person) -> None:
+    ann.call("remember", text="The stable of the Horse has the code tr0ub4dor-Horse-77")
+    ann.call("remember", text="A horse eats hay")
+    forget(ann, "tr0ub4dor-Horse-77")
+    answer = ann.call("get", uris=["insight://infra/a-horse-eats-hay", "insight://infra/the-stable-of-the-horse-has"])
+    assert ["horse" in node["tags"] for node in answer["nodes"]] == [True, True]
+
+
+def test_the_name_of_a_conversation_loses_the_secret(ann: Person, tmp_path: Path) -> None:
+    talk = {"messages": [{"role": "user", "content": f"Please log in with {LONG}, and look."}]}
+    (tmp_path / "talk.json").write_text(json.dumps(talk))
+    ann.call("ingest", source=str(tmp_path / "talk.json"))
+    ann.published()
+    git_dir = ann.workspace.layout.git_dir
+    assert derived(git_dir, ["zq81xwp3"])
+    forget(ann, LONG)
+    assert derived(git_dir, ["zq81xwp3"]) == []
+    assert ann.call("fsck")["ok"]
 
 
 def test_names_that_become_equal_stay_apart(ann: Person) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing_extensions import TypedDict
 
 from kgd.areas.paths import normalise
 from kgd.errors import Advice, Do, Invalid, KgdError, Stale
-from kgd.memories.keywords import first_words, keywords, memory
+from kgd.memories.keywords import first_words, hashed_name, keywords, memory, without_path
 from kgd.memories.tasks import ITEMS_LIMIT, NEXT, STATUSES, TERMINAL, Section, Task, parsed, read_paths, with_sections
 from kgd.model.access import Verb
 from kgd.model.change import ChangeSet, Upsert, subject_from
@@ -52,8 +51,6 @@ ABOUT_COST = 0.5
 FEW = 5
 """Largest number of files that an item is about; more files would describe the task, not the item."""
 PATHS_LOOKED_AT = 50
-_LEADING_PATH = re.compile(r"\s*`?[^\s`]*[/.][^\s`]*`?:\s+(?=\S)")
-"""A leading path such as ``src/main.py: ``, which is left out of names."""
 KINDS = (("pattern", "patterns"), ("gotcha", "gotchas"))
 """Node type, and the field of `Task` that has the items."""
 
@@ -404,12 +401,11 @@ def _made(workspace: Workspace, uri: Uri, type: str, text: str, task: Task, sees
 
 def _place(workspace: Workspace, task: Task, type: str, text: str, sees: Sees | None) -> tuple[Uri, Node | None]:
     """The URI of a fact, and its node if it exists, whether a task recorded it or a user wrote the same text."""
-    folder, name = segments_of(task.uri)[:-1], first_words(_LEADING_PATH.sub("", text))
-    digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:8]
-    uri = workspace.graph.resolve(build(type, workspace.id, [*folder, f"{name}-{digest}".encode()]))
+    folder, topic = segments_of(task.uri)[:-1], without_path(text)
+    uri = workspace.graph.resolve(build(type, workspace.id, [*folder, hashed_name(topic, text).encode()]))
     if (node := workspace.node(uri)) is not None:
         return uri, node
-    remembered = workspace.graph.resolve(build(type, workspace.id, [name.encode()]))
+    remembered = workspace.graph.resolve(build(type, workspace.id, [first_words(topic).encode()]))
     node = workspace.node(remembered) if sees is None or sees(remembered) else None
     if node is not None and text.split() in (node.content.split(), node.summary.split()):
         return remembered, node

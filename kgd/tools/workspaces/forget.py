@@ -17,6 +17,7 @@ from kgd.git.remote_settings import Remote
 from kgd.tools import addressing
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.session import Session
+from kgd.tools.workspaces.derived_texts import DerivedTexts
 from kgd.tools.workspaces.status import WorkspaceParams
 from kgd.workspace import forgetting
 from kgd.workspace.forgetting import Forgotten
@@ -84,6 +85,7 @@ def forget(session: Session, params: ForgetParams) -> ForgetResult:
             params.reason,
             now,
             key,
+            DerivedTexts(),
             rehearse=params.dry_run,
             progress=lambda done, message: session.progress(done, None, message),
         )

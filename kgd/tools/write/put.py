@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -13,7 +12,7 @@ from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, Stale
 from kgd.graph.succession import predecessors, successor
-from kgd.memories.keywords import first_words, memory
+from kgd.memories.keywords import first_words, hashed_name, memory
 from kgd.model.access import Verb
 from kgd.model.change import VERIFY, ChangeSet, Edit, Relate, Upsert, subject_from
 from kgd.model.fields import CITES
@@ -298,8 +297,7 @@ def uri_of_fact(workspace: Workspace, type: str, text: str) -> tuple[Uri, bool]:
     there = workspace.node(workspace.graph.resolve(uri))
     if there is None or text.split() in (there.content.split(), there.summary.split()):
         return uri, there is None
-    digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()
-    uri = build(scheme, workspace.id, [f"{name}-{digest[:8]}".encode()])
+    uri = build(scheme, workspace.id, [hashed_name(text, text).encode()])
     return uri, workspace.node(workspace.graph.resolve(uri)) is None
 
 

@@ -19,7 +19,7 @@ from kgd.errors import Invalid, KgdError, Limit
 from kgd.git.objects import LAST_MOMENT, ObjectId
 from kgd.git.store import ObjectStore
 from kgd.model.node import FILE, MEMORY_TYPES, Json, Node, check_label, cut_at_word, folded
-from kgd.model.uri import Uri, is_owned, parse, path_of, scheme_of, workspace_of
+from kgd.model.uri import Uri, is_owned, parse, path_of, scheme_of, slug, workspace_of
 from kgd.workspace.files.parts import FILE_LIMIT, node_in
 
 Files = dict[str, bytes | None]
@@ -123,14 +123,18 @@ def written(node: Node, old: Memory | None, text: str, now: int) -> bytes:
 
 def new_path(node: Node, now: int, taken: Callable[[str], bool]) -> str:
     """An unused path for the detail of a node, from date and topic."""
-    topic = re.sub(r"[\W_]+", "-", path_of(node.uri).lower()).strip("-")[:TOPIC].strip("-") or node.type
-    stem = f"{paths.MEMORY_FOLDER}{_date(node, now)}-{topic}"
+    stem = f"{paths.MEMORY_FOLDER}{_date(node, now)}-{topic_of(path_of(node.uri)) or node.type}"
     if taken(f"{stem}.md"):
         stem = f"{stem}-{re.sub(r'[^a-z0-9]+', '-', node.type.lower())}"
     path, number = f"{stem}.md", 2
     while taken(path):
         path, number = f"{stem}-{number}.md", number + 1
     return path
+
+
+def topic_of(path: str) -> str:
+    """The part of a memory file's name that is made from the path of its node."""
+    return slug(path)[:TOPIC].strip("-")
 
 
 def refuse_detail(node: Node) -> None:
