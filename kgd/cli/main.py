@@ -112,8 +112,15 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
     if "request_id" not in args and any(argument.dest == "request_id" for argument in chosen.arguments):
         args["request_id"] = os.urandom(12).hex()  # a call repeated after a daemon's end is applied once
     with Connection(Home.find()) as connection:
-        with shown(chosen.name, options) as progress:
-            answer = connection.call(called, args, progress)
+        try:
+            with shown(chosen.name, options) as progress:
+                answer = connection.call(called, args, progress)
+        finally:
+            if connection.older_hub:
+                from kgd.cli.terminal import complain
+
+                found = f"the hub of this home runs kgd {connection.older_hub}, and kgd {__version__} is installed"
+                complain(found, "Restart the hub: `kgd down`, then `kgd serve --listen` or its service.")
         absent = _absent(answer)
         if absent and chosen.takes and parameters.is_revision(options["uri"]):
             from kgd.cli.commits import shown_commit

@@ -40,6 +40,8 @@ class Connection:
     def __init__(self, home: Home, client: str = "kgd-cli", *, start: bool = True, cwd: str | None = None) -> None:
         self._home, self._client, self._starts, self._cwd = home, client, start, cwd
         self._sock: socket.socket | None = None
+        self.older_hub = ""
+        """The version of the daemon if it is a hub that is older than this program."""
         self._buffer = b""
         self._last = 0
 
@@ -98,12 +100,16 @@ class Connection:
 
     def _connect(self) -> socket.socket:
         try:
-            sock = start.connect(self._home, start.hello("call", self._client, cwd=self._cwd), start=self._starts)
+            greeting = start.hello("call", self._client, cwd=self._cwd)
+            sock = start.connect(self._home, greeting, self._starts, self._note_older_hub)
         except start.Refused as refused:
             raise from_dict(refused.answer) from None
         if sock is None:
             raise Absent("no kgd daemon is running", next="`kgd up` starts one.")
         return sock
+
+    def _note_older_hub(self, version: str) -> None:
+        self.older_hub = version
 
     def _line(self, sock: socket.socket) -> dict[str, Any]:
         parts = [self._buffer]

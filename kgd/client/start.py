@@ -10,9 +10,12 @@ import os
 import time
 
 from kgd import __version__
+from kgd.config import program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kgd.config import Home
     from kgd.errors import KgdError
 
@@ -46,10 +49,13 @@ def hello(kind: str, client: str, tools: str = "", cwd: str | None = None) -> by
     return ("{" + ",".join(f'"{key}":"{_escaped(value)}"' for key, value in fields.items()) + "}\n").encode()
 
 
-def connect(home: Home, greeting: bytes, start: bool = True) -> socket.socket | None:
-    """A connection, after the hello, to a daemon that is not older than this program.
+def connect(
+    home: Home, greeting: bytes, start: bool = True, on_older_hub: Callable[[str], object] = lambda version: None
+) -> socket.socket | None:
+    """A connection, after the hello, to a hub, or to a daemon that is not older than this program.
 
-    A missing daemon is started, and an older one is replaced. If several clients try at once, one client starts the
+    A missing daemon is started, and an older one is replaced. An older hub is never ended, since it serves other
+    machines: `on_older_hub` gets its version. If several clients try at once, one client starts the
     daemon and the others wait. Without `start`, the result is None if no daemon is running.
 
     Raises:
@@ -64,11 +70,14 @@ def connect(home: Home, greeting: bytes, start: bool = True) -> socket.socket | 
             _start(home, deadline)
             continue
         try:
-            version = _greet(sock, greeting)
+            version, is_current = _greet(sock, greeting)
         except BaseException:
             sock.close()
             raise
-        if version is None or is_older(version):
+        if version and not is_current and is_hub(home):
+            on_older_hub(version)
+            return sock
+        if not is_current:
             sock.close()
             if version:
                 deadline = max(deadline, retire(home) + START_SECONDS)
@@ -78,8 +87,27 @@ def connect(home: Home, greeting: bytes, start: bool = True) -> socket.socket | 
         return sock
 
 
-def is_older(version: str) -> bool:
-    return version != __version__ and _numbers(version) < _numbers(__version__)
+def is_hub(home: Home) -> bool:
+    """Whether the running daemon is a hub, or does not answer. Costs a call of `status`, which every released version
+    answers."""
+    import json
+
+    sock = _open(home.socket)
+    if sock is None:
+        return False
+    try:
+        sock.settimeout(HELLO_SECONDS)
+        sock.sendall(hello("call", "kgd-start", cwd="/") + b'{"id":0,"call":"status","args":{}}\n')
+        lines = b""
+        while lines.count(b"\n") < 2 and (chunk := sock.recv(262144)):
+            lines += chunk
+        return bool(json.loads(lines.split(b"\n")[1])["result"]["daemon"].get("listening"))
+    except OSError:
+        return True  # a busy hub may not answer in time
+    except (ValueError, LookupError):
+        return False
+    finally:
+        sock.close()
 
 
 def retire(home: Home) -> float:
@@ -144,8 +172,9 @@ def _open(path: str) -> socket.socket | None:
     return sock
 
 
-def _greet(sock: socket.socket, greeting: bytes) -> str | None:
-    """The daemon's version, or None if it closed without an answer. Raises Refused if it answered with an error."""
+def _greet(sock: socket.socket, greeting: bytes) -> tuple[str, bool]:
+    """The daemon's version, empty if it closed without an answer; and whether the daemon is not older than this
+    program. Raises Refused if it answered with an error."""
     sock.settimeout(HELLO_SECONDS)
     line = b""
     try:
@@ -154,19 +183,22 @@ def _greet(sock: socket.socket, greeting: bytes) -> str | None:
             # Peek, then read exactly one line: the rest belongs to the next reader.
             seen = sock.recv(4096, socket.MSG_PEEK)
             if not seen:
-                return None
+                return "", False
             line += sock.recv(seen.find(b"\n") + 1 or len(seen))
     except OSError:
-        return None
+        return "", False
     sock.settimeout(None)
-    if line.startswith(b'{"kgd":"%s"' % __version__.encode()):
-        return __version__
+    stamp = program.stamp()
+    if line.startswith(b'{"kgd":"%s"' % __version__.encode()) and b'"program":"%s"' % _escaped(stamp).encode() in line:
+        return __version__, True
     import json
 
     found = json.loads(line)
     if "error" in found:
         raise Refused(found["error"])
-    return str(found.get("kgd", "0"))
+    version = str(found.get("kgd", "0"))
+    was_replaced = version == __version__ and program.is_replaced(str(found.get("program", stamp)), stamp)
+    return version, not (was_replaced or program.is_older(version, __version__))
 
 
 def _start(home: Home, deadline: float) -> None:
@@ -224,14 +256,6 @@ def _unavailable(home: Home, reason: str) -> KgdError:
 
     tail = log_tail(home)
     return Unavailable(reason + (f"; its log ends: {tail[-200:]}" if tail else ""), next=f"See {home.log}.")
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    numbers = []
-    for part in version.split(".")[:3]:
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        numbers.append(int(digits or 0))
-    return tuple(numbers)
 
 
 def _escaped(text: str) -> str:

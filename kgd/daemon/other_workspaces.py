@@ -6,6 +6,7 @@ answer (`Absence`), not an exception.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 PAGES = 60
 PAGE_TOKENS = 10_000
+ASKED_EVERY, ASKING_SECONDS = 60.0, 1.0
+"""Seconds after which `status` asks a healthy hub again, and for which it waits for all hubs."""
 SEEN_EVERY = 30.0
 """Seconds between two writes of the time when a hub was last reached; an orderly stop writes the latest time."""
 
@@ -54,6 +57,7 @@ class Elsewhere:
         self._seen = LastSeen(seen, time.time)
         self._hubs: dict[tuple[str, str], Hub] = {}
         self._remotes: dict[str, tuple[int, bool]] = {}
+        self._asked: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def on_hub(self, workspace: str) -> bool:
@@ -112,13 +116,33 @@ class Elsewhere:
         hub = self._hub(self._registry.current().entries[workspace])
         return hub.ask(lambda client: client.workspaces(deadline=DEADLINE), DEADLINE)
 
+    def ask_hubs(self) -> None:
+        """Ask every registered hub that was not asked for a minute or had a problem, so that `problems` lists those
+        that do not answer or reject the token. Waits for at most `ASKING_SECONDS`."""
+        now = time.monotonic()
+        due = []
+        for url, ids in self.hubs():
+            hub = self._hub(self._registry.current().entries[ids[0]])
+            if hub.problem or now - self._asked.get(url, -ASKED_EVERY) >= ASKED_EVERY:
+                self._asked[url] = now
+                due.append(threading.Thread(target=self._ask, args=(hub,), name="kgd-hub-check", daemon=True))
+        for thread in due:
+            thread.start()
+        for thread in due:
+            thread.join(max(0.0, now + ASKING_SECONDS - time.monotonic()))
+
+    @staticmethod
+    def _ask(hub: Hub) -> None:
+        with contextlib.suppress(KgdError):  # kept as the hub's problem
+            hub.ask(lambda client: client.workspaces(deadline=DEADLINE), DEADLINE)
+
     def last_seen(self, workspace: str) -> float | None:
         """The time when the workspace's hub last answered any call, or its local folder was last found."""
         entry = self._registry.current().entries.get(workspace)
         return self._seen.at(_seen_as(entry)) if entry is not None else None
 
     def problems(self) -> list[str]:
-        """Hubs that did not answer the last call, one sentence each."""
+        """Hubs that did not answer the last call or rejected its token, one sentence each."""
         with self._lock:
             return sorted(f"hub {hub.client.url}: {hub.problem}" for hub in self._hubs.values() if hub.problem)
 

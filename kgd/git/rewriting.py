@@ -284,6 +284,6 @@ def refuse_forgotten(store: ObjectStore, *tips: ObjectId) -> None:
             raise Forbidden(
                 f"this history contains commit {id.hex()[:10]}, which `kgd forget` removed because of a secret",
                 at=id.hex(),
-                next="Clone the workspace again, and repeat your unpushed changes there (docs/forget.md). "
+                next="Replace the copy that it comes from: `kgd sync` there shows the command (docs/forget.md). "
                 "Nothing was merged.",
             )

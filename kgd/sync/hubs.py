@@ -301,8 +301,9 @@ class Hub:
             self.problem = f"it did not answer within {deadline:.3g} s"
             self._resting_until = time.monotonic() + REST_SECONDS
             raise Unavailable(self.problem, at=self.client.url) from None
-        except Unauthorized:
+        except Unauthorized as error:
             self.forget_token()
+            self.problem = error.message
             raise
         except Unavailable as error:
             self.problem = error.message

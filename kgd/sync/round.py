@@ -28,6 +28,7 @@ from kgd.git.remote_settings import HTTP, HTTPS, Remote, drop
 from kgd.git.rewriting import brought_back
 from kgd.git.store import ObjectStore
 from kgd.sync import vetting
+from kgd.sync.replacing import replacement
 from kgd.sync.vetting import vet
 from kgd.workspace.history import pushers
 from kgd.workspace.merging.histories import merge_commits
@@ -209,7 +210,7 @@ def _follow(
 ) -> bool:
     """Merge a vetted tip, or record that a decision is needed. `store` reads the tip; objects of `incoming` are kept
     first."""
-    _refuse_forgotten(host, store, theirs)
+    _refuse_forgotten(host, remote, store, theirs)
     merges = _may_follow(host, remote, store, theirs, done, confirm)
     if incoming is not None and (merges or _known(host, remote.tracking) != theirs):
         incoming.keep()
@@ -221,15 +222,14 @@ def _follow(
     return merges
 
 
-def _refuse_forgotten(host: Host, store: ObjectStore, theirs: ObjectId) -> None:
+def _refuse_forgotten(host: Host, remote: Remote, store: ObjectStore, theirs: ObjectId) -> None:
     """Raise Trouble if one side has commits that `kgd forget` removed on the other."""
     ours = bytes.fromhex(host.tip)
     if brought_back(store, theirs, ours):
         raise Trouble(
             "forgotten",
             "the remote removed a secret from its history, and this copy still contains it; nothing was merged",
-            next="Clone the workspace again, repeat your unpushed changes there, and delete this copy "
-            "(docs/forget.md).",
+            next=replacement(host.layout, host.workspace, remote),
         )
     if brought_back(store, ours, theirs):
         raise Trouble(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -78,6 +79,27 @@ def test_a_revoked_token_is_refused_at_once_and_reported(site: MakeSite, infra: 
     (link,) = here.ask("traverse", start=["concept://shop/a"])["broken_links"]
     assert (link["reason"], link["workspace"]) == ("forbidden", "infra")
     assert "kgd join" in here.ask("whoami")["hubs"][0]["problem"]
+
+
+def test_status_and_doctor_report_a_revoked_token_before_any_other_call(site: MakeSite, infra: Hub) -> None:
+    here = site("here")
+    here.up("shop")
+    here.ask("join", url=infra.url, token=infra.token(["infra"]))
+    infra.site.ask("token_revoke", id=here.ask("whoami")["hubs"][0]["principal"]["id"])
+    told = here.ask("status", workspace="shop")
+    assert told["health"] == "degraded"
+    assert any(text.startswith(f"hub {infra.url}") for text in told["degraded"])
+    assert not here.ask("doctor", workspace="shop")["ok"]
+
+
+def test_every_problem_of_the_home_is_in_status_and_in_doctor(site: MakeSite) -> None:
+    here = site("here")
+    here.up("shop")
+    gone = here.up("gone").layout.folder
+    here.ask("status", workspace="shop")
+    shutil.rmtree(gone)
+    (found,) = [one for one in here.ask("doctor", workspace="shop")["checks"] if one["name"] == "gone"]
+    assert f"gone: {found['detail']}" in here.ask("status", workspace="shop")["degraded"]
 
 
 def test_an_own_workspace_of_the_same_id_stays(site: MakeSite, infra: Hub) -> None:

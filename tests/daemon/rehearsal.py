@@ -1,6 +1,7 @@
 """A daemon process with the real lock, endpoint, start and stop, and a stage instead of workspaces behind them.
 
-Started like the real one (`python rehearsal.py --detach --config ...`). REHEARSAL_VERSION makes it an older one.
+Started like the real one (`python rehearsal.py --detach --config ...`). REHEARSAL_VERSION makes it an older one,
+REHEARSAL_STAMP one from another installation, and REHEARSAL_HUB a hub.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import kgd
-from kgd.config import Home
+from kgd.config import Home, program
 
 kgd.__version__ = os.environ.get("REHEARSAL_VERSION") or kgd.__version__
+
+if replaced := os.environ.get("REHEARSAL_STAMP"):
+    program.stamp = lambda: replaced
 
 
 class RehearsalHome(Home):
@@ -42,6 +46,8 @@ class Stage:
     async def close(self) -> None: ...
 
     def dispatch(self, call: Any, name: str, args: dict[str, Any]) -> dict[str, Any]:
+        if name == "status" and os.environ.get("REHEARSAL_HUB"):
+            return {"daemon": {"listening": "http://127.0.0.1:8423"}}
         if name == "echo":
             return args
         if name == "wait":

@@ -11,19 +11,22 @@ import stat
 import subprocess
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+import kgd
 from kgd.client import start
 from kgd.client.connection import Connection
-from kgd.config import Home
+from kgd.config import Home, program
 from kgd.daemon.process import HomeLock, holder
 from kgd.errors import Forbidden, Unavailable
 from tests.daemon.rehearsal import RehearsalHome
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
+VERSIONS = "0.1.0 0.2.0.dev0 0.2.0.dev1 0.2.0a1 0.2.0b1 0.2.0rc1.dev1 0.2.0rc1 0.2.0 0.2.0.post1 0.2.1 0.10"
 
 
 def starts(home: Home) -> list[str]:
@@ -173,6 +176,59 @@ def test_an_older_daemon_answers_its_calls_and_is_replaced(
         sock.close()
     assert sorted(record.read_text().split()) == [str(number) for number in range(8)]
     assert [str(pid) for pid in new] == starts(home)[1:]
+
+
+def start_another(home: RehearsalHome, monkeypatch: pytest.MonkeyPatch, **environment: str) -> int:
+    """Start a daemon that differs from this program, and return its pid."""
+    with monkeypatch.context() as patched:
+        for name, value in environment.items():
+            patched.setenv(f"REHEARSAL_{name}", value)
+        done = subprocess.run([*home.daemon_command(), "--detach"], check=True, capture_output=True, text=True)
+    until(lambda: os.path.exists(home.socket))
+    return int(done.stdout)
+
+
+@pytest.mark.requirement("B1")
+@pytest.mark.parametrize("differs", [{"VERSION": "0.0.1"}, {"STAMP": f"{program.stamp().split()[0]} 1 1"}])
+def test_no_command_ends_an_older_hub(
+    home: RehearsalHome, monkeypatch: pytest.MonkeyPatch, differs: dict[str, str]
+) -> None:
+    hub = start_another(home, monkeypatch, HUB="1", **differs)
+    with Connection(home) as connection:
+        assert connection.call("ping", {})["pid"] == hub
+        assert connection.older_hub == differs.get("VERSION", kgd.__version__)
+    assert starts(home) == [str(hub)]
+
+
+def test_a_daemon_of_a_replaced_installation_of_the_same_version_is_replaced(
+    home: RehearsalHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = start_another(home, monkeypatch, STAMP=f"{program.stamp().split()[0]} 1 1")
+    new = pid_of(home)
+    assert new != old
+    assert pid_of(home) == new
+
+
+def test_two_installations_of_one_version_use_the_same_daemon(
+    home: RehearsalHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = start_another(home, monkeypatch, STAMP="/elsewhere/kgd 1 1")
+    assert pid_of(home) == other
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    list(pairwise(VERSIONS.split())),
+)
+def test_versions_are_compared_like_those_of_python_packages(older: str, newer: str) -> None:
+    assert program.is_older(older, newer)
+    assert not program.is_older(newer, older)
+
+
+def test_equal_versions_in_two_spellings_are_not_older() -> None:
+    assert not program.is_older("0.2", "0.2.0")
+    assert not program.is_older("0.2.0", "0.2")
+    assert not program.is_older("0.2.0+local", "0.2.0")
 
 
 def test_a_connection_follows_a_daemon_that_retires(home: RehearsalHome) -> None:

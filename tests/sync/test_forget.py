@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from kgd.config import Home
 from kgd.daemon.jobs import FILE, Job
 from kgd.errors import Forbidden, Invalid, KgdError, NotFound, Unavailable
 from kgd.git import checkout, refs, rewriting
@@ -22,12 +26,14 @@ from kgd.model.uri import Uri
 from kgd.workspace.proposals import proposals
 from kgd.workspace.repository import read_settings
 from tests.builders import change, commit_file
+from tests.daemon.conftest import end_daemon
 from tests.ssh_keys import allow, new_key
 from tests.sync.people import Person, bare, git
 from tests.sync.test_signed_sync import signing
 from tests.waiting import until
 
 pytestmark = pytest.mark.requirement("N8")
+ROOT = Path(__file__).parents[2]
 SECRET = "tok-Zq81xwp3/é"
 LONG = "Zq81xwp3-Kx9vQ44-bbTrewq-91" * 3
 
@@ -227,6 +233,58 @@ def test_an_old_clone_neither_merges_nor_brings_the_secret_back(ann: Person, bob
     git(bob.work_tree, "push", "-q", "origin", "HEAD:main")
     assert "still contains a secret" in str(ann.sync())
     assert holding(ann.workspace.layout.git_dir) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_code", [True, False], ids=["in code", "separate"])
+def test_the_command_that_sync_shows_replaces_an_old_clone(tmp_path: Path, hub: Path, in_code: bool) -> None:
+    """The command runs in a shell, with real daemons."""
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin/kgd"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m kgd.cli "$@"\n')
+    program.chmod(0o755)
+    trees = {name: tmp_path / f"its {name}" for name in ("ann", "bob")}
+
+    def run(name: str, script: str, input: str = "") -> str:
+        paths = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, **paths, "KGD_HOME": str(tmp_path / f"{name}-home")}
+        command = ["sh", "-c", script]
+        done = subprocess.run(
+            command, cwd=trees[name], env=environment, input=input, capture_output=True, text=True, check=False
+        )
+        assert done.returncode in (0, 12), done.stderr  # 12 if the remote waits for a decision
+        return done.stdout + done.stderr
+
+    up = "kgd up --id infra" if in_code else "kgd up --standalone --id infra"
+    try:
+        for name, tree in trees.items():
+            if not in_code:
+                tree.mkdir()
+            elif name == "ann":
+                git(tmp_path, "init", "-q", "-b", "main", str(tree))
+                git(tree, "commit", "-q", "--allow-empty", "-m", "code")
+                git(tree, "remote", "add", "origin", str(hub))
+                git(tree, "push", "-q", "origin", "main")
+            else:
+                git(tmp_path, "clone", "-q", str(hub), str(tree))
+            run(name, "kgd status || kgd status || kgd status; true")  # a busy machine starts a daemon slowly
+            run(name, f"{up} && kgd remote add origin '{hub}'" + (" --ref refs/heads/notes" if not in_code else ""))
+            if name == "ann":
+                run(name, "kgd remember 'Staging is tr0ub4dor-Horse-77' && kgd sync")
+        assert "tr0ub4dor" in run("bob", "kgd sync; kgd recall staging")
+        assert "REMOVED" in run("ann", "kgd sync; kgd forget --push; kgd recall staging", "tr0ub4dor-Horse-77\n")
+        (command,) = re.findall(r"then `([^`]+)`", run("bob", "kgd sync"))[:1]
+        run("bob", command)
+        said = run("bob", "kgd sync; kgd recall staging; kgd status")
+        assert "REMOVED" in said
+        assert "removed a secret" not in said
+        kept = trees["bob"] / (".git/kgd" if in_code else ".git")
+        assert derived(kept, ["tr0ub4dor"]) == []
+        assert not list((trees["bob"] / ".git").glob("kgd.removed*"))
+        assert "ok" in run("ann", "kgd sync")
+    finally:
+        for name in trees:
+            end_daemon(Home.at(str(tmp_path / f"{name}-home")))
 
 
 def test_a_server_refuses_a_push_that_brings_the_secret_back(ann: Person, tmp_path: Path) -> None:

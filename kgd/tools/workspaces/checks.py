@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from importlib import metadata
 from typing import Annotated, NotRequired
 
 from pydantic import Field
@@ -18,7 +17,7 @@ from kgd.errors import Advice, Do, KgdError, NotFound, Unavailable
 from kgd.tools import addressing, nodes
 from kgd.tools.operation import Command, Hints, Operation, option
 from kgd.tools.session import Session
-from kgd.tools.workspaces import status
+from kgd.tools.workspaces import home_problems, status
 from kgd.tools.workspaces.status import WorkspaceParams, absence
 from kgd.workspace.answers import Finding, Stage
 from kgd.workspace.check import check
@@ -100,7 +99,7 @@ def doctor(session: Session, params: DoctorParams) -> DoctorResult:
         KgdError: The workspace is unknown, cannot be opened, or cannot be written. Without a named workspace only
             `confirm_deletions` needs one.
     """
-    checks = [_registry(session), _pages(session), *_import_clash(), *_around(session)]
+    checks = [_registry(session), _pages(session), *_around(session)]
     try:
         chosen = [addressing.choose(session, params.workspace, writing=params.confirm_deletions)]
     except (NotFound, Unavailable):
@@ -135,21 +134,6 @@ def _registry(session: Session) -> Check:
     return found
 
 
-def _import_clash() -> Iterator[Check]:
-    """An error if the unrelated package `kgd` from the package index is installed: that package has the same import
-    name."""
-    try:
-        other = metadata.version("kgd")
-    except metadata.PackageNotFoundError:
-        return
-    yield {
-        "name": "program",
-        "state": "error",
-        "detail": f"another package, kgd {other}, is installed over kgd-daemon",
-        "next": "Run `pip uninstall kgd`, then install kgd-daemon again: both use the import name kgd.",
-    }
-
-
 def _pages(session: Session) -> Check:
     pages = session.daemon.pages
     if pages is None or not pages.url:
@@ -160,17 +144,12 @@ def _pages(session: Session) -> Check:
 
 
 def _around(session: Session) -> Iterator[Check]:
-    """Registered paths without a workspace, the state of every hub, and the daemon's other problems.
+    """Problems of the home, the state of every hub, and the daemon's other problems.
 
     Asks every hub, which takes some seconds for a hub that hangs.
     """
-    for id, entry in sorted(session.daemon.registry.current().entries.items()):
-        try:
-            if entry.path:
-                session.daemon.places.layout(entry)
-        except (KgdError, OSError) as error:
-            told = error if isinstance(error, KgdError) else Unavailable(str(error.strerror), at=entry.path)
-            yield {"name": id, "state": "error", "detail": f"{told.message}: {told.at}", "next": told.next}
+    for one in home_problems.found(session.daemon):
+        yield {"name": one.name, "state": "error", "detail": one.detail, "next": one.next}
     elsewhere = session.daemon.elsewhere
     for url, ids in elsewhere.hubs():
         found: Check = {"name": f"hub {url}"[:120], "state": "ok", "detail": f"has {', '.join(ids[:HUB_IDS])}"}
@@ -182,7 +161,7 @@ def _around(session: Session) -> Iterator[Check]:
         yield found
     for text in session.daemon.troubles():
         if not text.startswith(("registry: ", "hub ")):
-            name = "daemon" if text.startswith("too few file") else "elsewhere"
+            name = "daemon" if text.startswith(("program: ", "too few file")) else "elsewhere"
             yield {"name": name, "state": "warning", "detail": text, "next": status.remedy(text)}
 
 

@@ -155,7 +155,7 @@ def _to_do(remotes: list[Remote], results: list[RemoteResult], found: Forgotten)
             )
     if remotes:
         steps += [
-            "Replace every other clone: clone the workspace again, and delete the old copy. kgd refuses to merge it.",
+            "Replace every other clone: `kgd sync` there refuses to merge, and shows the command.",
             "The server of a remote may keep old commits in caches, proposals and backups: ask its operator.",
         ]
     return [*steps, "Backups, and the sessions of agents that have read the secret, still contain it."]

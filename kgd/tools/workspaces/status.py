@@ -23,6 +23,7 @@ from kgd.tools.nodes import InvalidAnswer, moment, overlay_of, printable
 from kgd.tools.operation import USUAL, Command, Hints, Operation, Reflects
 from kgd.tools.parameters import Params
 from kgd.tools.session import Session
+from kgd.tools.workspaces import home_problems
 from kgd.workspace.answers import Stage
 from kgd.workspace.proposals import proposals
 from kgd.workspace.workspace import Workspace
@@ -52,6 +53,7 @@ REMEDIES = {
     "read-only: its disk": "Make the disk writable, then `kgd down`: the next command reopens it. Reads still work.",
     "read-only: it has": "Install the newer kgd that wrote it. Reads still work.",
     "registry entry ": "Correct its path, or set its id to that of the workspace there. Until then it is not used.",
+    "program:": "Run `kgd down`, then any command; on a hub, `kgd serve --listen`, or restart its service.",
     "settings:": "Run `kgd down`: the next command starts a daemon with the new value.",
     "registry:": "Fix the named line in workspaces.yaml. Until then the last valid registry applies.",
     "organisation's registry:": "Fix the named line, or ask its maintainers to. Until then the last valid one applies.",
@@ -186,6 +188,8 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
     if session.principal is None:
         if daemon.pages and daemon.pages.url:
             answer["daemon"]["pages"] = _pages(daemon.pages)
+        daemon.elsewhere.ask_hubs()
+        answer["degraded"] += [f"{one.name}: {one.detail}" for one in home_problems.found(daemon)]
         answer["degraded"] += daemon.troubles()
     try:
         workspace = addressing.choose(session, params.workspace)
