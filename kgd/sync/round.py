@@ -316,7 +316,7 @@ def _take_proposals(
                 tip = incoming.tips[name]
                 if not vet(incoming, tip, host.workspace, host.sharded):
                     raise Trouble("unrelated", "the proposal shares no commit with this workspace")
-                _refuse_forgotten(host, incoming.with_ours(), tip)
+                _refuse_forgotten(host, remote, incoming.with_ours(), tip)
                 incoming.keep()
                 _move(host, local, known.get(local), tip)
                 done.proposals += 1
