@@ -70,6 +70,7 @@ def test_a_clone_is_read_and_never_written(site: MakeSite, there: Path) -> None:
         here.ask("put", workspace="infra", changes=[node("concept://infra/mine")])
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B9")
 def test_a_submission_to_a_clone_waits_upstream_and_comes_back_once_accepted(site: MakeSite, there: Path) -> None:
     here = site("here")

@@ -231,6 +231,7 @@ def test_a_workspace_of_its_own_serves_the_code_that_its_entry_names(here: Site)
     assert run(here, code, "get", uris=["./main.py"])["nodes"][0]["uri"] == "file://infra/deep/main.py"
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B4")
 def test_the_example_registry_works_unchanged(
     here: Site, site: MakeSite, remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

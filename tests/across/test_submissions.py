@@ -250,6 +250,7 @@ def accept(teams: Teams, server: Path) -> None:
     until(lambda: teams.shop.daemon.workspace("infra").tip == tip)
 
 
+@pytest.mark.slow
 def test_a_plain_git_server_gets_the_changes_since_the_last_accepted_submission(clone: tuple[Teams, Path]) -> None:
     teams, server = clone
     with pytest.raises(Stale, match="has a node of its own at this URI"):

@@ -73,6 +73,7 @@ def test_two_hubs_and_three_workspaces(site: MakeSite, hub: MakeHub) -> None:
     assert names(here.ask("traverse", start=["concept://alpha/a"])) == whole
 
 
+@pytest.mark.slow
 def test_walks_through_each_other_and_writers_never_wait_in_a_circle(site: MakeSite) -> None:
     here = site("here")
     for one, other in (("alpha", "beta"), ("beta", "gamma"), ("gamma", "alpha")):

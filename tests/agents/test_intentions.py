@@ -76,6 +76,7 @@ DOES: dict[str, Callable[[Answer], object]] = {
 }
 
 
+@pytest.mark.slow
 async def test_each_intention_is_one_call(session: Session) -> None:
     assert [row.intention for row in rows()] == list(DOES)
     assert len(DOES) >= 12

@@ -82,6 +82,7 @@ def test_the_newest_come_first_and_the_rest_is_counted(session: Session, ask: As
     assert len(gotchas) == 12
 
 
+@pytest.mark.slow
 def test_it_is_never_larger_than_its_budget(session: Session, ask: Ask) -> None:
     names = [f"{kind} {number} {'é' * 20}" for kind in ("trap", "rule") for number in range(30)]
     ask.put(changes=[upsert(type, name, summary="x" * 100) for type in ("gotcha", "decision") for name in names])

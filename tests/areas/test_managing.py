@@ -211,6 +211,7 @@ def test_an_update_changes_only_its_fields_and_adds_one_version(ask: Ask, ws: Wo
     assert commits[0].subject == "update atom Event Bus"
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("A10")
 def test_a_deleted_molecule_leaves_its_atoms_or_takes_them_along_in_one_commit(ask: Ask, ws: Workspace) -> None:
     domain = molecule(ask, "Domain")["id"]

@@ -88,6 +88,7 @@ def test_a_file_that_is_really_called_so_keeps_its_name(tree: Path) -> None:
         assert normalise(name, tree) == name
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 def test_normalisation_stays_inside_the_tree_and_is_idempotent(text: str) -> None:
     found = normalise(text, None)

@@ -33,6 +33,7 @@ def got(who: Person, kind: str, id: str) -> dict[str, Any]:
     return dict(who.call("query_graph", operation="get", entityType=kind, id=id)["data"][kind])
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("A3")
 @pytest.mark.requirement("A8")
 def test_two_people_append_to_one_area_and_its_changelog(

@@ -39,6 +39,7 @@ def test_a_line_on_a_terminal_imports_no_console(kgd: Kgd) -> None:
     assert shown.endswith("imported False\n")
 
 
+@pytest.mark.slow
 def test_help_takes_at_most_a_few_times_what_python_takes(kgd: Kgd) -> None:
     """By processor time, children measured in turn, the best of each: other work on the machine does not count."""
 

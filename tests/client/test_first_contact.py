@@ -204,6 +204,7 @@ def test_any_other_first_request_waits_for_the_daemon(home: RehearsalHome, asked
     assert served(home, asked) == ["error"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("file", "blocked")
 def test_requests_of_the_other_era_wait_for_the_daemon_which_refuses_them(home: RehearsalHome) -> None:
     assert served(home, ("tools/list", ENVELOPE), ("initialize", GREETING)) == ["file", "error"]
@@ -269,6 +270,7 @@ def test_requests_that_a_host_wrote_before_it_closed_are_answered_by_the_startin
         host.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("file", "blocked")
 def test_the_first_answer_needs_no_large_import(home: RehearsalHome) -> None:
     program = (

@@ -233,6 +233,7 @@ def test_it_ends_when_the_host_stops_reading(host: Host) -> None:
     assert host.process.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_nothing_dear_is_imported_before_the_first_message_is_sent(home: RehearsalHome) -> None:
     """Each of these would add between a fifth and twice of what Python itself takes to start."""
     current_pid(home)

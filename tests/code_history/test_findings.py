@@ -134,6 +134,7 @@ def session(code: Code, tmp_path: Path) -> Iterator[Session]:
     daemon.close()
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("N3")
 def test_up_and_status_tell_the_findings(session: Session) -> None:
     [one] = call(session, "up", {"id": "shop"})["findings"]

@@ -251,6 +251,7 @@ def test_accepted_text_means_the_same_to_ruamel_in_5_000_documents() -> None:
     assert accepted > 500
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("E1")
 @given(nodes())
 def test_ruamel_reads_every_node_file_as_the_strict_parser_does(node: Node) -> None:

@@ -112,6 +112,7 @@ def test_a_file_without_comments_is_written_canonically(node: Node) -> None:
         assert documents.rewrite(previous, node) == documents.encode(node)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [*DEEP, *TRICKS, *MANY[-6:]], ids=lambda c: c.name)
 def test_a_hostile_file_is_replaced_without_harm(case: Hostile) -> None:
     node = Node(Uri("concept://ws/a"), tags=("x",), data={"k": [1]})

@@ -138,6 +138,7 @@ def test_canonical_files_are_read_without_the_yaml_library() -> None:
     assert done.stdout == b"False\n"
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B11")
 @given(nodes())
 def test_a_person_may_write_the_same_node_in_another_form(node: Node) -> None:
@@ -211,6 +212,7 @@ def nested(levels: int) -> object:
     return [nested(levels - 1)] if levels else 1
 
 
+@pytest.mark.slow
 def test_a_node_that_the_guard_would_refuse_is_never_written() -> None:
     uri = Uri("concept://ws/a")
     for node in (
@@ -283,6 +285,7 @@ def test_a_bad_conflict_record_is_refused(text: bytes) -> None:
     assert caught.value.at.startswith("conflicts/concept/a/x.yaml:")
 
 
+@pytest.mark.slow
 @given(nodes(), st.text(max_size=30))
 def test_a_changed_name_changes_its_line_alone(node: Node, name: str) -> None:
     """One field, one place in the file: two people who edit different fields do not meet in a line merge."""

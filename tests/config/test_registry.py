@@ -174,6 +174,7 @@ def test_the_example_is_valid_and_shows_every_setting_with_its_default() -> None
     assert all(f"    {field.name}: " in text for field in fields(Entry) if field.name != "id")
 
 
+@pytest.mark.slow
 def test_every_setting_and_field_is_documented() -> None:
     page = (ROOT / "docs" / "config.md").read_text()
     for setting in fields(Settings):

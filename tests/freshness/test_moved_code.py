@@ -67,6 +67,7 @@ def test_a_stale_mark_and_a_broken_link_name_the_new_path_and_its_repair(ask: As
     assert cited["reason"].endswith(f", now {LOGIN}")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("facts")
 def test_a_move_leads_citations_and_relations_to_the_new_file_in_one_commit(ask: Ask, code: Path) -> None:
     rename(code)
@@ -309,6 +310,7 @@ def test_the_holder_of_a_token_moves_no_code(ask: Ask, code: Path, session: Sess
         call(guest, "put", {"changes": [change]})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("facts")
 def test_context_of_a_renamed_file_has_the_facts_about_its_former_path(ask: Ask, code: Path) -> None:
     rename(code)
@@ -322,6 +324,7 @@ def test_context_of_a_renamed_file_has_the_facts_about_its_former_path(ask: Ask,
     assert line[0]["why"].startswith("cites sign, which contains the line")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("facts")
 def test_the_page_and_the_area_of_a_renamed_file_have_the_facts_about_its_former_path(ask: Ask, code: Path) -> None:
     symbol = _about(f"symbol://shop/{SESSION}/sign")

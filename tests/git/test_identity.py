@@ -68,6 +68,7 @@ def test_commits_name_the_author_as_git_would_and_a_nameless_author_is_reported(
     ann.close()
 
 
+@pytest.mark.slow
 def test_a_repository_that_was_opened_for_a_name_is_freed_at_once(tmp_path: Path) -> None:
     """Each holds some 10 KiB that the garbage collector does not count."""
     subprocess.run(["git", "init", "-q", tmp_path], check=True)

@@ -31,6 +31,7 @@ names = st.binary(min_size=1, max_size=12).filter(lambda n: b"/" not in n and b"
 entries = st.dictionaries(names, st.tuples(st.sampled_from([FILE, FOLDER]), st.binary(min_size=20, max_size=20)))
 
 
+@pytest.mark.slow
 @given(entries)
 def test_a_tree_read_back_is_the_tree_that_was_written(tree: dict[bytes, tuple[bytes, bytes]]) -> None:
     body = tree_body(tree)

@@ -66,6 +66,7 @@ def test_libgit2_keeps_a_bounded_number_of_packs_open(pen: Pen) -> None:
     assert [pen.store.read(blob) for blob in blobs if blob] == [b"%d\n" % n for n in range(2 * store.OPEN_PACKS)]
 
 
+@pytest.mark.slow
 def test_rolled_up_versions_of_a_large_folder_take_little_more_than_git_needs(pen: Pen) -> None:
     pen.write({f"nodes/{n}.yaml": b"%d\n" % n for n in range(300)})
     for n in range(200):
@@ -80,6 +81,7 @@ def test_rolled_up_versions_of_many_folders_take_little_more_than_git_needs(pen:
     assert times_a_repack(pen) <= 1.5
 
 
+@pytest.mark.slow
 def test_a_large_roll_up_is_listed_in_another_process(pen: Pen) -> None:
     """Here it would take megabytes for a moment, and the heaps would keep some of them."""
     for n in range(4):
@@ -108,6 +110,7 @@ def test_another_process_lists_as_this_one(pen: Pen, monkeypatch: pytest.MonkeyP
     assert names[0] == names[1], "the name of a pack is the checksum of all of it"
 
 
+@pytest.mark.slow
 def test_all_packs_of_many_flushes_take_at_any_time_about_what_they_need(pen: Pen) -> None:
     """Each flush is of 20 changes, as with many clients at a time. Git itself needs a bit more for these folders, since
     it guesses from their names which are versions of one."""

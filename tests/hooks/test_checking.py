@@ -46,6 +46,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B10")
 def test_unservable_files_are_not_committed_and_each_is_named(ann: Person) -> None:
     for path, (data, _) in BROKEN.items():
@@ -63,6 +64,7 @@ def test_unservable_files_are_not_committed_and_each_is_named(ann: Person) -> No
     assert "--no-verify" in lines[-1]
 
 
+@pytest.mark.slow
 def test_a_likely_mistake_in_a_key_is_reported_and_committed(ann: Person) -> None:
     ann.file("x").write_text("uri: concept://ws/x\nsumary: one\nlicense: MIT\n")
     with (ann.tree / "kgd.yaml").open("a") as file:

@@ -113,6 +113,7 @@ def test_the_pinned_branch_is_removed_with_the_hooks(shop: Shop) -> None:
     assert Person(shop.bare).run("git", "config", "kgd.branch").stdout == ""
 
 
+@pytest.mark.slow
 def test_the_record_of_pushes_is_not_pushed_to(shop: Shop) -> None:
     shop.share()
     Person(shop.bare).kgd("install")

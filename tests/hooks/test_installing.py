@@ -19,6 +19,7 @@ def snapshot(git_dir: Path) -> dict[str, tuple[bytes, int]]:
     return {str(path.relative_to(git_dir)): (path.read_bytes(), path.stat().st_mode) for path in files}
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("B10")
 def test_a_plain_clone_is_set_up_and_left_as_it_was(bob: Person) -> None:
     before = snapshot(bob.git_dir)

@@ -74,6 +74,7 @@ def mint(tokens: Tokens, scopes: tuple[Scope, ...] = ALL, seconds: int = DAY, na
 # ---- the text
 
 
+@pytest.mark.slow
 def test_a_token_names_kgd_its_kind_and_its_id_and_has_a_check(tokens: Tokens) -> None:
     made = mint(tokens)
     prefix, kind, id, secret, check = made.text.split("_")

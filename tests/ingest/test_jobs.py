@@ -32,6 +32,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_two_ingests_of_one_source_at_once_are_one_job_and_each_document_is_there_once(
     ask: Ask, ws: Workspace, folder: Path
 ) -> None:

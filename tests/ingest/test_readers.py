@@ -134,6 +134,7 @@ def test_the_limited_process_opens_no_file_no_socket_and_no_program() -> None:
     assert done.stdout.split() == ["refused"] * 6
 
 
+@pytest.mark.slow
 def test_without_the_extra_the_refusal_names_it(reading: DocumentReader, monkeypatch: pytest.MonkeyPatch) -> None:
     there = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "mammoth" else there(name))

@@ -534,6 +534,7 @@ def test_a_question_without_hits_waits_for_the_latest_writes(ask: Ask) -> None:
     assert names(ask.context(question="who fixed our broken car and truck engine?")) == ["Garage"]
 
 
+@pytest.mark.slow
 def test_the_text_of_a_document_in_the_code_tree_is_part_of_the_answer(ask: Ask, code: Path) -> None:
     (code / "docs" / "deploy.md").write_text("# Deploying\n\nMigrations run before the new pods start.\n")
     uri = "chunk://shop/docs/deploy.md/0001"
@@ -582,6 +583,7 @@ def test_a_name_means_the_same_to_the_holder_of_a_token_who_may_see_the_file(ask
     assert paths_of("/src/**") != [name] or folder == name, "a hidden file is not revealed"
 
 
+@pytest.mark.slow
 def test_recent_changes_cover_the_areas_and_the_code(known: Ask, code: Path) -> None:
     known.put(changes=upsert("task:t7", name="t7"))
     for number in range(5):
@@ -752,6 +754,7 @@ def test_a_content_that_begins_with_the_summary_does_not_repeat_it(ask: Ask) -> 
     }
 
 
+@pytest.mark.slow
 def test_a_name_among_the_paths_is_a_question_about_the_symbol(ask: Ask, code: Path) -> None:
     (code / SESSION).write_text("class Session:\n    def renew_early(self):\n        pass\n")
     symbol = f"symbol://shop/{SESSION}/Session.renew_early"

@@ -60,6 +60,7 @@ def test_a_note_is_no_answer_only_because_its_file_has_the_words_of_the_question
     assert found(ask.context(question=QUESTION)) == []
 
 
+@pytest.mark.slow
 def test_a_question_without_words_finds_nothing(ask: Ask, note: Note) -> None:
     note("Amounts are whole cents.")
     answer = ask.search(query="????")

@@ -50,6 +50,7 @@ def crowded(ask: Ask, code: Path) -> Ask:
     return ask
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("N3")
 def test_800_tokens_hold_the_best_of_each_kind(crowded: Ask) -> None:
     answer = crowded.context(paths=SESSION, budget=800)

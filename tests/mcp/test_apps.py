@@ -105,6 +105,7 @@ def test_a_type_of_which_there_is_nothing_says_so(known: Session) -> None:
     assert "insight" in answer["next"]
 
 
+@pytest.mark.slow
 def test_a_picture_shows_more_than_an_answer_has_room_for(known: Session) -> None:
     relations = [{"type": "see", "target": f"wide/{number}"} for number in range(200)]
     wide = [upsert(f"wide/{number}", summary="a summary of some length " * 4) for number in range(200)]

@@ -57,6 +57,7 @@ async def test_workspaces_tasks_and_paths_are_completed_in_prompts(client: Clien
     assert await completed(client, PLANNING, "paths", "docs, src/ch") == ["docs, src/checkout.py"]
 
 
+@pytest.mark.slow
 async def test_at_most_a_hundred_are_offered_with_the_total(client: Client, session: Session) -> None:
     call(session, "put", {"changes": [upsert(f"many/n{number:03}", summary="s") for number in range(150)]})
     found = (await client.complete(NODES, {"name": "uri", "value": "many/"}, {"workspace": "shop"})).completion

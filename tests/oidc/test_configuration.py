@@ -55,6 +55,7 @@ def test_a_mistake_is_named_with_its_place(issuer: dict[str, Any], at: str) -> N
     assert caught.value.at == f"issuers.company.{at}".rstrip(".")
 
 
+@pytest.mark.slow
 def test_a_hub_does_not_start_with_a_broken_file(tmp_path: Path) -> None:
     file = tmp_path / "oidc.yaml"
     file.write_text(json.dumps({"url": "https://kgd.example.org", "issuers": {"company": {"issuer": "login"}}}))

@@ -31,6 +31,7 @@ def test_every_file_and_directory_of_a_repository_is_served(tmp_path: Path) -> N
     assert paths(overlay, "dir") == {"src", "src/deep", "src/deep/er", "empty"}
 
 
+@pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(
     tracked=st.sets(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map("/".join), max_size=8),

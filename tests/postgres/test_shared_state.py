@@ -92,6 +92,7 @@ def test_a_killed_hub_loses_less_of_a_quota_than_it_used_and_the_quota_holds(
     living.close()
 
 
+@pytest.mark.slow
 def test_a_crash_of_postgresql_forgets_no_lease(url: str, postgres: postgres_server.Server) -> None:
     for _ in range(5):
         first = HubState(url)

@@ -107,6 +107,7 @@ def test_the_order_of_files_does_not_depend_on_the_size_of_a_page(ws: Workspace)
     assert [*asked(1), *asked(1, 1)] == [b, a]
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("N1", "U11")
 def test_ingested_documents_follow_the_notes(ws: Workspace, asked: Asked) -> None:
     ws.submit(change(upsert("cookie", summary=SAID), upsert("soup", summary="Soup is served on Mondays.")))
@@ -166,6 +167,7 @@ def test_keys_addresses_and_ids_are_not_text(ws: Workspace, asked: Asked) -> Non
         assert uris(asked(word)) == [], word
 
 
+@pytest.mark.slow
 def test_a_note_is_found_although_its_words_were_asked_for_before_it_was_written(ws: Workspace, asked: Asked) -> None:
     ws.submit(change(*(upsert(f"note{n}", name=f"Note {n}", summary="A lease.") for n in range(200))))
     assert uris(asked("where is the zebra kept")) == []
@@ -319,6 +321,7 @@ def mine(ws: Workspace) -> Callable[[str], tuple[list[str], list[str], str]]:
     return ask
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("N1", "B5")
 def test_a_restricted_caller_sees_no_hidden_code_nor_its_influence(
     ws: Workspace, mine: Callable[[str], tuple[list[str], list[str], str]]
@@ -397,6 +400,7 @@ def test_one_sentence_of_a_note_answers_in_other_words(ws: Workspace, asked: Ask
     assert uris(asked("where does our cat nap"))[:1] == [uri("house")]
 
 
+@pytest.mark.slow
 def test_only_the_best_notes_are_hits(ws: Workspace, asked: Asked) -> None:
     ws.meaning.follow()
     best = upsert("lease", name="Broker lease", content="The lease of the message broker expires after an hour.")

@@ -54,9 +54,11 @@ def test_a_question_without_a_common_word_finds_its_note(
     assert uris(asked(question, max_depth=0))[0] == uri(note)
 
 
+@pytest.mark.slow
 def test_a_question_about_something_else_finds_nothing(embedded: Workspace, asked: Asked) -> None:
     assert uris(asked("glaciers of the Himalaya melting quickly", max_depth=0)) == []
 
 
+@pytest.mark.slow
 def test_status_names_the_model(embedded: Workspace) -> None:
     assert embedded.meaning.stage().about == f"onnx .minilm: {len(NOTES)} of {len(NOTES)} texts"

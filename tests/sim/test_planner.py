@@ -48,6 +48,7 @@ def test_one_seed_is_one_history() -> None:
     assert told[0]
 
 
+@pytest.mark.slow
 def test_trees_merge_to_what_the_graphs_in_them_merge_to(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

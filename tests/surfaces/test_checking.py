@@ -124,6 +124,7 @@ def emptied(ask: Ask, ws: Any) -> Callable[[], list[Path]]:
     return lambda: list(folder.glob("*.yaml"))
 
 
+@pytest.mark.slow
 def test_many_missing_files_are_deleted_only_after_confirmation(ask: Ask, emptied: Callable[[], list[Path]]) -> None:
     assert "`kgd doctor --confirm-deletions` deletes them" in named(ask.doctor())["shop integrate"]["detail"]
     assert ask.status()["counts"]["nodes"] == 12

@@ -28,6 +28,7 @@ def stored(ask: Ask, answer: Any) -> Any:
     return ask.get(uris=answer["nodes"][0]["uri"])["nodes"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "cited", "warning"),
     [
@@ -73,6 +74,7 @@ def test_lines_and_their_symbol_are_one_citation(ask: Ask) -> None:
     assert stored(ask, node)["data"]["cites"] == [f"{KEYS}#sign"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", ["11", "9-11", "10-9", "0", "99999"])
 def test_lines_that_the_file_does_not_have_are_refused(ask: Ask, lines: str) -> None:
     with pytest.raises(Invalid, match=f"{KEYS} has 10 lines, and no lines? {lines}") as refused:
@@ -86,6 +88,7 @@ def test_lines_that_the_file_does_not_have_are_refused(ask: Ask, lines: str) -> 
     assert refused.value.at == "changes[1].data.cites"
 
 
+@pytest.mark.slow
 def test_a_fact_about_lines_or_a_symbol_of_a_file_is_about_the_symbol(ask: Ask) -> None:
     def subject(text: str) -> tuple[str, list[str]]:
         answer = ask.remember(text=f"About {text}.", about=[text])
@@ -145,6 +148,7 @@ def test_a_fact_may_be_about_a_new_file_an_address_or_a_missing_node_of_a_past_c
     ask.remember(text="It was there.", about=["https://example.org/x"], cites=[f"src/gone.py@{head[:12]}"])
 
 
+@pytest.mark.slow
 def test_a_symbol_of_a_file_is_an_address_of_every_call(ask: Ask) -> None:
     assert ask.get(uris=f"{KEYS}#sign")["nodes"][0]["uri"] == f"symbol://shop/{KEYS}/sign"
     ask.put(changes=upsert("a", relations=[{"type": "about", "target": f"./{KEYS}#sign"}]))

@@ -169,6 +169,7 @@ def test_a_hole_in_the_history_of_one_conflict_leaves_the_others_their_authors(
     assert named["atom://shop/first"] == [False, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["a", "b"])
 def test_an_undone_resolution_warns_of_the_conflict_whichever_side_it_took(ask: Ask, side: str) -> None:
     disagree(ask, "keys", "summary")

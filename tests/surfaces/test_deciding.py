@@ -80,6 +80,7 @@ def test_a_settled_conflict_names_its_settler(ask: Ask) -> None:
         ask.conflicts(id=f"{X}#{'0' * 16}")
 
 
+@pytest.mark.slow
 def test_a_token_sees_and_settles_conflicts_in_its_scope(ask: Ask, session: Session) -> None:
     id, other = disagree(ask, "x"), disagree(ask, "y")
     reader = holder(session, Verb.READ, paths="/x")

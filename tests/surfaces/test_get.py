@@ -163,6 +163,7 @@ def test_a_long_content_comes_in_parts_that_make_up_the_whole(ask: Ask, text: st
     assert answer["nodes"][-1]["uri"] == "concept://shop/next"
 
 
+@pytest.mark.slow
 def test_a_long_list_of_relations_comes_in_parts(ask: Ask) -> None:
     targets = [f"https://example.org/{n:04}" for n in range(600)]
     ask.put(changes=upsert("hub", relations=[{"type": "see", "target": target} for target in targets]))

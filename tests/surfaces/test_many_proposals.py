@@ -76,6 +76,7 @@ def listed(caller: Ask, **filters: Any) -> list[str]:
     return [one["nodes"][0].removeprefix("concept://shop/") for one in answer["proposals"]]
 
 
+@pytest.mark.slow
 def test_proposals_are_filtered_by_author_path_and_date(ask: Ask, holds: As) -> None:
     ann = Ask(replace(ask.session, client="kgd-cli"))
     base = ann.put(changes=upsert("infra/ann", name="A"))["commit"]
@@ -224,6 +225,7 @@ def lost_parent(ws: Workspace, name: str = "lost") -> str:
     return name
 
 
+@pytest.mark.slow
 def test_many_proposals_are_compared_a_few_at_a_time_without_git_and_once(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,6 +297,7 @@ def test_a_failed_comparison_is_repeated_at_the_next_tip(ask: Ask, monkeypatch: 
     assert ask.get(**asked)["nodes"][0]["proposals"] == [id]
 
 
+@pytest.mark.slow
 def test_a_long_description_is_cut_visibly_and_takes_room_from_the_differences(ask: Ask, ws: Workspace) -> None:
     base = ask.put(changes=[upsert(f"long/{n}", name="N") for n in range(60)])["commit"]
     ask.put(changes=upsert("long/0", name="M"))

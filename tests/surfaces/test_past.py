@@ -331,6 +331,7 @@ def test_the_first_commit_is_listed_without_a_time(ask: Ask) -> None:
     assert second["at"]
 
 
+@pytest.mark.slow
 def test_a_null_byte_in_any_argument_of_a_read_is_answered_or_refused(told: Ask) -> None:
     for name, one in tools.EVERY.items():
         required = set(one.Params.model_json_schema().get("required", ()))

@@ -196,6 +196,7 @@ def test_an_author_whose_changes_are_reviewed_is_known(person: Ask, ws: Workspac
     assert person.review(by="Zed")["next"] == "No author's name contains 'Zed'. The authors are 'Ann Person', 'Bob'."
 
 
+@pytest.mark.slow
 def test_an_approved_change_is_marked_until_its_node_changes_again(learned: Ask) -> None:
     def approved(**narrowed: object) -> list[tuple[str, str]]:
         found = learned.review(**narrowed)["authors"]
@@ -353,6 +354,7 @@ def test_the_text_of_a_message_does_not_mark_a_change_as_reverted(learned: Ask, 
     assert reverted(learned) == {"auth": None, "keys": None}
 
 
+@pytest.mark.slow
 def test_a_revert_by_git_is_named_as_well(learned: Ask, ws: Workspace) -> None:
     """Of the two commits that changed `auth`, git reverts one."""
     Desk(ws).published()

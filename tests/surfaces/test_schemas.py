@@ -66,6 +66,7 @@ def test_the_brief_schema_has_every_parameter_and_forbids_others(name: str) -> N
     assert brief.get("required") == full.get("required")
 
 
+@pytest.mark.slow
 def test_the_reference_in_the_docs_is_what_the_models_say() -> None:
     text = DOCS.read_text()
     assert text == updated(text), "run `python -m kgd.tools.reference docs/mcp.md`"

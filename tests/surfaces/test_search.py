@@ -341,6 +341,7 @@ def test_the_type_concept_finds_no_directories(ask: Ask) -> None:
     assert "dir://shop/src/auth" in uris(ask.search(query="auth", types=["concept", "dir"], lanes="one"))
 
 
+@pytest.mark.slow
 def test_a_word_of_kgds_own_records_in_the_data_of_a_node_does_not_find_it(ask: Ask) -> None:
     data = {"cites": ["src/checkout.py"], "paid": True, "region": "Lisbon", "submitted_from": {"commit": "Porto"}}
     ask.put(changes=upsert("insight:fact", summary="Sessions end early.", data=data))

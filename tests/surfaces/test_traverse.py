@@ -258,6 +258,7 @@ def test_a_cursor_goes_on_where_the_cap_ended_and_repeats_nothing(chain: Ask) ->
     assert ("b", "c") in {(e["source"][-1], e["target"][-1]) for e in second["edges"]}
 
 
+@pytest.mark.slow
 def test_the_budget_cuts_from_the_far_end_and_says_so(ask: Ask) -> None:
     ask.put(changes=[upsert("hub", summary="h"), *(upsert(f"n{n:03}", summary="s" * 90) for n in range(150))])
     ask.put(changes=[link("hub", f"n{n:03}", n / 200) for n in range(150)])
@@ -401,6 +402,7 @@ def test_a_filter_on_relation_types_ignores_their_case(ask: Ask, spelling: str) 
     assert {edge["type"] for edge in ask.edges(uri="note", edge_types=spelling)["edges"]} == {"MENTIONS", "mentions"}
 
 
+@pytest.mark.slow
 def test_the_type_concept_leaves_out_directories(ask: Ask) -> None:
     ask.put(changes=[upsert("a"), link("a", "dir://shop/src/auth", 0.1), link("a", "b", 0.1), upsert("b")])
     assert names(ask.traverse(start="a", types="concept")) == ["a", "b"]

@@ -135,6 +135,7 @@ def test_a_third_side_leaves_the_first_two_their_authors(named: People) -> None:
     assert authors(ann.call("conflicts")) == {"ann's": "Ann", "bob's": "Bob", "carol's": "Carol"}
 
 
+@pytest.mark.slow
 def test_the_values_of_a_later_edit_are_not_taken_for_the_side_of_its_author(named: People) -> None:
     ann, bob = named("ann"), named("bob")
     disagree(ann, bob)

@@ -317,6 +317,7 @@ def test_a_remote_with_other_commits_is_not_replaced(ann: Person, bob: Person, h
     assert ann.summary("a") == SECRET
 
 
+@pytest.mark.slow
 def test_proposals_and_conflicts_lose_the_secret_and_stay_open(ann: Person, bob: Person, hub: Path) -> None:
     ann.put("a", summary="a")
     ann.share(hub, sync=0)

@@ -41,6 +41,7 @@ def pushed(smith: Smith, name: str, who: bytes, encoding: bytes) -> None:
     git(smith.git_dir, "update-ref", "refs/heads/main", smith.write("commit", body).hex())
 
 
+@pytest.mark.slow
 def test_they_come_in_and_everything_is_still_answered(shared: Person, hub: Path) -> None:
     smith = Smith(hub)
     for n, (who, encoding) in enumerate(IDENTITIES.values()):

@@ -326,6 +326,7 @@ def _task(ws: Workspace) -> Any:
     return parsed(node)
 
 
+@pytest.mark.slow
 def test_concurrent_completions_of_one_task_succeed_once_and_of_many_tasks_all_succeed(ask: Ask, ws: Workspace) -> None:
     names, shared = [f"task {n}" for n in range(8)], "a task of which much can be said " * 6
     for name in (shared, *names):

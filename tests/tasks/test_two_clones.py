@@ -57,6 +57,7 @@ def test_the_same_things_are_recorded_once_and_nothing_is_in_conflict(two: tuple
         assert task["name"] == "fix"
 
 
+@pytest.mark.slow
 def test_different_facts_are_all_kept_and_the_sections_wait_as_a_conflict(two: tuple[Person, Person]) -> None:
     begin(*two)
     finish(two[0], LEARNED)

@@ -173,6 +173,7 @@ def test_no_surface_knows_an_operation_by_name() -> None:
     assert {found for room in ROOMS for found in named(room)} == set(KNOWN)
 
 
+@pytest.mark.slow
 def test_no_surface_has_a_table_of_operations() -> None:
     package, found = TABLE.parent.parent, set[str]()
     for room in (*ROOMS, "ui"):

@@ -47,6 +47,7 @@ def link(visitor: Visitor = ANN, until: float = NOW + LINK_SECONDS) -> Link:
     return Link(visitor, "/ui/w/infra", until)
 
 
+@pytest.mark.slow
 def test_a_session_is_found_until_it_ends(state: BrowserState) -> None:
     state.add("a", session())
     state.add("b", session(BOB))

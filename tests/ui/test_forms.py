@@ -83,6 +83,7 @@ def test_malformed_data_is_refused_with_its_line(text: str) -> None:
     assert refused.value.next
 
 
+@pytest.mark.slow
 @given(TEXTS, TEXTS, TEXTS)
 def test_a_merge_keeps_typed_text_and_overwrites_no_unseen_change(
     base: dict[str, str], typed: dict[str, str], theirs: dict[str, str]

@@ -64,6 +64,7 @@ def closing() -> Iterator[Callable[[Workspace], threading.Thread]]:
 Closing = Callable[[Workspace], threading.Thread]
 
 
+@pytest.mark.slow
 def test_a_closing_workspace_ends_indexing_and_the_callers_that_wait_for_it(
     reopen: Callable[[], Workspace], closing: Closing, monkeypatch: pytest.MonkeyPatch
 ) -> None:

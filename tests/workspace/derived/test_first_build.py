@@ -24,6 +24,7 @@ def filled(tmp_path: Path) -> Workspace:
     return ws
 
 
+@pytest.mark.slow
 def test_other_processes_give_the_same_graph_and_versions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -263,6 +263,7 @@ def test_splitting_a_part_by_lines_agrees_with_a_parser() -> None:
     }
 
 
+@pytest.mark.slow
 def test_many_writers_of_one_thread_each_add_their_messages_once(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def test_the_oldest_versions_of_a_node_are_forgotten(ws: Workspace, monkeypatch:
     assert [read(ws, A, version) for version in (1, 2, 3, 4)] == [None, None, "2", "3"]
 
 
+@pytest.mark.slow
 def test_the_answers_to_twenty_thousand_writes_take_less_than_two_megabytes(ws: Workspace) -> None:
     nodes = [Uri(f"concept://ws/n{number}") for number in range(1_000)]
     tracemalloc.start()
