@@ -141,6 +141,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
         pytest.param("docs/guides/agent-memory.md", marks=pytest.mark.slow),
         pytest.param("docs/guides/agent-user.md", marks=pytest.mark.slow),
         pytest.param("docs/guides/team-lead.md", marks=pytest.mark.slow),
+        pytest.param("docs/guides/ci.md", marks=pytest.mark.slow),
         pytest.param("docs/tasks.md", marks=pytest.mark.slow),
         pytest.param("docs/areas.md", marks=pytest.mark.slow),
         pytest.param("docs/context.md", marks=pytest.mark.slow),
