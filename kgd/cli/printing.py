@@ -127,13 +127,15 @@ def search(answer: Answer) -> None:
         _no_hits(answer.get("hint", ""))
         for uri in answer.get("nearest", ()):
             say(f"    nearest: {address(uri)}")
+    elif (hint := answer.get("hint", "")).startswith("The text index is degraded"):
+        say(alert(f"! {hint}"))
     if answer.get("code"):
         say(f"\n{bold('In the code')}" if is_terminal() else "in the code:")
         _hits(answer["code"])
 
 
 def _no_hits(hint: str) -> None:
-    if hint.startswith(("No text has these words", "'")):  # not everything was searched
+    if hint.startswith(("No text has these words", "The text index", "'")):  # not everything was searched
         say(hint)
         return
     say("nothing is known about this")

@@ -26,7 +26,7 @@ from kgd.errors import KgdError, Limit
 from kgd.git import program
 from kgd.git.discovery import Place
 from kgd.git.objects import moment
-from kgd.git.program import Bounds, GitFailed
+from kgd.git.program import LOCAL, Bounds, GitFailed
 from kgd.git.refs import read_foreign
 from kgd.model.text_merge import common_parts
 
@@ -36,8 +36,6 @@ FILES = 10_000
 """Maximum number of paths listed for one commit; a commit that imports a whole tree has more."""
 MESSAGE = 4_000
 """Maximum number of bytes read from a message."""
-LOCAL = ("-c", "protocol.allow=never")
-"""A partial clone would fetch each missing object over the network."""
 STAGED_SECONDS = 5.0
 """Time limit for the renames in git's index."""
 _RENAMES = ("--name-status", "-z", "--find-renames=60%", "-l100", "--no-ext-diff", "--no-textconv")

@@ -91,6 +91,14 @@ def is_workspace(git_dir: Path) -> bool:
     return (git_dir / "objects").is_dir() and setting(git_dir, "kgd.format") is not None
 
 
+def is_shallow(git_dir: Path) -> bool:
+    """Whether the repository lacks its history before some commits, as after ``git clone --depth``."""
+    try:
+        return (git_dir / "shallow").stat().st_size > 0
+    except OSError:
+        return False
+
+
 def _gitdir_line(dot: Path) -> Path | None:
     content = dot.read_bytes()[:4096].decode("utf-8", "surrogateescape")
     if not content.startswith("gitdir:"):

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import pygit2
 
-from kgd.errors import Damaged, KgdError
-from kgd.git import refs
-from kgd.git.discovery import Place, find_place, is_workspace, open_bare, setting
+from kgd.errors import Damaged, KgdError, Unavailable
+from kgd.git import program, refs
+from kgd.git.discovery import Place, find_place, is_shallow, is_workspace, open_bare, setting
 from kgd.git.store import ObjectStore
 from kgd.model.change import Author
 
@@ -37,6 +37,8 @@ ORIGIN = "origin"
 RETIRED = "kgd.removed"
 """The name that the git directory gets when a workspace is removed from a code repository."""
 _GIT_DIR = "kgd"
+_MARKED = ("kgd.yaml", ".gitattributes")
+"""Files in the top folder of every workspace."""
 _MARK_LIMIT = 1 << 16
 _MARKS = re.compile(rb"(?ms)^format:.*^workspace:|^workspace:.*^format:").search
 """Matches the settings of a workspace, but not an unrelated file of that name."""
@@ -76,7 +78,18 @@ class Layout:
         return self.git_dir.parent if self.is_bare and self.git_dir.name == ".git" else self.work_tree
 
     def open(self) -> ObjectStore:
-        """Open the repository. Call `kgd.git.integrity.recover` first: libgit2 hangs on a truncated loose object."""
+        """Open the repository. Call `kgd.git.integrity.recover` first: libgit2 hangs on a truncated loose object.
+
+        Raises:
+            Unavailable: kgd cannot read the repository, or its history is incomplete because the clone is shallow.
+        """
+        if is_shallow(self.git_dir):
+            # Versions and merges need the whole history, and a wrong version would let an edit overwrite another.
+            raise Unavailable(
+                "the repository is a shallow clone, which lacks older history",
+                at=str(self.git_dir),
+                next=f"Run `git -C {shlex.quote(str(self.folder))} fetch --unshallow`.",
+            )
         return ObjectStore(self.git_dir, self.work_tree)
 
 
@@ -170,17 +183,17 @@ def standalone_layout(place: Place) -> Layout:
 
 def is_clone(place: Place) -> bool:
     """Whether a standalone workspace, not code, is checked out there: the result of a plain ``git clone``."""
-    branch = refs.checked_out(place.common_dir)
-    tip = refs.read_ref(place.common_dir, branch) if branch and place.top == place.main_tree else None
-    if tip is None:
+    branch = refs.checked_out(place.common_dir) if place.top == place.main_tree else None
+    if branch is None:
         return False
-    try:
-        store = ObjectStore(place.common_dir)
-        top = store.tree(store.tree_of(tip))
-        data = store.read(top[b"kgd.yaml"][1], _MARK_LIMIT) if b"kgd.yaml" in top else b""
-    except KgdError:
+    try:  # git also reads repositories that kgd cannot read, such as partial clones
+        listed = program.run(place.common_dir, [*program.LOCAL, "ls-tree", "-z", "--name-only", branch, "--", *_MARKED])
+        if len(listed.split(b"\0")) <= len(_MARKED):
+            return False
+        settings = [*program.LOCAL, "cat-file", "blob", f"{branch}:kgd.yaml"]
+        return _MARKS(program.run(place.common_dir, settings, limit=_MARK_LIMIT)) is not None
+    except (KgdError, program.GitFailed):
         return False
-    return b".gitattributes" in top and _MARKS(data) is not None
 
 
 KEYS = ("author.name", "user.name", "author.email", "user.email")

@@ -73,6 +73,9 @@ _SWITCHES = (
 )
 _KEPT_GIT_VARIABLES = ("GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_NO_VERIFY", "GIT_PROXY_COMMAND")
 
+LOCAL = ("-c", "protocol.allow=never")
+"""Arguments before a command, without which git would fetch each missing object of a partial clone."""
+
 
 class GitFailed(Exception):
     """The program ended with an error. `said` is the end of its error output, for logs and `kgd status`.

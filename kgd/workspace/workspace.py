@@ -329,6 +329,12 @@ class Workspace:
         """Whether the text index, which takes long to build, has only some of the texts."""
         return self._derived.is_partial
 
+    @property
+    def text_problem(self) -> str:
+        """Why the text index may lack texts or changes; empty while it is maintained."""
+        stage = self._derived.health()
+        return stage.blocker if stage.state == "degraded" else ""
+
     def misspelt_keys(self) -> list[str]:
         """A sentence for each unknown key of a node that is probably a misspelt field, with the node's file."""
         return self._served.misspelt_keys()

@@ -138,6 +138,56 @@ def test_a_second_clone_is_refused_with_what_can_be_done_and_nothing_is_left_of_
     assert "it is here" in kgd("get", "fact")
 
 
+@pytest.mark.parametrize(
+    ("way", "reason"),
+    [
+        ("--depth=1", "is a shallow clone, which lacks older history"),
+        ("--filter=blob:none", "is a partial clone"),
+    ],
+)
+def test_a_clone_of_knowledge_without_all_objects_is_refused_with_the_remedy(
+    kgd: Kgd, shop: Path, tmp_path: Path, way: str, reason: str
+) -> None:
+    clone = cloned(shop, tmp_path, way)
+    kgd.directory = clone
+    before = sorted(path.name for path in clone.iterdir())
+    refused = kgd.run("up")
+    assert refused.returncode == EXIT_CODES["UNAVAILABLE"][0]
+    assert f"the repository {reason}" in refused.stderr
+    assert sorted(path.name for path in clone.iterdir()) == before
+
+
+def test_a_shallow_clone_of_knowledge_is_adopted_after_the_named_command(kgd: Kgd, shop: Path, tmp_path: Path) -> None:
+    kgd.directory = cloned(shop, tmp_path, "--depth=1")
+    command = kgd.run("up").stderr.split("`")[1]
+    subprocess.run(command, shell=True, check=True)
+    assert "adopted    this clone" in kgd("up", "--replace")
+    assert "it is here" in kgd("get", "fact")
+
+
+def test_a_search_finds_texts_without_the_history_and_reports_the_index_as_degraded(
+    kgd: Kgd, shop: Path, tmp_path: Path
+) -> None:
+    kgd.directory = clone = cloned(shop, tmp_path, "--depth=1")
+    (clone / ".git/shallow").unlink()
+    kgd("up", "--replace", "--quiet")
+    found = kgd("search", "here")
+    assert "it is here" in found
+    assert "! The text index is degraded, so a search may miss texts: " in found
+    assert kgd("recall", "giraffe").startswith("The text index is degraded")
+    assert "The text index is degraded" in kgd("context", "--question", "giraffe")
+
+
+def cloned(shop: Path, tmp_path: Path, way: str) -> Path:
+    """A clone of the shop's workspace that git made in this way."""
+    source = shop / ".git/kgd"
+    for name in ("allowFilter", "allowAnySHA1InWant"):
+        subprocess.run(["git", "-C", source, "config", f"uploadpack.{name}", "true"], check=True)
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", way, "-b", "kgd", f"file://{source}", clone], check=True)
+    return clone
+
+
 def test_a_command_in_a_second_clone_advises_a_command_that_works(kgd: Kgd, shop: Path, second: Path) -> None:
     for words in (["recall", "fact"], ["status"], ["remember", "Two clones."]):
         done = kgd.run(*words)

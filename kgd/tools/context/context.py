@@ -28,7 +28,7 @@ from kgd.tools.operation import BUDGET, CONTEXT_ID, SINCE, UNTIL, USUAL, Command
 from kgd.tools.origins import Origin, marks
 from kgd.tools.paging import size_of
 from kgd.tools.parameters import Many, Params, When, future, period
-from kgd.tools.read.search import UNSEARCHED
+from kgd.tools.read.search import UNSEARCHED, unindexed
 from kgd.tools.session import Session
 from kgd.tools.working_sets import Hint, enter_working_set, working_set
 from kgd.workspace.workspace import Workspace
@@ -345,6 +345,8 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
         return {"message": message, "record": [area, _a_trap(workspace, [*bare, *gaps][0])]}
     if is_known:
         return None
+    if hint := unindexed(asked.findings.workspace):
+        return {"message": hint}
     if asked.findings.sees is None and asked.findings.workspace.meaning.is_behind:
         return {"message": UNSEARCHED}
     return {

@@ -65,6 +65,7 @@ LIKELY = 30
 PARTIAL = "Texts are still being embedded; until this is done, search finds some only by words."
 UNSEARCHED = "No text has these words. Meaning is not searched yet: some texts are not embedded."
 INDEXING = "The text index is being built; until this is done, a search finds only some of the texts."
+DEGRADED = "The text index is degraded, so a search may miss texts: {}."
 CONTINUES = "; the cursor leads to the others"
 KNOWLEDGE_SHARE = 65
 """Percentage of the budget for knowledge; code gets the rest, including what knowledge does not use."""
@@ -188,7 +189,7 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
     if page.is_far:
         result["origin"] = origins.of_remote(workspace.id)
     is_cut = found.more or left < len(found.hits) or found.more_code or code_left < len(found.code)
-    is_empty = not hits and not code and not workspace.is_text_partial
+    is_empty = not hits and not code and not unindexed(workspace)
     if is_empty and (advice := future(params.since)):
         result["hint"] = advice
     elif is_empty and passes is not None:
@@ -226,8 +227,8 @@ def _hints(
     is_filtered: bool,
 ) -> Any:
     """The fields that explain a search without knowledge. Notes whether the question has an answer."""
-    if workspace.is_text_partial:
-        return {"hint": INDEXING}
+    if hint := unindexed(workspace):
+        return {"hint": hint}
     if is_known:
         questions.note(session, workspace, wanted, found=True)
     elif not params.cursor and not is_filtered:
@@ -241,6 +242,13 @@ def _hints(
             hint = UNSEARCHED if is_unsearched else "Nothing is known about this."
             return {"hint": hint, **paging.present(nearest=list(found.nearest))}
     return {}
+
+
+def unindexed(workspace: Workspace) -> str:
+    """Why a search may miss texts that the workspace has; empty if the text index has all."""
+    if workspace.is_text_partial:
+        return INDEXING
+    return DEGRADED.format(problem) if (problem := workspace.text_problem.rstrip(".")) else ""
 
 
 class _Page:

@@ -284,7 +284,7 @@ def _make(session: Session, directory: Path, id: str | None, params: UpParams, e
         _refuse_other(session, id, _id_at(store, tip, directory), params)
 
     if place and place.top and layouts.is_clone(place):
-        store = ObjectStore(place.common_dir)
+        store = layouts.standalone_layout(place).open()
         allow(store, store.ref(checked_out(place.common_dir) or "") or b"")
         return Made(creation.create_standalone(place.top, "", {}), True, adopted="this clone")
     if kept is not None:

@@ -19,9 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from kgd.errors import MALFORMED, KgdError, Unavailable
+from kgd.errors import MALFORMED, Damaged, KgdError, Unavailable
 from kgd.git.files import replace as replace_file
 from kgd.git.objects import ObjectId
+from kgd.git.program import GitFailed
 from kgd.git.store import ObjectStore
 from kgd.graph import live_graph
 from kgd.graph.array_builder import Frozen
@@ -382,7 +383,10 @@ class Derived:
                 log.warning("the index was damaged and is being rebuilt", extra={"reason": cause_of(damage)})
                 self.versions.begin()
                 self._anew()
-            self._state = Stage("index", "ok", self._clock())
+            if not (uncounted := self.versions.problem):
+                self._state = Stage("index", "ok", self._clock())
+            elif self._state.state != "degraded":
+                self._state = Stage("index", "degraded", self._state.last_success, uncounted, self._clock())
         except Interrupted:
             self._state = Stage("index", "waiting", self._state.last_success, "the text index is not complete")
         except Exception as error:
@@ -432,6 +436,10 @@ class Derived:
             for file in self._files:
                 file.reopen()  # a connection that encountered a full or read-only disk stays read-only
             self.versions.count(tip)
+        except IndexDamaged:
+            raise
+        except (Damaged, GitFailed):  # texts need only the tree of the tip, which may be complete
+            log.exception("the history cannot be counted")
         finally:
             counted()
         self._state = Stage("index", "waiting", self._state.last_success, "the text index is being built")

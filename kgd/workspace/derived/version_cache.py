@@ -96,6 +96,11 @@ class VersionCache:
     def is_ready(self) -> bool:
         return self._ready.is_set()
 
+    @property
+    def problem(self) -> str:
+        """Why the newest count of the history failed, so that versions are unknown; empty after a success."""
+        return self._unreadable
+
     def bump(self, staged: Sequence[Staged[object]]) -> dict[str, Version]:
         """Count a flush and return its new versions by path."""
         bumped: dict[str, Version] = {}
