@@ -514,6 +514,8 @@ def stale(answer: Answer) -> None:
         else:
             say(f"{address(node['uri'])}  {node.get('summary') or node['name']}")
         _mark(node["unverified"])
+    if note := answer.get("note"):
+        say(alert(f"! {note}"))
     say(answer["next"])
 
 

@@ -51,6 +51,7 @@ def context(answer: Answer) -> None:
         for one in answer["changed_together"]:
             say(f"  {one['path']}, in {one['count']} of {words.counted(one['of'], 'commits')}")
     _known_by(answer)
+    _notes(answer)
     _in_no_area(answer, missing)
     for one in answer.get("unknown_lines", ()):
         complain(one, _after(one))
@@ -113,9 +114,16 @@ def why(answer: Answer) -> None:
         _known_by(answer)
         _cut([one for one in answer["cut"] if one["what"] not in ("code", "unmatched_paths", "described")])
         if not (answer["items"] or answer["changes"] or answer.get("code")):
-            say("nothing is known about it, and its history has no commits")
+            rest = "" if answer.get("notes") else ", and its history has no commits"
+            say(f"nothing is known about it{rest}")
+    _notes(answer)
     for one in dict.fromkeys((*unknown_lines, *unknown_paths)):
         complain(one, "" if "no code tree" in one else _after(one))
+
+
+def _notes(answer: Answer) -> None:
+    for one in answer.get("notes", ()):
+        say(alert(f"! {one}"), hang=2)
 
 
 def _after(missing: str) -> str:
@@ -182,6 +190,9 @@ def _lines(answer: Answer) -> None:
             say(f"  {faint('|')} {line}")
         if one.get("uncommitted"):
             say("  changed since the last commit")
+            continue
+        if one.get("older"):
+            say("  written before the history of this shallow clone")
             continue
         _change(one)
         if one.get("was"):

@@ -98,6 +98,8 @@ def status(answer: Answer) -> None:
     if here := answer.get("workspace"):
         say(f"workspace {bold(here['id'])} in {here['path']}")
         field("tip", f"{commit(here['tip'])} on {here['branch']}")
+        if note := here.get("note"):
+            say(alert(f"  ! {note}"))
     else:
         say("this directory has no workspace")
     if answer.get("counts"):

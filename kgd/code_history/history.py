@@ -24,7 +24,7 @@ from kgd.code_history.findings import findings as found_in
 from kgd.code_history.predicting import LikelyFile
 from kgd.errors import KgdError
 from kgd.git import code_log
-from kgd.git.discovery import find_place
+from kgd.git.discovery import find_place, is_partial, is_shallow
 from kgd.git.program import GitFailed
 from kgd.index.commit_index import LISTED, NARROW, CommitIndex, CommitRow, NewCommit
 from kgd.index.database import IndexDamaged
@@ -39,6 +39,11 @@ AGAIN_AFTER = 600.0
 """Seconds until a history that could not be read is tried again."""
 MATCHING = 60
 """Number of commits with words of a question that are re-ranked."""
+SHALLOW = "the clone is shallow: older history is unknown; `git fetch --unshallow` completes it"
+PARTIAL = (
+    "the clone is partial: kgd does not fetch the objects that it lacks, so older history is unknown; "
+    "`git fetch --refetch --no-filter` completes it"
+)
 COVERED = 0.35
 """Minimum share of a question's words, weighted by rarity, that a past commit about it must have."""
 WINDOW = 1_000
@@ -259,7 +264,9 @@ class CodeHistory:
         """Whether the index reflects the checked-out commit. True if there is no such commit or no index."""
         index, tip = self._open(), self.tip
         try:
-            return index is None or not tip or index.tip() == tip
+            if index is None or self._code is None or not tip:
+                return True
+            return index.tip() == tip and index.boundary() == reading.boundary(self._code)
         except KgdError:
             return False
 
@@ -270,8 +277,23 @@ class CodeHistory:
 
     def problem(self) -> str:
         """A sentence for `kgd status` if the history cannot be read; otherwise empty."""
-        why = self._why if self._unreadable and self._unreadable == self.tip and not self.is_read else self._unopened
-        return f"code history: {why[:200]}" if why else ""
+        why = self._unopened or self.limits() or (self._why if self._is_unreadable else "")
+        return f"code history: {why[:250]}" if why else ""
+
+    def limits(self, *, lacks: bool = False) -> str:
+        """Why the clone lacks history, and the command that completes it; empty if the clone has all that was needed.
+
+        With `lacks`, history that was just needed could not be read.
+        """
+        git_dir = self._code.common_dir if self._code is not None else None
+        if git_dir is not None and is_shallow(git_dir):
+            return SHALLOW
+        is_lacking = lacks or self._is_unreadable
+        return PARTIAL if git_dir is not None and is_lacking and is_partial(git_dir) else ""
+
+    @property
+    def _is_unreadable(self) -> bool:
+        return bool(self._unreadable) and self._unreadable == self.tip and not self.is_read
 
     @property
     def tip(self) -> str:
@@ -288,6 +310,8 @@ class CodeHistory:
         if index is None or self._code is None or self.is_current:
             return 0
         try:
+            if index.boundary() != reading.boundary(self._code):
+                return len(code_log.reachable(self._code, tip, reading.COMMITS))
             return reading.difference(index, self._code, tip).size
         except (GitFailed, KgdError):
             return 1

@@ -7,6 +7,7 @@ no person's address is stored.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -130,6 +131,12 @@ def difference(index: CommitIndex, code: Place, tip: str, limit: int = COMMITS) 
     return Difference(listed[:begun], below, sorted(stored.difference(listed)))
 
 
+def boundary(code: Place) -> str:
+    """A digest of the oldest commits of a shallow clone; empty if the clone is not shallow."""
+    oldest = code_log.boundary(code)
+    return hashlib.sha256("\n".join(sorted(oldest)).encode()).hexdigest()[:16] if oldest else ""
+
+
 def update(index: CommitIndex, code: Place, tip: str, stop: Event | None = None, *, limit: int = COMMITS) -> int:
     """Update the index to the newest commits of `tip`, and return the number of commits read. No other writer may run.
 
@@ -138,6 +145,9 @@ def update(index: CommitIndex, code: Place, tip: str, stop: Event | None = None,
         Unavailable: `stop` was set, git took too long, or the disk could not be written.
         IndexDamaged: The index must be recreated.
     """
+    if index.boundary() != (digest := boundary(code)):
+        index.recreate()  # the changes of the former oldest commits are known now, or the reverse
+        index.set_boundary(digest)
     above, below, gone = difference(index, code, tip, limit)
     touched = set[str]()
     is_small = bool(index.tip()) and not gone and not below and len(above) <= BATCH

@@ -159,6 +159,9 @@ class Daemon:
             if layout is None:
                 raise NotFound("there is no workspace here", at=str(directory), next="`kgd up` creates one.")
             found = self._at(layout)
+            if layout.code_tree is not None and _lacks_code(found):
+                self.forget(found)
+                found = self._at(layout)
             try:
                 self.register(found)
             except InvariantViolation:
@@ -220,7 +223,8 @@ class Daemon:
         """
         entry = _entry(workspace)
         known = self.registry.current().entries.get(workspace.id)
-        if known is None or known.path != entry.path:
+        is_code_new = bool(entry.code and known and not (known.code and Path(known.code).is_dir()))
+        if known is None or known.path != entry.path or is_code_new:
             self.registry.register(entry, replace=replace, is_alive=self._still_there)
 
     def opened(self, ids: Collection[str] | None = None) -> list[Workspace]:
@@ -576,6 +580,13 @@ class Daemon:
 
 def _entry(workspace: Workspace) -> Entry:
     return Entry.of(workspace.id, workspace.layout.folder, workspace.layout.code_tree)
+
+
+def _lacks_code(workspace: Workspace) -> bool:
+    """Whether a workspace was opened without code, or its code tree is gone, as a worktree of a bare repository may
+    be."""
+    tree = workspace.layout.code_tree
+    return tree is None or (workspace.layout.in_code and not tree.is_dir())
 
 
 def _is_moved(one: Opened) -> bool:

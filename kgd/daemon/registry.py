@@ -21,6 +21,7 @@ from pathlib import Path
 from kgd.config.entries import SHARED_LIMIT, Entry, is_shared_file
 from kgd.config.registry import RegistryFile
 from kgd.errors import Invalid, InvariantViolation, KgdError, NotFound, Unavailable
+from kgd.git.discovery import find_place
 from kgd.git.incoming import scratch_repository
 from kgd.git.layout import Layout, check_configuration
 from kgd.git.remote import GitRemote, Network
@@ -81,8 +82,11 @@ class Places:
                 check_configuration(directory)
             return found
         for one in entries:
-            if self._locate(Path(one.path)) == layout:
+            if self._locate(Path(one.path)) == layout and Path(one.code).is_dir():
                 return _with_code(layout, one)
+        place = find_place(directory) if layout.in_code and layout.code_tree is None else None
+        if place is not None and place.common_dir == layout.git_dir.parent:  # a worktree of a bare repository
+            return replace(layout, code_tree=place.top)
         return layout
 
     def id_at(self, entry: Entry) -> str | None:

@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgd.errors import KgdError
-from kgd.git.program import GitFailed, run
+from kgd.git.code_log import boundary
+from kgd.git.discovery import find_place
+from kgd.git.program import LOCAL, GitFailed, run
 from kgd.symbols import python
 
 ID = 12
@@ -237,7 +239,8 @@ class Code:
         return self._past[key]
 
     def churn(self, since: int, most: int) -> list[Churn]:
-        """The changes of the newest commits since a time, newest first."""
+        """The changes of the newest commits since a time, newest first. Those of the oldest commits of a shallow clone
+        are unknown, and left out."""
         out = self._git(
             "log",
             "--numstat",
@@ -253,8 +256,10 @@ class Code:
             self._head,
         )
         found: list[Churn] = []
+        place = find_place(self.root)
+        oldest = boundary(place) if place is not None else frozenset()
         for commit, at, record in _by_commit(out):
-            if record.count(b"\t") >= 2:
+            if record.count(b"\t") >= 2 and commit not in oldest:
                 added, gone, path = record.split(b"\t", 2)
                 lines = sum(int(n) for n in (added, gone) if n.isdigit())
                 found.append(Churn(commit, at, os.fsdecode(path), lines))
@@ -268,7 +273,7 @@ class Code:
 
     def _git(self, *arguments: str, checked: bool = False) -> bytes:
         try:
-            return run(None, arguments, cwd=self.root, deadline=_SECONDS, limit=4 * LARGEST)
+            return run(None, [*LOCAL, *arguments], cwd=self.root, deadline=_SECONDS, limit=4 * LARGEST)
         except (GitFailed, KgdError):
             if checked:
                 raise

@@ -386,27 +386,43 @@ KEPT = 6
 """Number of verified contents kept per citation, so that a node stays verified when switching branches."""
 
 
-def noted(workspace: Workspace, changes: ChangeSet) -> tuple[ChangeSet, tuple[str, ...]]:
+def noted(workspace: Workspace, changes: ChangeSet, code: Code | None = None) -> tuple[ChangeSet, tuple[str, ...]]:
     """The changes, with the current contents of the cited code recorded in them, and warnings about unresolved
     citations.
 
     A citation with a commit is verified by that commit. Writing `content` or `summary` of a citing node restates it:
     from then on, only the current content of the code is verified.
+
+    Args:
+        code: The code that the author has checked out. If it is not the followed code, both contents are recorded, so
+            that neither this difference nor a merge of the two makes the node stale.
     """
     freshness = Freshness.of(workspace)
-    if freshness.code is None:
-        return changes, ()
+    code = code or freshness.code
+    if code is None or freshness.code is None:
+        return changes, _unchecked(workspace, changes)
     edits: list[Edit] = []
     warnings: list[str] = []
     for edit in changes.edits:
         if isinstance(edit, Upsert) and VERIFIED not in edit.data:
-            edit = _with_notes(workspace, freshness, freshness.code, edit, warnings)
+            edit = _with_notes(workspace, freshness, code, edit, warnings)
         edits.append(edit)
         if isinstance(edit, Relate):
             alike = Upsert(edit.source, relations=(edit.relation,))
-            notes = _with_notes(workspace, freshness, freshness.code, alike, warnings)
+            notes = _with_notes(workspace, freshness, code, alike, warnings)
             edits += [replace(notes, relations=())] if notes.data else []
     return replace(changes, edits=tuple(edits)), tuple(warnings)
+
+
+def _unchecked(workspace: Workspace, changes: ChangeSet) -> tuple[str, ...]:
+    """A warning about the first citation of code in a workspace without a code tree."""
+    for edit in changes.edits:
+        cites = edit.data.get(CITES) if isinstance(edit, Upsert) else None
+        for one in cites if isinstance(cites, list) else [cites]:
+            cited = citations.parse(one, workspace.id) if isinstance(one, str) else None
+            if cited is not None and citations.looks_like_a_path(cited.path):
+                return (f"{str(one)[:200]} cannot be checked: this workspace has no code tree here",)
+    return ()
 
 
 def _with_new_path(one: Finding, renamed: Callable[[str], str]) -> Finding:
@@ -497,6 +513,9 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
             warnings.append(f"{one.symbol[:80]} was not found in {one.path[:200]}; the whole file is compared instead")
         if is_new or (restated and one.text in known):
             marks[note(one.text, now.id)] = True
+            if code is not freshness.code and freshness.code is not None:
+                followed = freshness.code.shareable(one.path, one.symbol)
+                marks.update({note(one.text, followed.id): True} if followed.id else {})
     kept = {one.text for one in citations.of(after, workspace.id)}
     renewed = {key.rpartition("@")[0] for key in marks}
     for text, ids in old.items():

@@ -17,14 +17,14 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import Literal, NamedTuple
 
 from kgd.errors import KgdError, Limit
 from kgd.git import program
-from kgd.git.discovery import Place
+from kgd.git.discovery import Place, is_partial
 from kgd.git.objects import moment
 from kgd.git.program import LOCAL, Bounds, GitFailed
 from kgd.git.refs import read_foreign
@@ -38,10 +38,9 @@ MESSAGE = 4_000
 """Maximum number of bytes read from a message."""
 STAGED_SECONDS = 5.0
 """Time limit for the renames in git's index."""
-_RENAMES = ("--name-status", "-z", "--find-renames=60%", "-l100", "--no-ext-diff", "--no-textconv")
-_LOG = ("log", *_RENAMES, "--no-color", "--encoding=UTF-8", "--format=%x01%H %ct%x02%an%x02%B")
+_CHANGES = ("--name-status", "-z", "-l100", "--no-ext-diff", "--no-textconv", "--no-color")
+_LOG = ("log", *_CHANGES, "--encoding=UTF-8", "--format=%x01%H %ct%x02%an%x02%B")
 """git looks for inexact renames among at most 100 files; it always finds exact renames, by id."""
-
 LARGEST = 4 << 20
 """Bytes of the largest file that is read, or whose lines are attributed."""
 CONTENT_SECONDS = 10.0
@@ -83,6 +82,15 @@ def head(code: Place) -> str:
     return ""
 
 
+def boundary(code: Place) -> frozenset[str]:
+    """The oldest commits of a shallow clone. Their parents are missing, so git shows each as the author of all its
+    content."""
+    try:
+        return frozenset((code.common_dir / "shallow").read_text("ascii", "replace").split())
+    except OSError:
+        return frozenset()
+
+
 def commits(
     code: Place,
     tip: str,
@@ -94,6 +102,8 @@ def commits(
 ) -> Iterator[CodeCommit]:
     """Commits with their changes: those reachable from `tip`, newest first, or exactly `ids` in their order.
 
+    The changes of a commit in `boundary` are unknown, and left out. In a partial clone, only exact renames are found.
+
     Raises:
         GitFailed: History is incomplete, or `tip` is not a commit.
         Unavailable: git took longer than `seconds`, `stop` was set, or there is no git.
@@ -102,9 +112,16 @@ def commits(
     what = ["--no-walk=unsorted", "--stdin"] if ids is not None else [*([f"-n{limit}"] if limit else []), tip]
     fed = "".join(f"{id}\n" for id in ids).encode() if ids is not None else None
     bounds = Bounds(seconds, seconds, stop=stop)
-    records = program.stream(code.git_dir, [*LOCAL, *_LOG, *what, "--"], bounds=bounds, input=fed)
+    records = program.stream(code.git_dir, [*LOCAL, *_LOG, _renames(code), *what, "--"], bounds=bounds, input=fed)
+    oldest = boundary(code)
     with contextlib.closing(records):  # type: ignore[type-var]
-        yield from _commits(records)
+        for commit in _commits(records):
+            yield replace(commit, changes=(), files=0) if commit.id in oldest else commit
+
+
+def _renames(code: Place) -> str:
+    """The option to find renames: similar files are compared by content, equal ones by id; a partial clone has ids."""
+    return f"--find-renames={100 if is_partial(code.common_dir) else 60}%"
 
 
 def message(code: Place, commit: str) -> str:
@@ -149,7 +166,7 @@ def staged_renames(code: Place, tip: str) -> dict[str, str]:
 
     Raises as `commits`.
     """
-    command = [*LOCAL, "diff", "--cached", *_RENAMES, "--diff-filter=R", "--no-color", tip, "--"]
+    command = [*LOCAL, "diff", "--cached", *_CHANGES, _renames(code), "--diff-filter=R", tip, "--"]
     records = iter(program.run(code.git_dir, command, deadline=STAGED_SECONDS).split(b"\0"))
     pairs = ((_path(next(records, b"")), _path(next(records, b""))) for status in records if status)
     return {was: now for was, now in pairs if was and now}
@@ -202,7 +219,8 @@ IGNORED = ".git-blame-ignore-revs"
 class LineOrigin(NamedTuple):
     """The origin of line `line` (from 1): the commit, with the file's `path` and the line's `number` in that commit.
 
-    If `commit` is empty, the line was changed or added since the last commit.
+    If `commit` is empty, the line was changed or added since the last commit or, if `is_older`, before the history of a
+    shallow clone.
     """
 
     line: int
@@ -213,6 +231,7 @@ class LineOrigin(NamedTuple):
     subject: str = ""
     path: str = ""
     number: int = 0
+    is_older: bool = False
 
 
 def blame(code: Place, path: str, first: int, last: int) -> list[LineOrigin]:
@@ -254,7 +273,11 @@ def _attributed(code: Place, tip: str, path: str, first: int, last: int) -> dict
             if not extra:
                 raise
             continue  # the file of ignored commits is malformed
-        return {one.line: one for one in _parsed(out)}
+        oldest = boundary(code)
+        return {
+            one.line: LineOrigin(one.line, one.text, is_older=True) if one.commit in oldest else one
+            for one in _parsed(out)
+        }
     return {}
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,6 +100,19 @@ def is_shallow(git_dir: Path) -> bool:
         return False
 
 
+def is_partial(git_dir: Path) -> bool:
+    """Whether the repository may lack objects, as after ``git clone --filter``; git would fetch them when needed."""
+    try:
+        names = [entry.name.lower() for entry in pygit2.Config(str(git_dir / "config"))]
+    except (pygit2.GitError, OSError):
+        return False
+    return _names_promisor(names)
+
+
+def _names_promisor(names: Iterable[str]) -> bool:
+    return any(name == "extensions.partialclone" or name.endswith(".promisor") for name in names)
+
+
 def _gitdir_line(dot: Path) -> Path | None:
     content = dot.read_bytes()[:4096].decode("utf-8", "surrogateescape")
     if not content.startswith("gitdir:"):
@@ -165,7 +179,7 @@ def check_configuration(git_dir: Path, work_tree: Path | None) -> None:
             "Run `git refs migrate --ref-format=files`.",
         ),
         (
-            "extensions.partialclone" in found or any(name.endswith(".promisor") for name in found),
+            _names_promisor(found),
             "the repository is a partial clone",
             "Clone it again, without --filter.",
         ),

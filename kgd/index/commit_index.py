@@ -121,6 +121,10 @@ class CommitIndex(Database):
         """The commit whose history the index reflects; empty until that history has been read completely."""
         return self.meta("tip") or ""
 
+    def boundary(self) -> str:
+        """A digest of the oldest commits of the shallow clone that was read; empty if its history was complete."""
+        return self.meta("boundary") or ""
+
     def ids(self) -> set[str]:
         """All stored commits. O(commits)."""
         return set(self.column("SELECT id FROM commits"))
@@ -337,6 +341,9 @@ class CommitIndex(Database):
                     "INSERT INTO path_words (rowid, name, folders) VALUES (?, ?, ?)", (ids[path], *_path_words(path))
                 )
             _follow_renames(connection)
+
+    def set_boundary(self, boundary: str) -> None:
+        self.set_meta("boundary", boundary)
 
     def set_tip(self, tip: str) -> None:
         """Record that the index has the complete history of this commit."""

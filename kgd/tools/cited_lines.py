@@ -10,12 +10,11 @@ from functools import partial
 from kgd.errors import Invalid
 from kgd.freshness.citations import placed
 from kgd.freshness.code import spans_of
-from kgd.freshness.freshness import Freshness
 from kgd.model.change import Edit, Upsert
 from kgd.model.fields import CITES
-from kgd.model.uri import Uri, name_of, scheme_of
-from kgd.tools import addressing, file_paths
-from kgd.tools.nodes import overlay_of, printable
+from kgd.model.uri import Uri, scheme_of
+from kgd.tools import addressing, file_paths, worktrees
+from kgd.tools.nodes import printable
 from kgd.tools.session import Session
 from kgd.workspace.workspace import Workspace
 
@@ -38,7 +37,7 @@ def cited(session: Session, workspace: Workspace, text: str, *, at: str) -> tupl
         return placed(text, locate), ""
     _, first, last = asked
     lines = f"line {first}" if first == last else f"lines {first}-{last}"
-    code = Freshness.of(workspace).code if session.principal is None else None
+    code = worktrees.code_for(workspace, session.own_cwd) if session.principal is None else None
     source = code.text(path) if code is not None else None
     if source is not None:
         addressing.await_symbols(session, workspace, path)
@@ -49,7 +48,7 @@ def cited(session: Session, workspace: Workspace, text: str, *, at: str) -> tupl
                 at=at,
                 next="Give lines that the file has, the smaller number first, or PATH#SYMBOL.",
             )
-        if symbol := _enclosing(workspace, path, source, first, last):
+        if symbol := _enclosing(session, workspace, path, source, first, last):
             return f"{path}#{symbol}", printable(f"cites {path}#{symbol}, which contains {lines}")
     return path, printable(f"cites {path} as a whole: no known symbol contains {lines}, and kgd stores no line numbers")
 
@@ -102,26 +101,20 @@ def _lines_in(session: Session, workspace: Workspace, text: str) -> tuple[str, i
         place = file_paths.locate_existing(session, workspace, page["path"])
         if place is not None:
             addressing.await_symbols(session, workspace, place)
-        if place is not None and _symbols(workspace, place).keys() & {text.rpartition("#")[2]}:
+        if place is not None and worktrees.symbol_lines(workspace, session.own_cwd, place).keys() & {
+            text.rpartition("#")[2]
+        }:
             return None  # a symbol called L1
     return None if found is None or file_paths.is_known(session, workspace, text) else found
 
 
-def _symbols(workspace: Workspace, path: str) -> dict[str, tuple[int, int]]:
-    """The first and the last line of each symbol of a file in the code index."""
-    overlay = overlay_of(workspace)
-    nodes = overlay.inside.nodes(path) if overlay is not None and overlay.inside is not None else []
-    found = {name_of(node.uri): node.data for node in nodes if scheme_of(node.uri) == "symbol"}
-    pairs = {name: (data.get("line"), data.get("end_line")) for name, data in found.items()}
-    return {name: (a, b) for name, (a, b) in pairs.items() if isinstance(a, int) and isinstance(b, int)}
-
-
-def _enclosing(workspace: Workspace, path: str, source: str, first: int, last: int) -> str:
+def _enclosing(session: Session, workspace: Workspace, path: str, source: str, first: int, last: int) -> str:
     """The innermost symbol that contains the lines, by the index and by the search of citations; empty without one.
 
     Of two definitions of one name, a citation finds only one.
     """
-    around = {name: b - a for name, (a, b) in _symbols(workspace, path).items() if a <= first and last <= b}
+    ranges = worktrees.symbol_lines(workspace, session.own_cwd, path)
+    around = {name: b - a for name, (a, b) in ranges.items() if a <= first and last <= b}
     spans = spans_of(source, around, path)
     found = (name for name, (a, b) in spans.items() if a < first and last <= b)
     return min(found, key=lambda name: (around[name], name), default="")

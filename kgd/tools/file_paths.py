@@ -21,7 +21,7 @@ from kgd.model.uri import CODE_TREE, OWNED, Uri, name_of, path_of, scheme_of, ur
 from kgd.overlay.tree import Directory, below
 from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import QUOTES
-from kgd.tools import addressing, visibility
+from kgd.tools import addressing, visibility, worktrees
 from kgd.tools.nodes import overlay_of, printable
 from kgd.tools.parameters import Many
 from kgd.tools.session import Session
@@ -355,10 +355,10 @@ class _Caller:
             return cls(workspace.id, knows=partial(is_known, session, workspace))
         if root is None or cwd is None:
             return cls(workspace.id, root)
-        inside = normalise(f"{cwd}/", root)
+        other = worktrees.another(workspace, cwd)
+        inside = normalise(f"{cwd}/", root) if other is None else None
         if inside is not None:
             return cls(workspace.id, root, inside)
-        other = addressing.other_tree(cwd, root)
         return cls(workspace.id, root, normalise(f"{cwd}/", other) or "", other)
 
     def place(self, text: str) -> str | None:
@@ -366,15 +366,14 @@ class _Caller:
         starts at that folder."""
         if self.knows is not None and self.knows(text.strip()):
             return text.strip()
-        found = normalise(text, self.root, workspace=self.workspace)
-        if found is None and self.other is not None:
-            found = normalise(text, self.other, workspace=self.workspace)
+        found = normalise(text, self.other, workspace=self.workspace) if self.other is not None else None
+        found = normalise(text, self.root, workspace=self.workspace) if found is None else found
         if not self.inside or self.root is None:
             return found
         from_here = text.strip() == "." or text.strip().startswith(("./", ".\\"))
-        if found is None or from_here or not os.path.lexists(self.root / found):
+        if found is None or from_here or self.misses(found):
             near = self._near(text)
-            if near is not None and (found is None or from_here or os.path.lexists(self.root / near)):
+            if near is not None and (found is None or from_here or not self.misses(near)):
                 return near
         return found
 

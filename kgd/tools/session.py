@@ -20,7 +20,7 @@ from kgd.model.token import LEEWAY_SECONDS
 from kgd.model.uri import Uri
 from kgd.resolution import Ask
 from kgd.sync.hubs import META, split
-from kgd.tools import visibility
+from kgd.tools import visibility, worktrees
 from kgd.workspace.answers import Outcome
 from kgd.workspace.workspace import Workspace
 from kgd.workspace.writing.touched_nodes import Permit, Touched, authorize_all, named
@@ -69,6 +69,11 @@ class Session:
     @here.setter
     def here(self, workspace: Workspace | None) -> None:
         self.found = ref(workspace) if workspace else None
+
+    @property
+    def own_cwd(self) -> Path | None:
+        """The caller's directory on this machine; None for the holder of a token."""
+        return self.cwd if self.principal is None else None
 
     @property
     def caller(self) -> str:
@@ -158,7 +163,7 @@ class Session:
             if outcome.commit:
                 self.wrote = workspace.id, outcome.commit
             return self.seen(workspace, outcome)
-        changes, told = noted(workspace, changes)
+        changes, told = noted(workspace, changes, worktrees.code_for(workspace, self.own_cwd))
         outcome = workspace.submit(changes, dry_run=dry_run)
         return replace(outcome, warnings=(*outcome.warnings, *told)) if told else outcome
 

@@ -8,7 +8,7 @@ from math import comb
 import pytest
 
 from kgd.code_history.findings import by_chance, is_significant
-from kgd.code_history.history import CodeHistory
+from kgd.code_history.history import PARTIAL, SHALLOW, CodeHistory
 from tests.code_history.support import BOB, DAY, Code, git
 
 
@@ -187,8 +187,27 @@ def test_the_test_of_significance_is_exact() -> None:
     assert not is_significant(0.0001, 200)
 
 
-def test_a_shallow_clone_answers_from_what_it_has(code: Code) -> None:
+def test_a_shallow_clone_answers_from_what_it_has_and_blames_no_one_for_the_rest(code: Code) -> None:
     code.commits([(f"Round prices {number}", "src/cart.py") for number in range(9)])
     clone = code.root.parent / "clone"
     git(code.root, "clone", "-q", "--depth", "3", f"file://{code.root}", str(clone))
-    assert len(CodeHistory(clone, code.root.parent / "shallow.sqlite").lately(["src/cart.py"], 99)) == 3
+    history = CodeHistory(clone, code.root.parent / "shallow.sqlite")
+    assert len(history.lately(["src/cart.py"], 99)) == 2, "the oldest commit only seems to have written everything"
+    assert [one.commits for one in history.experts(["src/cart.py"])] == [2]
+    assert history.problem() == f"code history: {SHALLOW}"
+    git(clone, "fetch", "-q", "--unshallow")
+    assert len(history.lately(["src/cart.py"], 99)) == 9
+    assert history.problem() == ""
+
+
+def test_a_partial_clone_has_the_history_that_needs_no_missing_object(code: Code) -> None:
+    code.commits([(f"Round prices {number}", "src/cart.py") for number in range(3)])
+    git(code.root, "mv", "src/cart.py", "src/basket.py")
+    git(code.root, "commit", "-qm", "Rename the cart")
+    git(code.root, "config", "uploadpack.allowFilter", "true")
+    clone = code.root.parent / "clone"
+    for way, commits, reason in (("blob:none", 4, ""), ("tree:0", 0, f"code history: {PARTIAL}")):
+        git(code.root, "clone", "-q", f"--filter={way}", "--no-checkout", f"file://{code.root}", str(clone / way))
+        history = CodeHistory(clone / way, code.root.parent / f"{way[:4]}.sqlite")
+        assert len(history.lately(["src/basket.py", "src/cart.py"], 99)) == commits
+        assert history.problem() == reason

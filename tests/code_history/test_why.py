@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from kgd.cli import printing_context
-from kgd.code_history.history import CodeHistory
+from kgd.code_history.history import PARTIAL, SHALLOW, CodeHistory
 from kgd.daemon import code_history
+from kgd.daemon.daemon import Daemon
 from kgd.errors import Invalid
 from kgd.model.access import Kind, Principal, Scope
 from kgd.model.change import Author
@@ -18,7 +19,7 @@ from kgd.tools.session import Session
 from kgd.workspace.proposals import deciding, proposals
 from kgd.workspace.workspace import Workspace
 from tests.access.test_proposals import commit_on
-from tests.surfaces.conftest import Ask, ask, daemon, git, make_code, session, upsert, ws
+from tests.surfaces.conftest import Ask, ask, daemon, git, make_code, session, up, upsert, ws
 from tests.waiting import until
 
 __all__ = ["ask", "daemon", "session", "ws"]
@@ -273,3 +274,32 @@ def test_past_files_outside_of_the_namespace_of_a_search_are_no_hits(ask: Ask, c
     found = [hit["uri"] for hit in ask.search(query=query, namespace="src/auth")["code"]]
     assert found[0] == "file://shop/src/auth/keys.py"
     assert all("/src/auth/" in uri for uri in found)
+
+
+def test_a_line_that_is_older_than_a_shallow_clone_has_no_author(
+    daemon: Daemon, code: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code / SESSION).write_text(SIGN.replace("return 1", "return 2"))
+    git(code, "commit", "-qam", "Return two")
+    git(tmp_path, "clone", "-q", "--depth=2", f"file://{code}", "clone/shop")
+    ask = Ask(up(daemon, tmp_path / "clone/shop"))
+    answer = ask.context(paths=f"{SESSION}:6-7")
+    assert [(line.get("older"), line.get("what"), line.get("by")) for line in answer["lines"]] == [
+        (True, None, None),
+        (None, "Return two", "Ann Person"),
+    ]
+    assert answer["notes"] == [SHALLOW]
+    printing_context.why(answer)
+    assert "written before the history of this shallow clone" in capsys.readouterr().out
+    assert any(SHALLOW in line for line in ask.status()["degraded"])
+
+
+def test_an_answer_from_a_clone_without_its_objects_names_the_cause_and_the_remedy(
+    daemon: Daemon, code: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git(code, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "-q", "--filter=tree:0", f"file://{code}", "clone/shop")
+    answer = Ask(up(daemon, tmp_path / "clone/shop")).context(paths=f"{SESSION}:2")
+    assert answer["notes"] == [PARTIAL]
+    printing_context.why(answer)
+    assert "its history has no commits" not in capsys.readouterr().out

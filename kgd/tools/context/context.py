@@ -43,6 +43,7 @@ OPTIONAL = ("described", "code", "lines", "unknown_lines", "unknown_paths", *rec
 SHRUNK = (
     "working_set",
     "hint",
+    "notes",
     "nearest",
     "code",
     *recent.OPTIONAL,
@@ -95,6 +96,7 @@ class ContextResult(TypedDict):
     nodes if nothing in `items` answers the question. `unmatched_paths` do not belong to an area; `described` are those
     of them to which other nodes refer.
 
+    `notes`: why the answer may lack history or differ from the caller's code.
     `lines`: the commits of the requested lines; `unknown_lines` and `unknown_paths`: sentences about lines, symbols and
     paths that do not exist.
     `likely_files` and `tried_before`: from past commits about a task. `working_set`: with a `context_id`, the nodes
@@ -105,6 +107,7 @@ class ContextResult(TypedDict):
     items: list[ItemAnswer]
     code: NotRequired[list[CodeAnswer]]
     nearest: NotRequired[list[str]]
+    notes: NotRequired[list[str]]
     changes: list[ChangeAnswer]
     changed_together: list[TogetherAnswer]
     lines: NotRequired[list[LineAnswer]]
@@ -169,11 +172,14 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         if size_of(answer) > params.budget * packing.BYTES_PER_TOKEN // 2:
             answer["missing"] = {"message": missing["message"]}
     unknown = _noted_unknown(answer, named)
+    line_answers = lines.answers(session, workspace, asked.lines)
+    if asked.places.asked and (notes := lines.notes(session, workspace, asked.lines, line_answers)):
+        answer["notes"] = notes
     sides: dict[str, Sequence[Any]] = {
         "unmatched_paths": list(map(printable, asked.covered.unmatched)),
         "described": list(map(printable, asked.covered.described)),
         "code": list(asked.findings.code.values())[:MOST_CODE],
-        "lines": lines.answers(session, workspace, asked.lines),
+        "lines": line_answers,
         "unknown_lines": [*lines.unknown(session, workspace, asked.lines), *asked.unknown_symbols],
         "unknown_paths": lines.unknown_paths(session, workspace, [*asked.places.absent, *unknown], asked.lines)
         if asked.places.asked or unknown

@@ -17,7 +17,7 @@ from kgd.git.code_log import LineOrigin, blame
 from kgd.git.discovery import Place, find_place
 from kgd.git.program import GitFailed
 from kgd.model.uri import Uri, from_path, name_of, path_of, scheme_of
-from kgd.tools import addressing, file_paths, symbol_facts
+from kgd.tools import addressing, file_paths, symbol_facts, worktrees
 from kgd.tools.context.gathering import AREAS, DIRECT, Findings, in_words
 from kgd.tools.context.recent import history_of
 from kgd.tools.nodes import catch_up, moment, overlay_of, printable
@@ -44,8 +44,8 @@ class AskedLines(NamedTuple):
 
 
 class LineAnswer(TypedDict):
-    """Adjacent lines of one origin. If `uncommitted`, they were written since the last commit, and the other fields are
-    missing.
+    """Adjacent lines of one origin. If `uncommitted`, they were written since the last commit; if `older`, before the
+    history of a shallow clone. In both cases the other fields are missing.
 
     `was` is the position in the commit that wrote them, if the file or the lines have moved since.
     """
@@ -55,6 +55,7 @@ class LineAnswer(TypedDict):
     last: int
     text: str
     uncommitted: NotRequired[bool]
+    older: NotRequired[bool]
     commit: NotRequired[str]
     at: NotRequired[str]
     by: NotRequired[str]
@@ -138,10 +139,11 @@ def add_citing(findings: Findings, asked: Sequence[AskedLines]) -> None:
     for one in asked:
         if findings.session.principal is None:
             catch_up(workspace, one.path)
+        ranges = worktrees.symbol_lines(workspace, findings.session.own_cwd, one.path)
         symbols = [
             node.uri
             for node in overlay.inside.nodes(one.path)
-            if scheme_of(node.uri) == "symbol" and _overlaps(one, node.data.get("line"), node.data.get("end_line"))
+            if scheme_of(node.uri) == "symbol" and _overlaps(one, *ranges.get(name_of(node.uri), (None, None)))
         ]
         for fact in symbol_facts.facts_about(findings.session, workspace, symbols):
             how = f"{in_words(fact.type)} {name_of(fact.symbol)}, which contains the line"
@@ -155,12 +157,12 @@ def answers(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
 
     The holder of a token gets only committed lines, because other lines of the work tree are not shared.
     """
-    root = workspace.layout.code_tree
+    root = worktrees.root_for(workspace, session.own_cwd)
     code = find_place(root) if root is not None and history_of(session, workspace) is not None else None
     found: list[LineAnswer] = []
     for one in asked if code is not None else ():
         assert code is not None
-        if not is_served(workspace, one.path):
+        if not _is_readable(session, workspace, one.path):
             continue
         try:
             origins = blame(code, one.path, one.first, one.last)
@@ -178,9 +180,31 @@ def is_served(workspace: Workspace, path: str) -> bool:
     return overlay is None or overlay.exists(from_path("file", workspace.id, path.rstrip("/")))
 
 
+def _is_readable(session: Session, workspace: Workspace, path: str) -> bool:
+    """`is_served`, for the caller's work tree."""
+    if worktrees.another(workspace, session.own_cwd) is None:
+        return is_served(workspace, path)
+    code = worktrees.code_for(workspace, session.own_cwd)
+    return code is not None and code.has(path) and code.belongs(path)
+
+
+def notes(
+    session: Session, workspace: Workspace, asked: Sequence[AskedLines], found: Sequence[LineAnswer]
+) -> list[str]:
+    """Sentences about limits of an answer about code: another work tree, and history that the clone lacks."""
+    told = [
+        worktrees.note(workspace, session.own_cwd, "all but the lines is about" if found else "this answer is about")
+    ]
+    if (history := history_of(session, workspace)) is not None:
+        told.append(
+            history.limits(lacks=any(_is_readable(session, workspace, one.path) for one in asked) and not found)
+        )
+    return [one for one in told if one]
+
+
 def unknown(session: Session, workspace: Workspace, asked: Sequence[AskedLines]) -> list[str]:
     """A sentence for each file that lacks the requested lines; empty for the holder of a token."""
-    root = workspace.layout.code_tree
+    root = worktrees.root_for(workspace, session.own_cwd)
     if session.principal is not None or not asked:
         return []
     code = find_place(root) if root is not None else None
@@ -188,7 +212,7 @@ def unknown(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
         return [NO_CODE]
     found = []
     for one in asked:
-        served = is_served(workspace, one.path)
+        served = _is_readable(session, workspace, one.path)
         length = code_log.length(code, one.path) if served else None
         if served and length is None:
             found.append(printable(f"{one.path} is not a text file, or too large, so it has no lines to show"))
@@ -241,7 +265,7 @@ def node_or_similar(session: Session, workspace: Workspace, path: str) -> str:
 def _joined(
     session: Session, workspace: Workspace, code: Place, path: str, origins: Sequence[LineOrigin]
 ) -> Iterator[LineAnswer]:
-    for commit, group in groupby(origins, key=lambda one: one.commit):
+    for (commit, is_older), group in groupby(origins, key=lambda one: (one.commit, one.is_older)):
         lines = list(group)
         first = lines[0]
         text = "\n".join(_cut(one.text.rstrip()) for one in lines)
@@ -251,7 +275,9 @@ def _joined(
             "last": lines[-1].line,
             "text": printable(text),
         }
-        if not commit:
+        if is_older:
+            answer["older"] = True
+        elif not commit:
             answer["uncommitted"] = True
         else:
             answer |= {"commit": commit[:12], "at": moment(first.at), "what": first.subject}

@@ -11,7 +11,7 @@ from kgd.errors import Advice, Do
 from kgd.freshness.freshness import Freshness
 from kgd.model.change import VERIFY, ChangeSet, subject_from
 from kgd.model.uri import Uri
-from kgd.tools import addressing, paging
+from kgd.tools import addressing, paging, worktrees
 from kgd.tools.nodes import Brief, UnverifiedAnswer, brief
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation, option
 from kgd.tools.origins import unverified_answer, verified
@@ -40,12 +40,14 @@ class StaleNode(Brief):
 
 
 class StaleResult(TypedDict):
-    """Unverified nodes, latest code change first. `verified` are the nodes that `verify` marked."""
+    """Unverified nodes, latest code change first. `verified` are the nodes that `verify` marked. `note` names the code
+    that was compared if the caller is in another work tree."""
 
     workspace: str
     total: int
     nodes: list[StaleNode]
     next: str
+    note: NotRequired[str]
     verified: NotRequired[PutResult]
     cursor: NotRequired[str]
 
@@ -68,6 +70,8 @@ def stale(session: Session, params: StaleParams) -> StaleResult:
         "nodes": [{**brief(workspace, uri), "unverified": unverified_answer(found[uri])} for uri in page],
         "next": _next_step(workspace, freshness, ordered, page),
     }
+    if told := worktrees.note(workspace, session.own_cwd, "this list compares facts with"):
+        answer["note"] = told
     if written is not None:
         answer["verified"] = written
     if start + len(page) < len(ordered):

@@ -15,7 +15,7 @@ from kgd.errors import Advice, Do, NotFound, Unavailable
 from kgd.freshness.freshness import Freshness
 from kgd.model.access import Verb
 from kgd.model.browser_state import Pages
-from kgd.tools import addressing, nodes, visibility
+from kgd.tools import addressing, nodes, visibility, worktrees
 from kgd.tools.ingest import jobs
 from kgd.tools.ingest.jobs import JobAnswer
 from kgd.tools.ingest.tree import tree_counts
@@ -62,7 +62,7 @@ REMEDIES = {
     "remotes:": "Run `kgd remote remove NAME`, and add it again.",
     "signing:": "Correct `signing_key` in workspaces.yaml, or git's user.signingkey. Until then, changes are refused.",
     "code tree:": "Move the code tree back, or make it readable. Stored nodes are still served.",
-    "code history:": "kgd tries again after some minutes. Until then, answers do not show past commits.",
+    "code history:": "Run the named command, or wait some minutes. Until then, answers lack past commits.",
     "stale nodes:": "kgd tries again with the next change. Until then, facts about changed code may not be marked.",
     "derived data:": "Nothing is lost; the next large change starts a process again. Until then, calls may be slower.",
     "too few file descriptors:": "Close some clients, or raise the limit: `ulimit -n 65536`, then `kgd down`.",
@@ -103,6 +103,7 @@ class WorkspaceAnswer(TypedDict):
     branch: str
     tip: str
     code_tree: NotRequired[str]
+    note: NotRequired[str]
     read_only: NotRequired[str]
 
 
@@ -204,6 +205,8 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
         if session.principal is not None:
             return _for_holder(session, workspace, answer)
         _add_workspace(answer, workspace, daemon.stages(workspace))
+        if told := worktrees.note(workspace, session.own_cwd, "kgd serves"):
+            answer["workspace"]["note"] = told
         answer["degraded"] += daemon.degraded(workspace)
         answer["jobs"] = jobs.listed(daemon.jobs(workspace))
     states = {stage["state"] for stage in answer["stages"]} | ({"degraded"} if answer["degraded"] else set())

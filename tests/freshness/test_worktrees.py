@@ -1,0 +1,98 @@
+"""Another worktree of the code: its lines and citations are read there, and answers name the served one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kgd.freshness.freshness import Freshness
+from kgd.tools.session import Session
+from tests.surfaces.conftest import Ask, ask, code, daemon, git, new_daemon, session
+from tests.waiting import until
+
+__all__ = ["ask", "code", "daemon", "session"]
+
+SESSION = "src/auth/session.py"
+CHANGED = "import hmac\n\n\ndef sign(token):\n    return hmac.new(token)\n\n\ndef renew(token):\n    return token\n"
+
+
+@pytest.fixture(params=["../feature", "trees/feature"])
+def feature(code: Path, session: Session, request: pytest.FixtureRequest) -> Ask:
+    """A caller in a second worktree, beside the main one or in it, in which a commit changed `sign` and added
+    `renew`."""
+    tree = (code / request.param).resolve()
+    git(code, "worktree", "add", "-q", "-b", "feature", str(tree))
+    (tree / SESSION).write_text(CHANGED)
+    git(tree, "commit", "-qam", "Sign with a key")
+    until(lambda: Ask(session).get(uris=f"symbol://shop/{SESSION}/sign")["nodes"])
+    return Ask(Session(session.daemon, cwd=tree, client="test-client 1.0", context_id="test"))
+
+
+def test_a_line_and_its_commit_are_those_of_the_callers_worktree(feature: Ask, code: Path) -> None:
+    answer = feature.context(paths=f"{SESSION}:5")
+    assert [(line["text"], line["what"]) for line in answer["lines"]] == [
+        ("    return hmac.new(token)", "Sign with a key")
+    ]
+    assert answer["notes"] == [f"all but the lines is about the code in {code}, not in this work tree"]
+
+
+def test_facts_of_a_moved_symbol_are_found_by_its_line_in_the_worktree(feature: Ask, ask: Ask) -> None:
+    ask.remember(text="Signing is slow.", cites=f"{SESSION}#sign")
+    [item] = feature.context(paths=f"{SESSION}:5")["items"]
+    assert item["why"].startswith("cites sign")
+
+
+def test_answers_about_code_name_the_served_tree_only_in_another_worktree(feature: Ask, ask: Ask, code: Path) -> None:
+    served = f"the code in {code}, not in this work tree"
+    assert feature.status()["workspace"]["note"] == f"kgd serves {served}"
+    assert feature.stale()["note"].endswith(served)
+    assert "note" not in ask.status()["workspace"]
+    assert "note" not in ask.stale()
+    assert "notes" not in ask.context(paths=SESSION)
+
+
+def test_a_fact_about_the_worktree_becomes_stale_neither_there_nor_after_the_merge(
+    feature: Ask, ask: Ask, code: Path
+) -> None:
+    assert feature.remember(text="Tokens are renewed.", cites=f"{SESSION}#renew")["warnings"] == []
+    assert feature.remember(text="Signing needs a key.", cites=f"{SESSION}:5")["warnings"] == [
+        f"cites {SESSION}#sign, which contains line 5"
+    ]
+    assert stale(ask) == []
+    git(code, "merge", "-q", "feature")
+    Freshness.of(ask.session.daemon.workspace("shop")).files_changed([SESSION])
+    assert stale(ask) == []
+
+
+def test_a_worktree_of_a_bare_repository_is_the_code(code: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", "--bare", str(code), "shop.git")
+    git(tmp_path / "shop.git", "worktree", "add", "-q", str(tmp_path / "main"))
+    daemon = new_daemon(tmp_path)
+    try:
+        ask = Ask(Session(daemon, cwd=tmp_path / "main"))
+        assert ask.up()["code_tree"] == str(tmp_path / "main")
+        [line] = ask.context(paths=f"{SESSION}:1")["lines"]
+        assert line["what"] == "code"
+        git(tmp_path / "shop.git", "worktree", "remove", str(tmp_path / "main"))
+        git(tmp_path / "shop.git", "worktree", "add", "-q", str(tmp_path / "other"), "HEAD")
+        other = Ask(Session(daemon, cwd=tmp_path / "other"))
+        assert other.up()["code_tree"] == str(tmp_path / "other")
+    finally:
+        daemon.close()
+
+
+def test_a_citation_in_a_bare_repository_is_reported_as_unchecked(code: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", "--bare", str(code), "shop.git")
+    daemon = new_daemon(tmp_path)
+    try:
+        ask = Ask(Session(daemon, cwd=tmp_path / "shop.git"))
+        ask.up()
+        [warning] = ask.remember(text="Signing is slow.", cites=f"{SESSION}#sign")["warnings"]
+        assert warning == f"{SESSION}#sign cannot be checked: this workspace has no code tree here"
+    finally:
+        daemon.close()
+
+
+def stale(ask: Ask) -> list[str]:
+    return [node["uri"] for node in ask.stale()["nodes"]]
