@@ -29,7 +29,7 @@ def command_for(layout: Layout, workspace: str, remote: Remote) -> str:
     """
     folder = layout.folder.parent if layout.in_code else layout.folder
     here, usual = shlex.quote(str(folder)), CODE_BRANCH if layout.in_code else OWN_BRANCH
-    add = ["kgd", "remote", "add", remote.name, remote.url.text]
+    add = [remote.name, remote.url.text]
     add += ["--ref", remote.ref] if remote.ref != usual else []
     add += ["--token", remote.token] if remote.token else []
     steps = [f"cd {here}", "kgd uninstall"]
@@ -40,9 +40,10 @@ def command_for(layout: Layout, workspace: str, remote: Remote) -> str:
         steps.append(f"rm -rf {shlex.quote(name)}*")
         steps += [f"git fetch {ORIGIN}"] if origin else []
         steps.append(f"kgd up --id {workspace}")
-        add = ["kgd", "share"] if origin == remote.url.text and len(add) == 5 else add
+        if origin == remote.url.text and len(add) == 2:
+            return " && ".join([*steps, "kgd share"])
     else:
         form = "--bare" if layout.is_bare else "--standalone"
         name = shlex.quote(f"./{folder.name}")
         steps += ["cd ..", f"rm -rf {name}", f"mkdir {name}", f"cd {name}", f"kgd up {form} --id {workspace}"]
-    return " && ".join([*steps, shlex.join(add)])
+    return " && ".join([*steps, f"kgd remote add {shlex.join(add)}"])

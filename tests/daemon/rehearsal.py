@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from kgd.config import Home, program
 kgd.__version__ = os.environ.get("REHEARSAL_VERSION") or kgd.__version__
 
 if replaced := os.environ.get("REHEARSAL_STAMP"):
-    program.stamp = lambda: replaced
+    program.stamp = partial(str, replaced)
 
 
 class RehearsalHome(Home):
