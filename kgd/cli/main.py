@@ -119,7 +119,8 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
             if connection.older_hub:
                 from kgd.cli.terminal import complain
 
-                found = f"the hub of this home runs kgd {connection.older_hub}, and kgd {__version__} is installed"
+                newer = f"kgd {__version__}" if connection.older_hub != __version__ else "another build of it"
+                found = f"the hub of this home runs kgd {connection.older_hub}, and {newer} is installed"
                 complain(found, "Restart the hub: `kgd down`, then `kgd serve --listen` or its service.")
         absent = _absent(answer)
         if absent and chosen.takes and parameters.is_revision(options["uri"]):
