@@ -44,10 +44,13 @@ def _leads_to(source: EdgeSource, uri: Uri | None, end: Uri) -> bool:
 
 
 class Chains:
-    """The last successors of nodes in one source, for one answer. A chain is walked once for all of its nodes."""
+    """The last successors of nodes in one source, for one answer. A chain is walked once for all of its nodes.
 
-    def __init__(self, source: EdgeSource) -> None:
-        self._source = source
+    Nodes that `sees` does not cover end a chain.
+    """
+
+    def __init__(self, source: EdgeSource, sees: Callable[[Uri], bool] | None = None) -> None:
+        self._source, self._sees = source, sees
         self._last: dict[Uri, Uri | None] = {}
 
     def newest(self, uri: Uri) -> Uri | None:
@@ -59,7 +62,7 @@ class Chains:
         end: Uri | None = uri
         while end is not None and end not in self._last and end not in path and len(path) < LONGEST_CHAIN:
             path[end] = None
-            end = _closest(self._source, end)
+            end = _closest(self._source, end, self._sees)
         steps = list(path)
         if end is None:  # the last step has no successor
             end = steps.pop()

@@ -212,6 +212,16 @@ def test_a_superseded_fact_is_listed_once_among_distant_nodes(ask: Ask) -> None:
     assert answer["cut"] == []
 
 
+def test_a_path_has_the_last_successor_of_a_fact_about_it(ask: Ask) -> None:
+    first = ask.remember(text="Sessions last 5 minutes.", about=["src/auth/session.py"])["nodes"][0]["uri"]
+    second = ask.remember(text="Sessions last 10 minutes.", supersedes=[first])["nodes"][0]["uri"]
+    third = ask.remember(text="Sessions last 15 minutes.", supersedes=[second])["nodes"][0]["uri"]
+    items = ask.context(paths="src/auth/session.py")["items"]
+    assert next(one["uri"] for one in items if one["uri"] in (first, second, third)) == third
+    notes = {one["uri"]: one["why"] for one in ask.code_file(uri="./src/auth/session.py")["notes"]}
+    assert notes[third] == "supersedes Sessions last 5 minutes."
+
+
 def test_the_last_of_a_thousand_successors_is_not_hidden(ask: Ask) -> None:
     facts = [
         upsert(f"decision://shop/cache-{n:04}", type="decision", summary=f"Cache sessions {n}.", relations=list(ABOUT))

@@ -20,6 +20,7 @@ from kgd.freshness.code import spans_of
 from kgd.freshness.freshness import Freshness
 from kgd.git import code_log
 from kgd.git.discovery import Place, find_place
+from kgd.graph.succession import Chains
 from kgd.memories.tasks import TERMINAL, parsed
 from kgd.model.access import Verb
 from kgd.model.node import Node
@@ -36,6 +37,7 @@ from kgd.tools.nodes import (
     moment,
     overlay_of,
     printable,
+    title_of,
     updated,
 )
 from kgd.tools.operation import ADDRESS, Hints, Operation, Reflects
@@ -186,7 +188,7 @@ def code_text(session: Session, params: CodeParams) -> CodeResult:
     symbols = _symbols(workspace, path) if text is not None else []
     former = file_paths.former(session, workspace, [path]).get(path, [])
     about = [_about(workspace, path, symbols, sees), *(_about_former(workspace, path, was, symbols) for was in former)]
-    _add_notes(answer, workspace, path, text, chain.from_iterable(about), sees)
+    _add_notes(answer, workspace, path, text, _with_successors(workspace, chain.from_iterable(about), sees), sees)
     if text is not None and shown.state == "text" and session.principal is None:
         answer["symbols"] = [_symbol(one) for one in symbols[:SYMBOLS]]
         if len(symbols) > SYMBOLS:
@@ -278,6 +280,17 @@ def _add_notes(
     mark(workspace, answer["notes"], sees)
     if more:
         answer["more_notes"] = len(more)
+
+
+def _with_successors(
+    workspace: Workspace, about: Iterable[tuple[Uri, str, list[str]]], sees: Sees | None
+) -> Iterator[tuple[Uri, str, list[str]]]:
+    """These nodes, each superseded one followed by its last successor at the same places."""
+    chains = Chains(workspace.graph, sees)
+    for uri, why, cited in about:
+        yield uri, why, cited
+        if last := chains.newest(uri):
+            yield last, f"supersedes {title_of(workspace, uri)}", cited
 
 
 def _about(

@@ -120,7 +120,7 @@ class Findings:
         """Nodes of the code tree that are relevant, best first."""
         self.with_symbols = False
         """Whether the symbols and imports of the requested files are included."""
-        self.chains = Chains(workspace.graph)
+        self.chains = Chains(workspace.graph, self.sees)
         self.nearest: tuple[Uri, ...] = ()
         """The nearest nodes, if nothing answers the question."""
 
@@ -142,7 +142,7 @@ class Findings:
             found = self._found[uri] = Found(uri, card, kind_of(card), closeness, rank)
         if closeness < found.closeness:
             found.closeness, found.rank = closeness, rank
-            found.reasons.insert(0, why)
+            found.reasons = [why, *(one for one in found.reasons if one != why)]
         elif why and why not in found.reasons:
             found.reasons.append(why)
         if paths:
@@ -218,7 +218,8 @@ class Findings:
 
     def dated(self) -> list[Found]:
         """The nodes of the period in reading order; nodes that are superseded or not valid now come last, with the
-        successor or the reason."""
+        successor or the reason. The last successor of each is included."""
+        self._add_successors()
         index, found = self.workspace.text(), self.ordered()
         if self.since is not None or self.until is not None:
             passing = index.passing([one.uri for one in found], since=self.since, until=self.until)
@@ -230,6 +231,15 @@ class Findings:
                 one.reasons.insert(0, lapses[one.uri])
             one.superseded_by = successor_of(self.workspace, one.uri, self.sees)
         return sorted(found, key=lambda one: one.uri in lapses or one.superseded_by is not None)
+
+    def _add_successors(self) -> None:
+        """Add the last successor of each superseded node, as close as the node itself."""
+        for one in list(self._found.values()):
+            if (last := self.chains.newest(one.uri)) is None:
+                continue
+            found = self.add(last, one.closeness, f"supersedes {self.title(one.uri)}", *one.rank)
+            if found is not None:
+                found.on_line, found.of_symbol = found.on_line or one.on_line, found.of_symbol or one.of_symbol
 
     def __contains__(self, uri: object) -> bool:
         return uri in self._found
