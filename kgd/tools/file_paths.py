@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Annotated
 
@@ -43,6 +43,8 @@ SYMBOLS_LOOKED = 20
 """Number of symbols to compare with a name."""
 is_name = re.compile(r"[^\W\d][\w$]*(?:(?:\.|::)[\w$]+)*").fullmatch
 """Matches the name of a symbol, such as ``sign`` or ``Session.renew``."""
+MANY_WORDS = 3
+"""Number of words in a row, without a slash or a dot, that make a text with a path a sentence."""
 _SEPARATORS = re.compile(r"[,\n]")
 
 
@@ -172,9 +174,9 @@ def _glob(session: Session, workspace: Workspace, text: str) -> Glob:
 
 
 def sentences(session: Session, workspace: Workspace, texts: Sequence[str]) -> list[str]:
-    """The texts that are sentences, not paths: ``how long do sessions last?``.
+    """The texts that are sentences, not paths: ``how long do sessions last?``, or an error text with a colon.
 
-    A text without a question mark is a sentence only if it has two words in a row without a slash or an extension.
+    Other texts are sentences if they have two words in a row and no path, or `MANY_WORDS` words in a row beside one.
     """
     caller = _Caller.of(session, workspace)
 
@@ -305,10 +307,15 @@ def _has_nodes(workspace: Workspace, path: str) -> bool:
 
 def _is_sentence(text: str) -> bool:
     words = text.split()
-    if text.rstrip().endswith("?"):
+    if text.rstrip().endswith("?") or ": " in text.strip():
         return len(words) > 1
-    is_path = any(sign in word.rstrip(".,;:!") for word in words for sign in "/\\.")
-    return not is_path and any(len(part.split()) > 1 for part in _SEPARATORS.split(text))
+    least = MANY_WORDS if any(map(_has_path_sign, words)) else 2
+    runs = (groupby(part.split(), _has_path_sign) for part in _SEPARATORS.split(text))
+    return any(not is_path and len(list(run)) >= least for part in runs for is_path, run in part)
+
+
+def _has_path_sign(word: str) -> bool:
+    return any(sign in word.rstrip(".,;:!") for sign in "/\\.")
 
 
 def above(path: str) -> Iterator[str]:

@@ -545,7 +545,14 @@ def test_the_text_of_a_document_in_the_code_tree_is_part_of_the_answer(ask: Ask,
 
 
 @pytest.mark.parametrize(
-    "sentence", ["how long do sessions last?", "change how long, at most, sessions last", "session length"]
+    "sentence",
+    [
+        "how long do sessions last?",
+        "change how long, at most, sessions last",
+        "session length",
+        "auth.SessionError: sessions last '15' minutes",
+        "change the length of sessions in src/auth/session.py",
+    ],
 )
 def test_a_sentence_given_as_a_path_is_asked_as_a_question(known: Ask, sentence: str) -> None:
     answer = known.context(paths=[sentence, "src/checkout.py"])
