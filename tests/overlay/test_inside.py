@@ -426,6 +426,23 @@ def test_status_reports_that_the_code_is_not_read(
 
 
 @pytest.mark.slow
+def test_context_says_that_the_code_is_still_being_read(
+    home: Home, code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (code.parent / "program.py").write_text("import time; time.sleep(60)")
+    monkeypatch.setattr("kgd.daemon.code_index_process.PROGRAM", (str(code.parent / "program.py"),))
+    for number in range(20):
+        (code / f"more{number}.py").write_text(f"def f{number}(): pass\n")
+    with closing(Daemon(home, since="2026-11-21T12:00:00Z", locate=locate, open_workspace=Workspace.open)) as daemon:
+        session = Session(daemon, cwd=code, client="test-client 1.0", context_id="test")
+        call(session, "up")
+        for asked in ("Order", "shop/orders.py", "how are orders made?"):
+            answer = call(session, "context", {"paths": [asked]})
+            assert "the code is still being read: ask again in a moment" in answer["notes"]
+            assert "The code has no" not in str(answer)
+
+
+@pytest.mark.slow
 def test_an_index_that_is_damaged_is_made_again(start: Callable[[], Session], code: Path) -> None:
     session = start()
     path = workspace_of(session).derived_dir / "code.sqlite"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -171,10 +171,13 @@ def context(session: Session, params: ContextParams) -> ContextResult:
         answer["missing"] = missing
         if size_of(answer) > params.budget * packing.BYTES_PER_TOKEN // 2:
             answer["missing"] = {"message": missing["message"]}
-    unknown = _noted_unknown(answer, named)
+    unknown = [text for text, is_symbol in named.items() if not is_symbol]
+    if unknown and "missing" in answer and not lines.unread(session, workspace):
+        _note_unknown(answer["missing"], printable(unknown[0]))
     line_answers = lines.answers(session, workspace, asked.lines)
-    if asked.places.asked and (notes := lines.notes(session, workspace, asked.lines, line_answers)):
-        answer["notes"] = notes
+    if asked.places.asked or asked.query:
+        notes = lines.notes(session, workspace, asked.lines, line_answers)
+        answer |= {"notes": notes} if notes else {}
     sides: dict[str, Sequence[Any]] = {
         "unmatched_paths": list(map(printable, asked.covered.unmatched)),
         "described": list(map(printable, asked.covered.described)),
@@ -209,14 +212,10 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     return answer  # type: ignore[return-value]
 
 
-def _noted_unknown(answer: dict[str, Any], named: Mapping[str, bool]) -> list[str]:
-    """The names that are no symbols; if nothing is known, the answer's gap says how to ask about a new file."""
-    unknown = [text for text, is_symbol in named.items() if not is_symbol]
-    if unknown and "missing" in answer:
-        name = printable(unknown[0])
-        told = f"The code has no file, folder or symbol called {name}; ./{name} means a new file. "
-        answer["missing"]["message"] = told + answer["missing"]["message"]
-    return unknown
+def _note_unknown(missing: Missing, name: str) -> None:
+    """Begin the message of a gap with how to ask about a new file, since a name is no symbol."""
+    told = f"The code has no file, folder or symbol called {name}; ./{name} means a new file. "
+    missing["message"] = told + missing["message"]
 
 
 def _check_asked(params: ContextParams) -> None:

@@ -188,12 +188,30 @@ def _is_readable(session: Session, workspace: Workspace, path: str) -> bool:
     return code is not None and code.has(path) and code.belongs(path)
 
 
+FEW_LEFT = 10
+"""Number of unread files that an answer does not mention."""
+
+
+def unread(session: Session, workspace: Workspace) -> str:
+    """A sentence while much of the code is not read yet, so that symbols are missing; empty for the holder of a token,
+    who would learn the size of the code."""
+    overlay = overlay_of(workspace)
+    if session.principal is not None or overlay is None or overlay.inside is None:
+        return ""
+    report = overlay.inside.report()
+    left = report.get("left", 0)
+    is_new = report.get("state") == "waiting" and not report["symbols"]
+    return "the code is still being read: ask again in a moment" if is_new or left > FEW_LEFT else ""
+
+
 def notes(
     session: Session, workspace: Workspace, asked: Sequence[AskedLines], found: Sequence[LineAnswer]
 ) -> list[str]:
-    """Sentences about limits of an answer about code: another work tree, and history that the clone lacks."""
+    """Sentences about limits of an answer about code: unread files, another work tree, and history that the clone
+    lacks."""
     told = [
-        worktrees.note(workspace, session.own_cwd, "all but the lines is about" if found else "this answer is about")
+        unread(session, workspace),
+        worktrees.note(workspace, session.own_cwd, "all but the lines is about" if found else "this answer is about"),
     ]
     if (history := history_of(session, workspace)) is not None:
         told.append(

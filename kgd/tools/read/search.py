@@ -63,7 +63,7 @@ TYPES_SHOWN = 40
 LIKELY = 30
 """Largest number of files that past commits suggest."""
 PARTIAL = "Texts are still being embedded; until this is done, search finds some only by words."
-UNSEARCHED = "No text has these words. Meaning is not searched yet: some texts are not embedded."
+UNSEARCHED = "No text has these words, and meaning is not searched yet: ask again in a moment."
 INDEXING = "The text index is being built; until this is done, a search finds only some of the texts."
 DEGRADED = "The text index is degraded, so a search may miss texts: {}."
 CONTINUES = "; the cursor leads to the others"
