@@ -483,6 +483,13 @@ class Workspace:
         """Report changed paths in the work tree or the repository; None for any path. Never blocks."""
         self._publication.hint(changed)
 
+    def settle(self) -> None:
+        """Commit files that a person has just saved, and merge their own commits, before returning.
+
+        Waits up to three seconds; returns without them while git or an invalid file blocks it.
+        """
+        self._publication.settle()
+
     @property
     def scan_seconds(self) -> float:
         """CPU time of the last scan of all files in the work tree."""

@@ -269,7 +269,7 @@ class UndoParams(Params):
 
 def undo(session: Session, params: UndoParams) -> RevertResult:
     """Revert one commit: without its id, the newest change by the caller that is not undone yet; a revert counts as a
-    change. Each further call undoes the change before that one.
+    change. Each further call undoes the change before that one. Files just saved by hand are committed first.
 
     Without an id, changes by others remain. A change without any remaining effect is skipped, for example if a merge
     brought the same edit from two people.
@@ -280,6 +280,7 @@ def undo(session: Session, params: UndoParams) -> RevertResult:
     workspace = addressing.choose(session, params.workspace, writing=True)
     if params.commit is not None:
         return _revert_named(session, workspace, params.commit, UNDO_OPERATION, dry_run=params.dry_run)
+    workspace.settle()
     is_own, others, commits = is_callers(session, workspace), list[Entry](), list[str]()
     for entry in workspace.history.undoable():
         if not is_own(entry):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -61,6 +62,8 @@ repeated."""
 LAST_FILES = 50_000
 """Files that a stop may look at, to publish once more; about a third of a second on a quiet machine."""
 RESTORED_SHOWN = 60.0
+SETTLE_SECONDS = 3.0
+"""Maximum seconds that a caller of `settle` waits; longer than the pause after a git command."""
 PUBLISHED = "published"
 """The file with the commit of the last publication."""
 
@@ -102,6 +105,9 @@ class Publication:
         self._whole_at = time.monotonic()
         self._not_before = 0.0
         self._unsettled = False
+        self._settling = threading.Condition()
+        self._asked = self._answered = 0
+        """The number of calls of `settle`, and of those whose pass has ended."""
         self._restored = ("", 0.0)
         self._restoring: list[str] = []
         self._unreadable: tuple[InvalidFile, ...] = ()
@@ -150,6 +156,17 @@ class Publication:
         if not self._off:
             self._task.wake()
 
+    def settle(self) -> None:
+        """Commit a person's saved files and merge their commits, as far as nothing blocks it, before returning."""
+        if self._off or self._task.is_mine:
+            return
+        with self._settling:
+            self._asked += 1
+            mine = self._asked
+        self.hint()
+        with self._settling:
+            self._settling.wait_for(lambda: self._answered >= mine or self._is_stopped, SETTLE_SECONDS)
+
     def confirm_deletions(self) -> None:
         """Confirm that the files whose deletion is held were deleted deliberately."""
         if not self._off:
@@ -196,18 +213,25 @@ class Publication:
     # ---- the pass
 
     def _step(self) -> float:
-        self._attempt()
+        asked = self._asked
+        self._attempt(settle=asked > self._answered)
+        if not self._unsettled:
+            with self._settling:
+                self._answered = asked
+                self._settling.notify_all()
         return self._pause()
 
     def _pause(self) -> float:
+        if self._asked > self._answered:
+            return LOOK_PAUSE
         if self._unsettled or not self._plan_folder.is_empty:
             return 0.1
         due = self._not_before - time.monotonic()
         return min(POLL, due) if due > 0 else POLL
 
-    def _attempt(self) -> None:
+    def _attempt(self, *, settle: bool = False) -> None:
         try:
-            self._pass()
+            self._pass(settle)
         except Blocked as wait:
             self._unsettled = self._unsettled or not wait.stuck
             self._block("publish", str(wait), stuck=wait.stuck)
@@ -231,7 +255,7 @@ class Publication:
             self._plan_folder.flushed(self._flusher.until)
             self._flusher.ask(max((plan.at for plan in self._plan_folder.unflushed), default=float("-inf")))
 
-    def _pass(self) -> None:
+    def _pass(self, settle: bool) -> None:
         self._unsettled = False
         if not self._in_place():
             raise Blocked(f"{self._derived} was moved or removed; the next command reopens the workspace", stuck=True)
@@ -254,7 +278,7 @@ class Publication:
             self._heal()
             found = self._last = publish_steps.signature(self._git_dir, self._branch)
         self._commit_late()
-        self._commit_saved(found)
+        self._commit_saved(found, settle)
         if (self._published != self._tip or self._unpublished.differing()) and time.monotonic() >= self._not_before:
             self._publish(found)
 
@@ -366,13 +390,13 @@ class Publication:
         else:
             self._plan_folder.keep(late)
 
-    def _commit_saved(self, found: Signature) -> None:
+    def _commit_saved(self, found: Signature, settle: bool) -> None:
         assert self._published is not None
         published, head = self._store.tree_of(self._published), self._store.tree_of(self._tip)
         self._unpublished.set_published(published)
         if self._restoring:
             self._restore(self._restoring)
-        look = self._edits.look(published, head)
+        look = self._edits.look(published, head, settle=settle)
         self._unsettled = look.unsettled
         if publish_steps.signature(self._git_dir, self._branch) != found:
             self._edits.hint(None)
