@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, git, upsert
 from tests.waiting import until
+
+Rewrite = Callable[[Workspace], object]
 
 
 @pytest.fixture
@@ -19,6 +23,51 @@ def told(ask: Ask, ws: Workspace) -> Ask:
 
 def names(ask: Ask) -> set[str]:
     return {str(node["uri"]).rpartition("/")[2] for node in ask.get(uris=["a", "b"])["nodes"]}
+
+
+def amend_without_b(ws: Workspace) -> None:
+    git(ws.layout.work_tree, "rm", "-q", "nodes/concept/b.yaml")
+    git(ws.layout.work_tree, "commit", "-q", "--amend", "--allow-empty", "-m", "drop b")
+
+
+def reset_and_commit(ws: Workspace) -> None:
+    git(ws.layout.work_tree, "reset", "-q", "--hard", "HEAD~1")
+    git(ws.layout.work_tree, "commit", "-q", "--allow-empty", "-m", "something else")
+
+
+def reset(ws: Workspace) -> None:
+    git(ws.layout.work_tree, "reset", "-q", "--hard", "HEAD~1")
+
+
+REWRITES = pytest.mark.parametrize("rewrite", [amend_without_b, reset_and_commit, reset])
+
+
+@REWRITES
+def test_undo_restores_a_node_that_a_rewritten_branch_dropped(told: Ask, ws: Workspace, rewrite: Rewrite) -> None:
+    rewrite(ws)
+    assert told.undo()["reverted"]["message"].startswith("take 'kgd' back to ")
+    assert names(told) == {"a", "b"}
+
+
+@REWRITES
+def test_the_history_shows_the_drop_by_a_rewrite_and_a_revert_restores_it(
+    told: Ask, ws: Workspace, rewrite: Rewrite
+) -> None:
+    rewrite(ws)
+    until(lambda: names(told) == {"a"})
+    newest = told.history(uri="b")["commits"][0]
+    assert newest["message"].startswith("take 'kgd' back to ")
+    assert newest["commit"] == told.history(limit=1)["commits"][0]["commit"]
+    told.revert(commit="HEAD")
+    assert names(told) == {"a", "b"}
+
+
+def test_a_rewritten_commit_is_undone_before_older_changes(told: Ask, ws: Workspace) -> None:
+    file = ws.layout.work_tree / "nodes/concept/b.yaml"
+    file.write_text(file.read_text().replace("two", "second try"))
+    git(ws.layout.work_tree, "commit", "-qam", "second", "--amend")
+    assert told.undo()["reverted"]["message"] == "second"
+    assert names(told) == {"a"}
 
 
 def test_undo_within_a_moment_of_a_save_undoes_the_save(told: Ask, ws: Workspace) -> None:

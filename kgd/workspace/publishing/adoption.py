@@ -6,7 +6,7 @@ conflict record, and neither side is lost.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -108,9 +108,9 @@ def adopt(host: Host, known: ObjectId | None, branch: ObjectId, author: Author, 
     """Merge the person's branch into the tip: by a fast-forward or one merge commit, if there is anything to merge.
 
     `known` is the commit of the branch when it was last in step. If the person has rewritten the branch since (reset,
-    amend, a rebase that drops commits), a commit removes the dropped changes here as well; history keeps them, and a
-    revert restores them (docs/decisions/0004-rewritten-branch.md). The job must run alone. It returns whether the tip
-    moved.
+    amend, a rebase that drops commits), a plain commit removes the dropped changes here as well; history keeps them,
+    and a revert restores them (docs/decisions/0004-rewritten-branch.md). The job must run alone. It returns whether the
+    tip moved.
 
     Raises:
         KgdError: The branch contains content that is not valid in a workspace; nothing was merged.
@@ -353,18 +353,37 @@ def _follow_rewrite(
 ) -> Staged[object]:
     """Apply the changes of a person's rewritten branch since `base` (docs/decisions/0004-rewritten-branch.md)."""
     store = host.store
-    ours, theirs = store.tree_of(tip), store.tree_of(branch)
-    merged = merge_trees(store, store.tree_of(base), ours, theirs, host.sharded)
-    rewound = store.is_ancestor(branch, tip)
-    if rewound and not merged.files:
-        return Staged(False)
-    staging.write(merged.files)
-    parents = [tip] if rewound else sorted((tip, branch))
+    theirs = store.tree_of(branch)
+    merged = merge_trees(store, store.tree_of(base), store.tree_of(tip), theirs, host.sharded)
     name = host.layout.branch.removeprefix("refs/heads/")
-    subject = f"take '{name}' back to {branch.hex()[:10]}" if rewound else f"merge {name}"
-    message = message_of(ChangeSet((), Author(by.name, by.email), subject, operation="merge"), ())
-    commit = staging.commit(staging.write_tree(), parents, by, message)
-    return Staged(True, commit, None)  # commits from elsewhere change versions too, so these are counted from history
+    is_rewound = store.is_ancestor(branch, tip)
+    if is_rewound and not merged.files:
+        return Staged(False)
+    dropped = merged.files if is_rewound else _dropped(store, merged.files, store.merge_bases(tip, branch), theirs)
+    if not is_rewound:
+        staging.write({path: data for path, data in merged.files.items() if path not in dropped})
+        message = _by_hand(by, f"merge {name}", "merge")
+        tip = staging.commit(staging.write_tree(), sorted((tip, branch)), by, message)
+    if dropped:
+        staging.write(dropped)
+        message = _by_hand(by, f"take '{name}' back to {branch.hex()[:10]}", "hand-edit")
+        tip = staging.commit(staging.write_tree(), [tip], by, message)
+    return Staged(True, tip, None)  # commits from elsewhere change versions too, so these are counted from history
+
+
+def _dropped(
+    store: ObjectStore, files: Mapping[str, bytes | None], bases: Sequence[ObjectId], theirs: ObjectId
+) -> dict[str, bytes | None]:
+    """The changes that no new commit of the rewritten branch makes. A merge would hide them from the history, because
+    its files are those of the branch; they get a plain commit, which can be reverted."""
+    if len(bases) != 1:
+        return dict(files)
+    since = {path for path, _, _ in store.diff(store.tree_of(bases[0]), theirs)}
+    return {path: data for path, data in files.items() if path not in since}
+
+
+def _by_hand(by: Signature, subject: str, operation: str) -> str:
+    return message_of(ChangeSet((), Author(by.name, by.email), subject, operation=operation), ())
 
 
 def _new_resources(host: Host, staging: Staging, before: Node | None, after: Node) -> dict[str, bytes | None]:
