@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -108,7 +110,7 @@ def status(answer: Answer) -> None:
     (_stage_table if is_terminal() else _stage_lines)(answer)
     jobs(answer)
     for sentence in answer["degraded"]:
-        say(alert(f"  ! {sentence}"))
+        say(alert(f"  ! {_from_here(sentence)}"))
     for file in answer["invalid_files"]:
         say(red(f"  ! {file['path']}:{file['line']}: {file['reason']}"))
     for sentence in answer.get("misspelt_keys", ()):
@@ -125,7 +127,7 @@ def _stages(answer: Answer) -> Iterator[tuple[Answer, str]]:
     for stage in answer["stages"]:
         blocker = stage.get("blocker")
         is_told_below = f"{stage['name']}: {blocker}" in answer["degraded"]
-        yield stage, "; ".join(filter(None, (stage.get("about"), None if is_told_below else blocker)))
+        yield stage, _from_here("; ".join(filter(None, (stage.get("about"), None if is_told_below else blocker))))
 
 
 def _stage_lines(answer: Answer) -> None:
@@ -165,7 +167,7 @@ def doctor(answer: Answer) -> None:
     for check in _together(answer["checks"]) if is_terminal() else answer["checks"]:
         state = f"{check['state']:<8}"
         painted = good(state) if check["state"] == "ok" else faint(state) if check["state"] == "off" else alert(state)
-        say(f"{painted} {check['name']}{printing.tail(check['detail'])}", hang=9)
+        say(f"{painted} {check['name']}{printing.tail(_from_here(check['detail']))}", hang=9)
         if check.get("next"):
             say(f"{'':<8} {check['next']}", hang=9)
 
@@ -375,6 +377,14 @@ def agents(answer: Answer) -> None:
     changed = sum(one["state"] in ("added", "updated") for one in answer["entries"])
     if changed and not dry:
         say(f"{words.counted(changed, 'entries')} written. Restart the client; it may ask you to trust them.")
+
+
+_FOLDER_OF_GIT = re.compile(r"(?<=`git -C )('[^'`]+'|[^\s'`]+)(?= )")
+
+
+def _from_here(text: str) -> str:
+    """The text, with the folders of git's commands as seen from the caller's directory."""
+    return _FOLDER_OF_GIT.sub(lambda folder: shlex.quote(_near(folder[0].strip("'"))), text)
 
 
 def _near(path: str) -> str:

@@ -77,6 +77,12 @@ class Layout:
         """The work tree; if there is none, the folder that holds ``.git``, or the bare repository itself."""
         return self.git_dir.parent if self.is_bare and self.git_dir.name == ".git" else self.work_tree
 
+    @property
+    def git_command(self) -> str:
+        """The git program for a command in the work tree, as the user types it. Without the folder, a copied command
+        would run in the code tree."""
+        return f"git -C {shlex.quote(str(self.folder))}"
+
     def open(self) -> ObjectStore:
         """Open the repository. Call `kgd.git.integrity.recover` first: libgit2 hangs on a truncated loose object.
 

@@ -227,7 +227,7 @@ def _removing(found: re.Pattern[bytes], spelled: list[bytes]) -> rewriting.Edit:
 
 def _check_state(layout: Layout, store: ObjectStore) -> ObjectId:
     """The tip, if the state of git allows that every ref and the work tree move at once."""
-    git_dir = layout.git_dir
+    git_dir, git = layout.git_dir, layout.git_command
     head, branch = store.ref(refs.HEAD), store.ref(layout.branch)
     if head is None:
         raise Unavailable("this workspace has no commit", at=str(git_dir))
@@ -239,15 +239,15 @@ def _check_state(layout: Layout, store: ObjectStore) -> ObjectId:
         )
     if store.ref("refs/stash"):
         raise Unavailable(
-            "there are stashed changes", at=str(git_dir), next="`git stash pop` or `git stash drop` them."
+            "there are stashed changes", at=str(git_dir), next=f"`{git} stash pop` or `{git} stash drop` them."
         )
     if any((git_dir / "worktrees").glob("*")):
         raise Unavailable(
-            "the repository has additional work trees", at=str(git_dir), next="`git worktree remove` them first."
+            "the repository has additional work trees", at=str(git_dir), next=f"`{git} worktree remove` them first."
         )
     if layout.is_bare:
         return head
-    if busy := publish_steps.busy(publish_steps.signature(git_dir, layout.branch), git_dir, layout.branch):
+    if busy := publish_steps.busy(publish_steps.signature(git_dir, layout.branch), layout):
         raise Unavailable(busy.reason, at=str(layout.work_tree))
     changed = _uncommitted(layout)
     if others := [path for path in changed if path != rewriting.FORGOTTEN]:

@@ -31,6 +31,16 @@ def test_a_line_about_the_whole_of_an_export_has_no_empty_place_before_it(capsys
     assert capsys.readouterr().out.splitlines()[2:] == ["  ! 3 relations have no place", "  ! a.md: was left"]
 
 
+def test_a_command_of_git_is_shown_for_the_directory_of_the_caller(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my code" / "src").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "my code" / "src")
+    detail = f"HEAD is detached; `git -C '{tmp_path}/my code/.kgd' switch kgd` resumes publication"
+    printing_running.doctor({"checks": [{"name": "shop publish", "state": "error", "detail": detail}]})
+    assert "`git -C ../.kgd switch kgd` resumes publication" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("shown", "last"), [(11, "and 1 more"), (100, "and more")])
 def test_ingested_items_are_counted_in_plain_words(capsys: pytest.CaptureFixture[str], shown: int, last: str) -> None:
     nodes = [f"document://shop/{number}" for number in range(shown)]

@@ -58,7 +58,7 @@ def test_a_blocked_publication_is_named_with_its_remedy(ask: Ask, ws: Any) -> No
     until(lambda: named(ask.doctor())["shop publish"]["state"] == "error")
     answer = ask.doctor()
     assert not answer["ok"]
-    assert "`git switch kgd` resumes publication" in named(answer)["shop publish"]["detail"]
+    assert f"`git -C {ws.layout.work_tree} switch kgd` resumes" in named(answer)["shop publish"]["detail"]
     git(ws.layout.work_tree, "switch", "-q", "kgd")
     assert ask.doctor(fix=True)["ok"]
 

@@ -195,7 +195,7 @@ def _look_through(host: Host, branch: ObjectId) -> None:
     except KgdError as error:
         error.next = (
             f"Nothing on '{name}' is merged until another commit fixes that; "
-            f"`git update-ref refs/heads/{name} refs/kgd/head` drops the branch's commits."
+            f"`{host.layout.git_command} update-ref refs/heads/{name} refs/kgd/head` drops the branch's commits."
         )
         raise
 

@@ -7,6 +7,7 @@ treated as deleted only while its folder exists, and only if few files are missi
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
 from collections import OrderedDict
@@ -294,10 +295,11 @@ class HandEdits:
         nodes = sum(path.startswith(("nodes/", "bulk/")) for path in missing)
         total = sum(path.startswith(("nodes/", "bulk/")) for path in base)
         if nodes > BRAKE_COUNT and nodes > BRAKE_SHARE * total and not self._confirmed:
+            git = f"git -C {shlex.quote(str(self._tree.root))}"
             self.held = (
                 f"{nodes} of {total} node files are missing in the work tree; kgd deletes them only if you confirm: "
-                "`kgd doctor --confirm-deletions` deletes them, as does `git commit -am deleted` there; "
-                "`git checkout -- nodes` there restores them"
+                f"`kgd doctor --confirm-deletions` deletes them, as does `{git} commit -am deleted`; "
+                f"`{git} checkout -- nodes` restores them"
             )
             return []
         self.held = ""

@@ -266,7 +266,7 @@ class Publication:
         self._notice(found)
         if found.branch is not None and found.branch != self._published:
             self._adopt(found.branch)
-        reason = publish_steps.busy(found, self._git_dir, self._branch)
+        reason = publish_steps.busy(found, self._host.layout)
         if reason:
             raise Blocked(reason.reason, stuck=reason.stuck)
         if time.monotonic() - self._foreign_at < POLL and time.monotonic() - self._foreign_since < ACTIVITY_CAP:
@@ -451,9 +451,10 @@ class Publication:
             return
         listed = index_file.entries(self._git_dir / "index", [file.path for file in absent])
         if not any(listed.values()):
+            git = self._host.layout.git_command
             raise Blocked(
-                f"the deletion of {missing[0] or 'everything'} is staged; `git commit` there completes it, "
-                "`git reset` and `git checkout -- .` undo it",
+                f"the deletion of {missing[0] or 'everything'} is staged; `{git} commit` completes it, "
+                f"`{git} reset --hard` undoes it",
                 stuck=True,
             )
         plan = self._plan_folder.begin(self._published, self._published, absent)

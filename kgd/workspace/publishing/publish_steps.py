@@ -23,6 +23,7 @@ from typing import NamedTuple
 from kgd.errors import KgdError
 from kgd.git import index_file, refs
 from kgd.git.files import same_file
+from kgd.git.layout import Layout
 from kgd.git.objects import PLAIN, Entry, ObjectId
 from kgd.git.refs import RefMoved, move_ref, read_ref
 from kgd.git.walk import Lookup
@@ -44,13 +45,13 @@ LOCK_PATIENCE = 60.0
 such a lock."""
 
 _HOW_TO_END = {
-    "MERGE_HEAD": ("a merge", "git merge --continue", "git merge --abort"),
-    "CHERRY_PICK_HEAD": ("a cherry-pick", "git cherry-pick --continue", "git cherry-pick --abort"),
-    "REVERT_HEAD": ("a revert", "git revert --continue", "git revert --abort"),
-    "rebase-merge": ("a rebase", "git rebase --continue", "git rebase --abort"),
-    "rebase-apply": ("a rebase or `git am`", "git rebase --continue", "git rebase --abort"),
-    "BISECT_LOG": ("a bisect", "", "git bisect reset"),
-    "sequencer": ("a sequence of picks", "git cherry-pick --continue", "git cherry-pick --abort"),
+    "MERGE_HEAD": ("a merge", "merge --continue", "merge --abort"),
+    "CHERRY_PICK_HEAD": ("a cherry-pick", "cherry-pick --continue", "cherry-pick --abort"),
+    "REVERT_HEAD": ("a revert", "revert --continue", "revert --abort"),
+    "rebase-merge": ("a rebase", "rebase --continue", "rebase --abort"),
+    "rebase-apply": ("a rebase or `git am`", "rebase --continue", "rebase --abort"),
+    "BISECT_LOG": ("a bisect", "", "bisect reset"),
+    "sequencer": ("a sequence of picks", "cherry-pick --continue", "cherry-pick --abort"),
 }
 
 
@@ -372,13 +373,14 @@ def signature(git_dir: Path, branch: str) -> Signature:
     return Signature(head, read_ref(git_dir, branch), index_file.stamp(git_dir / "index"), states)
 
 
-def busy(found: Signature, git_dir: Path, branch: str) -> Busy | None:
+def busy(found: Signature, layout: Layout) -> Busy | None:
     """The git operation that a person began but has not finished; None if there is no such operation."""
-    name = branch.removeprefix("refs/heads/")
+    git_dir, branch = layout.git_dir, layout.branch
+    git, name = layout.git_command, branch.removeprefix("refs/heads/")
     for state in found.states:
         if state in _HOW_TO_END:
             what, onward, back = _HOW_TO_END[state]
-            ways = " or ".join(f"`{way}`" for way in (onward, back) if way)
+            ways = " or ".join(f"`{git} {way}`" for way in (onward, back) if way)
             return Busy(f"{what} is under way in the work tree; end it with {ways}", stuck=True)
     if "index.lock" in found.states or "HEAD.lock" in found.states:
         lock = git_dir / ("index.lock" if "index.lock" in found.states else "HEAD.lock")
@@ -386,10 +388,10 @@ def busy(found: Signature, git_dir: Path, branch: str) -> Busy | None:
     if found.head.strip() != b"ref: " + branch.encode():
         if found.head.startswith(b"ref: "):
             other = found.head[5:].strip().decode("utf-8", "replace").removeprefix("refs/heads/")
-            return Busy(f"the branch '{other}' is checked out; `git switch {name}` resumes publication", stuck=True)
-        return Busy(f"HEAD is detached; `git switch {name}` resumes publication", stuck=True)
+            return Busy(f"the branch '{other}' is checked out; `{git} switch {name}` resumes publication", stuck=True)
+        return Busy(f"HEAD is detached; `{git} switch {name}` resumes publication", stuck=True)
     if found.branch is None:
-        return Busy(f"the branch '{name}' is missing; `git branch {name} refs/kgd/head` restores it", stuck=True)
+        return Busy(f"the branch '{name}' is missing; `{git} branch {name} refs/kgd/head` restores it", stuck=True)
     return None
 
 
