@@ -102,6 +102,8 @@ def status(answer: Answer) -> None:
         field("tip", f"{commit(here['tip'])} on {here['branch']}")
         if note := here.get("note"):
             say(alert(f"  ! {note}"))
+    elif answer.get("unavailable"):
+        say(alert(f"the workspace of this directory cannot be opened: {answer['unavailable']}"))
     else:
         say("this directory has no workspace")
     if answer.get("counts"):

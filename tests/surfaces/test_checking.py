@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kgd.cli.output import show
 from kgd.config.entries import Entry
 from kgd.errors import NotFound
-from tests.surfaces.conftest import Ask, git, upsert
+from tests.surfaces.conftest import Ask, git, new_daemon, upsert
 from tests.surfaces.test_conflicts import disagree
 from tests.waiting import until
 
@@ -38,6 +40,25 @@ def test_a_registered_place_without_a_workspace_and_a_hub_that_is_down_are_named
     assert named(answer)["gone"]["state"] == "error"
     assert "remove it from workspaces.yaml" in named(answer)["gone"]["next"]
     assert named(answer)["hub http://127.0.0.1:9"]["state"] == "warning"
+
+
+def test_a_workspace_that_cannot_be_opened_is_named_with_the_reason(
+    ask: Ask, ws: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = ws.layout
+    ask.session.daemon.close()
+    (layout.git_dir / "objects/info/alternates").write_text("/elsewhere\n")
+    ask = Ask(replace(ask.session, daemon=new_daemon(tmp_path)))
+    answer = ask.status()
+    assert answer["health"] == "blocked"
+    assert answer["unavailable"] == f"the repository borrows objects from another repository: {layout.git_dir}"
+    assert answer["next"].startswith("Run `git repack -ad`")
+    show("printing_running.status", answer, {})
+    assert "this directory cannot be opened: the repository borrows objects" in capsys.readouterr().out
+    check = named(ask.doctor())["shop"]
+    assert (check["state"], check["next"]) == ("error", answer["next"])
+    assert "borrows objects" in check["detail"]
+    ask.session.daemon.close()
 
 
 def test_the_work_that_status_lists_is_listed_and_is_no_defect(ask: Ask) -> None:

@@ -102,9 +102,11 @@ def doctor(session: Session, params: DoctorParams) -> DoctorResult:
     checks = [_registry(session), _pages(session), *_around(session)]
     try:
         chosen = [addressing.choose(session, params.workspace, writing=params.confirm_deletions)]
-    except (NotFound, Unavailable):
+    except (NotFound, Unavailable) as none:
         if params.workspace or params.confirm_deletions:
             raise
+        if isinstance(none, Unavailable) and not any(none.message in one["detail"] for one in checks):
+            checks.append(_unavailable("workspace", none))
         chosen = [one for one in session.daemon.opened() if session.daemon.use(one)]
     for workspace in chosen:
         checks += _looked_at(session, workspace, params)
@@ -163,6 +165,10 @@ def _around(session: Session) -> Iterator[Check]:
         if not text.startswith(("registry: ", "hub ")):
             name = "daemon" if text.startswith(("program: ", "too few file")) else "elsewhere"
             yield {"name": name, "state": "warning", "detail": text, "next": status.remedy(text)}
+
+
+def _unavailable(name: str, error: KgdError) -> Check:
+    return {"name": name, "state": "error", "detail": f"{error.message}: {error.at}", "next": error.next}
 
 
 def _looked_at(session: Session, workspace: Workspace, params: DoctorParams) -> list[Check]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kgd.daemon.daemon import Daemon
 from kgd.errors import KgdError, Unavailable
+from kgd.git.discovery import check_configuration
 
 
 class HomeProblem(NamedTuple):
@@ -19,7 +20,7 @@ class HomeProblem(NamedTuple):
 
 
 def found(daemon: Daemon) -> Iterator[HomeProblem]:
-    """An unrelated package with the same import name, and registered paths without a workspace."""
+    """An unrelated package with the same import name, and registered paths without a workspace that kgd can read."""
     try:
         other = metadata.version("kgd")
     except metadata.PackageNotFoundError:
@@ -33,7 +34,8 @@ def found(daemon: Daemon) -> Iterator[HomeProblem]:
     for id, entry in sorted(daemon.registry.current().entries.items()):
         try:
             if entry.path:
-                daemon.places.layout(entry)
+                layout = daemon.places.layout(entry)
+                check_configuration(layout.git_dir, layout.work_tree)
         except (KgdError, OSError) as error:
             told = error if isinstance(error, KgdError) else Unavailable(str(error.strerror), at=entry.path)
             yield HomeProblem(id, f"{told.message}: {told.at}", told.next)

@@ -140,6 +140,7 @@ class StatusResult(TypedDict):
     daemon: DaemonAnswer
     health: Literal["ok", "waiting", "degraded", "blocked"]
     workspace: NotRequired[WorkspaceAnswer]
+    unavailable: NotRequired[str]
     stages: list[StageAnswer]
     degraded: list[str]
     conflicts: int
@@ -156,7 +157,8 @@ class StatusResult(TypedDict):
 
 
 def status(session: Session, params: WorkspaceParams) -> StatusResult:
-    """Report the state of the daemon and of a workspace; of the daemon alone if no workspace can be chosen.
+    """Report the state of the daemon and of a workspace; of the daemon alone if no workspace can be chosen. If the
+    workspace of the caller's directory cannot be opened, `unavailable` is the reason.
 
     The holder of a token gets no local paths, other workspaces or hidden nodes.
 
@@ -198,6 +200,8 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
         if params.workspace:
             raise
         answer["next"] = none.next
+        if isinstance(none, Unavailable) and session.principal is None:
+            answer["unavailable"] = f"{none.message}: {none.at}" if none.at else none.message
         if session.principal is not None:
             answer["daemon"] = _known_to(session, answer["daemon"])
             answer["degraded"] = []
@@ -210,6 +214,7 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
         answer["degraded"] += daemon.degraded(workspace)
         answer["jobs"] = jobs.listed(daemon.jobs(workspace))
     states = {stage["state"] for stage in answer["stages"]} | ({"degraded"} if answer["degraded"] else set())
+    states |= {"blocked"} if "unavailable" in answer else set()
     answer["health"] = next((s for s in ("blocked", "degraded", "waiting") if s in states), "ok")
     if answer["health"] in ("blocked", "degraded"):
         answer.setdefault("next", Advice(Do("doctor"), " shows a remedy for each."))
