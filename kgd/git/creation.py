@@ -13,7 +13,7 @@ import pygit2
 
 from kgd.errors import InvariantViolation, NotFound, Unavailable
 from kgd.git import pack, refs
-from kgd.git.discovery import Place, find_place, is_workspace
+from kgd.git.discovery import Place, config_files, find_place, is_workspace
 from kgd.git.files import is_cut, replace, sync_file_system, sync_folder, write_new
 from kgd.git.layout import FORMAT, RETIRED, Layout, code_layout, own_layout, removed, standalone_layout
 from kgd.git.objects import FILE, PLAIN, Object, Signature, commit_body, make, tree_body
@@ -258,7 +258,7 @@ def _skeleton(git_dir: Path, layout: Layout) -> None:
 
 
 def _tie(git_dir: Path, layout: Layout) -> None:
-    config = pygit2.Config(str(git_dir / "config"))
+    config = pygit2.Config(str(config_files(git_dir)[-1]))
     config["core.bare"] = False
     config["core.worktree"] = os.path.relpath(layout.work_tree, layout.git_dir)
 
@@ -353,9 +353,11 @@ def remove(layout: Layout) -> Path:
 
 def _untie(git_dir: Path) -> None:
     """Make the repository bare; git would not open it while its configuration names a missing work tree."""
-    config = pygit2.Config(str(git_dir / "config"))
+    *_, config = configs = [pygit2.Config(str(file)) for file in config_files(git_dir)]
     config["core.bare"] = True
-    del config["core.worktree"]
+    for one in configs:
+        if "core.worktree" in one:
+            del one["core.worktree"]
 
 
 def _unexclude(common_dir: Path) -> None:

@@ -131,10 +131,24 @@ def _common_dir(git_dir: Path) -> Path:
 def setting(git_dir: Path, key: str) -> str | None:
     """One value of the repository's own configuration; None if the value is not set or cannot be read."""
     try:
-        values = list(pygit2.Config(str(git_dir / "config")).get_multivar(key))
+        values = [value for file in config_files(git_dir) for value in pygit2.Config(str(file)).get_multivar(key)]
     except (OSError, pygit2.GitError):
         return None
     return str(values[-1]) if values else None
+
+
+def config_files(git_dir: Path) -> list[Path]:
+    """The files of a repository's own configuration; a later one takes precedence.
+
+    git writes the second one for settings of the main work tree, such as those of `git sparse-checkout`, and moves
+    core.worktree there. Raises as `pygit2.Config`.
+    """
+    shared, own = git_dir / "config", git_dir / "config.worktree"
+    if own.is_file():
+        config = pygit2.Config(str(shared))
+        if "extensions.worktreeConfig" in config and config.get_bool("extensions.worktreeConfig"):
+            return [shared, own]
+    return [shared]
 
 
 def _main_tree(common: Path) -> Path | None:
@@ -161,8 +175,8 @@ def check_configuration(git_dir: Path, work_tree: Path | None) -> None:
         Unavailable: The message names the necessary change.
     """
     try:
-        config = pygit2.Config(str(git_dir / "config"))
-        found = {entry.name.lower(): entry.value for entry in config}
+        files = [pygit2.Config(str(file)) for file in config_files(git_dir)]
+        found = {entry.name.lower(): entry.value for config in files for entry in config}
     except (pygit2.GitError, OSError) as error:
         raise Unavailable(f"the repository's config cannot be read: {error}", at=str(git_dir)) from error
     elsewhere = found.get("core.worktree")
@@ -182,11 +196,6 @@ def check_configuration(git_dir: Path, work_tree: Path | None) -> None:
             _names_promisor(found),
             "the repository is a partial clone",
             "Clone it again, without --filter.",
-        ),
-        (
-            found.get("extensions.worktreeconfig", "false") == "true",
-            "the repository has configuration per worktree",
-            "Remove extensions.worktreeConfig from the config.",
         ),
         (
             elsewhere is not None and not _is_expected(git_dir, elsewhere, work_tree),

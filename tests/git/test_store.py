@@ -262,7 +262,6 @@ def test_all_merge_bases_are_found(pen: Pen) -> None:
         ("extensions.objectFormat", "sha256", "SHA-256"),
         ("extensions.refStorage", "reftable", "reftable"),
         ("extensions.partialClone", "origin", "partial"),
-        ("extensions.worktreeConfig", "true", "worktree"),
         ("core.worktree", "/somewhere/else", "core.worktree"),
     ],
 )
