@@ -43,7 +43,7 @@ class Healing:
 
     def __init__(self, host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
         self._host, self._store, self._tree, self._plan_folder = host, host.store, tree, plan_folder
-        self._unpublished = edits.unpublished
+        self._edits, self._unpublished = edits, edits.unpublished
         self._plans = plan_folder.unflushed
         self._came_back: bool | None = None
         """Whether the index is older than a plan; None before the first look, since git may write it again."""
@@ -103,6 +103,8 @@ class Healing:
             there = self._tree.look(path)
             known = [id for id in self._unpublished.ids(path) if id is None or self._store.exists(id)]
             if there.odd or there.id in (*known, branch.entry(path), tip.entry(path)):
+                continue
+            if there.id is None and path in self._edits.left_out:
                 continue
             is_former = path in placed and (there.id is None or there.id in placed[path])
             if is_former or self._is_cut(self._tree.read(path), ids):

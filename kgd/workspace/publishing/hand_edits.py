@@ -11,7 +11,7 @@ import shlex
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -82,8 +82,11 @@ class HandEdits:
     ) -> None:
         self._tree, self._store = tree, store
         self.unpublished, self.buffers = Unpublished(store, tree, memory), Buffers()
-        self.home = Home(workspace, sharded, tree.read)
+        self.home = Home(workspace, sharded, self._text)
         """Edits are checked against the files in the work tree."""
+        self.left_out: frozenset[str] = frozenset()
+        """Paths that a sparse checkout leaves out of the work tree: their files are not missing."""
+        self._left_out_folders: tuple[ObjectId, frozenset[str], list[str]] = (b"", frozenset(), [])
         self._hinting = threading.Lock()
         self._hints: set[str] = set()
         """Files, and folders that appeared or disappeared."""
@@ -162,18 +165,32 @@ class HandEdits:
         """Top-level folders of the published tree that are completely missing. This is never treated as a deletion."""
         if not self._tree.exists():
             return [""]
-        return [
+        missing = [
             folder
             for folder in ("nodes", "memories", "bulk")
             if self._store.lookup(published, folder) and self._tree.look(folder) == Found(None)
         ]
+        if missing and self.left_out:
+            if self._left_out_folders[:2] != (published, self.left_out):
+                empty = [folder for folder in missing if self._is_left_out(published, folder)]
+                self._left_out_folders = published, self.left_out, empty
+            missing = [folder for folder in missing if folder not in self._left_out_folders[2]]
+        return missing
 
-    def look(self, published: ObjectId, head: ObjectId, *, settle: bool = False) -> Look:
+    def look(
+        self,
+        published: ObjectId,
+        head: ObjectId,
+        *,
+        settle: bool = False,
+        holds: Callable[[str], bool] = lambda path: False,
+    ) -> Look:
         """Compare the work tree with the published tree and return a person's edits.
 
         Takes one look-up per hinted file and one scan per hinted folder. After a hint without a path or about a special
         file, it scans everything once. `head` is the tree of the tip; content that is in it is not an edit. With
-        `settle`, only missing files wait until changes have stopped.
+        `settle`, only missing files wait until changes have stopped. Changes of a path that the user's index `holds`
+        are left alone.
         """
         began = time.thread_time()
         missing_folders = self.missing_folders(published)
@@ -208,6 +225,9 @@ class HandEdits:
         for path, at in found.items():
             if self._is_settled(path, at, base.get(path), tip):
                 continue
+            if holds(path):
+                self._seen.pop(path, None)
+                continue
             if at.id is None:
                 self._forget(path, same=False)
                 (restore.append if path == SETTINGS else missing.add)(path)
@@ -216,8 +236,9 @@ class HandEdits:
         if full:
             for path in [p for p in (*self._seen, *self._invalid) if p not in found]:
                 self._forget(path, same=False)
-            missing |= {path for path in base if path not in found and path != SETTINGS}
-            restore += [SETTINGS] if SETTINGS in base and SETTINGS not in found else []
+            absent = {path for path in base if path not in found and not holds(path)}
+            missing |= absent - {SETTINGS}
+            restore += absent & {SETTINGS}
             missing = {path for path in missing if None not in self.unpublished.ids(path) and tip.entry(path)}
             edits += self._deletions(frozenset(missing), base, now)
             self.scan_seconds = time.thread_time() - began
@@ -227,6 +248,14 @@ class HandEdits:
         return Look(edits, moving or self._rescan or bool(self._missing and not self.held), restore)
 
     # ---- inside
+
+    def _is_left_out(self, published: ObjectId, folder: str) -> bool:
+        tree = self._folder(published, folder)
+        return not tree or all(f"{folder}/{name}" in self.left_out for name, _, _ in self._store.files(tree))
+
+    def _text(self, path: str) -> bytes | None:
+        data = self._tree.read(path)
+        return self.unpublished.latest(path) if data is None and path in self.left_out else data
 
     def _scan(self, published: ObjectId, below: str = "") -> tuple[dict[str, Found], dict[str, ObjectId | None]]:
         """The files of the work tree and of the published tree, in all of kgd's folders or in one."""

@@ -36,6 +36,7 @@ from kgd.workspace.publishing.publish_steps import (
     record_abandoned,
     record_placed,
 )
+from kgd.workspace.publishing.user_staging import UserStaging
 from kgd.workspace.publishing.work_tree import Hurried, WorkTree, same_device
 from kgd.workspace.writing.admission import check
 from kgd.workspace.writing.writer import Staged
@@ -130,6 +131,7 @@ class Publication:
         self._tree = WorkTree(host.layout.work_tree, scratch)
         self._edits = HandEdits(self._store, self._tree, host.workspace, host.sharded, self._derived / "bases")
         self._unpublished = self._edits.unpublished
+        self._staging = UserStaging(host.layout)
         self._plan_folder = PlanFolder(scratch / "aside")
         self._publisher = Publisher(host, self._tree, self._plan_folder, self._edits, at_step)
         finish_interrupted(host, self._tree, self._plan_folder, self._edits)
@@ -233,7 +235,7 @@ class Publication:
         try:
             self._pass(settle)
         except Blocked as wait:
-            self._unsettled = self._unsettled or not wait.stuck
+            self._unsettled = self._unsettled or wait.is_brief
             self._block("publish", str(wait), stuck=wait.stuck)
         except Hurried:
             self._edits.hint(None)  # the files of this pass were not compared
@@ -250,6 +252,7 @@ class Publication:
                 "degraded" if self._flusher.failure else "ok" if in_step else "waiting",
                 self._clock() if in_step else self._stages["publish"].last_success,
                 self._flusher.failure,
+                about=self._staging.about(),
             )
         if not self._healing.is_due:  # unflushed files may be damaged until they have been checked
             self._plan_folder.flushed(self._flusher.until)
@@ -274,12 +277,17 @@ class Publication:
         if found.stamp == (0, 0, 0):
             creation.fill_work_tree(self._host.layout)
             found = self._last = publish_steps.signature(self._git_dir, self._branch)
+        self._look_at_index(found, settle)
         if self._healing.is_due:
             self._heal()
             found = self._last = publish_steps.signature(self._git_dir, self._branch)
+            self._look_at_index(found, settle)
         self._commit_late()
         self._commit_saved(found, settle)
-        if (self._published != self._tip or self._unpublished.differing()) and time.monotonic() >= self._not_before:
+        is_behind = self._published != self._tip or bool(self._unpublished.differing())
+        if is_behind or self._staging.is_in_use:
+            self._staging.check()
+        if is_behind and time.monotonic() >= self._not_before:
             self._publish(found)
 
     def _look_after_refs(self) -> None:
@@ -310,6 +318,11 @@ class Publication:
             self._foreign_at = now
             self._edits.hint(None)
         self._last = found
+
+    def _look_at_index(self, found: Signature, settle: bool) -> None:
+        if self._staging.look(found, settle=settle):
+            self._edits.hint(None)
+        self._edits.left_out = self._staging.left_out
 
     def _heal(self) -> None:
         """Restore files that an unclean stop damaged, before they are mistaken for edits."""
@@ -396,7 +409,7 @@ class Publication:
         self._unpublished.set_published(published)
         if self._restoring:
             self._restore(self._restoring)
-        look = self._edits.look(published, head, settle=settle)
+        look = self._edits.look(published, head, settle=settle, holds=self._staging.holds)
         self._unsettled = look.unsettled
         if publish_steps.signature(self._git_dir, self._branch) != found:
             self._edits.hint(None)
@@ -443,7 +456,8 @@ class Publication:
         tree = self._store.tree_of(self._published)
 
         def is_missing(path: str) -> bool:
-            return _is_below(path, missing) and self._tree.look(path) == (None, "")
+            is_left_out = path in self._staging.left_out
+            return _is_below(path, missing) and not is_left_out and self._tree.look(path) == (None, "")
 
         absent = [Placement(path, None, id) for path, _, id in self._store.diff(None, tree) if id and is_missing(path)]
         if not absent:
@@ -480,8 +494,9 @@ class Publication:
         assert before is not None
         if held := publish_steps.locked(self._git_dir / f"{self._branch}.lock"):  # waiting would keep the index locked
             raise Blocked(held.reason, stuck=held.stuck)
-        done = self._publisher.publish(found, before, after)
+        done = self._publisher.publish(found, before, after, self._staging.left_out)
         self._last = done.signature
+        self._staging.published(done.signature)
         self._set_published(after)
         self._unpublished.save_edits()
         large = done.signature.stamp[2] > LARGE_INDEX

@@ -55,12 +55,17 @@ _HOW_TO_END = {
 }
 
 
-class Blocked(Exception):
-    """Publication must wait, for the reason in the message. With `stuck` set, a person must act."""
+Change = tuple[str, Entry | None, Entry | None]
+"""A path with its entries before and after."""
 
-    def __init__(self, reason: str, *, stuck: bool = False) -> None:
+
+class Blocked(Exception):
+    """Publication must wait, for the reason in the message. With `stuck` set, a person must act; with `is_brief`, it
+    takes a moment."""
+
+    def __init__(self, reason: str, *, stuck: bool = False, is_brief: bool = True) -> None:
         super().__init__(reason)
-        self.stuck = stuck
+        self.stuck, self.is_brief = stuck, is_brief and not stuck
 
 
 class Done(NamedTuple):
@@ -83,18 +88,20 @@ class Publisher:
         self._git_dir, self._derived, self._branch = host.layout.git_dir, host.layout.derived_dir, host.layout.branch
         self._index = index_file.Rewriter(self._git_dir / "index", self._derived / INDEX)
 
-    def publish(self, found: Signature, before: ObjectId, after: ObjectId) -> Done:
-        """Move branch, index and work tree from `before` to `after`. `found` is the current state of git's files.
+    def publish(self, found: Signature, before: ObjectId, after: ObjectId, left_out: Set[str] = frozenset()) -> Done:
+        """Move branch, index and work tree from `before` to `after`. `found` is the current state of git's files, and
+        `left_out` are the paths that a sparse checkout leaves out of the work tree: only the index follows there.
 
         After an exception, either nothing moved and the placed files are recorded, or the lock remains and
         `finish_interrupted` completes the publication. `Blocked` is an expected reason to wait.
         """
         began = time.monotonic()
         changes = list(self._store.changes(self._store.tree_of(before), self._store.tree_of(after)))
-        files, passed, absent = self._divide(changes)
+        unplaced = [_left_out(one) for one in changes if one[0] in left_out and self._tree.look(one[0]) == Found(None)]
+        files, passed, absent = self._divide(changes, {file.path for file in unplaced})
         mine, lock = self._derived / INDEX, self._git_dir / "index.lock"
         modes = {path: new[0] for path, _, new in changes if new}
-        staged = self._prepare_index(mine, [*files, *passed], modes, after)
+        staged = self._prepare_index(mine, [*files, *passed, *unplaced], modes, after, left_out)
         plan = self._plan_folder.begin(before, after, files, os.stat(mine).st_ino)
         try:
             self._prepare_files(plan, absent)
@@ -137,10 +144,10 @@ class Publisher:
         return Done(Signature(found.head, after, stamp, ()), ended - began, ended - locked)
 
     def _divide(
-        self, changes: Iterable[tuple[str, Entry | None, Entry | None]]
+        self, changes: Iterable[Change], unplaced: Set[str]
     ) -> tuple[list[Placement], list[Placement], set[str]]:
         """The files to place, those to skip because a person's version is waiting there, and the paths of those to
-        place that do not have their new version yet.
+        place that do not have their new version yet. The paths `unplaced` are in none of them.
 
         A change that was reverted before it was published is placed as well: the commits agree, but the work tree
         differs.
@@ -153,6 +160,8 @@ class Publisher:
         for path, before, after in changes:
             old, new = before and before[1], after and after[1]
             same.pop(path, None)
+            if path in unplaced:
+                continue
             there = self._tree.look(path)
             file = self._placement(path, old, new)
             known = there.id in (old, new) or self._unpublished.is_committed(path, there)
@@ -175,9 +184,10 @@ class Publisher:
         return Placement(path, old, new, self._unpublished.ids(path), self._unpublished.is_undone(path, Found(old)))
 
     def _prepare_index(
-        self, mine: Path, files: list[Placement], modes: Mapping[str, bytes], after: ObjectId
+        self, mine: Path, files: list[Placement], modes: Mapping[str, bytes], after: ObjectId, left_out: Set[str]
     ) -> list[str]:
-        """Write the new index; return the paths that a person has staged, which stay staged."""
+        """Write the new index; return the paths that a person has staged, which stay staged. The paths `left_out` keep
+        git's flag."""
         mine.unlink(missing_ok=True)
         replacements = [
             index_file.Replacement(
@@ -186,7 +196,7 @@ class Publisher:
             for f in files
         ]
         try:
-            return self._index.rewrite(replacements)
+            return self._index.rewrite(replacements, left_out)
         except index_file.Unmerged as error:
             raise Blocked(
                 f"{error.path} has an unfinished merge; `git add` or `git checkout` it in the work tree", stuck=True
@@ -234,6 +244,11 @@ class Publisher:
             if self._tree.look(file.path).id == file.new:
                 self._unpublished.record_own(file.path, file.new)
         self._plan_folder.end(plan, is_abandoned=any(self._unpublished.ids(file.path) for file in plan.files))
+
+
+def _left_out(change: Change) -> Placement:
+    path, before, after = change
+    return Placement(path, before and before[1], after and after[1])
 
 
 def finish_interrupted(host: Host, tree: WorkTree, plan_folder: PlanFolder, edits: HandEdits) -> None:
