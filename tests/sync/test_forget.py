@@ -354,7 +354,8 @@ def test_an_interrupted_removal_is_completed_by_the_same_call(
             forget(ann)
     ann.restart()
     assert holding(git_dir)
-    until(lambda: ann.summary("a") == "REMOVED")  # from the work tree, if the refs had not moved
+    ann.workspace.settle()  # the work tree's files are staged, if the refs had not moved
+    until(lambda: ann.summary("a") == "REMOVED")
     forget(ann)
     assert holding(git_dir) == []
     assert ann.summary("a") == "REMOVED"

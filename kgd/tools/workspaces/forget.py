@@ -73,6 +73,7 @@ def forget(session: Session, params: ForgetParams) -> ForgetResult:
         raise Unavailable(
             "an import is running", next=Advice(Do("status"), " shows it. Repeat the command when it is done.")
         )
+    workspace.settle()
     author, id, now, key = session.author(workspace), workspace.id, workspace.now(), workspace.signing
     syncing = daemon.syncing(workspace)
     remotes = [one.remote for one in syncing.machines()]

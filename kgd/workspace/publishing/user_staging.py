@@ -29,7 +29,8 @@ class UserStaging:
         """Paths that a sparse checkout leaves out of the work tree."""
         self._key: tuple[index_file.Stamp, ObjectId | None] | None = None
         self._staged: dict[str, ObjectId | None] = {}
-        self._since = 0.0
+        self._since = 0
+        """When the user last staged something, in nanoseconds since 1970."""
         self._held: bool | None = None
         self._settle = False
         self.is_in_use = False
@@ -91,12 +92,12 @@ class UserStaging:
             branch = self._found.branch
             self._staged = user_index.staged(self._layout.git_dir, branch) if branch else {}
             if not self._staged.items() <= before.items():
-                self._since = time.monotonic()
+                self._since = min(time.time_ns(), self._found.stamp[1])
         return self._staged
 
     def _is_held(self) -> bool:
         if self._held is None:
-            is_recent = not self._settle and time.monotonic() - self._since < STAGED_SECONDS
+            is_recent = not self._settle and time.time_ns() - self._since < STAGED_SECONDS * 1e9
             self._held = bool(self._changes()) and (is_recent or self._is_git_running())
         return self._held
 

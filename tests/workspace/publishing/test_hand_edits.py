@@ -233,7 +233,7 @@ def test_a_sudden_mass_deletion_is_held_until_the_person_commits_it(team: Desk) 
         team.file(f"n{i}").unlink()
     team.ws.hint(None)
     eventually(lambda: "12 of 20" in team.ws.health()["integrate"].blocker, lambda: team.ws.health())
-    assert "git commit" in team.ws.health()["integrate"].blocker
+    assert f"`git -C {team.tree} commit" in team.ws.health()["integrate"].blocker
     assert team.ws.node(uri("n1")) is not None
     team.ws.submit(change(upsert("n15", name="Not held")))
     eventually(lambda: "Not held" in team.file("n15").read_text(), lambda: team.ws.health())

@@ -108,12 +108,12 @@ def _end(desk: Desk, state: str) -> None:
 STATES = {
     "detached HEAD": "detached",
     "other branch": "elsewhere",
-    "MERGE_HEAD": "git merge --abort",
-    "CHERRY_PICK_HEAD": "git cherry-pick --abort",
-    "REVERT_HEAD": "git revert --abort",
-    "rebase-merge": "git rebase --abort",
-    "rebase-apply": "git rebase --abort",
-    "BISECT_LOG": "git bisect reset",
+    "MERGE_HEAD": "merge --abort`",
+    "CHERRY_PICK_HEAD": "cherry-pick --abort`",
+    "REVERT_HEAD": "revert --abort`",
+    "rebase-merge": "rebase --abort`",
+    "rebase-apply": "rebase --abort`",
+    "BISECT_LOG": "bisect reset`",
     "sequencer": "sequence",
     "index.lock": "git command is running",
 }

@@ -20,6 +20,7 @@ from tests.workspace.people import Desk, code_layout, eventually, hurry
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch)
+    monkeypatch.setattr(user_staging, "STAGED_SECONDS", 120.0)
 
 
 @pytest.fixture
