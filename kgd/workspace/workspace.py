@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kgd import tracing
 from kgd.codec import documents, paths
-from kgd.errors import Damaged, Invalid, KgdError, Unavailable
+from kgd.errors import Advice, Damaged, Do, Invalid, KgdError, Unavailable
 from kgd.git import integrity, ref_repair
 from kgd.git.history import Change as FileChange
 from kgd.git.layout import Layout
@@ -486,9 +486,16 @@ class Workspace:
     def settle(self) -> None:
         """Commit files that a person has just saved, and merge their own commits, before returning.
 
-        Waits up to three seconds; returns without them while git or an invalid file blocks it.
+        Files that cannot be read, and an unfinished operation of git, stay as they are.
+
+        Raises:
+            Unavailable: A git command runs, or an editor still writes.
         """
-        self._publication.settle()
+        if not self._publication.settle():
+            raise Unavailable(
+                "the files that you have saved are not committed yet",
+                next=Advice("Repeat the command in a moment; ", Do("status"), " shows the reason."),
+            )
 
     @property
     def scan_seconds(self) -> float:

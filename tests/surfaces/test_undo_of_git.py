@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from kgd.errors import Unavailable
+from kgd.workspace.publishing import publication
 from kgd.workspace.workspace import Workspace
 from tests.surfaces.conftest import Ask, git, upsert
 from tests.waiting import until
@@ -68,6 +70,21 @@ def test_a_rewritten_commit_is_undone_before_older_changes(told: Ask, ws: Worksp
     git(ws.layout.work_tree, "commit", "-qam", "second", "--amend")
     assert told.undo()["reverted"]["message"] == "second"
     assert names(told) == {"a"}
+
+
+def test_undo_is_refused_while_a_saved_file_waits_for_git(
+    told: Ask, ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publication, "SETTLE_SECONDS", 0.1)
+    lock = ws.layout.git_dir / "index.lock"
+    lock.touch()
+    file = ws.layout.work_tree / "nodes/concept/a.yaml"
+    file.write_text(file.read_text().replace("one", "by hand"))
+    with pytest.raises(Unavailable, match="the files that you have saved are not committed yet"):
+        told.undo()
+    lock.unlink()
+    until(lambda: told.get(uris="a")["nodes"][0]["summary"] == "by hand")
+    assert names(told) == {"a", "b"}
 
 
 def test_undo_within_a_moment_of_a_save_undoes_the_save(told: Ask, ws: Workspace) -> None:

@@ -363,7 +363,8 @@ def _follow_rewrite(
     if not is_rewound:
         staging.write({path: data for path, data in merged.files.items() if path not in dropped})
         message = _by_hand(by, f"merge {name}", "merge")
-        tip = staging.commit(staging.write_tree(), sorted((tip, branch)), by, message)
+        # The branch comes first, so that at one second its commits are newer than those that they replace.
+        tip = staging.commit(staging.write_tree(), (branch, tip), by, message)
     if dropped:
         staging.write(dropped)
         message = _by_hand(by, f"take '{name}' back to {branch.hex()[:10]}", "hand-edit")

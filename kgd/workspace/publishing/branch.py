@@ -45,8 +45,9 @@ class BranchPublication:
         """Report that the tip moved."""
         self._task.wake()
 
-    def settle(self) -> None:
-        """Do nothing: there are no files that a person could have saved."""
+    def settle(self) -> bool:
+        """Return True: there are no files that a person could have saved."""
+        return True
 
     def confirm_deletions(self) -> None:
         """Do nothing: there are no files that could be missing."""

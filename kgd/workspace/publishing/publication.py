@@ -63,8 +63,8 @@ repeated."""
 LAST_FILES = 50_000
 """Files that a stop may look at, to publish once more; about a third of a second on a quiet machine."""
 RESTORED_SHOWN = 60.0
-SETTLE_SECONDS = 3.0
-"""Maximum seconds that a caller of `settle` waits; longer than the pause after a git command."""
+SETTLE_SECONDS = 8.0
+"""Maximum seconds that a caller of `settle` waits; longer than other programs delay publication."""
 PUBLISHED = "published"
 """The file with the commit of the last publication."""
 
@@ -158,16 +158,19 @@ class Publication:
         if not self._off:
             self._task.wake()
 
-    def settle(self) -> None:
-        """Commit a person's saved files and merge their commits, as far as nothing blocks it, before returning."""
+    def settle(self) -> bool:
+        """Commit a person's saved files and merge their commits, and return whether that is done. A state that only a
+        person can end counts as done."""
         if self._off or self._task.is_mine:
-            return
+            return True
         with self._settling:
             self._asked += 1
             mine = self._asked
         self.hint()
         with self._settling:
-            self._settling.wait_for(lambda: self._answered >= mine or self._is_stopped, SETTLE_SECONDS)
+            is_done = self._settling.wait_for(lambda: self._answered >= mine or self._is_stopped, SETTLE_SECONDS)
+            self._answered = max(self._answered, mine)
+        return is_done
 
     def confirm_deletions(self) -> None:
         """Confirm that the files whose deletion is held were deleted deliberately."""
@@ -217,7 +220,7 @@ class Publication:
     def _step(self) -> float:
         asked = self._asked
         self._attempt(settle=asked > self._answered)
-        if not self._unsettled:
+        if not self._unsettled and not self._staging.is_in_use:
             with self._settling:
                 self._answered = asked
                 self._settling.notify_all()
