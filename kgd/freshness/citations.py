@@ -16,7 +16,7 @@ from kgd.errors import KgdError
 from kgd.freshness.code import FOLDER, ID, READ, Code
 from kgd.model.fields import CITES
 from kgd.model.node import Node, Relation
-from kgd.model.uri import Uri, path_of, scheme_of, workspace_of
+from kgd.model.uri import Uri, path_of, scheme_of, uri_at, workspace_of
 
 VERIFIED = "verified"
 """The key in `data` that contains the verifications."""
@@ -31,6 +31,7 @@ _FORM = re.compile(
 ).fullmatch
 _NOTE = re.compile(r"(?P<text>.+)@(?P<id>[0-9a-f]{12})", re.DOTALL).fullmatch
 _CONFIRMED = re.compile(r"@[0-9a-f]{12}").fullmatch
+_EXTENSION = re.compile(r".*[\w)]\.[A-Za-z]\w{0,7}(?:#[\w$.]+)?", re.DOTALL).fullmatch
 _OUTSIDE = re.compile(r"(?:[a-z][a-z0-9+.-]*:|[A-Za-z]:[\\/])").match
 
 
@@ -53,11 +54,31 @@ def parse(text: str, workspace: str) -> Citation | None:
     return Citation(text, path, found["symbol"] or "", found["at"] or found["late"] or "")
 
 
-def placed(text: str, locate: Callable[[str], str | None]) -> str:
-    """The citation with the path that `locate` returns, from the top of the code tree; unchanged if it returns None."""
+def placed(text: str, locate: Callable[[str], str | None], workspace: str) -> str:
+    """The citation with the path that `locate` returns, from the top of the code tree; unchanged if it returns None.
+
+    A text, or its part before ``#``, that is a path takes precedence over other readings of its signs.
+    """
+    whole = text.strip()
+    head, sign, symbol = whole.rpartition("#")
+    for path, name in ((whole, ""), (head, symbol)) if sign else ((whole, ""),):
+        there = locate(path) if path and "://" not in path else None
+        if there and (spelled := _as_uri(there.rstrip("/"), name, workspace)):
+            return spelled
     found = _FORM(text.strip())
     path = locate(found["path"]) if found and "://" not in found["path"] else None
     return f"{path}{text.strip()[found.end('path') :]}" if found and path else text
+
+
+def _as_uri(path: str, symbol: str, workspace: str) -> str:
+    """The citation with the URI of a file whose plain path would be read differently, as in ``ab#1.py``; empty for
+    other paths."""
+    suffix = f"#{symbol}" if symbol else ""
+    plain, uri = parse(f"{path}{suffix}", workspace), uri_at("file", workspace, path)
+    if uri is None or (plain is not None and (plain.path, plain.symbol, plain.at) == (path, symbol, "")):
+        return ""
+    read = parse(f"{uri}{suffix}", workspace)
+    return f"{uri}{suffix}" if read is not None and (read.path, read.symbol, read.at) == (path, symbol, "") else ""
 
 
 def moved(text: str, workspace: str, to: Callable[[str], str | None]) -> str:
@@ -70,12 +91,19 @@ def moved(text: str, workspace: str, to: Callable[[str], str | None]) -> str:
     if one is None or path is None:
         return text
     slash = "/" if text.strip().endswith("/") else ""
+    if spelled := _as_uri(path, one.symbol, workspace):
+        return spelled
     return f"{path}#{one.symbol}" if one.symbol else f"{path}{slash}"
 
 
 def looks_like_a_path(text: str) -> bool:
     """Whether a text looks like a path; papers and books can be cited as well."""
     return " " not in text and ("/" in text or "." in text)
+
+
+def names_a_file(text: str) -> bool:
+    """Whether a text that is no citation of a file seems to be meant as one: it ends with an extension."""
+    return "://" not in text and _EXTENSION(text.strip()) is not None
 
 
 def may_cite(data: bytes) -> bool:

@@ -505,7 +505,7 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
             warnings.append(f"{one.text[:200]} has an unknown commit or blob, so changes cannot be detected")
             continue
         if not now.id:
-            if now.known and one.text in texts and citations.looks_like_a_path(one.path):
+            if now.known and one.text in texts and _is_path(one.path, one.text):
                 cure = "; cite a file or PATH#SYMBOL, without line numbers" if _LINE(one.text) else ""
                 warnings.append(f"{one.text[:200]} is cited, but the code tree has no such file{cure}")
             continue
@@ -517,11 +517,18 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
                 followed = freshness.code.shareable(one.path, one.symbol)
                 marks.update({note(one.text, followed.id): True} if followed.id else {})
     kept = {one.text for one in citations.of(after, workspace.id)}
+    for text in texts:
+        if text not in kept and citations.names_a_file(text):
+            warnings.append(f"{text[:200]} is cited, but the code tree has no such file")
     renewed = {key.rpartition("@")[0] for key in marks}
     for text, ids in old.items():
         if text in renewed or text not in kept:
             marks.update({note(text, id): None for id in ids if note(text, id) not in marks})
     return replace(edit, data={**edit.data, VERIFIED: marks}) if marks else edit
+
+
+def _is_path(path: str, text: str) -> bool:
+    return citations.looks_like_a_path(path) or citations.names_a_file(text)
 
 
 def _about_symbol(relation: Relation, workspace: str) -> Citation | None:

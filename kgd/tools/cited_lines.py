@@ -34,7 +34,7 @@ def cited(session: Session, workspace: Workspace, text: str, *, at: str) -> tupl
     asked = _lines_in(session, workspace, text)
     path = locate(asked[0]) if asked else None
     if asked is None or path is None or file_paths.is_directory(workspace, path):
-        return placed(text, locate), ""
+        return placed(text, locate, workspace.id), ""
     _, first, last = asked
     lines = f"line {first}" if first == last else f"lines {first}-{last}"
     code = worktrees.code_for(workspace, session.own_cwd) if session.principal is None else None
@@ -70,6 +70,7 @@ def without_lines(session: Session, workspace: Workspace, edits: Sequence[Edit])
             n: cited(session, workspace, text, at=f"changes[{number}].data.cites")
             for n, text in enumerate(texts)
             if _lines_in(session, workspace, text)
+            or (not _is_plain(text) and file_paths.is_known(session, workspace, text))
         }
         if found:
             warnings += [warning for _, warning in found.values() if warning]
@@ -77,6 +78,11 @@ def without_lines(session: Session, workspace: Workspace, edits: Sequence[Edit])
             edit = replace(edit, data={**edit.data, CITES: list(cites)})
         made.append(edit)
     return tuple(made), warnings
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a path has no sign with a meaning in citations."""
+    return not any(sign in text for sign in "#:@") or "://" in text
 
 
 def subject(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple[Uri, str]:

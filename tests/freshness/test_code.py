@@ -51,7 +51,7 @@ def test_many_citations_of_a_file_cost_one_run_of_git_for_each_content(
     runs: list[str] = []
 
     def counted(place: Any, arguments: Any, **options: Any) -> bytes:
-        runs.append(arguments[0])
+        runs.append(arguments[len(program.LOCAL)])
         return program.run(place, arguments, **options)
 
     monkeypatch.setattr("kgd.freshness.code.run", counted)

@@ -153,3 +153,39 @@ def test_a_symbol_of_a_file_is_an_address_of_every_call(ask: Ask) -> None:
     assert ask.get(uris=f"{KEYS}#sign")["nodes"][0]["uri"] == f"symbol://shop/{KEYS}/sign"
     ask.put(changes=upsert("a", relations=[{"type": "about", "target": f"./{KEYS}#sign"}]))
     assert ask.get(uris="a")["nodes"][0]["relations"][0]["target"] == f"symbol://shop/{KEYS}/sign"
+
+
+@pytest.mark.parametrize(
+    ("path", "cited", "symbol"),
+    [
+        ("ab#1.py", "file://shop/ab%231.py", "ab#1.py#sign"),
+        ("odd dir/a b#1.py", "file://shop/odd%20dir/a%20b%231.py", "odd dir/a b#1.py#sign"),
+        ("c:3.py", "file://shop/c:3.py", "file://shop/c:3.py#sign"),
+        ("c:3", "file://shop/c:3", "file://shop/c:3#sign"),
+        ("odd dir/a b.py", "odd dir/a b.py", "odd dir/a b.py#sign"),
+    ],
+)
+def test_a_file_whose_name_has_signs_of_citations_is_cited(
+    ask: Ask, code: Path, path: str, cited: str, symbol: str
+) -> None:
+    (code / path).parent.mkdir(exist_ok=True)
+    (code / path).write_text("def sign():\n    return 1\n")
+    fact = ask.remember(text="Signing is slow.", cites=[path, f"{path}#sign"])
+    assert (stored(ask, fact)["data"]["cites"], fact["warnings"]) == ([cited, symbol], [])
+    other = ask.put(changes=[upsert("gotcha:other", summary="Slow.", data={"cites": [path]})])
+    assert (stored(ask, other)["data"]["cites"], other["warnings"]) == ([cited], [])
+    (code / path).write_text("def sign():\n    return 2\n")
+    changed = {node["uri"] for node in ask.stale()["nodes"]}
+    assert changed == {fact["nodes"][0]["uri"], other["nodes"][0]["uri"]}
+
+
+@pytest.mark.parametrize("text", ["c:9.py", "x#1.py", "odd dir/none.py", "odd dir/none.py#sign"])
+def test_a_citation_of_a_missing_file_is_reported_in_any_spelling(ask: Ask, text: str) -> None:
+    assert ask.remember(text="Signing is slow.", cites=[text])["warnings"] == [
+        f"{text} is cited, but the code tree has no such file"
+    ]
+
+
+@pytest.mark.parametrize("text", ["a book", "Knuth, The Art, 1.2", "https://example.org/a.html", "RFC 9110: 3.2"])
+def test_a_citation_of_a_book_or_an_address_is_no_missing_file(ask: Ask, text: str) -> None:
+    assert ask.remember(text="Signing is slow.", cites=[text])["warnings"] == []
