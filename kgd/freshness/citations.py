@@ -61,8 +61,8 @@ def placed(text: str, locate: Callable[[str], str | None], workspace: str) -> st
     """
     whole = text.strip()
     head, sign, symbol = whole.rpartition("#")
-    for path, name in ((whole, ""), (head, symbol)) if sign else ((whole, ""),):
-        there = locate(path) if path and "://" not in path else None
+    for at, name in ((whole, ""), (head, symbol)) if sign else ((whole, ""),):
+        there = locate(at) if at and "://" not in at else None
         if there and (spelled := _as_uri(there.rstrip("/"), name, workspace)):
             return spelled
     found = _FORM(text.strip())

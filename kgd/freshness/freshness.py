@@ -418,10 +418,10 @@ def _unchecked(workspace: Workspace, changes: ChangeSet) -> tuple[str, ...]:
     """A warning about the first citation of code in a workspace without a code tree."""
     for edit in changes.edits:
         cites = edit.data.get(CITES) if isinstance(edit, Upsert) else None
-        for one in cites if isinstance(cites, list) else [cites]:
-            cited = citations.parse(one, workspace.id) if isinstance(one, str) else None
+        for text in (one for one in (cites if isinstance(cites, list) else [cites]) if isinstance(one, str)):
+            cited = citations.parse(text, workspace.id)
             if cited is not None and citations.looks_like_a_path(cited.path):
-                return (f"{str(one)[:200]} cannot be checked: this workspace has no code tree here",)
+                return (f"{text[:200]} cannot be checked: this workspace has no code tree here",)
     return ()
 
 

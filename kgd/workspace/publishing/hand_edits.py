@@ -247,6 +247,12 @@ class HandEdits:
         moving = any(not seen.refused for seen in self._seen.values())
         return Look(edits, moving or self._rescan or bool(self._missing and not self.held), restore)
 
+    def started_from(self, path: str, data: bytes, latest: bytes | None) -> bytes | None:
+        """The version from which a person made `data`: the latest, or a recent one that an editor had open."""
+        if latest is None or not self._is_readable(path, latest):
+            return latest  # a file that cannot be read was repaired: no older version is merged with it
+        return self.buffers.closest(path, data, latest)
+
     # ---- inside
 
     def _is_left_out(self, published: ObjectId, folder: str) -> bool:
@@ -342,7 +348,14 @@ class HandEdits:
     def _base(self, path: str, data: bytes | None) -> bytes | None:
         """The version that the person started from."""
         latest = self.unpublished.latest(path)
-        return latest if data is None or latest is None else self.buffers.closest(path, data, latest)
+        return latest if data is None else self.started_from(path, data, latest)
+
+    def _is_readable(self, path: str, data: bytes) -> bool:
+        try:
+            check(path, data, None, self.home)
+        except KgdError:
+            return False
+        return True
 
     def _forget(self, path: str, *, same: bool = True) -> None:
         self._seen.pop(path, None)

@@ -385,7 +385,7 @@ class Publication:
             except KgdError:
                 self._put_back(late)
                 continue
-            started_from = self._edits.buffers.closest(late.path, late.data, base)
+            started_from = self._edits.started_from(late.path, late.data, base)
             taken = self._commit_edits([HandEdit(late.path, late.data, started_from)])
             if taken.refused:
                 self._put_back(late)

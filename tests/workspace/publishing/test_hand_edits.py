@@ -147,6 +147,23 @@ def test_an_unreadable_file_is_reported_with_its_line_and_stops_nothing_else(tea
     team.published()
 
 
+MARKED = "<<<<<<< ours\nname: a\n=======\nname: b\n>>>>>>> theirs\n"
+
+
+@pytest.mark.parametrize("broken", [MARKED, "name: a\nname: b\n"])
+def test_a_file_that_was_committed_unreadable_and_then_repaired_is_no_conflict(team: Desk, broken: str) -> None:
+    path = team.file("n1")
+    repaired = path.read_text().replace("name: N1", "name: a")
+    path.write_text(path.read_text().replace("name: N1\n", broken))
+    team.git("commit", "-q", "--no-verify", "-am", "by git")
+    eventually(lambda: team.ws.invalid_files(), lambda: team.ws.health())
+    team.published()
+    team.save("n1", repaired)
+    team.serves("n1", "name", "a")
+    assert team.ws.conflicts.total == 0
+    assert team.ws.invalid_files() == ()
+
+
 def test_a_special_file_is_never_opened_and_reported_once(team: Desk) -> None:
     folder = team.file("n1").parent
     os.mkfifo(folder / "pipe.yaml")
