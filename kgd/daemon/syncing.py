@@ -300,6 +300,7 @@ class _Runner:
         finally:
             self._progress = None
             self._busy.release()
+            self._task.wake()  # plan the next round by this result, and watch a directory that is there again
 
     def is_cloned(self) -> bool:
         with self._busy, contextlib.suppress(KgdError):

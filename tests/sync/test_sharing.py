@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -245,6 +246,18 @@ def test_kgd_up_in_a_plain_clone_of_a_workspace_is_that_workspace_and_share_keep
     bob.call("share")
     bob.put("b", summary="from bob")
     until(lambda: ann.has("b"))
+
+
+def test_a_directory_that_was_away_is_watched_again_after_a_sync_by_hand(ann: Person, bob: Person, hub: Path) -> None:
+    ann.share(hub, sync=3600)
+    bob.share(hub, sync=0)
+    away = hub.rename(hub.with_name("away"))
+    assert ann.sync()["state"] != "ok"
+    shutil.copytree(away, hub)
+    assert ann.sync()["state"] == "ok"
+    bob.put("b", summary="by Bob")
+    bob.sync()
+    until(lambda: ann.has("b"), WATCHED)
 
 
 @pytest.mark.slow
