@@ -12,6 +12,8 @@ from kgd.git.remote_settings import SSH, RemoteUrl
 PUSHED = re.compile(r"^([ +*=!-])\t([^\t]*)\t(.*)$", re.M)
 """A line of `git push --porcelain`: flag, refs, summary."""
 _LOCKED = re.compile(r"Unable to create '[^'\n]{0,400}\b(refs/[^'\n]{1,400}\.lock)': File exists")
+_BY_HOOK = "ref updates aborted by hook"
+_OF_GIT = re.compile(r"(fatal|error|send-pack|To|warning):? .*").match
 _NO_PROGRESS = re.compile(
     r"(remote: )?(Enumerating|Counting|Compressing|Receiving|Resolving|Writing|Total|Unpacking|Processing|Delta) ?.*"
 ).fullmatch
@@ -114,6 +116,12 @@ _KNOWN = (
         "the remote's git server cannot move several refs together",
         "Use a server that supports atomic pushes.",
     ),
+    _Known(
+        r"hash algorithm|mismatched algorithms|object format",
+        "protocol",
+        "the remote has another object format (SHA-256), and kgd writes SHA-1",
+        "Share through a repository made with `git init --bare --object-format=sha1`.",
+    ),
     _Known(r"transport '.*' not allowed", "protocol", "the address uses a protocol that is not allowed"),
     _Known(
         r"fsck error|fatal: fsck|hasDot|badTree|zeroPadded|unknownType|nullSha1|index-pack died|index-pack failed"
@@ -176,12 +184,20 @@ def of_push(failed: GitFailed, url: RemoteUrl) -> Exception:
         output = _server_words(failed.complaints, reason)
         if "fetch first" in output:  # a hub's hook reports a lost race in a sentence
             return LostRace(output)
-        return Trouble(
-            "refused",
-            f"the remote refused the push: {output}",
-            next="Ask its maintainer for push access, or share under another ref (`kgd share --ref refs/heads/kgd`).",
-        )
+        return _refused(output)
+    if _BY_HOOK in failed.complaints:  # the server ends without a line for the ref
+        lines = [line.removeprefix("remote:").strip() for line in failed.complaints.splitlines()]
+        said = [line for line in lines if line and not _NO_PROGRESS(line) and not _OF_GIT(line)]
+        return _refused(f"{' '.join(said)[:240]} (reference-transaction hook)".strip())
     return of_failure(failed, url)
+
+
+def _refused(reason: str) -> Trouble:
+    return Trouble(
+        "refused",
+        f"the remote refused the push: {reason}",
+        next="Ask its maintainer for push access, or share under another ref (`kgd share --ref refs/heads/kgd`).",
+    )
 
 
 def _server_words(complaints: str, reason: str) -> str:

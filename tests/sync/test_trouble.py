@@ -250,6 +250,26 @@ def test_a_protected_branch_is_a_blocker_with_the_servers_own_sentence(shared: P
     assert shared.sync()["pushed"] == 1
 
 
+@pytest.mark.parametrize("name", ["update", "reference-transaction"])
+def test_any_hook_of_the_server_that_refuses_is_a_blocker_with_its_own_sentence(
+    shared: Person, hub: Path, name: str
+) -> None:
+    hook = hub / "hooks" / name
+    hook.write_text("#!/bin/sh\necho 'a ticket is missing' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    shared.put("new", summary="x")
+    assert waits(shared.sync()) == ["refused"]
+    assert "the remote refused the push: a ticket is missing" in shared.stage("push")["blocker"]
+    hook.unlink()
+    assert shared.sync()["pushed"] == 1
+
+
+def test_a_remote_with_sha256_is_named(ann: Person, tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--bare", "--object-format=sha256", "new.git")
+    told = ann.call("remote", action="add", name="origin", url=str(tmp_path / "new.git"))
+    assert "the remote has another object format (SHA-256), and kgd writes SHA-1" in str(told)
+
+
 @pytest.mark.slow
 def test_a_network_that_dies_in_the_middle_of_a_push_leaves_all_or_nothing(shared: Person, hub: Path) -> None:
     hook = hub / "hooks/pre-receive"
