@@ -202,7 +202,7 @@ class Code:
             "log",
             "--raw",
             "-z",
-            "--abbrev=40",
+            "--no-abbrev",
             "--no-renames",
             "--no-ext-diff",
             "--no-textconv",
@@ -227,7 +227,8 @@ class Code:
             if one.blob is None or number >= READ:
                 yield None if one.blob is None else one.blob[:ID]
                 continue
-            yield self._id_in(one.blob, path, symbol) or one.blob[:ID] if symbol else one.blob[:ID]
+            is_by_content = bool(symbol) or len(one.blob) > 40  # the ids of SHA-256 are not those of contents
+            yield self._id_in(one.blob, path, symbol) or one.blob[:ID] if is_by_content else one.blob[:ID]
 
     def _id_in(self, blob: str, path: str, symbol: str) -> str | None:
         key = (blob, path, symbol)

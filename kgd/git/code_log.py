@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple
 
 from kgd.errors import KgdError, Limit
 from kgd.git import program
-from kgd.git.discovery import Place, is_partial
+from kgd.git.discovery import Place, is_partial, setting
 from kgd.git.objects import moment
 from kgd.git.program import LOCAL, Bounds, GitFailed
 from kgd.git.refs import read_foreign
@@ -77,9 +77,23 @@ def head(code: Place) -> str:
             return named
         ref = named[5:].strip()
         if ref.startswith("refs/") and ".." not in ref.split("/"):
+            if setting(code.common_dir, "extensions.objectformat") not in (None, "sha1"):
+                return _asked(code, ref)
             found = read_foreign(code.common_dir, ref, "", 1)
             return found[ref].hex() if ref in found else ""
     return ""
+
+
+def _asked(code: Place, ref: str) -> str:
+    """The value of a ref in a repository with longer ids, which only git reads; empty if it does not exist."""
+    try:
+        return (
+            program.run(code.git_dir, ["rev-parse", "--verify", "--quiet", ref], deadline=CONTENT_SECONDS)
+            .decode()
+            .strip()
+        )
+    except GitFailed:
+        return ""
 
 
 def boundary(code: Place) -> frozenset[str]:

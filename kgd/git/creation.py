@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pygit2
 
-from kgd.errors import InvariantViolation, NotFound, Unavailable
-from kgd.git import pack, refs
+from kgd.errors import InvariantViolation, KgdError, NotFound, Unavailable
+from kgd.git import pack, program, refs
 from kgd.git.discovery import Place, config_files, find_place, is_workspace
 from kgd.git.files import is_cut, replace, sync_file_system, sync_folder, write_new
 from kgd.git.layout import FORMAT, RETIRED, Layout, code_layout, own_layout, removed, standalone_layout
@@ -215,11 +215,11 @@ def check_place_is_free(place: Place, layout: Layout) -> None:
         raise InvariantViolation(
             "the git directory holds a kgd folder that kgd did not create", at=str(layout.git_dir), next=next_step
         )
-    index = place.git_dir / "index"
-    try:
-        tracked = index.exists() and any(entry.path.startswith(".kgd/") for entry in pygit2.Index(str(index)))
-    except (pygit2.GitError, OSError):
-        tracked = False  # split or sparse: libgit2 cannot read it
+    try:  # git also reads indexes that libgit2 cannot: split, sparse, or with SHA-256
+        command = [*program.LOCAL, "ls-files", "--cached", "-z", "--", layout.work_tree.name]
+        tracked = place.top is not None and bool(program.run(None, command, cwd=place.top))
+    except (KgdError, program.GitFailed):
+        tracked = False
     if tracked:
         raise InvariantViolation("the code repository tracks files in .kgd", at=str(tree), next=next_step)
 

@@ -205,6 +205,8 @@ def is_clone(place: Place) -> bool:
 KEYS = ("author.name", "user.name", "author.email", "user.email")
 SIGNING = ("gpg.format", "user.signingkey")
 _GLOBAL, _LOCAL = int(pygit2.enums.ConfigLevel.GLOBAL), int(pygit2.enums.ConfigLevel.LOCAL)
+_ABOVE = int(pygit2.enums.ConfigLevel.APP)
+"""A level that takes precedence over all files of `get_global_config`."""
 
 
 def person(layout: Layout, own_file: str | None = None) -> Author:
@@ -261,8 +263,13 @@ def _everybody(outer: Path, own_file: str | None) -> Callable[[], pygit2.Config]
         return config
 
     def usual() -> pygit2.Config:
-        # Opened as bare, since a missing work tree does not change the user's name.
-        return open_bare(outer).config
+        try:
+            # Opened as bare, since a missing work tree does not change the user's name.
+            return open_bare(outer).config
+        except (pygit2.GitError, ValueError):  # libgit2 does not open a code repository with SHA-256
+            config = pygit2.Config.get_global_config()
+            config.add_file(str(outer / "config"), _ABOVE, False)
+            return config
 
     return usual if own_file is None else own
 
