@@ -86,7 +86,7 @@ def parse(text: str) -> Uri:
         scheme, workspace, [decode_segment(s) for s in encoded] if scheme != "dir" else _dir_segments(encoded)
     )
     if built != text:
-        raise Invalid("this is not the canonical spelling of that URI", at="uri", next=f"Write {built[:200]}.")
+        raise Invalid(f"the canonical spelling of this URI is {built[:200]}", at="uri", next=f"Write {built[:200]}.")
     return built
 
 

@@ -446,7 +446,7 @@ class Publication:
         if self._edits.held:
             self._block("integrate", self._edits.held, stuck=True)
         elif words and time.monotonic() - when < RESTORED_SHOWN:
-            self._stages["integrate"] = Stage("integrate", "degraded", self._clock(), words)
+            self._stages["integrate"] = Stage("integrate", "ok", self._clock(), about=f"{words}; nothing is left to do")
         else:
             self._succeed("integrate")
 

@@ -85,6 +85,12 @@ def is_temporary(name: str) -> bool:
     return name.startswith((".", "#", "~")) or name.endswith(("~", ".tmp", ".swp", ".bak", "#"))
 
 
+def _misnamed(path: str) -> str:
+    """Why a file with the other extension of YAML is not read; empty for other files."""
+    is_wrong = path.endswith(".yml") and OWNED_FOLDERS.get(path.partition("/")[0]) == ".yaml"
+    return "files here end with .yaml, so kgd does not read this one: rename it" if is_wrong else ""
+
+
 def _stamp(found: os.stat_result) -> bytes:
     """A value that changes with every write. Times may exceed 64 bits, because some file systems allow years up to
     2446."""
@@ -272,7 +278,7 @@ class WorkTree:
 
     def _look(self, path: str, name: str, fd: int, found: os.stat_result) -> Found:
         self._spend(1)
-        reason = _why_not(found)
+        reason = _why_not(found) or _misnamed(path)
         if reason:
             return Found(None, reason)
         key = _stamp(found)
@@ -311,7 +317,7 @@ class WorkTree:
                         yield from self._scan(path, inner, odd, depth + 1)
                     elif is_owned(path):
                         yield path, self._look(path, entry.name, fd, found)
-                    elif not is_temporary(entry.name) and (reason := _why_not(found)):
+                    elif not is_temporary(entry.name) and (reason := _why_not(found) or _misnamed(path)):
                         yield path, Found(None, reason)
                     if stat.S_ISLNK(found.st_mode):
                         odd.append(path)

@@ -189,6 +189,26 @@ def test_a_special_file_is_never_opened_and_reported_once(team: Desk) -> None:
     assert team.ws.node(uri("linked/y")) is not None
 
 
+def test_a_file_with_the_other_ending_of_yaml_is_reported_until_it_is_renamed(team: Desk) -> None:
+    folder = team.file("n1").parent
+    (folder / "new.yml").write_text("uri: concept://ws/new\nname: New\n")
+    team.ws.hint([str(folder / "new.yml")])
+    eventually(lambda: team.ws.invalid_files())
+    (found,) = team.ws.invalid_files()
+    assert found.reason == "files here end with .yaml, so kgd does not read this one: rename it"
+    (folder / "new.yml").rename(folder / "new.yaml")
+    team.ws.hint(None)
+    team.serves("new", "name", "New")
+    eventually(lambda: not team.ws.invalid_files())
+
+
+def test_a_uri_that_is_not_canonical_is_reported_with_its_spelling(team: Desk) -> None:
+    team.save("n1", "uri: concept://ws/n%31\nname: One\n")
+    eventually(lambda: team.ws.invalid_files())
+    (found,) = team.ws.invalid_files()
+    assert "the canonical spelling of this URI is concept://ws/n1" in found.reason
+
+
 def test_a_folder_that_became_a_link_deletes_nothing(team: Desk) -> None:
     team.ws.submit(change(*(upsert(f"deep/d{i}", name="D") for i in range(3))))
     team.published()
@@ -220,7 +240,7 @@ def test_a_missing_work_tree_is_reported_and_put_back(team: Desk) -> None:
     team.ws.hint(None)
     eventually(lambda: team.file("n19").exists(), lambda: team.ws.health())
     team.published()
-    eventually(lambda: "restored" in team.ws.health()["integrate"].blocker, lambda: team.ws.health())
+    eventually(lambda: "restored" in team.ws.health()["integrate"].about, lambda: team.ws.health())
     assert team.ref("refs/kgd/head") == head
     assert "Newest" in team.file("n1").read_text()
 
