@@ -22,7 +22,7 @@ from kgd.git.remote_settings import remotes
 from kgd.index.words import parts_of
 from kgd.model import uri as uris
 from kgd.model.uri import Uri, scheme_of, workspace_id_from
-from kgd.tools import visibility
+from kgd.tools import visibility, worktrees
 from kgd.tools.nodes import CAUGHT_UP_WITHIN, catch_up, overlay_of, printable
 from kgd.tools.session import Session
 from kgd.tools.visibility import Sees
@@ -153,27 +153,8 @@ def _other_clone(session: Session) -> Entry | None:
     if session.cwd is None or session.principal is not None:
         return None
     entries = session.daemon.registry.current().entries.values()
-    same = (one for one in entries if one.path and is_clone_of(session.cwd, Path(one.path)))
+    same = (one for one in entries if one.path and worktrees.is_clone_of(session.cwd, Path(one.path)))
     return next(filter(session.daemon.places.is_there, same), None)
-
-
-def other_tree(directory: Path | None, root: Path) -> Path | None:
-    """The top of the work tree that contains a directory, if it is another worktree or clone of the code at `root`."""
-    if directory is None or directory.is_relative_to(root) or not is_clone_of(directory, root):
-        return None
-    found = find_place(directory)
-    return found.top if found is not None and found.top != root.resolve() else None
-
-
-def is_clone_of(directory: Path, other: Path) -> bool:
-    """Whether two directories are in clones of one repository, or in its worktrees: in repositories with one origin."""
-    try:
-        here, there = find_place(directory), find_place(other)
-    except KgdError:
-        return False
-    if here is None or there is None:
-        return False
-    return here.common_dir == there.common_dir or bool((origin := origin_of(here)) and origin == origin_of(there))
 
 
 def _is_shared(code: Path) -> bool:
@@ -406,13 +387,31 @@ def _spell(session: Session, workspace: Workspace, text: str) -> Uri:
         raise Invalid("a URI or path is needed", next="Write concept://<workspace>/<name> or a path.")
     scheme, colon, rest = text.partition(":")
     if colon and scheme in uris.OWNED:
-        return _owned(scheme, rest[2:]) if rest.startswith("//") else _short(scheme, workspace.id, rest)
-    if text.startswith(("./", "../")) or text in (".", "..") or os.path.isabs(text):
+        found = _owned(scheme, rest[2:]) if rest.startswith("//") else _short(scheme, workspace.id, rest)
+    elif text.startswith(("./", "../")) or text in (".", "..") or os.path.isabs(text):
         _refuse_place(session)
-        return _in_tree(session, workspace, text)
-    if uris.is_external(text):
+        found = _in_tree(session, workspace, text)
+    elif uris.is_external(text):
         return uris.parse(text)
-    return _bare(session, workspace, text)
+    else:
+        return _bare(session, workspace, text)
+    is_code = scheme_of(found) in uris.CODE_TREE and uris.workspace_of(found) == workspace.id
+    if is_code and not workspace.exists(found):
+        _await_paths(session, workspace, [uris.path_of(found)])
+    return found
+
+
+def _await_paths(session: Session, workspace: Workspace, paths: Iterable[str]) -> None:
+    """Wait until the code tree serves what exists at these paths. Does nothing for the holder of a token; see
+    `await_symbols`.
+
+    Raises:
+        Unavailable: The code tree could not be read in time.
+    """
+    if session.principal is not None or (overlay := overlay_of(workspace)) is None:
+        return
+    if not all(overlay.catch_up(path, CAUGHT_UP_WITHIN) for path in paths):
+        raise Unavailable("the code tree is still being read", next="Try again in a moment.")
 
 
 def _owned(scheme: str, rest: str) -> Uri:
@@ -450,13 +449,12 @@ def _bare(session: Session, workspace: Workspace, text: str) -> Uri:
     if not wants_directory and workspace.exists(concept):
         return concept
     root, cwd = workspace.layout.code_tree, session.cwd if session.principal is None else None
-    near = _below(root, cwd, path) if root is not None and cwd is not None else None
+    near = _below(workspace, root, cwd, path) if root is not None and cwd is not None else None
     places, schemes = dict.fromkeys((path, near or path)), ("dir",) if wants_directory else ("file", "dir")
     inside = [uris.from_path(scheme, workspace.id, place) for place in places for scheme in schemes]
     found = next(filter(workspace.exists, inside), None)
-    if found is None and session.principal is None and (overlay := overlay_of(workspace)) is not None:
-        if not all(overlay.catch_up(place, CAUGHT_UP_WITHIN) for place in places):
-            raise Unavailable("the code tree is still being read", next="Try again in a moment.")
+    if found is None:
+        _await_paths(session, workspace, places)
         found = next(filter(workspace.exists, inside), None)
     return found or concept
 
@@ -465,7 +463,7 @@ def _in_tree(session: Session, workspace: Workspace, text: str) -> Uri:
     root = workspace.layout.code_tree
     if root is None:
         raise Invalid("this workspace has no code tree, so it has no file paths", next="Give a URI.")
-    inside = _below(root, session.cwd, text)
+    inside = _below(workspace, root, session.cwd, text)
     if inside is None:
         raise Invalid("this path is outside the code tree of the workspace", next=f"Give a path below {root}.")
     path = "" if inside == "." else inside
@@ -475,13 +473,14 @@ def _in_tree(session: Session, workspace: Workspace, text: str) -> Uri:
     return uris.from_path("file", workspace.id, path)
 
 
-def _below(root: Path, cwd: Path | None, text: str) -> str | None:
+def _below(workspace: Workspace, root: Path, cwd: Path | None, text: str) -> str | None:
     """The path relative to the code tree. ``./`` starts at the client's directory if this directory is inside the code
     tree, or in another work tree of the code, otherwise at the root.
 
     Symbolic links above the root are resolved; links inside the tree are names."""
     bases = [text] if os.path.isabs(text) else [os.path.join(base, text) for base in (*((cwd,) if cwd else ()), root)]
-    tops = [os.fspath(root), os.path.realpath(root), *map(os.fspath, filter(None, [other_tree(cwd, root)]))]
+    other = worktrees.another(workspace, cwd)
+    tops = [*([os.fspath(other)] if other else []), os.fspath(root), os.path.realpath(root)]
     for base in bases:
         for top in dict.fromkeys(tops):
             relative = os.path.relpath(os.path.normpath(base), top)

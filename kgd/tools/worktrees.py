@@ -1,4 +1,4 @@
-"""Another work tree of the code's repository, which the caller may be in: its files, and notes about the difference.
+"""Another worktree or clone of the code, which the caller may be in: its files, and notes about the difference.
 
 kgd indexes one work tree. Lines and cited content are read from the caller's own, since that is the code they mean.
 """
@@ -10,7 +10,8 @@ from pathlib import Path
 from kgd.errors import KgdError
 from kgd.freshness.code import Code, spans_of
 from kgd.freshness.freshness import Freshness
-from kgd.git.discovery import find_place
+from kgd.git.discovery import Place, find_place
+from kgd.git.layout import origin_of
 from kgd.git.program import LOCAL, GitFailed, run
 from kgd.model.uri import name_of, scheme_of
 from kgd.tools.nodes import overlay_of, printable
@@ -20,18 +21,29 @@ SECONDS = 10.0
 
 
 def another(workspace: Workspace, cwd: Path | None) -> Path | None:
-    """The top of the work tree that holds a directory, if it belongs to the code's repository and kgd serves another
-    one. It may be a folder of the served one."""
+    """The top of the work tree that holds a directory, if it is another worktree or clone of the served code. It may be
+    a folder of the served one."""
     root = workspace.layout.code_tree
     if root is None or cwd is None or cwd == root:
         return None
+    found = _same_code(cwd, root)
+    return found[0].top if found is not None and found[0].top != found[1].top else None
+
+
+def is_clone_of(directory: Path, other: Path) -> bool:
+    """Whether two directories are in one repository, in its worktrees, or in clones with one origin."""
+    return _same_code(directory, other) is not None
+
+
+def _same_code(directory: Path, other: Path) -> tuple[Place, Place] | None:
     try:
-        there, here = find_place(cwd), find_place(root)
+        here, there = find_place(directory), find_place(other)
+        if here is None or there is None:
+            return None
+        is_same = here.common_dir == there.common_dir or ((origin := origin_of(here)) and origin == origin_of(there))
     except KgdError:
         return None
-    if there is None or here is None or there.common_dir != here.common_dir or there.top == here.top:
-        return None
-    return there.top
+    return (here, there) if is_same else None
 
 
 def root_for(workspace: Workspace, cwd: Path | None) -> Path | None:

@@ -37,6 +37,24 @@ def test_a_line_and_its_commit_are_those_of_the_callers_worktree(feature: Ask, c
     assert answer["notes"] == [f"all but the lines is about the code in {code}, not in this work tree"]
 
 
+def test_paths_and_lines_in_another_clone_are_those_of_the_clone(ask: Ask, code: Path, tmp_path: Path) -> None:
+    git(code, "remote", "add", "origin", str(tmp_path / "shop.git"))
+    git(tmp_path, "clone", "-q", str(code), "twin")
+    twin = tmp_path / "twin"
+    git(twin, "remote", "set-url", "origin", str(tmp_path / "shop.git"))
+    (twin / SESSION).write_text(CHANGED)
+    git(twin, "commit", "-qam", "Sign with a key")
+    there = Ask(Session(ask.session.daemon, cwd=twin / "src/auth", client="test-client 1.0", context_id="test"))
+    for path in ("session.py", str(twin / SESSION)):
+        answer = there.context(workspace="shop", paths=f"{path}:5")
+        assert [(line["path"], line["what"]) for line in answer["lines"]] == [(SESSION, "Sign with a key")]
+        assert answer["notes"] == [f"all but the lines is about the code in {code}, not in this work tree"]
+
+
+def test_a_relative_uri_in_a_worktree_is_a_file_of_the_code(feature: Ask) -> None:
+    assert feature.get(uris=f"./{SESSION}")["nodes"][0]["uri"] == f"file://shop/{SESSION}"
+
+
 def test_facts_of_a_moved_symbol_are_found_by_its_line_in_the_worktree(feature: Ask, ask: Ask) -> None:
     ask.remember(text="Signing is slow.", cites=f"{SESSION}#sign")
     [item] = feature.context(paths=f"{SESSION}:5")["items"]

@@ -65,6 +65,14 @@ def test_a_new_file_and_a_new_folder_are_no_concepts(ask: Ask, code: Path) -> No
     assert subject(ask, ask.remember(text="It is newer.", about=["more/"]))[0] == "dir://shop/more"
 
 
+def test_a_new_file_has_facts_under_every_address_at_once(ask: Ask, code: Path) -> None:
+    for number, address in enumerate(("./src/{}", str(code / "src/{}"), "file://shop/src/{}", "file:src/{}")):
+        (code / f"src/new{number}.py").write_text(TEXT)
+        about = address.format(f"new{number}.py")
+        fact = ask.remember(text=f"Number {number} is new.", about=[about])
+        assert subject(ask, fact)[0] == f"file://shop/src/new{number}.py"
+
+
 def test_a_line_of_a_new_version_has_the_facts_about_its_symbol(ask: Ask, code: Path) -> None:
     written(code)
     fact = ask.remember(text="Tokens are signed.", about=["src/new.py#sign"])["nodes"][0]["uri"]

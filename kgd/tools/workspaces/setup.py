@@ -28,7 +28,7 @@ from kgd.git.refs import HEAD, checked_out
 from kgd.git.remote_settings import remotes
 from kgd.git.store import ObjectStore
 from kgd.model.uri import is_workspace_id, workspace_id_from
-from kgd.tools import addressing
+from kgd.tools import addressing, worktrees
 from kgd.tools.hubs import join
 from kgd.tools.ingest.tree import tree_counts
 from kgd.tools.operation import Command, Hints, Operation, option
@@ -348,7 +348,7 @@ def _new_id(session: Session, directory: Path, id: str | None, params: UpParams)
     name = id or workspace_id_from(layouts.project_name(directory) if in_code else directory.name)
     known = session.daemon.registry.current().entries.get(name)
     if known is not None and known.path and not params.replace and session.daemon.places.is_there(known):
-        if in_code and addressing.is_clone_of(directory, Path(known.path)):
+        if in_code and worktrees.is_clone_of(directory, Path(known.path)):
             raise InvariantViolation(
                 f"the workspace '{name}' is already on this machine, in another clone",
                 at=known.path,
