@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from kgd.config.entries import Entry
 from kgd.errors import Advice, Do, Forbidden, Invalid, KgdError, NotFound, Unavailable
 from kgd.git.discovery import find_place
-from kgd.git.layout import locate, origin_of, project_name
+from kgd.git.layout import locate, project_name
 from kgd.git.remote_settings import remotes
 from kgd.index.words import parts_of
 from kgd.model import uri as uris
