@@ -187,6 +187,17 @@ def test_a_second_successor_is_kept_and_told_of_the_first(ask: Ask) -> None:
     assert not any("superseded" in warning for warning in again["warnings"])
 
 
+def test_a_second_successor_of_a_hidden_node_is_told_nothing_of_the_first(ask: Ask) -> None:
+    decide(ask)
+    ask.put(changes=relate(NEW, OLD, "supersedes"))
+    ask.put(changes={"op": "move", "uri": OLD, "to": "decision://shop/hidden"})
+    scope = Scope.of("shop", ["read", "write"], ["/keep-postgres", "/keep-zero"])
+    narrow = Ask(Session(ask.session.daemon, client="x", principal=Principal("tok00001", "writer", "agent", (scope,))))
+    third = {"type": "supersedes", "target": OLD}
+    put = narrow.put(changes=[upsert("decision://shop/keep-zero", type="decision", summary="None.", relations=[third])])
+    assert put["warnings"] == []
+
+
 def test_a_fact_does_not_look_like_a_fact_that_it_supersedes(ask: Ask) -> None:
     text = "Sessions are kept in the Redis of the shop for thirty minutes"
     old = ask.remember(text=f"{text}.")["nodes"][0]["uri"]

@@ -145,13 +145,14 @@ def written(
 
 
 def superseded_before(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> list[str]:
-    """A warning for each node that the edits supersede, if another node supersedes it already."""
+    """A warning for each node that the edits supersede, if another node supersedes it already. Hidden nodes get
+    none."""
     sees, graph = visibility.sight(session, workspace.id), workspace.graph
     found = dict[str, None]()
     for source, type, target in _relations(edits):
         new, old = (source, target) if type.lower() == SUPERSEDES else (target, source)
         old, new = graph.resolve(old), graph.resolve(new)
-        known = successor(graph, old, sees)
+        known = successor(graph, old, sees) if sees is None or sees(old) else None
         if known is not None and new != known and old not in predecessors(graph, new):
             found[f"{old} is already superseded by {known}; both relations are kept"] = None
     return list(found)
