@@ -71,6 +71,15 @@ def filled(ask: Ask) -> Ask:
     return ask
 
 
+def test_a_holder_learns_that_the_text_index_is_degraded_without_the_error(
+    filled: Ask, holds: As, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Workspace, "text_problem", "nodes/secret/x.yaml cannot be read")
+    mine, hint = holds("read", "/infra/**"), "The text index is degraded, so a search may miss texts"
+    assert mine.search(query="giraffe")["hint"] == mine.context(question="giraffe")["missing"]["message"] == f"{hint}."
+    assert filled.search(query="giraffe")["hint"] == f"{hint}: nodes/secret/x.yaml cannot be read."
+
+
 def test_get_answers_readable_nodes_only(filled: Ask, holds: As) -> None:
     mine = holds("read", "/infra/**")
     (node,) = mine.get(uris="concept://shop/infra/a", include=["content", "relations", "incoming", "history"])["nodes"]

@@ -350,7 +350,7 @@ def _missing(asked: _Asked, is_known: bool) -> Missing | None:
         return {"message": message, "record": [area, _a_trap(workspace, [*bare, *gaps][0])]}
     if is_known:
         return None
-    if hint := unindexed(asked.findings.workspace):
+    if hint := unindexed(asked.findings.session, asked.findings.workspace):
         return {"message": hint}
     if asked.findings.sees is None and asked.findings.workspace.meaning.is_behind:
         return {"message": UNSEARCHED}

@@ -65,7 +65,7 @@ LIKELY = 30
 PARTIAL = "Texts are still being embedded; until this is done, search finds some only by words."
 UNSEARCHED = "No text has these words, and meaning is not searched yet: ask again in a moment."
 INDEXING = "The text index is being built; until this is done, a search finds only some of the texts."
-DEGRADED = "The text index is degraded, so a search may miss texts: {}."
+DEGRADED = "The text index is degraded, so a search may miss texts"
 CONTINUES = "; the cursor leads to the others"
 KNOWLEDGE_SHARE = 65
 """Percentage of the budget for knowledge; code gets the rest, including what knowledge does not use."""
@@ -189,7 +189,7 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
     if page.is_far:
         result["origin"] = origins.of_remote(workspace.id)
     is_cut = found.more or left < len(found.hits) or found.more_code or code_left < len(found.code)
-    is_empty = not hits and not code and not unindexed(workspace)
+    is_empty = not hits and not code and not unindexed(session, workspace)
     if is_empty and (advice := future(params.since)):
         result["hint"] = advice
     elif is_empty and passes is not None:
@@ -227,7 +227,7 @@ def _hints(
     is_filtered: bool,
 ) -> Any:
     """The fields that explain a search without knowledge. Notes whether the question has an answer."""
-    if hint := unindexed(workspace):
+    if hint := unindexed(session, workspace):
         return {"hint": hint}
     if is_known:
         questions.note(session, workspace, wanted, found=True)
@@ -244,11 +244,14 @@ def _hints(
     return {}
 
 
-def unindexed(workspace: Workspace) -> str:
-    """Why a search may miss texts that the workspace has; empty if the text index has all."""
+def unindexed(session: Session, workspace: Workspace) -> str:
+    """Why a search may miss texts that the workspace has; empty if the text index has all. An error, which may name
+    paths and hidden nodes, is not for the holder of a token."""
     if workspace.is_text_partial:
         return INDEXING
-    return DEGRADED.format(problem) if (problem := workspace.text_problem.rstrip(".")) else ""
+    if not (problem := workspace.text_problem.rstrip(".")):
+        return ""
+    return f"{DEGRADED}: {problem}." if session.principal is None else f"{DEGRADED}."
 
 
 class _Page:
