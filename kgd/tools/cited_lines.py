@@ -107,10 +107,8 @@ def _lines_in(session: Session, workspace: Workspace, text: str) -> tuple[str, i
         place = file_paths.locate_existing(session, workspace, page["path"])
         if place is not None:
             addressing.await_symbols(session, workspace, place)
-        if place is not None and worktrees.symbol_lines(workspace, session.own_cwd, place).keys() & {
-            text.rpartition("#")[2]
-        }:
-            return None  # a symbol called L1
+            if text.rpartition("#")[2] in worktrees.symbol_lines(workspace, session.own_cwd, place):
+                return None  # a symbol called L1
     return None if found is None or file_paths.is_known(session, workspace, text) else found
 
 

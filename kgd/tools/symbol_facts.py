@@ -94,9 +94,10 @@ def facts_about(session: Session, workspace: Workspace, symbols: Iterable[Uri]) 
     """The nodes with a relation to a symbol, then nodes that cite it, for each symbol; also under former paths of its
     file. A node comes once for each symbol."""
     freshness = Freshness.of(workspace)
-    for symbol in symbols:
-        path, _, name = path_of(symbol).rpartition("/")
-        paths = (path, *file_paths.former(session, workspace, [path]).get(path, ()))
+    placed = [(symbol, *path_of(symbol).rpartition("/")) for symbol in symbols]
+    former = file_paths.former(session, workspace, list({path for _, path, _, _ in placed}))
+    for symbol, path, _, name in placed:
+        paths = (path, *former.get(path, ()))
         found = dict[Uri, str]()
         for one in paths:
             if (uri := uri_at("symbol", workspace.id, f"{one}/{name}")) is not None:

@@ -148,6 +148,11 @@ def test_a_fact_does_not_replace_code(ask: Ask, given: str) -> None:
     with pytest.raises(Invalid, match=r"src/auth/session.py is code; a fact replaces only another node") as refused:
         ask.remember(text="Sessions are nowhere.", supersedes=[given])
     assert refused.value.next == f"Facts about it: {NEW}, {OLD}."
+    symbol = "src/auth/session.py#sign"
+    [fact] = ask.remember(text="Signing is slow.", about=[symbol])["created"]
+    with pytest.raises(Invalid, match="is code; a fact replaces only another node") as refused:
+        ask.remember(text="Sessions are nowhere.", supersedes=[symbol])
+    assert refused.value.next == f"Facts about it: {fact}."
     [told] = ask.put(changes=relate(NEW, "./src/auth/session.py", "supersedes"))["warnings"]
     assert told == "file://shop/src/auth/session.py is code; supersedes has an effect only between nodes"
 

@@ -320,12 +320,12 @@ def by_paths(findings: Findings, places: Places) -> Covered:
 def by_symbols(findings: Findings, symbols: Sequence[Uri]) -> set[Uri]:
     """Find the nodes about symbols. They come before knowledge about the files and areas of the symbols. Returns
     the symbols that have any."""
-    known = set[Uri]()
-    for number, symbol in enumerate(symbols):
-        for fact in symbol_facts.facts_about(findings.session, findings.workspace, [symbol]):
-            if scheme_of(fact.uri) not in AREAS and (found := findings.add(fact.uri, ANSWER, fact.why, -1.0, number)):
-                found.of_symbol = True
-                known.add(symbol)
+    known, rank = set[Uri](), {symbol: number for number, symbol in enumerate(symbols)}
+    for fact in symbol_facts.facts_about(findings.session, findings.workspace, rank):
+        number = rank[fact.symbol]
+        if scheme_of(fact.uri) not in AREAS and (found := findings.add(fact.uri, ANSWER, fact.why, -1.0, number)):
+            found.of_symbol = True
+            known.add(fact.symbol)
     return known
 
 

@@ -13,7 +13,7 @@ from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.freshness import citations
 from kgd.freshness.freshness import Freshness
 from kgd.model.uri import CODE_TREE, OWNED, Uri, is_owned, path_of, scheme_of, uri_at, workspace_of
-from kgd.tools import addressing
+from kgd.tools import addressing, symbol_facts
 from kgd.tools.cited_lines import cited, subject
 from kgd.tools.nodes import printable
 
@@ -69,7 +69,7 @@ def superseded(session: Session, workspace: Workspace, text: str, *, at: str) ->
     uri = addressing.spell(session, workspace, text, at=at)
     find: str = Advice("Find it with ", Do("recall"), ".")
     if scheme_of(uri) in IN_CODE:
-        facts = _facts_about(workspace, path_of(uri))
+        facts = _facts_about(session, workspace, uri)
         advice = f"Facts about it: {', '.join(facts)}." if facts else find
         raise Invalid(f"{printable(path_of(uri))[:200]} is code; a fact replaces only another node", at=at, next=advice)
     if _is_missing(workspace, uri):
@@ -98,9 +98,12 @@ def _nearest(workspace: Workspace, uri: Uri | None, path: str, schemes: Sequence
     return Advice("Find it with ", Do("search"), ".")
 
 
-def _facts_about(workspace: Workspace, path: str) -> list[Uri]:
-    """The first nodes that cite a path of the code tree, or are related to it."""
-    related = (uri for scheme in CODE_TREE if (uri := uri_at(scheme, workspace.id, path)))
-    into = [edge.target for uri in related for edge in workspace.graph.into(uri)]
-    found = dict.fromkeys([*Freshness.of(workspace).citing(path), *into])
+def _facts_about(session: Session, workspace: Workspace, uri: Uri) -> list[Uri]:
+    """The first nodes that cite a file, folder or symbol of the code tree, or are related to it."""
+    if scheme_of(uri) == "symbol":
+        about = [fact.uri for fact in symbol_facts.facts_about(session, workspace, [uri])]
+    else:
+        into = [edge.target for edge in workspace.graph.into(uri)]
+        about = [*Freshness.of(workspace).citing(path_of(uri)), *into]
+    found = dict.fromkeys(about)
     return [uri for uri in found if scheme_of(uri) in REPLACEABLE][:MOST]
