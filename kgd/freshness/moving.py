@@ -11,12 +11,10 @@ from kgd.freshness.freshness import Checked, Freshness
 from kgd.model.change import Delete, Edit, Move, difference
 from kgd.model.fields import CITES
 from kgd.model.node import Json, Node
-from kgd.model.uri import CODE_TREE, Uri, path_of, scheme_of, uri_at, workspace_of
+from kgd.model.uri import IN_CODE, Uri, path_of, scheme_of, uri_at, workspace_of
 
 if TYPE_CHECKING:
     from kgd.workspace.workspace import Workspace
-
-SCHEMES = (*CODE_TREE, "symbol")
 
 
 def is_moved(workspace: Workspace, old: str, new: str) -> bool:
@@ -57,7 +55,7 @@ def moving_edits(workspace: Workspace, old: str, new: Uri) -> tuple[tuple[Edit, 
 
 def _targets(workspace: Workspace, old: str) -> Iterator[Uri]:
     """The nodes and missing targets of relations at a path of the code tree, or below it."""
-    for scheme in SCHEMES:
+    for scheme in IN_CODE:
         if uri := uri_at(scheme, workspace.id, old):
             yield from (one for one in workspace.graph.named(uri) if one == uri or one.startswith(f"{uri}/"))
 
@@ -75,7 +73,7 @@ class _Rename:
 
     def uri(self, uri: Uri) -> Uri | None:
         scheme = scheme_of(uri)
-        path = self.path(path_of(uri)) if scheme in SCHEMES and workspace_of(uri) == self._workspace else None
+        path = self.path(path_of(uri)) if scheme in IN_CODE and workspace_of(uri) == self._workspace else None
         if path is None or path == self._path:
             return None if path is None else self._new
         return uri_at(scheme, self._workspace, path)

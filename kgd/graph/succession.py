@@ -28,7 +28,7 @@ def successor(source: EdgeSource, uri: Uri, sees: Callable[[Uri], bool] | None =
 
 
 def _closest(source: EdgeSource, uri: Uri, sees: Callable[[Uri], bool] | None = None) -> Uri | None:
-    if isinstance(source, LiveGraph) and not source.may_have(uri, _is_succession):
+    if isinstance(source, LiveGraph) and not source.may_have(uri, is_succession):
         return None
     found = (one for one in _successors(source, uri) if sees is None or sees(one))
     return next((one for one in found if source.card(one) is not None), None)
@@ -108,7 +108,8 @@ def _successors(source: EdgeSource, uri: Uri) -> Iterator[Uri]:
     yield from (edge.target for edge in source.into(uri) if _supersedes(edge) and edge.target not in known)
 
 
-def _is_succession(type: str) -> bool:
+def is_succession(type: str) -> bool:
+    """Whether a relation of this type makes one of its nodes the successor of the other."""
     return ranks_behind(type) or type.lower() == SUPERSEDES
 
 

@@ -32,6 +32,8 @@ OWNED = frozenset(
 
 CODE_TREE = ("file", "dir")
 """Schemes of nodes that come from the code tree itself."""
+IN_CODE = (*CODE_TREE, "symbol")
+"""Schemes of nodes that come from the code tree, or from the content of its files."""
 DIRECTORY_TYPE = "concept"
 """The type label of directories; as a filter it selects only concepts."""
 

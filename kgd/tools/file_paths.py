@@ -17,7 +17,7 @@ from kgd.areas.paths import normalise
 from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, KgdError, Limit
 from kgd.model.globs import Glob, place_of
-from kgd.model.uri import CODE_TREE, OWNED, Uri, name_of, path_of, scheme_of, uri_at
+from kgd.model.uri import CODE_TREE, IN_CODE, OWNED, Uri, name_of, path_of, scheme_of, uri_at
 from kgd.overlay.tree import Directory, below
 from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import QUOTES
@@ -146,9 +146,7 @@ class PathMatcher:
 
     def concerns(self, uri: Uri, targets: Iterable[Uri]) -> bool:
         """Whether the node, or code among the targets of its relations, is at or below one of the paths."""
-        return self.contains(uri) or any(
-            self.contains(one) for one in targets if scheme_of(one) in (*CODE_TREE, "symbol")
-        )
+        return self.contains(uri) or any(self.contains(one) for one in targets if scheme_of(one) in IN_CODE)
 
 
 def _glob(session: Session, workspace: Workspace, text: str) -> Glob:

@@ -11,9 +11,8 @@ from typing_extensions import TypedDict
 
 from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice
-from kgd.freshness.moving import SCHEMES
 from kgd.model.fields import plain_weight
-from kgd.model.uri import Uri, path_of, scheme_of, workspace_of
+from kgd.model.uri import IN_CODE, Uri, path_of, scheme_of, workspace_of
 from kgd.tools import addressing, paging
 from kgd.tools.operation import CURSOR, LIMIT, Command, Hints, Operation
 from kgd.tools.parameters import Params
@@ -96,7 +95,7 @@ def _note_renames(workspace: Workspace, broken: Sequence[MissingNode]) -> None:
 
 def _path(workspace: Workspace, uri: Uri) -> str:
     """The path of a file, a folder or the file of a symbol of this workspace; empty for other nodes."""
-    if scheme_of(uri) not in SCHEMES or workspace_of(uri) != workspace.id:
+    if scheme_of(uri) not in IN_CODE or workspace_of(uri) != workspace.id:
         return ""
     return path_of(uri).rpartition("/")[0] if scheme_of(uri) == "symbol" else path_of(uri)
 

@@ -12,7 +12,7 @@ from kgd.code_history.history import CodeHistory
 from kgd.errors import Advice, Do, Invalid, NotFound
 from kgd.freshness import citations
 from kgd.freshness.freshness import Freshness
-from kgd.model.uri import CODE_TREE, OWNED, Uri, is_owned, path_of, scheme_of, uri_at, workspace_of
+from kgd.model.uri import CODE_TREE, IN_CODE, OWNED, Uri, is_owned, path_of, scheme_of, uri_at, workspace_of
 from kgd.tools import addressing, symbol_facts
 from kgd.tools.cited_lines import cited, subject
 from kgd.tools.nodes import printable
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kgd.tools.session import Session
     from kgd.workspace.workspace import Workspace
 
-IN_CODE = (*CODE_TREE, "symbol")
 REPLACEABLE = OWNED - {*IN_CODE, "chunk", "message"}
 """Schemes of the nodes that are suggested for a superseded node."""
 MOST = 3

@@ -11,7 +11,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from kgd.errors import Advice, Do, Invalid, Stale
-from kgd.graph.succession import predecessors, successor
+from kgd.graph.succession import is_succession, predecessors, successor
 from kgd.memories.keywords import first_words, hashed_name, memory
 from kgd.model.access import Verb
 from kgd.model.change import VERIFY, ChangeSet, Edit, Relate, Upsert, subject_from
@@ -150,7 +150,7 @@ def superseded_before(session: Session, workspace: Workspace, edits: Sequence[Ed
     sees, graph = visibility.sight(session, workspace.id), workspace.graph
     found = dict[str, None]()
     for source, type, target in _relations(edits):
-        new, old = (source, target) if type.lower() == SUPERSEDES else (target, source)
+        new, old = (target, source) if ranks_behind(type) else (source, target)
         old, new = graph.resolve(old), graph.resolve(new)
         known = successor(graph, old, sees) if sees is None or sees(old) else None
         if known is not None and new != known and old not in predecessors(graph, new):
@@ -161,11 +161,10 @@ def superseded_before(session: Session, workspace: Workspace, edits: Sequence[Ed
 def _relations(edits: Sequence[Edit]) -> Iterator[tuple[Uri, str, Uri]]:
     """The added relations by which one node supersedes another: source, type, target."""
     for edit in edits:
-        relations = edit.relations if isinstance(edit, Upsert) else (edit.relation,) if isinstance(edit, Relate) else ()
-        source = edit.source if isinstance(edit, Relate) else edit.uri if isinstance(edit, Upsert) else Uri("")
-        for one in relations:
-            if one.type.lower() == SUPERSEDES or ranks_behind(one.type):
-                yield source, one.type, one.target
+        if isinstance(edit, Upsert):
+            yield from ((edit.uri, one.type, one.target) for one in edit.relations if is_succession(one.type))
+        elif isinstance(edit, Relate) and is_succession(edit.relation.type):
+            yield edit.source, edit.relation.type, edit.relation.target
 
 
 def unknown_types(session: Session, workspace: Workspace, edits: Sequence[Edit]) -> dict[str, list[str]]:

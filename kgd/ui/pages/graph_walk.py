@@ -16,7 +16,7 @@ from kgd.drawing.looks import TONES
 from kgd.drawing.scene import MEANINGS, UNKNOWN, Mark, Scene, in_words, shown_type
 from kgd.drawing.svg import HUES, badge_sample, line_sample, sample, style_sample
 from kgd.errors import KgdError
-from kgd.model.uri import CODE_TREE, scheme_of
+from kgd.model.uri import IN_CODE, scheme_of
 from kgd.tools.read.states import Colour, proposed_of_walk, tones_of_walk
 from kgd.ui.node_reading import WHOLE, links, version_authors
 from kgd.ui.pages.graph_address import TYPE, Wanted
@@ -68,7 +68,7 @@ def found(visit: Visit, question: str) -> tuple[Sequence[Mapping[str, Any]], boo
         return at[:1], True
     answer = visit.call("search", query=question, limit=NAMESAKES, lanes="one")
     hits = answer["hits"]
-    known = [hit for hit in hits if not at or scheme_of(hit["uri"]) not in (*CODE_TREE, "symbol")]
+    known = [hit for hit in hits if not at or scheme_of(hit["uri"]) not in IN_CODE]
     same = [hit for hit in known if hit["name"].casefold() == question.casefold()]
     named = list({node["uri"]: node for node in (*at[:1], *same)}.values())
     others = () if answer.get("nearest") else hits[:HITS]

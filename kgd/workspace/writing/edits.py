@@ -31,7 +31,7 @@ from kgd.model.node import (
     Source,
     folded,
 )
-from kgd.model.uri import CODE_TREE, OWNED, Uri, is_owned, path_of, scheme_of, workspace_of
+from kgd.model.uri import IN_CODE, OWNED, Uri, is_owned, path_of, scheme_of, workspace_of
 from kgd.workspace.files import memory_files
 from kgd.workspace.writing.draft import Draft, is_resource
 from kgd.workspace.writing.settling import carry, is_about_node, revert, settle
@@ -321,7 +321,7 @@ def check_links(draft: Draft) -> None:
                     _check_link(draft, relation)
                 if draft.around.resolve(relation.target) == uri:
                     draft.warnings.append(f"{uri} has a relation to itself: {relation.type}")
-                if relation.type.casefold() == SUPERSEDES and scheme_of(relation.target) in (*CODE_TREE, "symbol"):
+                if relation.type.casefold() == SUPERSEDES and scheme_of(relation.target) in IN_CODE:
                     draft.warnings.append(f"{relation.target} is code; {SUPERSEDES} has an effect only between nodes")
                 types[relation.type] = None
     if gone:
@@ -364,8 +364,11 @@ def _restored(gone: list[Uri]) -> str:
 
 def _is_missing_file(draft: Draft, target: Uri) -> bool:
     is_file = is_owned(target) and is_resource(target, draft.around.workspace)
-    names = (target, draft.around.resolve(target))
-    return is_file and not any(map(draft.exists, names)) and not draft.around.in_overlay(target)
+    return is_file and not _is_there(draft, target)
+
+
+def _is_there(draft: Draft, target: Uri) -> bool:
+    return draft.exists(target) or draft.exists(draft.around.resolve(target)) or draft.around.in_overlay(target)
 
 
 def _check_link(draft: Draft, relation: Relation) -> None:
@@ -377,7 +380,7 @@ def _check_link(draft: Draft, relation: Relation) -> None:
                 f"{target} is in a workspace that is not registered here; until it is, the link is broken"
             )
         return
-    if draft.exists(target) or draft.exists(draft.around.resolve(target)) or draft.around.in_overlay(target):
+    if _is_there(draft, target):
         return
     if is_resource(target, home):
         draft.put(Node(target))
