@@ -5,6 +5,8 @@ kgd indexes one work tree. Lines and cited content are read from the caller's ow
 
 from __future__ import annotations
 
+import os
+from itertools import takewhile
 from pathlib import Path
 
 from kgd.errors import KgdError
@@ -24,7 +26,10 @@ def another(workspace: Workspace, cwd: Path | None) -> Path | None:
     """The top of the work tree that holds a directory, if it is another worktree or clone of the served code. It may be
     a folder of the served one."""
     root = workspace.layout.code_tree
-    if root is None or cwd is None or cwd == root:
+    if root is None or cwd is None:
+        return None
+    inside = takewhile(lambda at: at != root, (cwd, *cwd.parents)) if cwd.is_relative_to(root) else None
+    if inside is not None and not any(os.path.lexists(at / ".git") for at in inside):
         return None
     found = _same_code(cwd, root)
     return found[0].top if found is not None and found[0].top != found[1].top else None
