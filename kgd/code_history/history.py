@@ -281,9 +281,9 @@ class CodeHistory:
         return f"code history: {why[:250]}" if why else ""
 
     def limits(self, *, lacks: bool = False) -> str:
-        """Why the clone lacks history, and the command that completes it; empty if the clone has all that was needed.
+        """Why the clone lacks history of an answer, and the command that completes it; empty if it lacks none.
 
-        With `lacks`, history that was just needed could not be read.
+        With `lacks`, the answer needs history that could not be read.
         """
         git_dir = self._code.common_dir if self._code is not None else None
         if git_dir is not None and is_shallow(git_dir):

@@ -402,7 +402,7 @@ def _spell(session: Session, workspace: Workspace, text: str) -> Uri:
 
 
 def _await_paths(session: Session, workspace: Workspace, paths: Iterable[str]) -> None:
-    """Wait until the code tree serves what exists at these paths. Does nothing for the holder of a token; see
+    """Wait until the code tree serves its files and folders at these paths. Does nothing for the holder of a token; see
     `await_symbols`.
 
     Raises:

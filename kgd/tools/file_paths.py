@@ -271,7 +271,7 @@ def absent(session: Session, workspace: Workspace, text: str) -> str:
 
 
 def similar(workspace: Workspace, path: str, sees: visibility.Sees | None) -> str:
-    """``; similar: src/auth.py`` with the files whose paths are similar to that of a missing file; empty if none is."""
+    """``; similar: src/auth.py`` with the files of paths similar to a missing path; empty without any."""
     uri = uri_at("file", workspace.id, path)
     found = addressing.similar(workspace, uri, sees, CODE_TREE) if uri is not None else []
     like = [like for one in found if (like := path_of(one)) != path.rstrip("/")]

@@ -63,7 +63,7 @@ def code_for(workspace: Workspace, cwd: Path | None) -> Code | None:
 
 
 def note(workspace: Workspace, cwd: Path | None, what: str) -> str:
-    """That `what` is about the served work tree; empty unless the directory is in another one."""
+    """That `what` is about the served work tree; empty unless the directory is in another work tree."""
     if another(workspace, cwd) is None:
         return ""
     return printable(f"{what} the code in {workspace.layout.code_tree}, not in this work tree")

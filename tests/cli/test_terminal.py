@@ -213,7 +213,7 @@ def test_a_fact_without_a_name_is_shown_whole_in_every_list(kgd: Kgd) -> None:
         assert fact in " ".join(kgd.on_terminal(*asked, NO_COLOR="1").split())
 
 
-def test_that_nothing_is_known_is_said_before_the_hits_in_the_code(kgd: Kgd) -> None:
+def test_the_lack_of_knowledge_comes_before_the_hits_in_the_code(kgd: Kgd) -> None:
     asked = "check"
     until(lambda: "In the code" in kgd("context", asked))
     assert kgd("context", asked).startswith("Nothing is known about this question.")

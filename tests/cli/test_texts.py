@@ -72,7 +72,7 @@ def _disputed() -> dict[str, Any]:
     return {**node, "conflicts": [{"uri": "insight://shop/a", "fields": fields}]}
 
 
-def test_a_disputed_value_is_attributed_to_nobody_and_shown_with_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_disputed_value_has_no_author_and_is_shown_with_the_others(capsys: pytest.CaptureFixture[str]) -> None:
     printing.get({"nodes": [_disputed()]})
     told = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert "updated 2026-11-30T07:00:00Z" in told

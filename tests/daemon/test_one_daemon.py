@@ -220,7 +220,7 @@ def test_two_installations_of_one_version_use_the_same_daemon(
     ("older", "newer"),
     list(pairwise(VERSIONS.split())),
 )
-def test_versions_are_compared_like_those_of_python_packages(older: str, newer: str) -> None:
+def test_versions_are_compared_as_python_packages_compare_them(older: str, newer: str) -> None:
     assert program.is_older(older, newer)
     assert not program.is_older(newer, older)
 

@@ -29,7 +29,7 @@ def feature(code: Path, session: Session, request: pytest.FixtureRequest) -> Ask
     return Ask(Session(session.daemon, cwd=tree, client="test-client 1.0", context_id="test"))
 
 
-def test_a_line_and_its_commit_are_those_of_the_callers_worktree(feature: Ask, code: Path) -> None:
+def test_a_line_and_its_commit_come_from_the_callers_worktree(feature: Ask, code: Path) -> None:
     answer = feature.context(paths=f"{SESSION}:5")
     assert [(line["text"], line["what"]) for line in answer["lines"]] == [
         ("    return hmac.new(token)", "Sign with a key")
@@ -37,7 +37,7 @@ def test_a_line_and_its_commit_are_those_of_the_callers_worktree(feature: Ask, c
     assert answer["notes"] == [f"all but the lines is about the code in {code}, not in this work tree"]
 
 
-def test_paths_and_lines_in_another_clone_are_those_of_the_clone(ask: Ask, code: Path, tmp_path: Path) -> None:
+def test_paths_and_lines_in_another_clone_mean_its_own_files(ask: Ask, code: Path, tmp_path: Path) -> None:
     git(code, "remote", "add", "origin", str(tmp_path / "shop.git"))
     git(tmp_path, "clone", "-q", str(code), "twin")
     twin = tmp_path / "twin"

@@ -192,7 +192,7 @@ def test_a_second_successor_is_kept_and_told_of_the_first(ask: Ask) -> None:
     assert not any("superseded" in warning for warning in again["warnings"])
 
 
-def test_a_second_successor_of_a_hidden_node_is_told_nothing_of_the_first(ask: Ask) -> None:
+def test_a_second_successor_of_a_hidden_node_does_not_reveal_the_first(ask: Ask) -> None:
     decide(ask)
     ask.put(changes=relate(NEW, OLD, "supersedes"))
     ask.put(changes={"op": "move", "uri": OLD, "to": "decision://shop/hidden"})

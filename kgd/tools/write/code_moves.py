@@ -147,8 +147,8 @@ def after_rename(was: str, now: str) -> tuple[str | Do, ...]:
 
 
 def with_folders(workspace: Workspace, moved: Mapping[str, str]) -> dict[str, str]:
-    """The renames (new paths by former paths) with one rename of a folder instead of those of its files, if the whole
-    folder was renamed."""
+    """The renames (new paths by former paths) with one rename of a folder instead of the renames of its files, if the
+    whole folder was renamed."""
     renamed = cache(CodeHistory.of(workspace).renamed)
     found: dict[str, str] = {}
     for pair in moved.items():
