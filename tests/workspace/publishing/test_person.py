@@ -236,6 +236,7 @@ def work_for(desk: Desk, seconds: float, seed: int) -> None:
     while agents.written <= 10 * seconds:  # a busy machine writes less often
         script.run(1)
     agents.stop()
+    desk.git("reset", "-q")  # unstage what `git stash pop` has staged, so that kgd need not wait for a commit
     desk.published()
     print(
         dict(script.done),
