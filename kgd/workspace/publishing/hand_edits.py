@@ -196,28 +196,7 @@ class HandEdits:
         missing_folders = self.missing_folders(published)
         if missing_folders:
             return Look([], False, missing_folders)
-        with self._hinting:
-            hints, self._hints = self._hints, set()
-            full, self._rescan = self._rescan or bool(self._missing and not self.held), False
-        files = {path for path in hints if is_owned(path)}
-        folders = {path for path in hints - files if self._tree.is_folder(path)}
-        full = full or any(self._hides_files(path, published) for path in hints - files - folders)
-        if full:
-            found, base = self._scan(published)
-            found |= {
-                path: self._tree.look(path)
-                for path in self.unpublished.paths()
-                if path not in found and path not in base
-            }
-        else:
-            asked = sorted({*files, *self._seen, *self._invalid, *self.unpublished.bases})
-            found = {path: self._tree.look(path) for path in asked}
-            there = Lookup(self._store.tree, published)
-            base = {path: there.entry(path) for path in asked}
-            for folder in folders:
-                inside, base_inside = self._scan(published, folder)
-                found |= {**dict.fromkeys(base_inside, Found(None)), **inside}
-                base |= base_inside
+        found, base, full = self._to_compare(published)
         now, tip = time.monotonic(), Lookup(self._store.tree, head)
         edits: list[HandEdit] = []
         missing: set[str] = set()
@@ -254,6 +233,32 @@ class HandEdits:
         return self.buffers.closest(path, data, latest)
 
     # ---- inside
+
+    def _to_compare(self, published: ObjectId) -> tuple[dict[str, Found], dict[str, ObjectId | None], bool]:
+        """The files of the work tree and of the published tree to compare, and whether these are all files."""
+        with self._hinting:
+            hints, self._hints = self._hints, set()
+            full, self._rescan = self._rescan or bool(self._missing and not self.held), False
+        files = {path for path in hints if is_owned(path)}
+        folders = {path for path in hints - files if self._tree.is_folder(path)}
+        full = full or any(self._hides_files(path, published) for path in hints - files - folders)
+        if full:
+            found, base = self._scan(published)
+            found |= {
+                path: self._tree.look(path)
+                for path in self.unpublished.paths()
+                if path not in found and path not in base
+            }
+        else:
+            asked = sorted({*files, *self._seen, *self._invalid, *self.unpublished.bases})
+            found = {path: self._tree.look(path) for path in asked}
+            there = Lookup(self._store.tree, published)
+            base = {path: there.entry(path) for path in asked}
+            for folder in folders:
+                inside, base_inside = self._scan(published, folder)
+                found |= {**dict.fromkeys(base_inside, Found(None)), **inside}
+                base |= base_inside
+        return found, base, full
 
     def _is_left_out(self, published: ObjectId, folder: str) -> bool:
         tree = self._folder(published, folder)
