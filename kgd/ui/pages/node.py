@@ -24,6 +24,7 @@ from kgd.ui.node_reading import (
     cited,
     lead,
     links,
+    listed,
     others_about_code,
     titles,
     version_authors,
@@ -70,6 +71,7 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
     sections = sections_of(visit, data)
     task_status = str(data.get("status", "")) if found["type"] == "task" else ""
     cites = cited(visit, uri, as_of) if stored else []
+    others = others_about_code(visit, found, cites) if not as_of else []
     may_advance = stored and writes and visit.may("advance")
     own = (*OWN_PLACE, *(("sections",) if sections else ()), *(("status",) if task_status else ()))
     answer: dict[str, Any] = {
@@ -84,8 +86,8 @@ def told(visit: Visit, found: dict[str, Any], as_of: str | None = None) -> dict[
         "cites": cites,
         "verified": verified(found, cites),
         "trust": trust(found, cites) if not found.get("unverified") else None,
-        "others": others_about_code(visit, found, cites) if not as_of else [],
-        "others_shown": FEW,
+        "others": listed(visit, others[:FEW]),
+        "others_total": len(others),
         "version_authors": version_authors(visit, found) if not as_of else [],
         "sections": sections,
         "names_files": any(one["title"] == FILES and one["items"] for one in sections),
