@@ -24,6 +24,7 @@ from kgd.model.escaping import fenced
 
 PAPER, INK, QUIET, FAINT, GROUP = "#ffffff", "#1d2320", "#565f59", "#c3c8c2", "#dfe9e3"
 LINE = "#848d87"
+Style = Literal["path", "other", "unusual-path", "unusual"]
 """Colour of relations; outlines and rings, which carry no meaning of their own, are `FAINT`."""
 RED, AMBER, BLUE = "#a3231b", "#7d5400", "#2f5c9e"
 LARGEST_SHAPE = 7.0
@@ -219,11 +220,11 @@ def line_sample() -> str:
     )
 
 
-def style_sample(style: Literal["path", "other", "unusual"]) -> str:
+def style_sample(style: Style) -> str:
     """A line of a style, for a legend."""
-    kind = {"path": "path", "unusual": "unusual"}.get(style, "")
-    look = f'stroke="{QUIET}" stroke-width="1.6"' if style == "path" else f'stroke="{LINE}"'
-    look += ' stroke-dasharray="6 3"' if style == "unusual" else ""
+    kind = {"path": "path", "unusual": "unusual", "unusual-path": "path unusual"}.get(style, "")
+    look = f'stroke="{QUIET}" stroke-width="1.6"' if "path" in style else f'stroke="{LINE}"'
+    look += ' stroke-dasharray="6 3"' if "unusual" in style else ""
     return (
         '<svg viewBox="-12 -12 24 24" class="drawing sample" aria-hidden="true"><g class="lines">'
         f'<path class="{kind}" d="M-12 0h24" {look}/></g></svg>'

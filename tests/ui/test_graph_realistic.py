@@ -150,7 +150,10 @@ def test_relations_other_than_most_have_their_names_and_cross_no_label(page: Pag
     said = "the most related in the middle."
     expect(page.locator(".graph-head")).to_contain_text(said)
     names = page.locator("#drawing .relation")
-    assert sorted(set(names.all_text_contents())) == ["depends on", "imports"]
+    assert sorted(set(names.all_text_contents())) == ["depends on"]
+    imports = page.locator("#drawing .lines .unusual:not(.path)")
+    assert imports.evaluate_all("found => found.map(one => getComputedStyle(one).opacity)") == ["0"] * imports.count()
+    assert imports.count()
     assert crossing([*areas(names), *shown(page)]) == []
 
 
@@ -419,7 +422,8 @@ def test_colours_show_what_is_in_trouble_or_old_and_are_kept_by_links(page: Page
 def test_a_phone_lists_the_relations_by_type_below_the_picture_and_folds_the_controls(page: Page) -> None:
     opened(page, PHONE, "graph?from=atom://shop/payments")
     near = page.locator("#near")
-    expect(near.locator("h3")).to_have_text(["Facts about it 13", "Depends on 3", "Not drawn 1"])
+    expect(near.locator("h3")).to_have_text(["Facts about it 13 of 14", "Depends on 3", "Not drawn 1"])
+    expect(near.get_by_role("link", name="1 only about its files")).to_be_visible()
     expect(near.locator("li", has_text="One retry")).to_contain_text("conflict")
     box, picture = near.bounding_box(), page.locator("#drawing").bounding_box()
     assert box

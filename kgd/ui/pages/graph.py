@@ -268,6 +268,8 @@ def _around(visit: Visit, wanted: Wanted) -> dict[str, Any]:
         "hint": f"{counted(len(scene.dots), 'node')}, the most related in the middle.",
         "undrawn": undrawn,
         "not_drawn": f"{len(undrawn):,} of {counted(facts, 'fact')} not drawn",
+        "facts": facts,
+        "is_only_files": _is_only_files(wanted, answer),
         "further": f"{counted(further, 'relation')} {'lead' if further != 1 else 'leads'} further." if further else "",
         "usual": "" if wanted.cost == COST else replace(wanted, cost=COST).address(visit),
         "edges": _offered(edges, wanted.hidden_edges),
@@ -312,6 +314,12 @@ def _undrawn(visit: Visit, wanted: Wanted, scene: Scene) -> tuple[int, list[dict
                 _neighbour(visit, wanted, Dot(one["uri"], one["name"], shown_type(one), 0.0)) for one in left
             ]
     return 0, []
+
+
+def _is_only_files(wanted: Wanted, answer: Mapping[str, Any]) -> bool:
+    """Whether the picture has every fact that is related to the start itself, so that others are about its files."""
+    limits = {cut["limit"] for cut in answer["cut"]}
+    return wanted.cost >= 1 and wanted.direction == "both" and not wanted.hidden_edges and limits <= {"max_cost"}
 
 
 def _in_order(dot: Dot) -> tuple[Any, ...]:

@@ -426,7 +426,8 @@
   const isUnusual = (line) => line.names !== svg.dataset.usual;
 
   // Names the relations of a node or of a line; without one, those of the selected node or of a path. Otherwise lines
-  // between groups have their number of relations, those with the most first, and few lines the names that are unusual.
+  // between groups have their number of relations, those with the most first, and few lines of cheapest paths the names
+  // that are unusual; other unusual lines show only at their node.
   function name(pointed = dots.find((dot) => dot.link.hasAttribute("aria-current"))) {
     svg.querySelectorAll(".relation").forEach((text) => text.remove());
     const of = (line) => line === pointed || line.a === pointed || line.b === pointed;
@@ -439,7 +440,7 @@
     const used = new Taken();
     const counted = kind === "groups" ? lines.filter((line) => !line.arrow).reverse() : [];
     const unusual = [];  // one of the lines of one relation that meet in a node
-    for (const line of kind === "rings" && lines.length <= FEW && wide() > LEAST ? lines.filter(isUnusual) : []) {
+    for (const line of kind === "rings" && lines.length <= FEW && wide() > LEAST ? lines.filter((one) => isUnusual(one) && one.path.classList.contains("path")) : []) {
       if (!unusual.some((one) => one.names === line.names && [one.a, one.b].some((end) => end === line.a || end === line.b))) unusual.push(line);
     }
     for (const line of named.length ? named.slice(-NAMED) : [...counted, ...unusual].slice(0, NAMED)) {
