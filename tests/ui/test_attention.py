@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
+from kgd.ui.pages.areas import _shows_moved
 from kgd.ui.pages.attention import OPEN
 from tests.ui.conftest import Watched, at, axe
 from tests.ui.pictures import NODE, VERSIONS
@@ -227,17 +228,26 @@ def test_the_current_tab_moves_no_other(page: Page, tabs: str, places: tuple[str
     expect(page.locator(f"{tabs}[aria-current] .tab")).to_have_css("font-weight", "600")
 
 
-def test_the_folders_of_areas_lead_to_all_areas_and_say_by_what_the_last_list_is_sorted(page: Page) -> None:
+@pytest.mark.parametrize(("percent", "shown"), [(2, False), (3, True)])
+def test_the_areas_whose_code_changed_are_listed_if_more_than_two_percent_changed(percent: int, shown: bool) -> None:
+    small = {"changed": 1, "lines": 100}
+    assert _shows_moved({"moved": [{"changed": percent, "lines": 100}, small]}) is shown
+    assert _shows_moved({"moved": []})
+    assert not _shows_moved({})
+
+
+def test_the_folders_of_areas_lead_to_all_areas_and_to_the_files_without_one(page: Page) -> None:
     at(page, "areas/folders")
-    expect(page.get_by_text("The largest share of changed lines first.")).to_be_visible()
-    moved = page.locator("main li", has_text="Mail:")
-    expect(moved).to_have_text(
-        re.compile(r"Mail: 2 lines changed in 1 commit, .* ago · 2 % of the 99 lines of its files")
-    )
+    expect(page.get_by_role("heading", name="Areas most changed")).to_have_count(0)
+    expect(page.get_by_role("row", name="shop/")).to_contain_text("43 of 47, 4 without")
     files = page.get_by_role("columnheader", name="Files")
     assert files.evaluate("one => getComputedStyle(one).textAlign") == "right"
     page.get_by_role("link", name="and 9 more areas of shop").click()
     expect(page.locator(".crumbs b")).to_have_text("shop")
+    at(page, "areas/folders")
+    page.get_by_role("link", name="4 without an area in shop").click()
+    expect(page.locator(".crumbs b")).to_have_text("shop")
+    expect(page.locator("tbody tr.bare").first).to_be_visible()
 
 
 def test_blame_names_the_field_of_each_block_and_the_reason_of_its_commit(page: Page) -> None:

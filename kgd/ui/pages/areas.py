@@ -19,6 +19,8 @@ ROWS = 100
 FACTS = 20
 FILES = 20
 LISTED = 50
+LITTLE = 2
+"""Percentage of changed lines up to which the code of an area counts as unchanged."""
 GAPS = 6
 """Largest number of files and folders with the lowest coverage that the list of areas names."""
 MEMBERS = 4
@@ -88,8 +90,16 @@ def folders(visit: Visit) -> Handled:
         return Redirect(visit.to("areas"))
     above = _above(answer.get("folder", {}).get("uri", ""))
     told = {"answer": answer, "order": order, "orders": ORDERS, "above": above, "begun": "cursor" in visit.query}
-    told["entries"] = _entries(answer, order)
+    told |= {"entries": _entries(answer, order), "shows_moved": _shows_moved(answer)}
     return Page("areas_folders.html", told | {"makes": visit.may("manage_graph")})
+
+
+def _shows_moved(answer: Mapping[str, Any]) -> bool:
+    """Whether to list the areas whose code moved most: not if each of them shows at most `LITTLE` percent."""
+    moved = answer.get("moved")
+    if not moved:
+        return moved is not None
+    return any(round(100 * one["changed"] / max(1, one["lines"])) > LITTLE for one in moved)
 
 
 def _entries(answer: Mapping[str, Any], order: str) -> list[Mapping[str, Any]]:
