@@ -32,7 +32,7 @@ from kgd.ui.navigation import NAVIGATION
 from kgd.ui.pages import ENTRIES, PAGES
 from kgd.ui.reports import Notice
 from kgd.ui.requests import ENTRY_LIMIT, FORM_LIMIT, Place, comes_from_elsewhere, form_of, refusal
-from kgd.ui.sessions import Sessions, Visitor, is_proof, proof
+from kgd.ui.sessions import Sessions, Visitor, browser_id, is_proof, proof
 from kgd.ui.sign_in import SignInPages, SignIns
 from kgd.ui.visit import ROOT, THEMES, Download, Entry, Handled, Incomplete, Redirect, Visit, address, own
 
@@ -337,6 +337,7 @@ class Ui:
             served=(lambda: tokens.workspaces(record)) if tokens and record else None,
             is_refresh="hx-request" in request.headers,
             theme=theme if (theme := request.cookies.get(THEME, "")) in THEMES else "",
+            browser=browser_id(self._key(request)),
             back=addresses.above(request.url.path) if request.method == "POST" else _here(request),
         )
         if visit.workspace and visit.workspace not in visit.workspaces():

@@ -42,7 +42,7 @@ KEPT_SAID = 500
 
 K = TypeVar("K", bound=Hashable)
 
-__all__ = ["Link", "Sessions", "Visitor", "is_proof", "proof"]
+__all__ = ["Link", "Sessions", "Visitor", "browser_id", "is_proof", "proof"]
 
 
 class Sessions:
@@ -185,6 +185,11 @@ def proof(key: str) -> str:
 
 def is_proof(key: str, given: str) -> bool:
     return hmac.compare_digest(proof(key).encode(), given.encode("utf-8", "replace"))
+
+
+def browser_id(key: str) -> str:
+    """Return the id that `Sessions.browsers` has for the session of a key."""
+    return _digest(key)[:ID_LENGTH]
 
 
 def _visible(text: str) -> str:

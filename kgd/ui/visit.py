@@ -75,7 +75,7 @@ class Visit:
     `record` is the visitor's token at this moment; None for the user of this machine, with all permissions.
     `here` is the requested address, and `back` the page to return to: the same, or the page above for a form.
     `is_refresh`: the request comes from a script of an open page. `theme` is one of `THEMES`; empty for the system's
-    theme.
+    theme. `browser` is the id of its session in `browsers`.
     """
 
     daemon: Daemon
@@ -91,6 +91,7 @@ class Visit:
     served: Callable[[], list[str]] | None = None
     is_refresh: bool = False
     theme: str = ""
+    browser: str = ""
     back: str = ""
 
     @property

@@ -105,9 +105,15 @@ def test_browsers_are_listed_and_signed_out(desk: Desk, page: Page, watched: Wat
     at(page, "workspaces")
     rows = page.get_by_role("region", name="Browsers").get_by_role("row")
     expect(rows.nth(1)).to_contain_text("Chrome")
-    page.get_by_role("button", name="Sign out everywhere").click()
-    expect(page.locator("h1")).to_have_text("Sign in")
+    expect(rows.nth(1)).to_contain_text("This browser")
+    expect(page.get_by_text("This browser", exact=True)).to_have_count(1)
+    page.get_by_role("button", name="Sign out all others").click()
+    expect(page.locator(".said")).to_contain_text("Signed out")
     expect(second.locator("h1")).to_have_text("Sign in")  # an open page follows
+    assert len(desk.call("browsers")["browsers"]) == 1
+    expect(page.get_by_role("button", name="Sign out all others")).to_have_count(0)
+    page.get_by_role("button", name="Sign out this browser").click()
+    expect(page.locator("h1")).to_have_text("Sign in")
     assert desk.call("browsers")["browsers"] == []
     other.close()
     watched.troubles.clear()  # the browser notes each answer of 401

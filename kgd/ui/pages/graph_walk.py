@@ -290,7 +290,9 @@ def _line_styles(scene: Scene) -> list[dict[str, Any]]:
     ] * has_both
     if len(scene.lines) <= NAMED and any(", ".join(line.types) != scene.usual for line in scene.lines):
         for style, is_path in (("unusual-path", True), ("unusual", False)):
-            unusual = [one.types for one in scene.lines if one.is_path == is_path and ", ".join(one.types) != scene.usual]
+            unusual = [
+                one.types for one in scene.lines if one.is_path == is_path and ", ".join(one.types) != scene.usual
+            ]
             types = Counter(words_of(type) for found in unusual for type in found)
             names = [name for name, _ in types.most_common(FEW_NAMES)]
             words = ", ".join(names) + (", …" if len(types) > len(names) else "")

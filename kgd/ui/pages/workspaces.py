@@ -69,7 +69,9 @@ def workspaces(visit: Visit) -> Handled:
     known = visit.call("workspaces")
     here: dict[str, Any] = next((one for one in known["workspaces"] if one["id"] == visit.workspace), {})
     told |= {"known": known, "here": here}
-    told |= _shared(visit, here) | _tokens(visit) | {"browsers": visit.call("browsers")}
+    told |= _shared(visit, here) | _tokens(visit)
+    signed_in = visit.call("browsers")["browsers"]
+    told |= {"browsers": sorted(signed_in, key=lambda one: one["id"] != visit.browser)}
     told |= {"listening": visit.daemon.listening, "called": called}
     return Page("workspaces.html", told)
 
@@ -154,8 +156,14 @@ def revoke(visit: Visit) -> Handled:
 
 
 def browsers(visit: Visit) -> Handled:
-    """Sign out one browser, or all including this one."""
-    ended = visit.call("browsers", action="end", id=visit.form.get("id") or None)["ended"]
+    """Sign out one browser, or all others than this one."""
+    if chosen := visit.form.get("id"):
+        ended = visit.call("browsers", action="end", id=chosen)["ended"]
+    else:
+        ended = 0
+        for id in [one["id"] for one in visit.call("browsers")["browsers"] if one["id"] != visit.browser]:
+            with suppress(NotFound):  # signed out meanwhile
+                ended += visit.call("browsers", action="end", id=id)["ended"]
     return Redirect(visit.to("workspaces"), said=f"Signed out {counted(ended, 'browser')}.")
 
 
