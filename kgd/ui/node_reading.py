@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 from kgd.drawing.scene import shown_type
 from kgd.errors import KgdError, NotFound
 from kgd.freshness.citations import parse
+from kgd.memories.tasks import FILES, items, read_paths, sections_in
 from kgd.model.fields import CITES
 from kgd.model.uri import CODE_TREE, build, is_owned, name_of, path_of, scheme_of, segments_of, uri_at, workspace_of
 from kgd.tools import addressing
@@ -333,6 +335,9 @@ def _with_details(visit: Visit, row: Row, node: Mapping[str, Any], known: Mappin
     files = {
         one.path: uri_at("dir" if one.text.endswith("/") else "file", visit.workspace, one.path) or "" for one in cited
     }
+    for path in chain.from_iterable(map(read_paths, _listed_files(node))):
+        if "*" not in path and (uri := uri_at("file", visit.workspace, path.removeprefix("./"))):
+            files.setdefault(path_of(uri), uri)
     for uri in _targets(node):
         if scheme_of(uri) in ("file", "dir") and workspace_of(uri) == visit.workspace:
             files.setdefault(path_of(uri) or "/", uri)
@@ -346,6 +351,12 @@ def _with_details(visit: Visit, row: Row, node: Mapping[str, Any], known: Mappin
         conflicts=len(node.get("conflicts", ())),
         proposals=tuple(node.get("proposals", ())),
     )
+
+
+def _listed_files(node: Mapping[str, Any]) -> Iterable[str]:
+    """The items of the section of a task that lists files."""
+    sections = sections_in(node.get("data", {}).get("sections")) if node.get("type") == "task" else ()
+    return chain.from_iterable(items(one.content) for one in sections if one.title == FILES)
 
 
 def _targets(node: Mapping[str, Any]) -> Iterable[str]:

@@ -433,6 +433,12 @@ def test_the_manual_leads_back_to_the_workspace_of_the_tab(page: Page) -> None:
     page.wait_for_url("**/w/shop/overview")
 
 
+def test_a_task_in_the_results_of_a_search_names_its_files(page: Page) -> None:
+    at(page, "search?q=refund")
+    task = page.locator("li.hit", has_text="Refund a single line")
+    expect(task.locator(".aside a.mono").first).to_have_text(re.compile(r"shop/.*[.]py"))
+
+
 def test_the_page_of_a_fact_leads_to_the_graph_its_history_and_other_facts_about_its_code(page: Page) -> None:
     at(page, f"node?uri={NODE}")
     expect(page.locator("h1 .sample")).to_be_visible()
