@@ -52,6 +52,8 @@ def history(visit: Visit) -> Handled:
         raise NotFound("no commit has changed this node", at=uri, next="Check its URI.")
     conflicts = open_conflicts(visit, uri)
     sides = _sides(conflicts)
+    is_whole = not (period or "cursor" in answer or visit.query.get("cursor"))
+    forks = _forks(shown, sides, is_whole=is_whole)
     return Page(
         "node_history.html",
         {
@@ -59,7 +61,8 @@ def history(visit: Visit) -> Handled:
             **_name(visit, uri),
             "commits": shown,
             "sides": sides,
-            "forks": _forks(shown, sides, is_whole=not (period or "cursor" in answer or visit.query.get("cursor"))),
+            "forks": forks,
+            "versions": _versions(shown, sides, forks) if is_whole else {},
             "has_current": not (visit.query.get("cursor") or "until" in period or conflicts),
             "cursor": answer.get("cursor", ""),
             "writes": visit.may("put"),
@@ -96,6 +99,19 @@ def _forks(shown: Sequence[Mapping[str, Any]], sides: Mapping[str, Side], *, is_
             people = tuple(dict.fromkeys(shown[number]["author"] for number in numbers))
             version = len(shown) - numbers[-1] - 1 if is_whole else 0
             found[shown[numbers[0]]["commit"]] = Fork(conflict, people, version)
+    return found
+
+
+def _versions(
+    shown: Sequence[Mapping[str, Any]], sides: Mapping[str, Side], forks: Mapping[str, Fork]
+) -> dict[str, str]:
+    """Return the number of the version that each commit made, except for the sides of a conflict, by commit."""
+    bases = {fork.version: len(fork.people) for fork in forks.values()}
+    found = {}
+    for number, commit in enumerate(reversed(shown), 1):
+        if commit["commit"] not in sides:
+            before = {0: "", 2: ", before both"}.get(bases.get(number, 0), ", before the conflict")
+            found[commit["commit"]] = f"version {number}{before}"
     return found
 
 
