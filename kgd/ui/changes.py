@@ -16,7 +16,7 @@ from kgd.model.change import subject_from
 from kgd.model.fields import split
 from kgd.model.node import NODE_FIELDS, Json
 from kgd.model.text_merge import common_parts
-from kgd.model.uri import name_of
+from kgd.model.uri import name_of, scheme_of
 from kgd.tools.nodes import UNSEEN_MESSAGE
 from kgd.ui.node_reading import titles
 from kgd.ui.relation_words import words_of
@@ -219,6 +219,11 @@ class NodeRow:
     commits: tuple[str, ...] = ()
     at: str = ""
     """The commits of the change, oldest first, and the time of the last one."""
+
+    @property
+    def type(self) -> str:
+        """The scheme of the URI, which is the type of most nodes; ``concept`` for a file that is not a node's."""
+        return scheme_of(self.uri) if self.uri else "concept"
 
     @property
     def label(self) -> str:

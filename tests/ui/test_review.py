@@ -272,6 +272,13 @@ def test_an_address_holds_the_filter_and_errors_are_reported(desk: Desk, page: P
     watched.troubles.clear()  # the browser notes each answer of 422
 
 
+def test_all_facts_of_a_filtered_review_are_marked_at_once(desk: Desk, page: Page) -> None:
+    agent_writes(desk, *(upsert(f"concept://shop/pots/{name}", name=name) for name in ("Clay", "Iron")))
+    at(page, "review?since=yesterday&path=/pots/**")
+    page.get_by_role("button", name="Mark these 2 as reviewed").click()
+    expect(page.get_by_text("✓ Reviewed")).to_have_count(2)
+
+
 def test_a_date_in_the_address_is_in_the_form_and_the_way_to_mark_all_is_shown(desk: Desk, page: Page) -> None:
     desk.put("concept://shop/dated", name="Dated")
     at(page, "review?since=2020-01-31")
@@ -280,7 +287,7 @@ def test_a_date_in_the_address_is_in_the_form_and_the_way_to_mark_all_is_shown(d
     page.get_by_label("Since").fill("Last week")
     page.get_by_role("button", name="Show").click()
     expect(page.get_by_label("Since")).to_have_value("Last week")
-    page.get_by_role("link", name="remove the filter").click()
+    page.get_by_role("link", name="Show all").click()
     expect(page.get_by_role("button", name=MARK)).to_be_visible()
 
 

@@ -59,6 +59,11 @@ class Author:
         return [(nodes[0].at, nodes) for nodes in found.values()]
 
     @property
+    def markable(self) -> list[NodeRow]:
+        """The nodes that can be marked as reviewed."""
+        return [one for one in self.nodes if not (one.is_disputed or one.reverted or one.is_approved)]
+
+    @property
     def disputed(self) -> list[NodeRow]:
         """The nodes in conflict, which cannot be approved."""
         return [one for one in self.nodes if one.is_disputed]
@@ -115,11 +120,13 @@ def review(visit: Visit) -> Handled:
     if not visit.can("review"):
         return Page("review.html", told | _commits(visit, wanted))
     answer = found_by(visit, wanted, "review", limit=NODES, until=visit.query.get("until"))
+    authors = _authors(visit, answer)
     agents, people = answer["agents"], answer["people"]
     counts = {"": agents + people, "agent": agents, "person": people}
     told |= {
         "answer": answer,
-        "authors": _authors(visit, answer),
+        "authors": authors,
+        "markable": [f"{one.uri} {by.group}" for by in authors for one in by.markable],
         "by": [(by, words, counts[by]) for by, words in BY],
     }
     told["unreviewed"] = _unreviewed(visit, wanted, answer)
