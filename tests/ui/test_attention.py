@@ -180,7 +180,10 @@ def test_a_history_shows_the_two_sides_of_a_conflict_and_the_version_that_both_c
     expect(page.locator(".history .letter")).to_have_text(["A", "B"])
     fork = page.locator(".history > .fork")
     expect(fork).to_contain_text("Bob Builder and Ann Person both changed version 1.")
-    expect(page.locator(".history > li").first.locator("h2")).to_have_text("Read with Dmitri before the sale")
+    expect(page.locator(".history").get_by_text("version 1, before both", exact=True)).to_be_visible()
+    added = page.locator(".of-conflict .rewritten ins")
+    assert added.evaluate("one => getComputedStyle(one).backgroundColor") != "rgba(0, 0, 0, 0)"
+    expect(page.locator(".history > li").first.locator("h2")).to_have_text("Read with Dmitri before the sale version 4")
     expect(page.locator("h2:has(.letter) > .badge")).to_have_text(["conflict", "conflict", "shown now"])
     expect(page.get_by_text("current", exact=True)).to_have_count(0)
     rail = page.locator(".history").evaluate("one => one.getBoundingClientRect().left + 1")
@@ -534,8 +537,11 @@ def test_the_list_of_proposals_names_the_nodes_and_leads_to_their_differences(de
     proposed = page.locator(".dispute", has_text="Describe the audit log")
     for text in ("changed Payments", "created Audit log", "changed Order numbers have gaps"):
         expect(proposed).to_contain_text(text)
+    expect(proposed.locator(".changes .sample")).to_have_count(3)
+    expect(proposed).to_contain_text("+ added")
     proposed.get_by_role("link", name="Open").click()
-    page.get_by_role("button", name="Accept all 3 facts").click()
+    expect(page.locator(".row h3 .sample")).to_have_count(3)
+    page.get_by_role("button", name="Accept all 3").click()
     expect(page.locator(".said")).to_contain_text("Accepted with commit")
     assert desk.node("concept://shop/audit-log")["summary"] == "Every movement of money"
 

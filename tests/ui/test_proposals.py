@@ -63,7 +63,7 @@ def test_a_part_of_a_proposal_is_accepted_by_keyboard_and_the_rest_stays_open(de
     assert id in waiting(desk)
 
     page.get_by_label("Reason (optional)").fill("the rest as well")
-    page.get_by_role("button", name="Accept all 2 facts").click()
+    page.get_by_role("button", name="Accept all 2").click()
     expect(page.locator(".said")).to_contain_text("both versions are kept as a conflict")
     expect(page.locator("main")).to_contain_text("No proposals")
     assert message(desk).startswith("the rest as well\n")
@@ -115,7 +115,7 @@ def test_a_short_proposal_shows_its_differences_and_its_decisions_side_by_side(d
     id = propose(desk, "quay", "one", "two", "three", "four", "five")
     at(page, f"proposal?id={id}")
     expect(page.locator("div.change")).to_have_count(5)
-    accept, reject = page.get_by_role("button", name="Accept all 5 facts"), page.get_by_text("Reject…")
+    accept, reject = page.get_by_role("button", name="Accept all 5"), page.get_by_text("Reject…")
     places = [one.bounding_box() for one in (accept, reject)]
     assert len({round(place["y"]) for place in places if place}) == 1
     desk.call("reject", name=id)
@@ -244,7 +244,7 @@ def test_a_proposal_that_is_too_large_to_be_tried_is_not_called_ready(desk: Desk
     (one,) = desk.call("proposals", name=id)["proposals"]
     assert one["state"] == "open"
     at(page, f"proposal?id={id}")
-    expect(page.get_by_role("button", name=f"Accept all {TRIED + 1} facts")).to_be_visible()
+    expect(page.get_by_role("button", name=f"Accept all {TRIED + 1}")).to_be_visible()
     expect(page.locator("main")).not_to_contain_text("without a conflict")
     desk.call("reject", name=id)
 
