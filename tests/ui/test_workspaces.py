@@ -46,7 +46,7 @@ def test_unpushed_commits_are_counted_and_pushed_with_a_click(desk: Desk, page: 
 
 def test_each_permission_of_a_token_has_its_meaning(desk: Desk, page: Page) -> None:
     at(page, "workspaces/tokens/mint")
-    expect(page.get_by_label("write commits without review")).to_be_visible()
+    expect(page.get_by_label("write: commits without review")).to_be_visible()
     expect(page.locator(".take .aside")).to_have_count(5)
 
 

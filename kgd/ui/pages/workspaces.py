@@ -14,16 +14,18 @@ from kgd.ui.visit import THEMES, Entry, Handled, Page, Redirect, Visit, address,
 
 GLANCES = 20
 """Largest number of workspaces whose work and last change the start page shows."""
+PENDING = ("conflicts", "proposals", "stale")
+"""The kinds of work by which the start page sorts its workspaces."""
 TOKENS = 50
 """Largest number of tokens on one page."""
 KINDS = {"here": "here", "clone": "a read-only copy", "hub": "on a hub"}
 TRUST = {"local": "only you", "team": "your team", "remote": "another team"}
 VERBS = (
-    ("read", "read", "facts, their history and search"),
-    ("propose", "propose changes", "which wait until a person accepts them"),
+    ("read", "read", "facts, history and search"),
+    ("propose", "propose", "changes that wait until a person accepts them"),
     ("write", "write", "commits without review"),
-    ("resolve", "resolve conflicts", "chooses between versions"),
-    ("admin", "sync with remotes", "fetches and pushes"),
+    ("resolve", "resolve", "conflicts between versions"),
+    ("admin", "sync", "commits with remotes"),
 )
 PROGRAMS = ("Edg", "OPR", "Firefox", "HeadlessChrome", "Chrome", "Version")
 SYSTEMS = (
@@ -45,7 +47,9 @@ def first(visit: Visit) -> Handled:
         return Redirect(address(ids[0], "overview"))
     known = {one["id"]: one for one in visit.call("workspaces")["workspaces"]} if visit.record is None else {}
     opened = [id for id in ids if known.get(id, {"open": True})["open"]][:GLANCES]
-    told = {"known": known, "trust": TRUST, "glances": {id: _glance(visit, id) for id in opened}}
+    glances = {id: _glance(visit, id) for id in opened}
+    ids.sort(key=lambda id: not any(glances.get(id, {}).get(kind) for kind in PENDING))
+    told = {"known": known, "trust": TRUST, "glances": glances}
     return Page("first.html", told | {"ids": ids, "hubs": hubs})
 
 
