@@ -138,7 +138,8 @@ def _tried(
 
 
 def _conflicts(visit: Visit, status: Mapping[str, Any]) -> list[Card]:
-    found = visit.call("conflicts", limit=CONFLICTS)["conflicts"]
+    limit = CONFLICTS + (status["conflicts"] == CONFLICTS + 1)  # a link to one more would take the same space
+    found = visit.call("conflicts", limit=limit)["conflicts"]
     known = names(visit, [one["uri"] for one in found])
     return [_conflict(visit, one, known.get(one["uri"], {}).get("name") or name_of(one["uri"])) for one in found]
 
@@ -267,7 +268,7 @@ KINDS = (
         _conflicts,
         "Resolve",
     ),
-    Kind("proposals", "proposal", "proposals", "proposals", "", _proposals, "Decide"),
+    Kind("proposals", "proposal", "proposals", "proposals", "", _proposals, "Decide on"),
     Kind(
         "mine",
         "proposal with comments",
@@ -374,7 +375,7 @@ def broken(visit: Visit) -> Handled:
         "groups": _by_source(answer["broken"]),
         "proposed": _proposed(visit, [one["uri"] for one in answer["broken"]]),
     }
-    return Page("broken.html", told | {"name_of": name_of, "scheme_of": scheme_of})
+    return Page("broken.html", told | {"name_of": name_of})
 
 
 def move(visit: Visit) -> Handled:
@@ -386,6 +387,13 @@ def move(visit: Visit) -> Handled:
     done = visit.call("put", changes=[{"op": "move", "uri": was, "to": to}])
     facts = sum(one["facts"] for one in done.get("moved", ()))
     return reported(visit.to("broken"), done, f"Moved {counted(facts, 'fact')} to {to}", "Moved already.")
+
+
+def remove(visit: Visit) -> Handled:
+    """Remove a relation whose target is missing."""
+    edge = {name: visit.required(name) for name in ("source", "type", "target")}
+    done = visit.call("put", changes=[{"op": "unrelate", **edge}], conflicts="show")
+    return reported(visit.to("broken"), done, "Relation removed", "Removed already.")
 
 
 def _by_source(found: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
@@ -422,5 +430,6 @@ ENTRIES = (
     Entry("overview", "stale", verify, ("POST",)),
     Entry("overview", "broken", broken),
     Entry("overview", "broken", move, ("POST",)),
+    Entry("overview", "broken/remove", remove, ("POST",)),
     Entry("overview", "unreadable", unreadable),
 )
