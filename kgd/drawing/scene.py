@@ -21,8 +21,8 @@ MEANINGS: Mapping[Mark, str] = {
     "missing": "missing",
     "unreachable": "in another workspace that cannot be reached",
     "conflict": "open conflict",
-    "unverified": "stale",
     "proposed": "in a proposal",
+    "unverified": "stale",
     "foreign": "from another workspace",
 }
 """The text of each mark, in the order of a legend."""

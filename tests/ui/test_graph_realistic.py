@@ -484,7 +484,7 @@ def test_the_page_of_a_person_tells_their_facts_from_those_of_their_agents(page:
     at(page, "author?name=Carla+Moreno")
     lead = page.locator(".lead")
     expect(lead).to_contain_text("Author of 34 facts: 27 without an agent, 4 with claude-code, 3 with cursor.")
-    expect(lead).to_contain_text(re.compile(r"\d stale\s+\d conflicts?"))
+    expect(lead).to_contain_text(re.compile(r"\d conflicts?\s+\d stale"))
     expect(page.locator(".node-row", has_text="· with ").first).to_be_visible()
     assert axe(page) == []
 
