@@ -385,6 +385,7 @@ def _code(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env:
     language = (tokens[index].info.split() or ["text"])[0]
     name = _FILE_NAMES.get(language, "")
     code = Markup("\n").join(highlighted_once(tokens[index].content, name)) if name else escape(tokens[index].content)
+    code = Markup(_OPTION.sub(r'<span class="short">\1</span>', str(code)))
     # Focusable, so that wide code scrolls by keyboard.
     return str(
         Markup('<pre class="code" tabindex="0" data-language="{}"><code>{}</code></pre>\n').format(language, code)
@@ -397,4 +398,6 @@ def _short_code(renderer: Any, tokens: Sequence[Token], index: int, options: Any
     return str(Markup("<code{}>{}</code>").format(Markup(' class="short"' if len(text) <= SHORT else ""), text))
 
 
+_OPTION = re.compile(r"(?<![\w-])(--[A-Za-z][\w-]*)(?![^<]*>)")
+"""Matches an option of a command in highlighted code, which a browser must not break after its hyphens."""
 _PARSER = _parser()

@@ -9,6 +9,7 @@ from typing import Any
 
 from kgd.drawing.scene import in_words
 from kgd.errors import KgdError
+from kgd.index.snippets import spans
 from kgd.model.uri import CODE_TREE, name_of, parse, path_of, scheme_of, workspace_of
 from kgd.tools.visibility import sight
 from kgd.ui.navigation import DESTINATIONS
@@ -17,6 +18,8 @@ from kgd.ui.visit import Entry, Handled, Page, Visit
 
 FOUND, LOOKED = 6, 20
 """Largest number of nodes, and of files, to show and to choose them from."""
+NEAR = 20
+"""Number of characters before a match that a row on a phone has room for."""
 MOST_WORDS = 200
 """Largest number of characters to search for."""
 RECENT, ASKED = 5, 3
@@ -65,7 +68,10 @@ def palette(visit: Visit) -> Handled:
     ]
     # Rows that fit by their titles come first, because Enter opens the first row.
     groups.sort(key=lambda group: min((one.place(typed) for one in group[1]), default=2))
-    return Page("palette.html", {"question": question, "groups": [group for group in groups if group[1]]})
+    return Page(
+        "palette.html",
+        {"question": question, "from_match": from_match, "groups": [group for group in groups if group[1]]},
+    )
 
 
 def _pages(visit: Visit) -> Iterator[Choice]:
@@ -161,6 +167,20 @@ def _with_kinds(visit: Visit, code: list[Choice]) -> list[Choice]:
             one = replace(one, folder=f"{folder}{slash}", file=f"{file}:{data['line']}")
         rows.append(replace(one, about=kind))
     return rows
+
+
+def from_match(text: str, question: str) -> tuple[str, str]:
+    """Split a text a few characters before the first word of a question in it, so that a narrow row can leave out the
+    first part; no first part if the text begins near the word.
+
+    >>> from_match("Print again after a weekend; the carrier refunds the first one", "refund")
+    ('Print again after a weekend; the ', 'carrier refunds the first one')
+    """
+    begin = next((begin for begin, _ in spans(text, question)), 0)
+    if begin <= NEAR:
+        return "", text
+    at = text.rfind(" ", 0, text.rfind(" ", 0, begin)) + 1
+    return text[:at], text[at:]
 
 
 def closeness(found: Mapping[str, Any], question: str) -> int:
