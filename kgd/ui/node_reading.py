@@ -336,8 +336,8 @@ def _with_details(visit: Visit, row: Row, node: Mapping[str, Any], known: Mappin
         one.path: uri_at("dir" if one.text.endswith("/") else "file", visit.workspace, one.path) or "" for one in cited
     }
     for path in chain.from_iterable(map(read_paths, _listed_files(node))):
-        if "*" not in path and (uri := uri_at("file", visit.workspace, path.removeprefix("./"))):
-            files.setdefault(path_of(uri), uri)
+        if "*" not in path and (file := uri_at("file", visit.workspace, path.removeprefix("./"))):
+            files.setdefault(path_of(file), file)
     for uri in _targets(node):
         if scheme_of(uri) in ("file", "dir") and workspace_of(uri) == visit.workspace:
             files.setdefault(path_of(uri) or "/", uri)

@@ -615,7 +615,7 @@ def test_the_start_page_shows_the_work_and_the_last_change_of_each_workspace(des
     shop = page.locator(".work > li", has=page.get_by_role("link", name="shop", exact=True))
     expect(shop).to_contain_text(re.compile(r"Last change .+ by [A-Z]\w+ \w+"))
     expect(shop).to_contain_text("written by your team")
-    expect(page.locator(".work > li").first).to_contain_text("conflicts")
+    expect(page.locator(".work > li").first).to_contain_text("conflict")
     status = desk.call("status")
     counts = {
         "stale": status["counts"]["unverified"],

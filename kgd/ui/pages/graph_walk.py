@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from kgd.drawing.looks import TONES
 from kgd.drawing.scene import MEANINGS, UNKNOWN, Mark, Scene, in_words, shown_type
-from kgd.drawing.svg import HUES, badge_sample, line_sample, sample, style_sample
+from kgd.drawing.svg import HUES, Style, badge_sample, line_sample, sample, style_sample
 from kgd.errors import KgdError
 from kgd.model.uri import IN_CODE, scheme_of
 from kgd.tools.read.states import Colour, proposed_of_walk, tones_of_walk
@@ -289,7 +289,8 @@ def _line_styles(scene: Scene) -> list[dict[str, Any]]:
         _entry(style_sample("other"), "other relation", kind=SPARE),
     ] * has_both
     if len(scene.lines) <= NAMED and any(", ".join(line.types) != scene.usual for line in scene.lines):
-        for style, is_path in (("unusual-path", True), ("unusual", False)):
+        kinds: tuple[tuple[Style, bool], ...] = (("unusual-path", True), ("unusual", False))
+        for style, is_path in kinds:
             unusual = [
                 one.types for one in scene.lines if one.is_path == is_path and ", ".join(one.types) != scene.usual
             ]
