@@ -247,7 +247,10 @@ def verify_history(answer: Answer) -> None:
 def forget(answer: Answer) -> None:
     would = answer.get("dry_run")
     files, commits = words.counted(len(answer["files"]), "files"), words.counted(answer["rewritten"], "commits")
-    say(f"{'would rewrite' if would else 'rewrote'} {commits}; the secret {'is' if would else 'was'} in {files}:")
+    if answer["rewritten"]:
+        say(f"{'would rewrite' if would else 'rewrote'} {commits}; the secret {'is' if would else 'was'} in {files}:")
+    else:
+        say("no commit here contains the secret")
     for path in answer["files"]:
         say(f"  {path}")
     if answer.get("commit"):

@@ -25,7 +25,7 @@ from kgd.codec import documents, paths
 from kgd.codec.settings import PATH as SETTINGS
 from kgd.codec.settings import Settings, decode_settings
 from kgd.errors import Advice, Damaged, Do, Invalid, KgdError, NotFound, Unavailable
-from kgd.git import checkout, integrity, pack_upkeep, refs, rewriting
+from kgd.git import checkout, integrity, pack_upkeep, program, refs, rewriting
 from kgd.git.layout import Layout
 from kgd.git.objects import ObjectId, raw, signature, with_trailers
 from kgd.git.rewriting import Rewriting
@@ -52,6 +52,7 @@ LEDGERS = "refs/kgd/ledger/"
 PATHS = 100
 """Largest number of paths in a record."""
 Progress = Callable[[int, str], object]
+_RECORD = re.compile(rb"forget ([0-9a-f]{40})").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,23 @@ def forms(secret: str, spellings: Callable[[str], set[str]] = lambda line: set()
     words = {word for line in lines for word in (line, *(one for one in spellings(line) if len(one) >= SHORTEST))}
     found = {spelling for word in words for spelling in (word, json.dumps(word)[1:-1], quote(word, safe=""))}
     return sorted((one.encode() for one in found), key=len, reverse=True)
+
+
+def replaced_tips(layout: Layout) -> set[ObjectId]:
+    """The tips that earlier removals replaced, by their records. Reads the messages of the whole history.
+
+    The present history has everything in these tips except the removed secrets.
+
+    Raises:
+        Damaged: The history cannot be read.
+    """
+    wanted = f"%(trailers:key=Kgd-Op,valueonly,separator=%x20) %(trailers:key={TRAILER},valueonly,separator=%x20)"
+    arguments = ["log", "--no-show-signature", f"--format={wanted}", layout.branch, "--"]
+    try:
+        lines = list(program.stream(layout.git_dir, arguments, separator=b"\n", deadline=rewriting.DEADLINE))
+    except program.GitFailed as error:
+        raise Damaged(f"history cannot be read: {error.said}", next="Run `kgd fsck`.") from error
+    return {bytes.fromhex(match[1].decode()) for line in lines if (match := _RECORD(line))}
 
 
 def forget(

@@ -317,6 +317,42 @@ def test_a_remote_with_other_commits_is_not_replaced(ann: Person, bob: Person, h
     assert ann.summary("a") == SECRET
 
 
+@pytest.mark.parametrize("with_another", [False, True], ids=["nothing left", "another secret"])
+def test_a_removal_is_pushed_by_a_later_call(ann: Person, bob: Person, hub: Path, with_another: bool) -> None:
+    ann.put("a", summary=SECRET)
+    ann.share(hub, sync=0)
+    ann.sync()
+    old = git(hub, "rev-parse", "main")
+    forget(ann)
+    assert "still contains a secret" in str(ann.sync())
+    ann.put("b", summary=f"later {LONG}" if with_another else "later")
+    answer = forget(ann, LONG if with_another else SECRET, push=True)
+    assert answer["remotes"] == [{"name": "origin", "pushed": True}]
+    assert answer["rewritten"] == (1 if with_another else 0)
+    assert git(hub, "rev-parse", "main") == ann.tip != old
+    bob.share(hub, sync=0)
+    bob.sync()
+    assert (bob.summary("a"), bob.summary("b")) == ("REMOVED", "later REMOVED" if with_another else "later")
+    ann.published()
+    with pytest.raises(NotFound, match="nothing in this workspace contains"):
+        forget(ann, push=True)
+
+
+def test_a_later_push_drops_no_commit_of_another_clone(ann: Person, bob: Person, hub: Path) -> None:
+    ann.put("a", summary=SECRET)
+    ann.share(hub, sync=0)
+    ann.sync()
+    forget(ann)
+    bob.share(hub, sync=0)
+    bob.sync()
+    bob.put("b", summary="b")
+    bob.sync()
+    there = git(hub, "rev-parse", "main")
+    with pytest.raises(Unavailable, match="does not have the same commits"):
+        forget(ann, push=True)
+    assert git(hub, "rev-parse", "main") == there
+
+
 @pytest.mark.slow
 def test_proposals_and_conflicts_lose_the_secret_and_stay_open(ann: Person, bob: Person, hub: Path) -> None:
     ann.put("a", summary="a")

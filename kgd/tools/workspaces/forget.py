@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, NotRequired
 
 from pydantic import Field
@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from kgd.daemon import jobs
 from kgd.daemon.syncing import Syncing
-from kgd.errors import Advice, Do, KgdError, Unavailable
+from kgd.errors import Advice, Do, KgdError, NotFound, Unavailable
 from kgd.git.refs import NOTES, RefUpdate
 from kgd.git.remote_errors import LostRace
 from kgd.git.remote_settings import Remote
@@ -21,7 +21,10 @@ from kgd.tools.workspaces.derived_texts import DerivedTexts
 from kgd.tools.workspaces.status import WorkspaceParams
 from kgd.workspace import forgetting
 from kgd.workspace.forgetting import Forgotten
+from kgd.workspace.workspace import Workspace
 
+PROPOSALS = 8
+"""Largest number of proposals to name."""
 Refs = Mapping[str, bytes]
 """A remote's refs, by name."""
 
@@ -74,43 +77,59 @@ def forget(session: Session, params: ForgetParams) -> ForgetResult:
             "an import is running", next=Advice(Do("status"), " shows it. Repeat the command when it is done.")
         )
     workspace.settle()
-    author, id, now, key = session.author(workspace), workspace.id, workspace.now(), workspace.signing
+    id, tip = workspace.id, bytes.fromhex(workspace.tip)
     syncing = daemon.syncing(workspace)
     remotes = [one.remote for one in syncing.machines()]
-    there = _in_step(syncing, remotes, bytes.fromhex(workspace.tip)) if params.push and not params.dry_run else {}
-    with daemon.set_aside(workspace) as layout:
-        found = forgetting.forget(
-            layout,
-            params.secret,
-            author,
-            params.reason,
-            now,
-            key,
-            DerivedTexts(),
-            rehearse=params.dry_run,
-            progress=lambda done, message: session.progress(done, None, message),
-        )
-    results = _push(daemon.syncing(daemon.workspace(id)), remotes, there, found) if params.push and there else []
+    is_pushed = params.push and not params.dry_run
+    replaced = forgetting.replaced_tips(workspace.layout) if is_pushed and remotes else set()
+    there = _in_step(syncing, remotes, {tip, *replaced}) if is_pushed else {}
+    is_late = any(there[remote.name][remote.ref] in replaced for remote in remotes if remote.name in there)
+    found = _removed(session, workspace, params, is_late=is_late)
+    results = _push(daemon.syncing(daemon.workspace(id)), remotes, there, found) if there else []
     answer: ForgetResult = {
         "workspace": id,
         "rewritten": found.rewritten,
         "files": found.paths,
         "before": found.before,
         "remotes": results,
-        "to_do": _to_do(remotes, results, found),
+        "to_do": _to_do(remotes, results, there, found),
     }
     if params.dry_run:
         return {**answer, "dry_run": True, "to_do": []}
     return {**answer, "commit": found.record, "signed": found.signed}
 
 
-def _in_step(syncing: Syncing, remotes: list[Remote], tip: bytes) -> dict[str, Refs]:
-    """The refs of every remote. Raises Unavailable if one has other commits, which a push would drop."""
+def _removed(session: Session, workspace: Workspace, params: ForgetParams, *, is_late: bool) -> Forgotten:
+    """Remove the secret here. If a remote still has a tip that an earlier removal replaced (`is_late`), nothing here
+    has to contain the secret."""
+    daemon, author, key, tip = session.daemon, session.author(workspace), workspace.signing, workspace.tip
+    id, now = workspace.id, workspace.now()
+    with daemon.set_aside(workspace) as layout:
+        try:
+            return forgetting.forget(
+                layout,
+                params.secret,
+                author,
+                params.reason,
+                now,
+                key,
+                DerivedTexts(),
+                rehearse=params.dry_run,
+                progress=lambda done, message: session.progress(done, None, message),
+            )
+        except NotFound:
+            if not is_late:
+                raise
+            return Forgotten(id, 0, [], tip)
+
+
+def _in_step(syncing: Syncing, remotes: list[Remote], known: Collection[bytes]) -> dict[str, Refs]:
+    """The refs of every remote. Raises Unavailable if one has another tip than these, which a push would drop."""
     there = dict[str, Refs]()
     for remote in remotes:
         transport = syncing.transport(remote.name)
         listed = {**transport.ls(remote.ref, remote.proposals), **transport.ls(NOTES)}
-        if listed.get(remote.ref) != tip:
+        if listed.get(remote.ref) not in known:
             raise Unavailable(
                 f"the remote '{remote.name}' does not have the same commits",
                 at=remote.url.text,
@@ -122,7 +141,7 @@ def _in_step(syncing: Syncing, remotes: list[Remote], tip: bytes) -> dict[str, R
 
 def _push(syncing: Syncing, remotes: list[Remote], there: Mapping[str, Refs], found: Forgotten) -> list[RemoteResult]:
     """Replace the history of each remote, if it still has the commits that were seen before."""
-    results = list[RemoteResult]()
+    results, tip = list[RemoteResult](), bytes.fromhex(found.record or found.before)
     for remote in remotes:
         listed = there[remote.name]
         new = {name: id for name, (_, id) in found.moved.items()}
@@ -133,7 +152,8 @@ def _push(syncing: Syncing, remotes: list[Remote], there: Mapping[str, Refs], fo
             if name != remote.ref and to:
                 also.append(RefUpdate(name, old, bytes.fromhex(to)))
         try:
-            syncing.transport(remote.name).push(remote.ref, listed[remote.ref], bytes.fromhex(found.record), also)
+            if listed[remote.ref] != tip:
+                syncing.transport(remote.name).push(remote.ref, listed[remote.ref], tip, also)
         except (KgdError, LostRace) as error:
             results.append({"name": remote.name, "pushed": False, "reason": str(error)})
         else:
@@ -141,18 +161,25 @@ def _push(syncing: Syncing, remotes: list[Remote], there: Mapping[str, Refs], fo
     return results
 
 
-def _to_do(remotes: list[Remote], results: list[RemoteResult], found: Forgotten) -> list[str]:
+def _to_do(
+    remotes: list[Remote], results: list[RemoteResult], there: Mapping[str, Refs], found: Forgotten
+) -> list[str]:
     """The steps for people, most urgent first."""
     pushed = {one["name"] for one in results if one["pushed"]}
     steps = ["Revoke the secret: people and agents that have read it can still use it."]
     for remote in remotes:
         if remote.name not in pushed:
-            command = (
-                f"git push --force-with-lease={remote.ref}:{found.before} {remote.name} {found.record}:{remote.ref}"
-            )
+            seen = there[remote.name][remote.ref].hex() if remote.name in there else found.before
+            new = found.record or found.before
+            command = f"git push --force-with-lease={remote.ref}:{seen} {remote.name} {new}:{remote.ref}"
             steps.append(
                 f"The remote '{remote.name}' still has the secret. Ask its owner to run `kgd forget` there, "
                 f"or to allow `{command}`."
+            )
+        elif older := _older_proposals(remote, there[remote.name], found):
+            steps.append(
+                f"Proposals on the remote '{remote.name}' may still have the secret: {', '.join(older[:PROPOSALS])}. "
+                "Delete them there, and ask their authors to submit them again."
             )
     if remotes:
         steps += [
@@ -160,6 +187,13 @@ def _to_do(remotes: list[Remote], results: list[RemoteResult], found: Forgotten)
             "The server of a remote may keep old commits in caches, proposals and backups: ask its operator.",
         ]
     return [*steps, "Backups, and the sessions of agents that have read the secret, still contain it."]
+
+
+def _older_proposals(remote: Remote, listed: Refs, found: Forgotten) -> list[str]:
+    """The remote's proposals that this push did not replace, because an earlier removal rewrote them here."""
+    if listed[remote.ref].hex() == found.before:
+        return []
+    return [name[len(remote.proposals) :] for name in sorted(listed) if name.startswith(remote.proposals)]
 
 
 FORGET = Operation(
