@@ -123,7 +123,7 @@ LATER = 0.012
 """Amount subtracted from a word's score for each word before it."""
 
 _WORD = re.compile(r"[^\W_]+(?:[-_'’./+#][^\W_]+)*[+#]{0,2}")
-_HUMP = re.compile(r"[^\W\d_]*?[^\W\dA-Z_](?=[A-Z])|[A-Z]+(?=[A-Z][^\W\dA-Z_])|[^\W_]+")
+_HUMP = re.compile(r"[A-Z]{2,}v\d+|[^\W\d_]*?[^\W\dA-Z_](?=[A-Z])|[A-Z]+(?=[A-Z][^\W\dA-Z_])|[^\W_]+")
 _MEASURE = re.compile(r"\d[\d.,]*(?:[^\W\d_]|[kmgt]b|ms|px|[kmg]?hz|min|e-?\d+)?").fullmatch
 """Measures such as 16ms, 3x, 3e-4, which are not keywords."""
 _DIGEST = re.compile(r"(?=[a-f]*\d)[0-9a-f]{7,40}").fullmatch

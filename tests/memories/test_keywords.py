@@ -50,6 +50,12 @@ def test_a_technical_compound_is_one_keyword(text: str, wanted: str) -> None:
     assert wanted in keywords(text)
 
 
+def test_the_version_of_a_protocol_stays_with_its_name() -> None:
+    assert keywords("Hosts with IPv6 need brackets.") == ("ipv6", "brackets", "hosts")
+    assert {"ipv4", "socket"} <= set(keywords("openIPv4Socket"))
+    assert "pv4" not in keywords("openIPv4Socket")
+
+
 def test_words_that_every_text_has_are_left_to_where_there_is_nothing_else() -> None:
     assert keywords("it is the same as it was, and so on") == ()
     assert keywords("Fixed a problem: the webhook was not called") == ("webhook",)
