@@ -18,6 +18,10 @@ from kgd.errors import Invalid, Unavailable
 
 Given = dict[str, Any]
 DOWN_SECONDS = 30.0
+REMOVE_PROGRAM = (
+    "Remove the program with `uv tool uninstall kgd-daemon`, `pipx uninstall kgd-daemon` or "
+    "`pip uninstall kgd-daemon`, or delete the virtual environment."
+)
 
 
 def mcp(given: Given, options: Given) -> int:
@@ -149,7 +153,7 @@ def _remove_rest(home: Home, options: Given, *, dry_run: bool) -> None:
         _say(f"The home would also be removed: {home.state}{tokens}.", options)
     else:
         gone = f"The home is removed{tokens}."
-        _say(f"{gone} Remove the program with `uv tool uninstall kgd-daemon` or `pipx uninstall kgd-daemon`.", options)
+        _say(f"{gone} {REMOVE_PROGRAM}", options)
 
 
 def _remove_home(home: Home) -> None:

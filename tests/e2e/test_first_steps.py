@@ -97,6 +97,7 @@ def test_uninstall_leaves_only_the_knowledge_and_reports_its_place(machine: Mach
     assert machine("get", "fact")
     said = machine("uninstall", "--all")
     assert "The home is removed, with the tokens minted here" in said
+    assert "`pip uninstall kgd-daemon`, or delete the virtual environment" in said
     kept = next(Path(word) for word in said.split() if word.startswith(str(code)))
     assert "kept" in git(kept, "show", "refs/kgd/head:nodes/concept/fact.yaml")
     assert not (code / ".kgd").exists()
