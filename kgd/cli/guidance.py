@@ -46,6 +46,9 @@ MEANT = {
 }
 
 
+NO_NODE = "there is no such node"
+
+
 def closest(word: str, names: list[str]) -> str:
     """The command that a word probably stands for; empty if none is close."""
     from difflib import get_close_matches
@@ -53,8 +56,8 @@ def closest(word: str, names: list[str]) -> str:
     return MEANT.get(word) or next(iter(get_close_matches(word, names, 1)), "")
 
 
-def missing(answer: dict[str, Any]) -> None:
-    """Print missing nodes, with the reason, to standard error."""
+def missing(answer: dict[str, Any], *, or_commit: bool = False) -> None:
+    """Print missing nodes, with the reason, to standard error. With `or_commit`, the command also shows commits."""
     for one in answer["missing"]:
         if invalid := one.get("invalid_file"):
             said, then = f"{invalid['path']}:{invalid['line']}: {invalid['reason']}", invalid["next"]
@@ -65,10 +68,10 @@ def missing(answer: dict[str, Any]) -> None:
             said, then = f"{said}{detail}{seen} ({one['uri']})", why[1].format(uri=one["uri"])
         else:
             close = ", ".join(one["similar"])
-            said, then = (
-                f"{_nothing_at(one['uri'])} ({one['uri']})",
-                f"Did you mean {close}?" if close else _found_with(one["uri"]),
-            )
+            nothing = _nothing_at(one["uri"])
+            if or_commit and nothing == NO_NODE and _is_word(one["uri"]):
+                nothing = "there is no such node or commit"
+            said, then = f"{nothing} ({one['uri']})", f"Did you mean {close}?" if close else _found_with(one["uri"])
         complain(said, then)
 
 
@@ -84,7 +87,12 @@ def _nothing_at(uri: str) -> str:
     """The words for a missing node; they name a file if the address has the form of its path."""
     path = uri.partition("://")[2].partition("/")[2]
     is_file = uri.startswith("concept://") and "/" in path and "." in path.rpartition("/")[2]
-    return f"there is no file {path} in the code tree, and no such node" if is_file else "there is no such node"
+    return f"there is no file {path} in the code tree, and no such node" if is_file else NO_NODE
+
+
+def _is_word(uri: str) -> bool:
+    """Whether the address may stand for one word, such as a branch, a tag or a commit."""
+    return uri.startswith("concept://") and uri.count("/") == 3
 
 
 _UNKNOWN = {

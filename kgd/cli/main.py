@@ -134,7 +134,7 @@ def _carry_out(chosen: Verb, options: dict[str, Any]) -> int:
         from kgd.cli.terminal import clean
 
         about(absent[0]["uri"], options)
-        missing(clean({"missing": absent}))
+        missing(clean({"missing": absent}), or_commit=bool(chosen.takes))
     if absent:
         return EXIT_CODES[_why_absent(absent)][0]
     if any(answer.get(name) for name in ("other_types", "unknown_lines", *filter(None, [chosen.unless]))):

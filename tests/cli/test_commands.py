@@ -174,6 +174,9 @@ def test_show_takes_a_commit_instead_of_a_node(kgd: Kgd) -> None:
         assert "+ summary: 2 m" in kgd("show", name)
     assert kgd.json("show", "HEAD")["commits"][0]["commit"] == commit
     assert "there is no such node, and no such commit (HEAD~9999)" in kgd.run("show", "HEAD~9999").stderr
+    assert "there is no such node or commit (concept://" in kgd.run("show", "nosuch").stderr
+    assert "there is no such node (insight://" in kgd.run("show", "insight:nosuch").stderr
+    assert "there is no such node (concept://" in kgd.run("get", "nosuch").stderr
     kgd("put", "decade", "--summary", "ten years")
     assert "ten years" in kgd("show", "decade")
     kgd("put", commit[:7], "--summary", "a node of this name")
