@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -226,6 +226,13 @@ def guesses(session: Session, workspace: Workspace, texts: Iterable[str]) -> lis
         for text in dict.fromkeys(texts)
         if (found := _in_this_tree(session, workspace, text))
     ]
+
+
+def respelled(session: Session, workspace: Workspace, texts: Iterable[str], created: Collection[Uri]) -> Iterator[str]:
+    """A warning for each text with a blank inside that became the address of a created node."""
+    for text in dict.fromkeys(map(str.strip, texts)):
+        if any(map(str.isspace, text)) and (uri := spell(session, workspace, text)) in created:
+            yield printable(f"'{text[:200]}' has a blank, and was stored as {uri}")
 
 
 def _is_bare(text: str) -> bool:

@@ -12,7 +12,7 @@ from kgd.freshness.citations import placed
 from kgd.freshness.code import spans_of
 from kgd.model.change import Edit, Upsert
 from kgd.model.fields import CITES
-from kgd.model.uri import Uri, scheme_of
+from kgd.model.uri import CODE_TREE, Uri, scheme_of
 from kgd.tools import addressing, file_paths, worktrees
 from kgd.tools.nodes import printable
 from kgd.tools.session import Session
@@ -96,6 +96,18 @@ def subject(session: Session, workspace: Workspace, text: str, *, at: str) -> tu
         uri = addressing.spell(session, workspace, path, at=at)
         warning = printable(f"{symbol[:80]} was not found in {path[:200]}; the fact is about the whole file")
     return uri, warning.replace("cites ", "is about ", 1)
+
+
+def target(session: Session, workspace: Workspace, text: str, *, at: str) -> tuple[Uri, str]:
+    """The address of a relation's target. For an unknown ``PATH#NAME`` of an existing path, this is the path, with a
+    warning."""
+    uri = addressing.spell(session, workspace, text, at=at)
+    if "#" not in text or "://" in text or workspace.exists(uri):
+        return uri, ""
+    found, warning = subject(session, workspace, text, at=at)
+    if scheme_of(found) not in (*CODE_TREE, "symbol"):
+        return uri, ""
+    return found, warning.replace("the fact is about", "the relation leads to").replace("is about ", "leads to ", 1)
 
 
 def _lines_in(session: Session, workspace: Workspace, text: str) -> tuple[str, int, int] | None:

@@ -147,6 +147,15 @@ def test_a_meaningless_address_is_refused_with_its_place(session: Session, ws: W
         assert caught.value.code in ("VALIDATION_ERROR", "LIMIT", "NOT_FOUND"), written
 
 
+def test_a_new_node_whose_address_had_a_blank_is_named_with_the_stored_address(ask: Ask, ws: Workspace) -> None:
+    def put(uri: str) -> list[str]:
+        return list(ask.put(changes=[{"op": "upsert", "uri": uri, "summary": uri}])["warnings"])
+
+    assert put("bad uri !!") == [f"'bad uri !!' has a blank, and was stored as concept://{ws.id}/bad%20uri%20!!"]
+    assert put("bad uri !! ") == []
+    assert put("good-uri") == []
+
+
 def test_paths_outside_and_inside_the_tree_are_distinguished(session: Session, ws: Workspace) -> None:
     with pytest.raises(Invalid, match="outside the code tree"):
         resolve(session, ws, "/etc/passwd")

@@ -107,6 +107,18 @@ def test_a_fact_about_lines_or_a_symbol_of_a_file_is_about_the_symbol(ask: Ask) 
     )
 
 
+@pytest.mark.parametrize("text", [f"./{KEYS}#Kees", f"{KEYS}#Kees"])
+def test_a_relation_to_an_unknown_symbol_leads_to_its_file(ask: Ask, text: str) -> None:
+    told = [f"Kees was not found in {KEYS}; the relation leads to the whole file"]
+    answer = ask.put(changes=[upsert("a", relations=[{"type": "about", "target": text}])])
+    assert answer["warnings"] == told
+    assert [one["target"] for one in stored(ask, answer)["relations"]] == [f"file://shop/{KEYS}"]
+    assert answer["created"] == ["concept://shop/a"]
+    related = {"op": "relate", "source": "concept://shop/a", "target": text, "type": "uses"}
+    assert ask.put(changes=[related])["warnings"] == told
+    assert ask.put(changes=[related | {"op": "unrelate"}])["commit"]
+
+
 @pytest.mark.parametrize(
     ("given", "meant"),
     [

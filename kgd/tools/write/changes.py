@@ -15,6 +15,7 @@ from kgd.model import uri as uris
 from kgd.model.node import NODE_BYTES, PLAIN, NodeField, Relation, Shape, Source
 from kgd.model.uri import Uri
 from kgd.tools import addressing, visibility
+from kgd.tools.cited_lines import target
 from kgd.tools.origins import verified
 from kgd.tools.parameters import JsonObject, Many, Params, prefixed, read_many
 from kgd.tools.write.code_moves import MovedCode, code_move
@@ -252,11 +253,13 @@ def edits(
     workspace: Workspace,
     changes: Sequence[Any],
     moved: list[MovedCode] | None = None,
+    told: list[str] | None = None,
     *,
     is_repeated: bool = False,
 ) -> tuple[model.Edit, ...]:
     """Translate changes into edits of this workspace, in their order. Writes nothing. Moves of code are added to
-    `moved`; of a repeated request they are not looked up, since their facts have moved.
+    `moved`; of a repeated request they are not looked up, since their facts have moved. Warnings about targets of
+    relations are added to `told`.
 
     Raises:
         KgdError: The first wrong change, with its place, such as ``changes[2].weight``.
@@ -266,7 +269,10 @@ def edits(
         return addressing.resolve(session, workspace, text, at=at)
 
     def spell(text: str, at: str) -> Uri:
-        return addressing.spell(session, workspace, text, at=at)
+        uri, warning = target(session, workspace, text, at=at)
+        if warning and told is not None:
+            told.append(warning)
+        return uri
 
     def made(change: Any) -> tuple[model.Edit, ...]:
         if isinstance(change, Verify):

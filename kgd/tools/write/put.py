@@ -93,10 +93,10 @@ class PutResult(TypedDict):
 def put(session: Session, params: PutParams) -> PutResult:
     """Apply all changes as one commit, or none of them."""
     workspace = addressing.choose(session, params.workspace, _first_uris(params.changes), writing=True)
-    moved: list[MovedCode] = []
+    moved, told = list[MovedCode](), list[str]()
     is_repeated = workspace.repeated(session.request(params.request_id)) is not None
     changes = ChangeSet(
-        edits(session, workspace, params.changes, moved, is_repeated=is_repeated),
+        edits(session, workspace, params.changes, moved, told, is_repeated=is_repeated),
         author=session.author(workspace),
         message=params.message or _moves(params.changes, moved),
         request_id=params.request_id,
@@ -104,7 +104,9 @@ def put(session: Session, params: PutParams) -> PutResult:
     )
     outcome, resolved = written(session, workspace, changes, conflicts=params.conflicts, dry_run=params.dry_run)
     answer = answer_of(workspace, outcome, dry_run=params.dry_run)
+    answer["warnings"] += dict.fromkeys(told)
     answer["warnings"] += addressing.guesses(session, workspace, addresses(params.changes))
+    answer["warnings"] += addressing.respelled(session, workspace, addresses(params.changes), outcome.created)
     if outcome.commit is None and outcome.would is None:
         reverts = (session.commit(workspace, one.commit) for one in params.changes if one.op == "revert")
         answer["warnings"] += [nothing_left(session, workspace, commit) for commit in reverts]
