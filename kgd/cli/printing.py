@@ -122,6 +122,8 @@ def _proposals(node: Answer, told: dict[str, Answer]) -> None:
 def search(answer: Answer) -> None:
     if absent := answer.get("absent"):
         say(absent)
+    if note := answer.get("note"):
+        say(alert(f"! {note}"))
     _hits(answer["hits"])
     if not answer["hits"]:
         _no_hits(answer.get("hint", ""))

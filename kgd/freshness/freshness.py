@@ -485,6 +485,11 @@ def _verified_now(code: Code, workspace: str, node: Node, cited: Mapping[str, Ci
             yield note(text, id), None
 
 
+def _is_only_there(freshness: Freshness, one: Citation) -> bool:
+    """Whether the served code lacks a symbol that another work tree has."""
+    return freshness.code is not None and not freshness.code.shareable(one.path, one.symbol).has_symbol
+
+
 def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Upsert, warnings: list[str]) -> Upsert:
     uri = workspace.resolve(edit.uri)
     restated = edit.content is not None or edit.summary is not None
@@ -511,6 +516,9 @@ def _with_notes(workspace: Workspace, freshness: Freshness, code: Code, edit: Up
             continue
         if one.symbol and not now.has_symbol and one.text in texts:
             warnings.append(f"{one.symbol[:80]} was not found in {one.path[:200]}; the whole file is compared instead")
+        elif one.symbol and code is not freshness.code and one.text in texts and _is_only_there(freshness, one):
+            lacks = f"{one.path[:200]} in {workspace.layout.code_tree} does not have it"
+            warnings.append(f"{one.symbol[:80]} is only in this work tree: {lacks}")
         if is_new or (restated and one.text in known):
             marks[note(one.text, now.id)] = True
             if code is not freshness.code and freshness.code is not None:

@@ -55,6 +55,12 @@ def test_a_relative_uri_in_a_worktree_is_a_file_of_the_code(feature: Ask) -> Non
     assert feature.get(uris=f"./{SESSION}")["nodes"][0]["uri"] == f"file://shop/{SESSION}"
 
 
+def test_a_line_that_the_callers_worktree_lacks_is_counted_there(feature: Ask, code: Path) -> None:
+    answer = feature.context(paths=f"{SESSION}:999")
+    assert answer["unknown_lines"] == [f"{SESSION} has 9 lines, so there is no line 999"]
+    assert answer["notes"] == [f"all but the lines is about the code in {code}, not in this work tree"]
+
+
 def test_facts_of_a_moved_symbol_are_found_by_its_line_in_the_worktree(feature: Ask, ask: Ask) -> None:
     ask.remember(text="Signing is slow.", cites=f"{SESSION}#sign")
     [item] = feature.context(paths=f"{SESSION}:5")["items"]
@@ -68,12 +74,20 @@ def test_answers_about_code_name_the_served_tree_only_in_another_worktree(featur
     assert "note" not in ask.status()["workspace"]
     assert "note" not in ask.stale()
     assert "notes" not in ask.context(paths=SESSION)
+    for name in ("sign", "renew"):
+        assert feature.context(paths=name)["notes"] == [f"this answer is about {served}"]
+        assert feature.search(query=name)["note"] == f"code is from {served}"
+        assert "notes" not in ask.context(paths=name)
+        assert "note" not in ask.search(query=name)
+    assert "note" not in feature.search(query="team knowledge")
 
 
 def test_a_fact_about_the_worktree_becomes_stale_neither_there_nor_after_the_merge(
     feature: Ask, ask: Ask, code: Path
 ) -> None:
-    assert feature.remember(text="Tokens are renewed.", cites=f"{SESSION}#renew")["warnings"] == []
+    assert feature.remember(text="Tokens are renewed.", cites=f"{SESSION}#renew")["warnings"] == [
+        f"renew is only in this work tree: {SESSION} in {code} does not have it"
+    ]
     assert feature.remember(text="Signing needs a key.", cites=f"{SESSION}:5")["warnings"] == [
         f"cites {SESSION}#sign, which contains line 5"
     ]

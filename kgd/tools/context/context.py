@@ -16,10 +16,10 @@ from kgd.memories import tasks
 from kgd.model.access import Verb
 from kgd.model.node import Node
 from kgd.model.uri import Uri, build, is_owned
-from kgd.tools import addressing, as_markdown, file_paths, origins, symbol_facts
+from kgd.tools import addressing, as_markdown, file_paths, origins, symbol_facts, worktrees
 from kgd.tools.context import gathering, lines, packing, recent
 from kgd.tools.context.gathering import CodeAnswer, Findings
-from kgd.tools.context.lines import AskedLines, LineAnswer
+from kgd.tools.context.lines import WHOLE_ANSWER, AskedLines, LineAnswer
 from kgd.tools.context.packing import CutAnswer, ItemAnswer
 from kgd.tools.context.recent import ChangeAnswer, KnownByAnswer, LikelyFileAnswer, TogetherAnswer
 from kgd.tools.file_paths import Places, common_directory, places, sentences
@@ -175,9 +175,8 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     if unknown and "missing" in answer and not lines.unread(session, workspace):
         _note_unknown(answer["missing"], printable(unknown[0]))
     line_answers = lines.answers(session, workspace, asked.lines)
-    if asked.places.asked or asked.query:
-        notes = lines.notes(session, workspace, asked.lines, line_answers)
-        answer |= {"notes": notes} if notes else {}
+    if notes := _notes(session, workspace, asked, named, line_answers):
+        answer["notes"] = notes
     sides: dict[str, Sequence[Any]] = {
         "unmatched_paths": list(map(printable, asked.covered.unmatched)),
         "described": list(map(printable, asked.covered.described)),
@@ -210,6 +209,17 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     answer.update(enter_working_set(session, params.context_id, [Uri(item["uri"]) for item in answer["items"]]))
     packing.shrink(answer, params.budget, SHRUNK)
     return answer  # type: ignore[return-value]
+
+
+def _notes(
+    session: Session, workspace: Workspace, asked: _Asked, named: Collection[str], found: Sequence[LineAnswer]
+) -> list[str]:
+    """The limits of an answer about code: about paths, or only unread code and the tree of names and found code."""
+    if asked.places.asked:
+        return lines.notes(session, workspace, asked.lines, found)
+    is_code = bool(named) or bool(asked.findings.code)
+    tree = worktrees.note(workspace, session.own_cwd, WHOLE_ANSWER) if is_code else ""
+    return [*filter(None, [lines.unread(session, workspace), tree])]
 
 
 def _note_unknown(missing: Missing, name: str) -> None:

@@ -174,6 +174,9 @@ def answers(session: Session, workspace: Workspace, asked: Sequence[AskedLines])
     return found
 
 
+WHOLE_ANSWER = "this answer is about"
+
+
 def is_served(workspace: Workspace, path: str) -> bool:
     """Whether the path is a file of the code tree now. Ignored files and git's own are not."""
     overlay = overlay_of(workspace)
@@ -209,10 +212,8 @@ def notes(
 ) -> list[str]:
     """Sentences about limits of an answer about code: unread files, another work tree, and history that the clone
     lacks."""
-    told = [
-        unread(session, workspace),
-        worktrees.note(workspace, session.own_cwd, "all but the lines is about" if found else "this answer is about"),
-    ]
+    tree = "all but the lines is about" if asked else WHOLE_ANSWER
+    told = [unread(session, workspace), worktrees.note(workspace, session.own_cwd, tree)]
     if (history := history_of(session, workspace)) is not None:
         told.append(
             history.limits(lacks=any(_is_readable(session, workspace, one.path) for one in asked) and not found)

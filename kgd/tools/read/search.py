@@ -30,7 +30,7 @@ from kgd.retrieval.candidates import file_of
 from kgd.retrieval.query import Answered, Question, Retrieved
 from kgd.retrieval.relevance import anybody
 from kgd.retrieval.retrieve import ABOUT_PATH, retrieve, tagged
-from kgd.tools import addressing, as_markdown, file_paths, origins, paging, symbol_facts, visibility
+from kgd.tools import addressing, as_markdown, file_paths, origins, paging, symbol_facts, visibility, worktrees
 from kgd.tools.areas import ids
 from kgd.tools.nodes import LastChange, SuccessorAnswer, UnverifiedAnswer, printable, updated
 from kgd.tools.operation import (
@@ -124,7 +124,8 @@ class HitAnswer(TypedDict):
 
 class SearchResult(TypedDict):
     """`hits` is knowledge that people and agents wrote; `code` is from the code tree. `nearest` lists the closest nodes
-    if nothing in `hits` answers the query. `absent` reports a path in the query that the code tree lacks."""
+    if nothing in `hits` answers the query. `absent` reports a path in the query that the code tree lacks, and `note`
+    that the code is not in the caller's worktree."""
 
     workspace: str
     hits: list[HitAnswer]
@@ -132,6 +133,7 @@ class SearchResult(TypedDict):
     edges: NotRequired[list[EdgeAnswer]]
     nearest: NotRequired[list[str]]
     absent: NotRequired[str]
+    note: NotRequired[str]
     cursor: NotRequired[str]
     hint: NotRequired[str]
     origin: NotRequired[Origin]
@@ -201,6 +203,8 @@ def _searched(session: Session, params: SearchParams, tool: str, lanes: tuple[La
         result["hint"] = " ".join(filter(None, (result.get("hint"), PARTIAL)))
     if not params.cursor and (absent := _absent(session, workspace, params.query, shown, page.sees)):
         result["absent"] = absent
+    if Lane.CODE in lanes and (code or file_paths.is_name(params.query.strip())):
+        result |= paging.present(note=worktrees.note(workspace, session.own_cwd, "code is from"))
     if is_cut:
         result["cursor"] = paging.write(tool, question, [offset[0] + left, offset[1] + code_left])
     return result
