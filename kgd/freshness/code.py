@@ -227,7 +227,7 @@ class Code:
             if one.blob is None or number >= READ:
                 yield None if one.blob is None else one.blob[:ID]
                 continue
-            is_by_content = bool(symbol) or len(one.blob) > 40  # the ids of SHA-256 are not those of contents
+            is_by_content = bool(symbol) or len(one.blob) > 40  # the recorded ids of contents are SHA-1 ids
             yield self._id_in(one.blob, path, symbol) or one.blob[:ID] if is_by_content else one.blob[:ID]
 
     def _id_in(self, blob: str, path: str, symbol: str) -> str | None:

@@ -100,7 +100,7 @@ class _Rename:
         return moved(text, self._workspace, self.path)
 
     def _notes(self, node: Node, checked: list[Checked]) -> dict[str, Json]:
-        """The verifications; those of the former path are under the new citation."""
+        """The verifications, with the new citation in place of the former path."""
         given = node.data.get(VERIFIED)
         notes: dict[str, Json] = dict(given) if isinstance(given, dict) else {}
         for one in checked:

@@ -90,7 +90,7 @@ class Derived(Protocol):
 
 
 def forms(secret: str, spellings: Callable[[str], set[str]] = lambda line: set()) -> list[bytes]:
-    """The spellings of a secret to search for, longest first: each of its lines as it is and as in `spellings`; and
+    """The spellings of a secret to search for, longest first: each of its lines unchanged and as in `spellings`; and
     each of these in a quoted string of JSON or YAML, and percent-encoded.
 
     Raises:

@@ -20,7 +20,7 @@ def _compared(objects: Mapping[ObjectId, bytes], old: ObjectId | None, new: Obje
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_changes_are_found_wherever_they_are_in_a_folder(seed: int) -> None:
+def test_changes_are_found_at_every_place_in_a_folder(seed: int) -> None:
     chance = random.Random(seed)
     objects: dict[ObjectId, bytes] = {}
 

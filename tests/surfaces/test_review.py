@@ -57,7 +57,7 @@ def test_each_node_shows_the_net_change_of_an_author(learned: Ask) -> None:
     assert (keys["uri"], keys["change"]) == ("concept://shop/services/keys", "added")
 
 
-def test_the_commits_of_agents_and_people_are_counted_whoever_is_shown(learned: Ask) -> None:
+def test_the_commits_of_agents_and_people_are_counted_under_any_filter(learned: Ask) -> None:
     for by, shown in ((None, 4), ("agent", 2), ("nobody", 0)):
         answer = learned.review(since="yesterday", by=by)
         assert (answer["commits"], answer["agents"], answer["people"]) == (shown, 2, 2)

@@ -363,7 +363,7 @@ def _follow_rewrite(
     if not is_rewound:
         staging.write({path: data for path, data in merged.files.items() if path not in dropped})
         message = _by_hand(by, f"merge {name}", "merge")
-        # The branch comes first, so that at one second its commits are newer than those that they replace.
+        # The branch comes first, so that its commits are newer than the replaced commits of the same second.
         tip = staging.commit(staging.write_tree(), (branch, tip), by, message)
     if dropped:
         staging.write(dropped)
