@@ -139,7 +139,9 @@ def test_a_comment_reaches_the_author_of_a_proposal_until_the_author_answers(ask
     assert listed(mine, unanswered=True) == []
 
 
-def test_a_change_that_an_agents_token_pushed_is_an_agents_under_any_name_in_its_commit(ask: Ask, ws: Workspace) -> None:
+def test_a_change_that_an_agents_token_pushed_is_an_agents_under_any_name_in_its_commit(
+    ask: Ask, ws: Workspace
+) -> None:
     ask.put(changes=upsert("a", name="A"))
     git_dir, tip = ws.layout.git_dir, ws.tip
     who = ["-c", "user.name=Ann Person", "-c", "user.email=ann@example.org"]

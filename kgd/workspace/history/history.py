@@ -242,7 +242,7 @@ class History:
 
 
 class Reverted(NamedTuple):
-    """A reverted commit. `nodes` are the nodes whose changes were reverted; empty for every node that the revert changed."""
+    """A reverted commit. `nodes` are the nodes whose changes were reverted; empty if all were."""
 
     commit: str
     nodes: frozenset[str] = frozenset()
