@@ -40,6 +40,8 @@ MOST_CODE = 20
 """Largest number of nodes of the code tree in an answer."""
 OPTIONAL = ("described", "code", "lines", "unknown_lines", "unknown_paths", *recent.OPTIONAL)
 """Lists that are left out of an answer if they are empty."""
+_ALWAYS = ("items", "changes", "changed_together", "unmatched_paths", "cut")
+"""Lists that every answer has."""
 SHRUNK = (
     "working_set",
     "hint",
@@ -157,14 +159,7 @@ def context(session: Session, params: ContextParams) -> ContextResult:
     if params.question.strip():
         gathering.note_question(asked.findings, params.question, named=params.workspace is not None)
     found = asked.findings.dated()
-    answer: dict[str, Any] = {
-        "workspace": workspace.id,
-        "items": [],
-        "changes": [],
-        "changed_together": [],
-        "unmatched_paths": [],
-        "cut": [],
-    }
+    answer: dict[str, Any] = {"workspace": workspace.id, **{name: [] for name in _ALWAYS}}
     if not found and (advice := future(params.since)):
         answer["missing"] = {"message": advice}
     elif missing := _missing(asked, bool(found)):
