@@ -54,16 +54,16 @@ def parse(text: str, workspace: str) -> Citation | None:
     return Citation(text, path, found["symbol"] or "", found["at"] or found["late"] or "")
 
 
-def placed(text: str, locate: Callable[[str], str | None], workspace: str) -> str:
+def placed(text: str, locate: Callable[[str], str | None], workspace: str, exists: Callable[[str], bool]) -> str:
     """The citation with the path that `locate` returns, from the top of the code tree; unchanged if it returns None.
 
-    A text, or its part before ``#``, that is a path takes precedence over other readings of its signs.
+    A text, or its part before ``#``, that is a path which `exists` takes precedence over other readings of its signs.
     """
     whole = text.strip()
     head, sign, symbol = whole.rpartition("#")
     for at, name in ((whole, ""), (head, symbol)) if sign else ((whole, ""),):
         there = locate(at) if at and "://" not in at else None
-        if there and (spelled := _as_uri(there.rstrip("/"), name, workspace)):
+        if there and exists(there) and (spelled := _as_uri(there.rstrip("/"), name, workspace)):
             return spelled
     found = _FORM(text.strip())
     path = locate(found["path"]) if found and "://" not in found["path"] else None
@@ -102,8 +102,10 @@ def looks_like_a_path(text: str) -> bool:
 
 
 def names_a_file(text: str) -> bool:
-    """Whether a text that is no citation of a file seems to be meant as one: it ends with an extension."""
-    return "://" not in text and _EXTENSION(text.strip()) is not None
+    """Whether a text that is no citation of a file seems to be meant as one: it ends with an extension, and does not lead
+    out of the tree."""
+    is_outside = "://" in text or text.strip().startswith(("/", "../", "~"))
+    return not is_outside and _EXTENSION(text.strip()) is not None
 
 
 def may_cite(data: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -34,7 +35,7 @@ def cited(session: Session, workspace: Workspace, text: str, *, at: str) -> tupl
     asked = _lines_in(session, workspace, text)
     path = locate(asked[0]) if asked else None
     if asked is None or path is None or file_paths.is_directory(workspace, path):
-        return placed(text, locate, workspace.id), ""
+        return placed(text, locate, workspace.id, partial(_exists, session, workspace)), ""
     _, first, last = asked
     lines = f"line {first}" if first == last else f"lines {first}-{last}"
     code = worktrees.code_for(workspace, session.own_cwd) if session.principal is None else None
@@ -78,6 +79,12 @@ def without_lines(session: Session, workspace: Workspace, edits: Sequence[Edit])
             edit = replace(edit, data={**edit.data, CITES: list(cites)})
         made.append(edit)
     return tuple(made), warnings
+
+
+def _exists(session: Session, workspace: Workspace, path: str) -> bool:
+    """Whether the served code or the caller's work tree has a file; `locate_existing` accepts any path without code."""
+    other = worktrees.another(workspace, session.own_cwd)
+    return file_paths.is_known(session, workspace, path) or (other is not None and os.path.lexists(other / path))
 
 
 def _is_plain(text: str) -> bool:
