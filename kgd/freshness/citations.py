@@ -102,8 +102,8 @@ def looks_like_a_path(text: str) -> bool:
 
 
 def names_a_file(text: str) -> bool:
-    """Whether a text that is no citation of a file seems to be meant as one: it ends with an extension, and does not lead
-    out of the tree."""
+    """Whether a text that is no citation of a file seems to be meant as one: it ends with an extension, and does not
+    lead out of the tree."""
     is_outside = "://" in text or text.strip().startswith(("/", "../", "~"))
     return not is_outside and _EXTENSION(text.strip()) is not None
 
