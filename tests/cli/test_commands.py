@@ -618,8 +618,7 @@ def test_a_commit_message_from_git_is_escaped(kgd: Kgd) -> None:
     git = ["git", "-C", str(kgd.directory / ".kgd")]
     until((kgd.directory / ".kgd/nodes/concept/hostile.yaml").exists)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "a\x1b]0;title\x07 b \u202e c"], check=True)
-    until(lambda: "title" in kgd("log"))
-    assert "a\\x1b]0;title\\x07 b \\u202e c" in kgd("log")
+    until(lambda: "a\\x1b]0;title\\x07 b \\u202e c" in kgd("log"))
     assert not set(kgd("log", "--json")) & {"\x1b", "\x07"}
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from kgd.cli.commands import EXIT_CODES
 from tests.cli.conftest import Kgd
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -171,8 +172,8 @@ def test_a_search_finds_texts_without_the_history_and_reports_the_index_as_degra
     kgd.directory = clone = cloned(shop, tmp_path, "--depth=1")
     (clone / ".git/shallow").unlink()
     kgd("up", "--replace", "--quiet")
+    until(lambda: "it is here" in kgd("search", "here"))
     found = kgd("search", "here")
-    assert "it is here" in found
     assert "! The text index is degraded, so a search may miss texts: " in found
     assert kgd("recall", "giraffe").startswith("The text index is degraded")
     assert "The text index is degraded" in kgd("context", "--question", "giraffe")

@@ -87,7 +87,6 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("status", {}),
     ("workspaces", {}),
     ("hub_metrics", {}),
-    ("undo", {"dry_run": True}),
     ("put", {"changes": [{"op": "upsert", "uri": NODE, "summary": "summary #"}]}),
     ("put", {"changes": [{"op": "upsert", "uri": "concept://shop/folder#/new", "name": "New"}]}),
     ("delete_nodes", {"uris": ["concept://shop/folder#/new"]}),
@@ -104,6 +103,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 WHOLE = {
     "doctor forget fsck reindex verify_history": "reads everything",
     "export import bootstrap compress": "reads or writes as much as it is asked to",
+    "undo": "looks for files just saved by hand, which it must not overtake, in the whole work tree",
     "up uninstall clone share": "makes or removes a workspace",
     "sync remote join leave submit_subgraph would_submit accept reject comment": "its partner is another repository",
     "manage_graph manage_changelog": "writes as `put` does",

@@ -269,7 +269,8 @@ class UndoParams(Params):
 
 def undo(session: Session, params: UndoParams) -> RevertResult:
     """Revert one commit: without its id, the newest change by the caller that is not undone yet; a revert counts as a
-    change. Each further call undoes the change before that one. Files just saved by hand are committed first.
+    change. Each further call undoes the change before that one. Files just saved by hand are committed first; this
+    compares the stamps of all files of the work tree.
 
     Without an id, changes by others remain. A change without any remaining effect is skipped, for example if a merge
     brought the same edit from two people.

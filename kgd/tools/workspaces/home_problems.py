@@ -19,8 +19,9 @@ class HomeProblem(NamedTuple):
     next: str
 
 
-def found(daemon: Daemon) -> Iterator[HomeProblem]:
-    """An unrelated package with the same import name, and registered paths without a workspace that kgd can read."""
+def found(daemon: Daemon, only: str = "") -> Iterator[HomeProblem]:
+    """An unrelated package with the same import name, and registered paths without a workspace that kgd can read: all
+    of them, or the path of the workspace `only`."""
     try:
         other = metadata.version("kgd")
     except metadata.PackageNotFoundError:
@@ -33,7 +34,7 @@ def found(daemon: Daemon) -> Iterator[HomeProblem]:
         )
     for id, entry in sorted(daemon.registry.current().entries.items()):
         try:
-            if entry.path:
+            if entry.path and only in ("", id):
                 layout = daemon.places.layout(entry)
                 check_configuration(layout.git_dir, layout.work_tree)
         except (KgdError, OSError) as error:

@@ -192,10 +192,11 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
         if daemon.pages and daemon.pages.url:
             answer["daemon"]["pages"] = _pages(daemon.pages)
         daemon.elsewhere.ask_hubs()
-        answer["degraded"] += [f"{one.name}: {one.detail}" for one in home_problems.found(daemon)]
         answer["degraded"] += daemon.troubles()
+    here = ""
     try:
         workspace = addressing.choose(session, params.workspace)
+        here = workspace.id
     except (NotFound, Unavailable) as none:
         if params.workspace:
             raise
@@ -213,6 +214,8 @@ def status(session: Session, params: WorkspaceParams) -> StatusResult:
             answer["workspace"]["note"] = told
         answer["degraded"] += daemon.degraded(workspace)
         answer["jobs"] = jobs.listed(daemon.jobs(workspace))
+    if session.principal is None:
+        answer["degraded"][:0] = [f"{one.name}: {one.detail}" for one in home_problems.found(daemon, here)]
     states = {stage["state"] for stage in answer["stages"]} | ({"degraded"} if answer["degraded"] else set())
     states |= {"blocked"} if "unavailable" in answer else set()
     answer["health"] = next((s for s in ("blocked", "degraded", "waiting") if s in states), "ok")

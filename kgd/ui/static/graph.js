@@ -440,7 +440,8 @@
     const used = new Taken();
     const counted = kind === "groups" ? lines.filter((line) => !line.arrow).reverse() : [];
     const unusual = [];  // one of the lines of one relation that meet in a node
-    for (const line of kind === "rings" && lines.length <= FEW && wide() > LEAST ? lines.filter((one) => isUnusual(one) && one.path.classList.contains("path")) : []) {
+    const paths = kind === "rings" && lines.length <= FEW && wide() > LEAST ? lines.filter((one) => one.path.classList.contains("path")) : [];
+    for (const line of paths.filter(isUnusual)) {
       if (!unusual.some((one) => one.names === line.names && [one.a, one.b].some((end) => end === line.a || end === line.b))) unusual.push(line);
     }
     for (const line of named.length ? named.slice(-NAMED) : [...counted, ...unusual].slice(0, NAMED)) {
