@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 PAGES = 60
 PAGE_TOKENS = 10_000
-ASKED_EVERY, ASKING_SECONDS = 60.0, 1.0
-"""Seconds after which `status` asks a healthy hub again, and for which it waits for all hubs."""
+ASKED_EVERY, ASKED_AGAIN, ASKING_SECONDS = 60.0, 10.0, 1.0
+"""Seconds after which `status` asks a healthy hub again, or one with a problem; and for which it waits for hubs."""
 SEEN_EVERY = 30.0
 """Seconds between two writes of the time when a hub was last reached; an orderly stop writes the latest time."""
 
@@ -117,13 +117,13 @@ class Elsewhere:
         return hub.ask(lambda client: client.workspaces(deadline=DEADLINE), DEADLINE)
 
     def ask_hubs(self) -> None:
-        """Ask every registered hub that was not asked for a minute or had a problem, so that `problems` lists those
-        that do not answer or reject the token. Waits for at most `ASKING_SECONDS`."""
+        """Ask every registered hub that was not asked for a while, so that `problems` lists those that do not answer or
+        reject the token. Waits for at most `ASKING_SECONDS`."""
         now = time.monotonic()
         due = []
         for url, ids in self.hubs():
             hub = self._hub(self._registry.current().entries[ids[0]])
-            if hub.problem or now - self._asked.get(url, -ASKED_EVERY) >= ASKED_EVERY:
+            if now - self._asked.get(url, -ASKED_EVERY) >= (ASKED_AGAIN if hub.problem else ASKED_EVERY):
                 self._asked[url] = now
                 due.append(threading.Thread(target=self._ask, args=(hub,), name="kgd-hub-check", daemon=True))
         for thread in due:

@@ -31,7 +31,8 @@ def follow(here: Site, address: Path) -> None:
 
 
 def degraded(here: Site) -> str:
-    return "\n".join(here.ask("status")["degraded"])
+    """The degraded modes, except for the hubs of the registry, which do not exist."""
+    return "\n".join(one for one in here.ask("status")["degraded"] if not one.startswith("hub "))
 
 
 def repository(folder: Path, text: str) -> Path:

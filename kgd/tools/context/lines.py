@@ -203,7 +203,7 @@ def unread(session: Session, workspace: Workspace) -> str:
         return ""
     report = overlay.inside.report()
     left = report.get("left", 0)
-    is_new = report.get("state") == "waiting" and not report["symbols"]
+    is_new = report.get("state") != "ready" and not report.get("symbols")
     return "the code is still being read: ask again in a moment" if is_new or left > FEW_LEFT else ""
 
 
