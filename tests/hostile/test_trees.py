@@ -234,10 +234,10 @@ def test_a_tree_that_no_workspace_can_hold_is_refused_with_the_way_back(target: 
         written = f"concept://shop/despite-{case.name.replace(' ', '-')}"
         target.put(written, summary="x")
     assert git(target.git_dir, "rev-parse", "refs/kgd/head") != made
-    told = re.search("`(git update-ref [^`]+)`", target.blocker())
+    told = re.search("`(git -C [^`]+ update-ref [^`]+)`", target.blocker())
     assert told or case.reason in NEWER
-    command = told[1] if told else f"git update-ref {target.branch} refs/kgd/head"
-    subprocess.run(shlex.split(command), cwd=target.work_tree, check=True)
+    command = told[1] if told else f"git -C {target.work_tree} update-ref {target.branch} refs/kgd/head"
+    subprocess.run(shlex.split(command), cwd="/", check=True)
     checked_out(target)
     until(target.in_step, say=target.status)
     assert target.node(written)
